@@ -6,6 +6,7 @@
 // Outside of tests every file is read through `files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod apart;
 pub mod build;
 pub mod cache;
 pub mod calibrate;

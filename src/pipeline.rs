@@ -131,8 +131,10 @@ fn execute(
     let began = Instant::now();
     let beside = planned.compare_references(&record.environment.device);
     record.evidence.extend(beside);
+    planned.refuse_crossing(&ready.reads)?;
     record.costs.reference_ms += milliseconds(began.elapsed());
     let device = record.environment.device.got().cloned();
+    let reads = ready.reads;
     let side = |artifacts, answers, dump| Side {
         device: device.clone(),
         artifacts,
@@ -173,6 +175,8 @@ fn execute(
             on,
         )?;
     }
+    // References that no comparison needed were built since.
+    planned.refuse_crossing(&reads)?;
     record.took = work.took.read(&record.plan);
     crews.retire();
     let spent = crews.costs();

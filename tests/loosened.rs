@@ -428,6 +428,15 @@ fn a_record_of_another_commit_is_told() {
     assert!(update().contains("/record.json was measured at commit "));
 }
 
+/// What a run beside the last commit is refused with.
+fn refused_beside(dir: &Path) -> String {
+    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
+    common::stderr(&run(dir, &args, 2))
+}
+
+const MENDS: &str =
+    "  help: where this change mends the base, run without --base (`base: \"\"` of the action)\n";
+
 /// Both would come to the same code, whatever the change is.
 #[test]
 fn a_base_is_not_built_of_the_headers_of_the_head() {
@@ -436,19 +445,116 @@ fn a_base_is_not_built_of_the_headers_of_the_head() {
     fs::create_dir(dir.join("inc")).unwrap();
     let whole = fs::canonicalize(dir.join("inc")).unwrap();
     let whole = whole.display();
+    let refused = |flag: &str| {
+        let help = "  help: name directories relative to gates.yaml, under `include_dirs`\n";
+        let says =
+            format!("error: the flag `{flag}` would have the base built of files of the head\n");
+        assert_eq!(refused_beside(dir), format!("{says}{help}{MENDS}"));
+    };
     edit(
         &dir.join("gates.yaml"),
         "architectures: [sm_90]\n",
         &format!("architectures: [sm_90]\nflags: [-isystem, \"{whole}\"]\n"),
     );
     commit(dir);
-    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
-    let output = run(dir, &args, 2);
-    assert_eq!(
-        common::stderr(&output),
-        format!(
-            "error: the flag `{whole}` would have the base built of files of the head\n  \
-             help: name directories relative to gates.yaml, under `include_dirs`\n"
-        )
+    refused(&whole.to_string());
+
+    // Of a reference.
+    git(dir, &["reset", "--quiet", "--hard", "HEAD~1"]);
+    let flags = format!("source: ref.cpp, flags: [\"-I{whole}\"]");
+    edit(&dir.join("gates.yaml"), "source: ref.cpp", &flags);
+    commit(dir);
+    refused(&format!("-I{whole}"));
+}
+
+/// However a file of the head is named: what the compilers read tells.
+#[test]
+fn a_base_is_not_built_of_any_file_of_the_head() {
+    let project = repository();
+    let dir = project.path();
+    let whole = fs::canonicalize(dir).unwrap().display().to_string();
+    let first = "y[i] = staged";
+    let link = |to: &str, at: &str| std::os::unix::fs::symlink(dir.join(to), dir.join(at)).unwrap();
+    let whole_name_in_reference = || {
+        edit(
+            &dir.join("ref.cpp"),
+            "\"ref.h\"",
+            &format!("\"{whole}/ref.h\""),
+        );
+    };
+    let header_is_a_link = || {
+        git(dir, &["mv", "ref.h", "real.h"]);
+        link("real.h", "ref.h");
+    };
+    let whole_name_in_kernel = || {
+        let text = fs::read_to_string(dir.join("copy.cu")).unwrap();
+        let line = format!("#include \"{whole}/ref.h\"\n");
+        fs::write(dir.join("copy.cu"), line + &text).unwrap();
+        edit(&dir.join("copy.cu"), first, "y[i] = FACTOR * staged");
+    };
+    let directory_is_a_link = || {
+        fs::create_dir(dir.join("real")).unwrap();
+        fs::copy(dir.join("ref.h"), dir.join("real/k.h")).unwrap();
+        link("real", "inc");
+        let dirs = "entry: copy\n    include_dirs: [inc]\n";
+        edit(&dir.join("gates.yaml"), "entry: copy\n", dirs);
+        let text = fs::read_to_string(dir.join("copy.cu")).unwrap();
+        fs::write(dir.join("copy.cu"), format!("#include <k.h>\n{text}")).unwrap();
+        edit(&dir.join("copy.cu"), first, "y[i] = FACTOR * staged");
+    };
+    let (reference, kernel) = ("the reference in ref.cpp", "copy/default [sm_90]");
+    let forms: [(&dyn Fn(), &str, &str, Option<&str>); 4] = [
+        (&whole_name_in_reference, reference, "ref.h", None),
+        (&header_is_a_link, reference, "real.h", Some("ref.h")),
+        (&whole_name_in_kernel, kernel, "ref.h", None),
+        (&directory_is_a_link, kernel, "real/k.h", Some("inc/k.h")),
+    ];
+    for (form, reader, file, way) in forms {
+        form();
+        commit(dir);
+        edit(&dir.join(file), "FACTOR 1", "FACTOR (3 - 2)");
+        let said = refused_beside(dir);
+        let first = said.lines().next().unwrap();
+        let says = format!(
+            "error: nothing was compared: {reader} of the base reads a file of the head, {whole}/{file}"
+        );
+        assert!(first.starts_with(&says), "{said}");
+        if let Some(way) = way {
+            // Of the worktree in the cache.
+            assert!(
+                first.contains(", by way of ") && first.ends_with(way),
+                "{said}"
+            );
+        }
+        assert!(said.ends_with(MENDS), "{said}");
+        git(dir, &["reset", "--quiet", "--hard", "HEAD~1"]);
+        git(dir, &["clean", "--quiet", "-d", "--force"]);
+    }
+}
+
+/// Directories in the tree, headers of the system, and one beside the tree that both sides read.
+#[test]
+fn a_base_is_built_of_its_own_files_and_of_what_is_nobodys() {
+    let project = repository();
+    let dir = project.path();
+    let beside_it = tempfile::tempdir().unwrap();
+    let other = beside_it.path().join("other.h");
+    fs::write(&other, "#define OTHER 1\n").unwrap();
+    fs::create_dir(dir.join("inc")).unwrap();
+    fs::write(dir.join("inc/own.h"), "#define OWN 1\n").unwrap();
+    let lines = format!(
+        "#include <own.h>\n#include \"{}\"\n#include \"/usr/include/limits.h\"\n#include <cstdint>\n",
+        other.display()
     );
+    for source in ["copy.cu", "ref.cpp"] {
+        let text = fs::read_to_string(dir.join(source)).unwrap();
+        fs::write(dir.join(source), format!("{lines}{text}")).unwrap();
+    }
+    let gates = dir.join("gates.yaml");
+    let dirs = "entry: copy\n    include_dirs: [inc]\n";
+    edit(&gates, "entry: copy\n", dirs);
+    edit(&gates, "source: ref.cpp", "source: ref.cpp, flags: [-Iinc]");
+    commit(dir);
+    edit(&dir.join("inc/own.h"), "OWN 1", "OWN (2 - 1)");
+    beside(dir, &[], 0);
 }

@@ -17,6 +17,7 @@ use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use verdict::model::{BuildFacts, Unit};
 
@@ -173,25 +174,33 @@ impl Artifacts {
         })
     }
 
-    /// The artifact of this request for the files as they are now.
-    pub fn find(&self, key: &str, files: &Files) -> Option<Stored> {
-        self.find_object(key, files).map(Stored::from)
+    /// The artifact of this request for the files as they are now, and the digests of those that it was made of.
+    pub fn find(&self, key: &str, files: &Files) -> Option<(Stored, BTreeMap<String, String>)> {
+        let (object, digests) = self.find_object(key, files)?;
+        Some((Stored::from(object), digests))
     }
 
     /// A source that an earlier run compiled, for the files as they are now.
     pub fn find_source(&self, key: &str, files: &Files) -> Option<CompiledSource> {
-        self.find_object::<SourceFacts>(key, files)
-            .map(CompiledSource::from)
+        let (object, _) = self.find_object::<SourceFacts>(key, files)?;
+        Some(CompiledSource::from(object))
     }
 
-    fn find_object<F: Facts>(&self, key: &str, files: &Files) -> Option<Object<F>> {
+    fn find_object<F: Facts>(
+        &self,
+        key: &str,
+        files: &Files,
+    ) -> Option<(Object<F>, BTreeMap<String, String>)> {
         self.manifests
             .places(&manifest_name(key))
             .find_map(|place| {
                 let earlier = manifest(&place).compilations.into_iter();
                 let found = earlier
                     .filter(|compilation| compilation.inputs.hold(files))
-                    .find_map(|compilation| self.load_object(key, &compilation.artifact));
+                    .find_map(|compilation| {
+                        let object = self.load_object(key, &compilation.artifact)?;
+                        Some((object, compilation.inputs.files))
+                    });
                 found.inspect(|_| self.manifests.touch(&place))
             })
     }

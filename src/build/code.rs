@@ -124,6 +124,7 @@ impl<'a> Reader<'a> {
         // What it reads was made from the tree's sources.
         let rules = confine::Rules {
             writes: &[],
+            hidden: None,
             sockets: confine::Sockets::None,
             memory: Some(limits::compiler_memory()),
             file: None,

@@ -4,7 +4,7 @@ use super::Outside;
 use super::bounds::launch_bounds;
 use super::command::{self, NvccCall, Way};
 use super::cut::PtxModule;
-use super::depend::list_files;
+use super::depend::{ask_for_rules, list_files, list_loaded, list_prerequisites};
 use super::entry::{self, Named, Unresolved};
 use super::identity::{self, Cubin};
 use super::inputs::lexical;
@@ -12,9 +12,10 @@ use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
 use crate::files;
 use crate::limits;
-use crate::process::confine::{Rules, Sockets};
+use crate::process::confine::{Hidden, Rules, Sockets};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
+use object::{Object as _, ObjectSection as _};
 use rayon::prelude::*;
 use regex::Regex;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ pub struct Compiled {
     pub ptx: Option<String>,
     /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
     pub included: Vec<String>,
+    /// Shared libraries that a launcher's brings along.
+    pub loaded: Vec<String>,
 }
 
 /// The inner error is the source's, which is evidence.
@@ -53,6 +56,8 @@ pub struct Workshop<'a> {
     /// Empty before, and removed afterwards.
     pub scratch: &'a Path,
     pub outside: &'a [Outside],
+    /// What nvcc cannot read.
+    pub hidden: Option<&'a Hidden>,
     pub deadline: Duration,
 }
 
@@ -140,9 +145,14 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
         host: Some(&host),
         said: Said::ByPtxas(&ran.log),
     };
-    let compiled = units
-        .iter()
-        .map(|unit| made.unit(unit, None, None, &ran.output, &included));
+    let loaded = shop.loaded(&ran.output)?;
+    let compiled = units.iter().map(|unit| {
+        let compiled = made.unit(unit, None, None, &ran.output, &included)?;
+        Ok(Compiled {
+            loaded: loaded.clone(),
+            ..compiled
+        })
+    });
     Ok(compiled.collect())
 }
 
@@ -233,6 +243,7 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
         output: file.to_owned(),
         ptx: Some(ptx.to_owned()),
         included: vec![unit.source.clone()],
+        loaded: Vec::new(),
     })
 }
 
@@ -484,6 +495,7 @@ impl Workshop<'_> {
             .arg(&intermediates)
             .arg("-o")
             .arg(&output);
+        ask_for_rules(&mut command, &self.scratch.join(READ));
         if let (Wanted::Library, Some(dir)) = (wanted, &self.toolchain.library_dir) {
             command.arg("-L").arg(dir);
         }
@@ -517,6 +529,7 @@ impl Workshop<'_> {
         // Flags and source are the tree's: what they make the compiler do stays here.
         let rules = Rules {
             writes: &[self.scratch],
+            hidden: self.hidden,
             sockets: Sockets::None,
             memory: Some(limits::compiler_memory()),
             file: Some(LARGEST_FILE),
@@ -566,12 +579,45 @@ impl Workshop<'_> {
         Ok(without_paths(&text, self))
     }
 
+    /// None where the system's loader is not known.
+    fn loaded(&self, library: &Path) -> Result<Vec<String>> {
+        // Whatever it is, it names the loader of this system.
+        let shell = files::read(Path::new("/bin/sh"), LARGEST_FILE).unwrap_or_default();
+        let Some(loader) = loader_of(&shell) else {
+            return Ok(Vec::new());
+        };
+        let mut ask = clean_command(&loader);
+        ask.current_dir(self.scratch).arg("--list").arg(library);
+        // It runs nothing of the library's.
+        let rules = Rules {
+            writes: &[],
+            hidden: None,
+            sockets: Sockets::None,
+            memory: None,
+            file: Some(LARGEST_FILE),
+        };
+        let ended = process::run_confined(ask, &rules, self.deadline, MOST_OUTPUT)
+            .map_err(|error| failed(&loader, error))?;
+        Ok(ended.map_or_else(Vec::new, |ended| list_loaded(&ended.log)))
+    }
+
     fn included(&self) -> Result<Vec<String>> {
         let kept = self.scratch.join(KEPT);
-        let files = list_included(&kept).map_err(|error| failed(&kept, error))?;
+        let mut files = list_included(&kept).map_err(|error| failed(&kept, error))?;
+        let rules = files::read(&self.scratch.join(READ), LARGEST_FILE).unwrap_or_default();
+        files.extend(list_prerequisites(&String::from_utf8_lossy(&rules)));
+        files.sort_unstable();
+        files.dedup();
         let own = |file: &String| !Path::new(file).starts_with(self.scratch);
         Ok(files.into_iter().filter(own).collect())
     }
+}
+
+fn loader_of(program: &[u8]) -> Option<PathBuf> {
+    let file = object::File::parse(program).ok()?;
+    let name = file.section_by_name(".interp")?.data().ok()?;
+    let name = std::str::from_utf8(name).ok()?;
+    Some(PathBuf::from(name.trim_end_matches('\0')))
 }
 
 fn failed(path: &Path, error: std::io::Error) -> Error {
@@ -593,8 +639,6 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
             files.extend(list_files(&String::from_utf8_lossy(&text)));
         }
     }
-    files.sort_unstable();
-    files.dedup();
     match files.is_empty() {
         false => Ok(files),
         true => Err(std::io::Error::other("nvcc kept no preprocessed source")),
@@ -606,6 +650,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 
 const GENERATED: &str = "gatekeeper.cu";
 const KEPT: &str = "kept";
+const READ: &str = "read.d";
 
 fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, message }
@@ -763,6 +808,7 @@ impl Machine<'_> {
             output: output.to_owned(),
             ptx: ptx.map(str::to_owned),
             included: included.to_vec(),
+            loaded: Vec::new(),
         })
     }
 

@@ -1,4 +1,50 @@
-//! The files that a preprocessor read, by the line markers of what it wrote. Pure.
+//! The files that a compiler read: by the line markers of what its preprocessor wrote, by the rules that gcc writes for
+//! make, and by the map of a linker.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Has gcc append a rule for each of its runs to a file (GCC's manual, "Environment Variables"). Unlike line markers they
+/// have macros that `-imacros` takes in. Clang does not know it.
+pub fn ask_for_rules(compiler: &mut Command, file: &Path) {
+    let file = file.display().to_string();
+    // Up to its first space gcc takes it for the name, and the rest for what is made.
+    if !file.contains(' ') {
+        compiler.env("SUNPRO_DEPENDENCIES", format!("{file} made"));
+    }
+}
+
+/// Prerequisites of all rules, in their order: `made: a.cu b\ c.h \`.
+pub fn list_prerequisites(rules: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for rule in rules.replace("\\\n", " ").lines() {
+        let Some((_, prerequisites)) = rule.split_once(": ") else {
+            continue;
+        };
+        let mut name = String::new();
+        let mut characters = prerequisites.chars().chain([' ']).peekable();
+        while let Some(character) = characters.next() {
+            match (character, characters.peek()) {
+                ('\\', Some(&escaped @ (' ' | '#' | ':'))) | ('$', Some(&escaped @ '$')) => {
+                    name.push(escaped);
+                    characters.next();
+                }
+                (' ', _) if name.is_empty() => {}
+                (' ', _) => files.push(std::mem::take(&mut name)),
+                _ => name.push(character),
+            }
+        }
+    }
+    files
+}
+
+/// Objects, archives and shared libraries that GNU's linker read, by its map: `LOAD /usr/lib/crt1.o`.
+pub fn list_linked(map: &str) -> Vec<String> {
+    let lines = map.lines();
+    lines
+        .filter_map(|line| line.strip_prefix("LOAD ").map(str::to_owned))
+        .collect()
+}
 
 /// Files in the order they were read, the source first. `# 1 "k.cuh" 1` enters a file; a marker without that 1
 /// goes on in one, or is a `#line` of the user's, which reads none.
@@ -45,6 +91,18 @@ fn read_marker(line: &str) -> Option<(String, &str)> {
     None
 }
 
+/// Shared libraries in what a loader lists: `libm.so.6 => /lib/libm.so.6 (0x7f...)`,
+/// `/lib64/ld-linux-x86-64.so.2 (0x7f...)`. What has no file is the kernel's own, or not found.
+pub fn list_loaded(listed: &str) -> Vec<String> {
+    let paths = listed.lines().filter_map(|line| {
+        let found = line.split_once("=>").map_or(line, |(_, found)| found);
+        let found = found.trim();
+        let path = found.rsplit_once(" (").map_or(found, |(path, _)| path);
+        path.contains('/').then(|| path.trim().to_owned())
+    });
+    paths.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +116,17 @@ mod tests {
             list_files(text),
             ["a.cu", "/usr/x.h", "b c/d\"e\\.h", "\u{e4}.h"]
         );
+    }
+
+    #[test]
+    fn files_of_rules_and_of_a_map() {
+        let rules = "made: a.cu /usr/b\\ c.h \\\n d\\#e.h\nmade: \\\n  x$$y.h a.cu\n\nnothing\n";
+        let files = ["a.cu", "/usr/b c.h", "d#e.h", "x$y.h", "a.cu"];
+        assert_eq!(list_prerequisites(rules), files);
+        let map = "Archive member\n\nLOAD /usr/lib/crt1.o\nLOAD lib/a b.a\n  LOAD x\n";
+        assert_eq!(list_linked(map), ["/usr/lib/crt1.o", "lib/a b.a"]);
+        let listed = "\tlinux-vdso.so.1 (0x7ffd)\n\tlibf.so => /a b/libf.so (0x7f)\n\tlibg.so => not found\n\t/lib64/ld.so (0x7f)\n";
+        assert_eq!(list_loaded(listed), ["/a b/libf.so", "/lib64/ld.so"]);
     }
 
     #[test]

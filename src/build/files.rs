@@ -1,15 +1,17 @@
 //! Files as they were when first looked at: contents and names below one root, each read once.
 
+use crate::apart::{FileRead, was_touched_since};
 use crate::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 pub struct Files {
     root: PathBuf,
     digests: Mutex<BTreeMap<String, Option<String>>>,
     names: Mutex<BTreeMap<String, Option<Arc<BTreeSet<String>>>>>,
+    reads: Mutex<BTreeMap<(String, Option<String>), FileRead>>,
 }
 
 impl Files {
@@ -18,6 +20,7 @@ impl Files {
             root: root.to_owned(),
             digests: Mutex::default(),
             names: Mutex::default(),
+            reads: Mutex::default(),
         }
     }
 
@@ -62,16 +65,18 @@ impl Files {
 
     /// Whether a file has been written or replaced since then, or can no longer be asked.
     pub fn touched_since(&self, file: &str, then: SystemTime) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        let Ok(meta) = self.root.join(file).metadata() else {
-            return true;
-        };
-        // The change time, which a program cannot set back.
-        let changed = u64::try_from(meta.ctime()).ok().and_then(|seconds| {
-            let nanos = u32::try_from(meta.ctime_nsec()).ok()?;
-            SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))
-        });
-        changed.is_none_or(|changed| changed >= then)
+        was_touched_since(&self.root.join(file), then)
+    }
+
+    /// A file that was read, with the digest of what it held.
+    pub fn file_read(&self, file: &str, digest: Option<String>) -> FileRead {
+        let key = (file.to_owned(), digest);
+        if let Some(known) = lock(&self.reads).get(&key) {
+            return known.clone();
+        }
+        let read = FileRead::new(&self.root, file, key.1.clone());
+        lock(&self.reads).insert(key, read.clone());
+        read
     }
 }
 

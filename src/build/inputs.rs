@@ -203,7 +203,7 @@ pub fn include_dirs(flags: &[String]) -> Option<Vec<String>> {
         "--compiler-options=-I",
         "-I",
     ];
-    const UNLISTED: [&str; 8] = [
+    const UNLISTED: [&str; 12] = [
         "-l",
         "-L",
         "--library",
@@ -212,6 +212,10 @@ pub fn include_dirs(flags: &[String]) -> Option<Vec<String>> {
         "-Xlinker",
         "--linker-options",
         "@",
+        "-fprofile-use",
+        "-fauto-profile",
+        "--sysroot",
+        "-isysroot",
     ];
     while let Some(flag) = flags.next() {
         // `-lineinfo` begins with `-l` and links nothing.
@@ -284,5 +288,6 @@ mod tests {
         assert_eq!(dirs(&["-lcublas"]), None);
         assert_eq!(dirs(&["x.o"]), None);
         assert_eq!(dirs(&["-optf", "flags.txt"]), None);
+        assert_eq!(dirs(&["-Xcompiler", "-fprofile-use=p"]), None);
     }
 }

@@ -134,6 +134,7 @@ pub fn list(
             toolchain,
             scratch: &dir,
             outside: &[],
+            hidden: None,
             deadline: compile::DEADLINE,
         };
         let virtual_arch = arch.to_string().replacen("sm_", "compute_", 1);

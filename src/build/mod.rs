@@ -8,7 +8,7 @@ pub mod code;
 mod command;
 mod compile;
 mod cut;
-mod depend;
+pub mod depend;
 mod entry;
 mod files;
 mod identity;
@@ -20,19 +20,23 @@ pub mod signature;
 use self::cache::{Artifacts, Stored};
 pub use self::command::command_line;
 use self::command::{NvccCall, Way};
-use self::compile::{Compiled, Workshop};
+use self::compile::{Compiled, Outcome, Workshop};
 pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};
 pub use self::entry::as_written;
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
+use crate::apart::FileRead;
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::process::confine::Hidden;
 use crate::sources;
 use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use verdict::model::{BuildFacts, Callable, Fault, Seen, Unit};
 
@@ -45,6 +49,10 @@ pub struct Built {
     /// Taken from the cache: nvcc was not called.
     pub cached: bool,
     pub millis: u64,
+    /// What it was made of; of one that does not compile what is known of that.
+    pub read: Arc<[FileRead]>,
+    /// It compiles with the hidden files alone, and what the compiler says without them.
+    pub unlisted: Option<String>,
 }
 
 /// Where the machine code is, and by which symbols.
@@ -106,11 +114,29 @@ pub fn build_all(
     jobs: usize,
     on_done: &(dyn Fn(&Unit, &Built) + Sync),
 ) -> Result<Vec<Built>> {
+    build_without(None, root, toolchain, cache, units, jobs, on_done)
+}
+
+/// As [`build_all`], where the compiler cannot read what is `hidden`. What does not compile without it does not
+/// compile; which files it would have read is said all the same.
+///
+/// # Errors
+/// As [`build_all`].
+pub fn build_without(
+    hidden: Option<&Hidden>,
+    root: &Path,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    units: &[Unit],
+    jobs: usize,
+    on_done: &(dyn Fn(&Unit, &Built) + Sync),
+) -> Result<Vec<Built>> {
     let jobs = jobs.max(1);
     let mut outside: Vec<Outside> = units.iter().flat_map(Outside::of).collect();
     outside.sort_unstable();
     outside.dedup();
     let builder = Builder {
+        hidden,
         root,
         toolchain,
         artifacts: Artifacts::open(cache)?,
@@ -172,16 +198,34 @@ pub fn find_all(
     toolchain: &Toolchain,
     cache: &Cache,
     units: &[Unit],
-) -> Result<Vec<Option<String>>> {
+) -> Result<Vec<Option<FoundArtifact>>> {
     let artifacts = Artifacts::open(cache)?;
     let files = Files::below(root);
     let find = |unit: &Unit| {
         let local = on_this_machine(unit);
         let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
         let stored = artifacts.find(&key, &files);
-        Ok(stored.map(|stored| stored.facts.artifact))
+        Ok(stored.map(|(stored, digests)| FoundArtifact {
+            artifact: stored.facts.artifact,
+            read: files_read(&files, digests),
+        }))
     };
     units.iter().map(find).collect()
+}
+
+/// An artifact that the cache has.
+pub struct FoundArtifact {
+    /// Its content address.
+    pub artifact: String,
+    /// What it was made of.
+    pub read: Arc<[FileRead]>,
+}
+
+/// The files of a compilation in the cache, whose digests are those of now.
+fn files_read(files: &Files, digests: BTreeMap<String, String>) -> Arc<[FileRead]> {
+    let read = digests.into_iter();
+    read.map(|(file, digest)| files.file_read(&file, Some(digest)))
+        .collect()
 }
 
 /// With directories as nvcc finds them. A variable that is gone meanwhile stays as it was written, which nvcc does
@@ -257,6 +301,7 @@ fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameC
 }
 
 struct Builder<'a> {
+    hidden: Option<&'a Hidden>,
     root: &'a Path,
     toolchain: &'a Toolchain,
     artifacts: Artifacts,
@@ -272,8 +317,14 @@ const TICK: Duration = Duration::from_millis(20);
 impl Builder<'_> {
     fn find(&self, call: &SameCall) -> Option<Vec<(usize, Built)>> {
         let started = Instant::now();
-        let stored = self.artifacts.find(&call.key, &self.files)?;
-        Some(self.hand_out(call, Ok(stored), true, started))
+        let (stored, digests) = self.artifacts.find(&call.key, &self.files)?;
+        let read = files_read(&self.files, digests);
+        let made = Made {
+            stored: Ok(stored),
+            read,
+            unlisted: None,
+        };
+        Some(self.hand_out(call, made, true, started))
     }
 
     fn compile(&self, calls: &[&SameCall]) -> Result<Vec<(usize, Built)>> {
@@ -292,9 +343,10 @@ impl Builder<'_> {
             toolchain: self.toolchain,
             scratch: scratch.path(),
             outside: &self.outside,
+            hidden: self.hidden,
             deadline: compile::DEADLINE,
         };
-        let mut inputs: Vec<(Vec<String>, Option<Dependencies>)> = Vec::new();
+        let mut inputs: Vec<Inputs> = Vec::new();
         let mut built = Vec::new();
         let (outcomes, is_known) = match units.first() {
             Some(first) if Way::of(first) == Way::Source => {
@@ -302,19 +354,72 @@ impl Builder<'_> {
             }
             _ => (compile::compile(shop, &units)?, false),
         };
-        for (at, (call, outcome)) in calls.iter().zip(outcomes).enumerate() {
-            let made = match outcome {
-                Ok(compiled) => {
+        let in_sight = self.compile_in_sight(shop, &units, &outcomes)?;
+        for (at, ((call, outcome), in_sight)) in
+            calls.iter().zip(outcomes).zip(in_sight).enumerate()
+        {
+            let made = match (outcome, in_sight) {
+                (Ok(compiled), _) => {
                     let inputs = self.inputs_once(&mut inputs, call.first.1, &compiled, before);
-                    Ok(self.artifacts.store(&call.key, inputs, compiled)?)
+                    let stored = self.artifacts.store(&call.key, inputs.reusable, compiled)?;
+                    Made {
+                        stored: Ok(stored),
+                        read: inputs.read,
+                        unlisted: None,
+                    }
                 }
-                Err(fault) => Err(fault),
+                (Err(fault), Some(Ok(compiled))) => {
+                    let inputs = self.inputs_once(&mut inputs, call.first.1, &compiled, before);
+                    Made {
+                        unlisted: Some(fault.message.clone()),
+                        stored: Err(fault),
+                        read: inputs.read,
+                    }
+                }
+                (Err(fault), _) => Made {
+                    stored: Err(fault),
+                    read: Arc::default(),
+                    unlisted: None,
+                },
             };
             // The entries of a source are one compilation.
             let is_same_run = is_known || at > 0 && Way::of(call.first.1) != Way::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)
+    }
+
+    /// What does not compile without the hidden files, once more with them: to tell which they are, and for nothing
+    /// else.
+    fn compile_in_sight(
+        &self,
+        shop: Workshop,
+        units: &[&Unit],
+        outcomes: &[Outcome],
+    ) -> Result<Vec<Option<Outcome>>> {
+        let broken = outcomes.iter().zip(units);
+        let broken: Vec<&Unit> = broken
+            .filter(|(outcome, _)| outcome.is_err() && self.hidden.is_some())
+            .map(|(_, unit)| *unit)
+            .collect();
+        let mut again = Vec::new();
+        if !broken.is_empty() {
+            let scratch = shop.scratch.join("in-sight");
+            std::fs::create_dir(&scratch).map_err(|error| {
+                Error::environment(format!("the compiler: {}: {error}", scratch.display()))
+            })?;
+            let shop = Workshop {
+                hidden: None,
+                scratch: &scratch,
+                ..shop
+            };
+            again = compile::compile(shop, &broken)?;
+        }
+        let mut again = again.into_iter();
+        let each = outcomes.iter();
+        Ok(each
+            .map(|outcome| outcome.is_err().then(|| again.next()).flatten())
+            .collect())
     }
 
     /// A source gives all of its entries at once, also to a run that asks for another one later; and whether an earlier
@@ -325,7 +430,7 @@ impl Builder<'_> {
         first: &Unit,
         units: &[&Unit],
         before: SystemTime,
-    ) -> Result<(Vec<compile::Outcome>, bool)> {
+    ) -> Result<(Vec<Outcome>, bool)> {
         let key = cache::source_key(first, &NvccCall::of(first), self.toolchain)?;
         if let Some(source) = self.artifacts.find_source(&key, &self.files) {
             return Ok((source.units(units), true));
@@ -335,7 +440,8 @@ impl Builder<'_> {
             Err(fault) => return Ok((units.iter().map(|_| Err(fault.clone())).collect(), false)),
         };
         // Without inputs nobody would find it again.
-        if let Some(inputs) = self.inputs(first, &source.included, before) {
+        let inputs = self.inputs(first, &source.included, &[], before);
+        if let Some(inputs) = inputs.reusable {
             self.artifacts.store_source(&key, Some(inputs), &source)?;
         }
         Ok((source.units(units), false))
@@ -345,11 +451,16 @@ impl Builder<'_> {
     fn hand_out(
         &self,
         call: &SameCall,
-        made: std::result::Result<Stored, Fault>,
+        made: Made,
         cached: bool,
         started: Instant,
     ) -> Vec<(usize, Built)> {
-        let (artifact, facts) = match made {
+        let Made {
+            stored,
+            read,
+            unlisted,
+        } = made;
+        let (artifact, facts) = match stored {
             Ok(stored) => (
                 Some(artifact(call.first.1, &stored)),
                 Seen::Got(stored.facts),
@@ -362,6 +473,8 @@ impl Builder<'_> {
             artifact,
             cached,
             millis,
+            read,
+            unlisted,
         };
         let again = Built {
             cached: true,
@@ -380,33 +493,74 @@ impl Builder<'_> {
     /// Of what was compiled together the inputs are the same, and read once.
     fn inputs_once(
         &self,
-        known: &mut Vec<(Vec<String>, Option<Dependencies>)>,
+        known: &mut Vec<Inputs>,
         unit: &Unit,
         compiled: &Compiled,
         before: SystemTime,
-    ) -> Option<Dependencies> {
-        if let Some((_, inputs)) = known.iter().find(|(of, _)| *of == compiled.included) {
+    ) -> Inputs {
+        let mut earlier = known.iter();
+        if let Some(inputs) = earlier.find(|it| it.included == compiled.included) {
             return inputs.clone();
         }
-        let inputs = self.inputs(unit, &compiled.included, before);
-        known.push((compiled.included.clone(), inputs.clone()));
+        let inputs = self.inputs(unit, &compiled.included, &compiled.loaded, before);
+        known.push(inputs.clone());
         inputs
     }
 
-    /// `None` where the same request may not be answered with this artifact again. A file that was
-    /// written while nvcc ran is read here in a state that nvcc may not have seen.
-    fn inputs(&self, unit: &Unit, included: &[String], before: SystemTime) -> Option<Dependencies> {
+    fn inputs(
+        &self,
+        unit: &Unit,
+        included: &[String],
+        loaded: &[String],
+        before: SystemTime,
+    ) -> Inputs {
         let now = Files::below(self.root);
+        let listed = included.iter();
+        let loaded = loaded.iter();
+        // One that was written while nvcc ran is read here in a state that nvcc may not have seen.
+        let read: Arc<[FileRead]> = listed
+            .map(|file| {
+                let digest = now.digest(file);
+                now.file_read(file, digest.filter(|_| !now.touched_since(file, before)))
+            })
+            .chain(loaded.map(|file| FileRead::read_since(self.root, file, before)))
+            .collect();
+        let settled = read.iter().all(|file| file.digest.is_some());
+        let reusable = settled
+            .then(|| self.dependencies(unit, included, &now))
+            .flatten();
+        Inputs {
+            included: included.to_vec(),
+            reusable,
+            read,
+        }
+    }
+
+    fn dependencies(&self, unit: &Unit, included: &[String], now: &Files) -> Option<Dependencies> {
         let mut include_dirs = unit.include_dirs.clone();
         include_dirs.extend(inputs::include_dirs(&unit.flags)?);
         let search = HeaderSearch {
             include_dirs,
             toolkit: &self.toolchain.include,
         };
-        let inputs = Dependencies::collect(&now, included, &search)?;
-        let settled = included.iter().all(|file| !now.touched_since(file, before));
-        settled.then_some(inputs)
+        Dependencies::collect(now, included, &search)
     }
+}
+
+/// What came of a compilation.
+struct Made {
+    stored: std::result::Result<Stored, Fault>,
+    read: Arc<[FileRead]>,
+    unlisted: Option<String>,
+}
+
+/// What a compilation was made of.
+#[derive(Clone)]
+struct Inputs {
+    included: Vec<String>,
+    /// `None` where the same request may not be answered with this artifact again.
+    reusable: Option<Dependencies>,
+    read: Arc<[FileRead]>,
 }
 
 /// What was built once, if the cache still has it.

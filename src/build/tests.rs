@@ -693,6 +693,7 @@ fn compile_with(body: &str, deadline: Duration) -> Result<compile::Outcome> {
         toolchain: &toolchain,
         scratch: dir.path(),
         outside: &[],
+        hidden: None,
         deadline,
     };
     compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())

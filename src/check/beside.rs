@@ -30,17 +30,26 @@ pub fn compare_references(sides: &Sides, too_large: Option<&NotRun>) -> Seen<Bas
     let asked = on_inputs_of(sides.head, sides.base);
     match compare(sides, &asked, too_large) {
         Ok(found) => found,
-        Err(NoAnswer::Environment(message)) => Seen::Fault(Fault {
-            kind: FaultKind::Environment,
-            message,
-        }),
-        // What its own inputs have no answer to held nobody to anything.
-        Err(NoAnswer::Reference(_)) if !has_an_answer(sides) => Seen::Got(BaseReference::Broken),
-        Err(NoAnswer::Reference(message)) => Seen::Fault(Fault {
-            kind: FaultKind::Reference,
-            message,
-        }),
+        // Whether the base's has an answer at all is seen on the base's own inputs.
+        Err(NoAnswer::Reference(message)) => match answer_of_base(sides) {
+            Ok(_) => fault(NoAnswer::Reference(message)),
+            Err(NoAnswer::Reference(message)) => Seen::Got(BaseReference::Broken { message }),
+            Err(error) => fault(error),
+        },
+        Err(error) => fault(error),
     }
+}
+
+fn fault<T>(error: NoAnswer) -> Seen<T> {
+    let kind = match &error {
+        NoAnswer::Reference(_) => FaultKind::Reference,
+        NoAnswer::Late(_) => FaultKind::Hang,
+        NoAnswer::Environment(_) => FaultKind::Environment,
+    };
+    Seen::Fault(Fault {
+        kind,
+        message: error.to_string(),
+    })
 }
 
 fn compare(
@@ -86,20 +95,21 @@ fn compare(
     Ok(Seen::Got(BaseReference::Compared(found)))
 }
 
-/// The base's reference on what head has of the base's tensors.
+/// The base's reference, within the base's deadline, on what head has of the base's tensors.
 fn on_inputs_of(head: &Case, base: &Case) -> Case {
     let known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
     let tensors = head.tensors.iter().filter(|tensor| known(&tensor.name));
     Case {
         tensors: tensors.cloned().collect(),
         reference: base.reference.clone(),
+        deadline_ms: base.deadline_ms,
         ..head.clone()
     }
 }
 
-fn has_an_answer(sides: &Sides) -> bool {
+fn answer_of_base(sides: &Sides) -> Result<Answer, NoAnswer> {
     let seed = sides.base.seeds.first().copied().unwrap_or_default();
-    matches!(sides.theirs.answer(sides.base, seed), Seen::Got(_))
+    sides.theirs.find(sides.base, seed)
 }
 
 type Wanted = [(u64, Vec<Outputs>)];
@@ -190,16 +200,10 @@ fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFac
 
 /// Over the inputs as the kernel sees them, and as they were before quantisation where there is one.
 fn outputs(references: &References, case: &Case, seed: u64) -> Result<Vec<Outputs>, NoAnswer> {
-    let files = match references.answer(case, seed) {
-        Seen::Got(Answer::Files { seen, original }) => [Some(seen), original],
-        Seen::Got(Answer::Variant { .. }) | Seen::Unsupported(_) | Seen::NotRun(_) => {
+    let files = match references.find(case, seed)? {
+        Answer::Files { seen, original } => [Some(seen), original],
+        Answer::Variant { .. } => {
             return Err(NoAnswer::Reference("only a device can tell".to_owned()));
-        }
-        Seen::Fault(fault) => {
-            return Err(match fault.kind {
-                FaultKind::Environment => NoAnswer::Environment(fault.message),
-                _ => NoAnswer::Reference(fault.message),
-            });
         }
     };
     let read = |path: PathBuf| {
@@ -246,7 +250,9 @@ fn with_inputs(head: &Case, neutral: &[NeutralInput]) -> Case {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apart::Trees;
     use crate::cache::Cache;
+    use crate::check::reference::user::HiddenFrom;
     use crate::check::testing::{case, input, output};
     use std::path::Path;
     use verdict::model::{Arg, Binary, Compare, ElemType, Expr, Reference, Unary};
@@ -271,11 +277,21 @@ mod tests {
         fn compare(&self, base: &Case, head: &Case) -> Seen<BaseReference> {
             let cache = Cache::at(&self.dir.path().join("cache")).unwrap();
             let [base_root, head_root] = ["base", "head"].map(|it| self.dir.path().join(it));
-            let open = |root: &Path, foreign: Option<&Path>| {
-                References::open(root, &cache, Some(Path::new("g++")), foreign).unwrap()
+            let open = |root: &Path, hidden: HiddenFrom| {
+                References::open(root, &cache, Some(Path::new("g++")), hidden).unwrap()
             };
-            let theirs = open(&base_root, Some(&head_root));
-            let ours = open(&head_root, None);
+            let trees = Trees::new(&head_root, &base_root, &[]);
+            let hidden = Some(trees.hide_head());
+            let hidden = HiddenFrom {
+                compilers: hidden.clone(),
+                programs: hidden,
+            };
+            let blind = HiddenFrom {
+                compilers: None,
+                ..hidden.clone()
+            };
+            let theirs = open(&base_root, hidden);
+            let ours = open(&head_root, blind);
             let sides = Sides {
                 base,
                 theirs: &theirs,
@@ -283,6 +299,35 @@ mod tests {
                 ours: &ours,
             };
             compare_references(&sides, None)
+        }
+
+        /// As `compare`, and files of head's that the base's read.
+        fn cross(&self, case: &Case) -> (Seen<BaseReference>, Vec<String>) {
+            let cache = Cache::at(&self.dir.path().join("cache")).unwrap();
+            let [base, head] = ["base", "head"].map(|it| self.dir.path().join(it));
+            let compiler = Some(Path::new("g++"));
+            let hidden = HiddenFrom {
+                compilers: Some(Trees::new(&head, &base, &[]).hide_head()),
+                programs: None,
+            };
+            let theirs = References::open(&base, &cache, compiler, hidden).unwrap();
+            let in_sight = HiddenFrom::default();
+            let ours = References::open(&head, &cache, compiler, in_sight).unwrap();
+            let sides = Sides {
+                base: case,
+                theirs: &theirs,
+                head: case,
+                ours: &ours,
+            };
+            let seen = compare_references(&sides, None);
+            let reads = theirs.reads().files.into_keys();
+            let of_head = reads.filter(|read| read.real.starts_with(&head));
+            (
+                seen,
+                of_head
+                    .map(|read| read.real.display().to_string())
+                    .collect(),
+            )
         }
     }
 
@@ -427,13 +472,13 @@ mod tests {
         assert_eq!(fault.kind, FaultKind::Reference);
         assert!(fault.message.contains("`b`"), "{}", fault.message);
 
-        bench.write("base", "#error");
+        bench.write("base", "#error its own header is missing");
         bench.write("head", &program("const float* x", "x[i]"));
         let case = user(&["x", "y"]);
-        assert_eq!(
-            bench.compare(&case, &case),
-            Seen::Got(BaseReference::Broken)
-        );
+        let Seen::Got(BaseReference::Broken { message }) = bench.compare(&case, &case) else {
+            panic!()
+        };
+        assert!(message.contains("its own header is missing"), "{message}");
         bench.write("base", &program("const float* x", "x[i]"));
         bench.write("head", "#error");
         assert!(matches!(bench.compare(&case, &case), Seen::Fault(_)));
@@ -463,14 +508,31 @@ mod tests {
         if let Reference::User { flags, .. } = &mut case.reference {
             flags.push(library("2"));
         }
-        let Seen::Fault(fault) = bench.compare(&case, &case) else {
+        let (seen, of_head) = bench.cross(&case);
+        assert!(of_head.iter().any(|it| it.ends_with("head/libby.so")));
+        if crate::process::confine::is_confining() {
+            assert!(matches!(seen, Seen::Got(BaseReference::Broken { .. })));
+        }
+    }
+
+    #[test]
+    fn the_bases_reference_has_the_bases_deadline_and_is_late_by_that_alone() {
+        let bench = Bench::new();
+        let slow = program("const float* x", "x[i]")
+            .replace("for (int i = 0;", "usleep(900000); for (int i = 0;");
+        bench.write("base", &format!("#include <unistd.h>\n{slow}"));
+        bench.write("head", &program("const float* x", "x[i]"));
+        let within = |deadline_ms: u64| Case {
+            deadline_ms,
+            ..user(&["x", "y"])
+        };
+        let Seen::Fault(fault) = bench.compare(&within(200), &within(60_000)) else {
             panic!()
         };
-        assert_eq!(fault.kind, FaultKind::Environment);
-        assert!(
-            fault.message.contains("libby.so of the head"),
-            "{}",
-            fault.message
-        );
+        assert_eq!(fault.kind, FaultKind::Hang);
+        assert!(fault.message.contains("within 200 ms"), "{}", fault.message);
+        // Head's deadline is none of the base's.
+        let in_time = found(bench.compare(&within(60_000), &within(1000)));
+        assert_eq!((in_time.elements, in_time.differing), (128, 0));
     }
 }

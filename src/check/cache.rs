@@ -7,9 +7,10 @@
 
 use super::generator::GENERATOR;
 use super::inputs::{self, Inputs, View};
-use super::reference::user::{self, Functions, ReferenceProgram};
+use super::reference::user::{self, Functions, HiddenFrom, ReferenceProgram};
 use super::reference::{NoAnswer, REFERENCES, built_in};
 use super::{Outputs, Values, elem, sealed};
+use crate::apart::Reads;
 use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::Result;
 use crate::files;
@@ -39,13 +40,20 @@ pub enum Answer {
 pub struct References {
     dir: CacheDir,
     functions: Functions,
+    /// Functions cannot read the tree as they run.
+    is_blind: bool,
     /// Files that this run has written or checked.
     good: Mutex<BTreeSet<PathBuf>>,
+    /// Questions to which no answer came in time: each is waited for once, not for each seed and variant.
+    late: Mutex<BTreeMap<Question, String>>,
 }
 
+/// What a user's function is called with, whatever the seed, and its deadline.
+type Question = (String, u64);
+
 impl References {
-    /// `root` is the directory of gates.yaml, `host_compiler` what builds references of the user's own, `foreign` a
-    /// directory of which they may load nothing.
+    /// `root` is the directory of gates.yaml, `host_compiler` what builds references of the user's own, `hidden`
+    /// what they cannot read.
     ///
     /// # Errors
     /// Environment, where the cache cannot be written.
@@ -53,13 +61,20 @@ impl References {
         root: &Path,
         cache: &Cache,
         host_compiler: Option<&Path>,
-        foreign: Option<&Path>,
+        hidden: HiddenFrom,
     ) -> Result<Self> {
         Ok(Self {
             dir: cache.layered("references")?,
-            functions: Functions::new(root, host_compiler, foreign, cache)?,
+            is_blind: hidden.programs.is_some(),
+            functions: Functions::new(root, host_compiler, hidden, cache)?,
             good: Mutex::default(),
+            late: Mutex::default(),
         })
+    }
+
+    /// What the programs of users' functions were made of so far and load.
+    pub fn reads(&self) -> Reads {
+        self.functions.reads()
     }
 
     /// Names of what `answer` gives: equal names, equal answers. A user's function is built for it, nothing is
@@ -71,7 +86,7 @@ impl References {
         let program = self.program(case)?;
         let views = views(case).into_iter();
         views
-            .map(|view| key(case, seed, view, program.as_ref()))
+            .map(|view| self.key(case, seed, view, program.as_ref()))
             .collect()
     }
 
@@ -89,7 +104,7 @@ impl References {
             Ok(answer) => Seen::Got(answer),
             Err(error) => Seen::Fault(Fault {
                 kind: match error {
-                    NoAnswer::Reference(_) => FaultKind::Reference,
+                    NoAnswer::Reference(_) | NoAnswer::Late(_) => FaultKind::Reference,
                     NoAnswer::Environment(_) => FaultKind::Environment,
                 },
                 message: error.to_string(),
@@ -97,7 +112,11 @@ impl References {
         }
     }
 
-    fn find(&self, case: &Case, seed: u64) -> std::result::Result<Answer, NoAnswer> {
+    /// As `answer`.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub fn find(&self, case: &Case, seed: u64) -> std::result::Result<Answer, NoAnswer> {
         if let Reference::Variant { variant } = &case.reference {
             return Ok(Answer::Variant {
                 variant: variant.clone(),
@@ -106,7 +125,7 @@ impl References {
         let program = self.program(case)?;
         let mut made: Option<Inputs> = None;
         let mut one = |view| -> std::result::Result<PathBuf, NoAnswer> {
-            let key = key(case, seed, view, program.as_ref())?;
+            let key = self.key(case, seed, view, program.as_ref())?;
             if let Some(path) = self.dir.places(&key).find(|path| self.is_good(path)) {
                 self.dir.touch(&path);
                 return Ok(path);
@@ -117,7 +136,7 @@ impl References {
                     .map_err(|error| NoAnswer::Reference(error.to_string()))?,
             };
             let path = self.dir.own().join(key);
-            self.keep(&path, &compute(case, &inputs, view, program.as_ref())?)?;
+            self.keep(&path, &self.compute(case, &inputs, view, program.as_ref())?)?;
             made = Some(inputs);
             Ok(path)
         };
@@ -125,6 +144,88 @@ impl References {
             seen: one(View::Seen)?,
             original: is_coded(case).then(|| one(View::Original)).transpose()?,
         })
+    }
+
+    fn compute(
+        &self,
+        case: &Case,
+        inputs: &Inputs,
+        view: View,
+        program: Option<&ReferenceProgram>,
+    ) -> std::result::Result<Outputs, NoAnswer> {
+        let Some(program) = program else {
+            return built_in(case, inputs, view);
+        };
+        let late = || self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let question = (self.key(case, 0, view, Some(program))?, case.deadline_ms);
+        if let Some(why) = late().get(&question) {
+            return Err(NoAnswer::Late(format!("not run again: {why}")));
+        }
+        let answer = user::call(program, case, inputs, view);
+        if let Err(NoAnswer::Late(why)) = &answer {
+            late().insert(question, why.clone());
+        }
+        answer
+    }
+
+    /// File name of one result. Of a user's function, what it is made of and called with; not how or where that is
+    /// written.
+    fn key(
+        &self,
+        case: &Case,
+        seed: u64,
+        view: View,
+        program: Option<&ReferenceProgram>,
+    ) -> std::result::Result<String, NoAnswer> {
+        #[derive(Serialize)]
+        enum Computed<'a> {
+            BuiltIn(&'a Reference),
+            Program {
+                identity: &'a str,
+                args: &'a [Arg],
+            },
+            /// One that may have read the tree is another.
+            Blind {
+                identity: &'a str,
+                args: &'a [Arg],
+            },
+        }
+        #[derive(Serialize)]
+        struct Key<'a> {
+            format: &'a str,
+            generator: &'a str,
+            references: &'a str,
+            tensors: Vec<Tensor>,
+            reference: Computed<'a>,
+            seed: u64,
+            original: bool,
+        }
+        let tensors = case.tensors.iter().map(|tensor| Tensor {
+            // Values do not depend on where they lie.
+            strides: None,
+            ..tensor.clone()
+        });
+        let key = Key {
+            format: std::str::from_utf8(MAGIC).unwrap_or_default(),
+            generator: GENERATOR,
+            references: REFERENCES,
+            tensors: tensors.collect(),
+            reference: match (&case.reference, program) {
+                (Reference::User { args, .. }, Some(program)) => {
+                    let identity = &program.identity;
+                    match self.is_blind {
+                        true => Computed::Blind { identity, args },
+                        false => Computed::Program { identity, args },
+                    }
+                }
+                (reference, _) => Computed::BuiltIn(reference),
+            },
+            seed,
+            original: view == View::Original,
+        };
+        let text =
+            serde_json::to_vec(&key).map_err(|error| NoAnswer::Environment(error.to_string()))?;
+        Ok(blake3::hash(&text).to_hex().to_string())
     }
 
     fn is_good(&self, path: &Path) -> bool {
@@ -152,18 +253,6 @@ impl References {
     }
 }
 
-fn compute(
-    case: &Case,
-    inputs: &Inputs,
-    view: View,
-    program: Option<&ReferenceProgram>,
-) -> std::result::Result<Outputs, NoAnswer> {
-    match program {
-        Some(program) => user::call(program, case, inputs, view),
-        None => built_in(case, inputs, view),
-    }
-}
-
 fn is_coded(case: &Case) -> bool {
     case.tensors.iter().any(|tensor| tensor.codec.is_some())
 }
@@ -173,54 +262,6 @@ fn views(case: &Case) -> Vec<View> {
         true => vec![View::Seen, View::Original],
         false => vec![View::Seen],
     }
-}
-
-/// File name of one result. Of a user's function, what it is made of and called with; not how or where that is
-/// written.
-fn key(
-    case: &Case,
-    seed: u64,
-    view: View,
-    program: Option<&ReferenceProgram>,
-) -> std::result::Result<String, NoAnswer> {
-    #[derive(Serialize)]
-    enum Computed<'a> {
-        BuiltIn(&'a Reference),
-        Program { identity: &'a str, args: &'a [Arg] },
-    }
-    #[derive(Serialize)]
-    struct Key<'a> {
-        format: &'a str,
-        generator: &'a str,
-        references: &'a str,
-        tensors: Vec<Tensor>,
-        reference: Computed<'a>,
-        seed: u64,
-        original: bool,
-    }
-    let tensors = case.tensors.iter().map(|tensor| Tensor {
-        // Values do not depend on where they lie.
-        strides: None,
-        ..tensor.clone()
-    });
-    let key = Key {
-        format: std::str::from_utf8(MAGIC).unwrap_or_default(),
-        generator: GENERATOR,
-        references: REFERENCES,
-        tensors: tensors.collect(),
-        reference: match (&case.reference, program) {
-            (Reference::User { args, .. }, Some(program)) => Computed::Program {
-                identity: &program.identity,
-                args,
-            },
-            (reference, _) => Computed::BuiltIn(reference),
-        },
-        seed,
-        original: view == View::Original,
-    };
-    let text =
-        serde_json::to_vec(&key).map_err(|error| NoAnswer::Environment(error.to_string()))?;
-    Ok(blake3::hash(&text).to_hex().to_string())
 }
 
 const MAGIC: sealed::Magic = b"gatekeeper expected/2\n";
@@ -328,12 +369,12 @@ fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), String> {
 mod tests {
     use super::*;
     use crate::check::testing::{case, input, output};
-    use verdict::model::{Codec, CodecScheme, Num, Unary};
+    use verdict::model::{Codec, CodecScheme, Num, ScalarType, ScalarValue, Unary};
 
     fn references() -> (tempfile::TempDir, References) {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path()).unwrap();
-        let references = References::open(dir.path(), &cache, None, None).unwrap();
+        let references = References::open(dir.path(), &cache, None, HiddenFrom::default()).unwrap();
         (dir, references)
     }
 
@@ -462,8 +503,15 @@ mod tests {
         // Another run finds what is in the file alone.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
-        let again =
-            || References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None, None).unwrap();
+        let again = || {
+            References::open(
+                dir.path(),
+                &Cache::at(dir.path()).unwrap(),
+                None,
+                HiddenFrom::default(),
+            )
+            .unwrap()
+        };
         assert_eq!(files(again().answer(&plain(), 1)).0, path);
         assert_eq!(read(&path).unwrap(), planted);
 
@@ -481,7 +529,7 @@ mod tests {
         let (shared, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let beside = || {
             let cache = Cache::at(own.path()).unwrap().beside(shared.path());
-            References::open(own.path(), &cache.unwrap(), None, None).unwrap()
+            References::open(own.path(), &cache.unwrap(), None, HiddenFrom::default()).unwrap()
         };
         // Nothing is shared yet: computed, and kept in the own one.
         let (path, _) = files(beside().answer(&plain(), 1));
@@ -493,7 +541,7 @@ mod tests {
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
         let all = Cache::at(shared.path()).unwrap();
-        let all = References::open(shared.path(), &all, None, None).unwrap();
+        let all = References::open(shared.path(), &all, None, HiddenFrom::default()).unwrap();
         let (common, _) = files(all.answer(&plain(), 1));
         assert_eq!(read(&common).unwrap(), right);
         assert_eq!(files(beside().answer(&plain(), 1)).0, common);
@@ -536,5 +584,47 @@ mod tests {
             "{}",
             fault.message
         );
+    }
+
+    #[test]
+    fn a_question_is_waited_for_once_and_another_is_asked_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path()).unwrap();
+        let compiler = Some(Path::new("g++"));
+        let references =
+            References::open(dir.path(), &cache, compiler, HiddenFrom::default()).unwrap();
+        let source = "extern \"C\" void k(const float* x, float* y, int hang) {\n\
+                      while (hang) asm(\"\");\n for (int i = 0; i < 35; ++i) y[i] = x[i]; }\n";
+        std::fs::write(dir.path().join("k.cpp"), source).unwrap();
+        let tensor = |name: &str| Arg::Tensor {
+            name: name.to_owned(),
+        };
+        let hanging = |hang: i64| {
+            let mut case = plain();
+            case.deadline_ms = 400;
+            let elem = ScalarType::I32;
+            let value = ScalarValue::Int(hang);
+            case.reference = Reference::User {
+                source: "k.cpp".to_owned(),
+                function: "k".to_owned(),
+                args: vec![tensor("x"), tensor("y"), Arg::Scalar { elem, value }],
+                flags: Vec::new(),
+            };
+            case
+        };
+        let late = |case: &Case, seed| match references.find(case, seed) {
+            Err(NoAnswer::Late(message)) => message,
+            other => panic!("{other:?}"),
+        };
+        let first = "the reference `k` in k.cpp did not finish within 400 ms and was killed";
+        assert_eq!(late(&hanging(1), 1), first);
+        assert_eq!(late(&hanging(1), 2), format!("not run again: {first}"));
+        // The same program: another deadline, and another case.
+        let longer = Case {
+            deadline_ms: 500,
+            ..hanging(1)
+        };
+        assert_eq!(late(&longer, 1), first.replace("400", "500"));
+        assert!(references.find(&hanging(0), 1).is_ok());
     }
 }

@@ -21,8 +21,8 @@ use crate::files;
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Arg, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate,
-    MemoryStep, Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
+    Arch, Arg, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, MemoryStep,
+    Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.

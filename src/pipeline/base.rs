@@ -1,17 +1,21 @@
 //! The revision that head is held against: its files, what it asks, and which of its kernels to build.
 
+use crate::apart::{Crossing, Reader, Side, Trees};
 use crate::cache::Cache;
 use crate::check::beside::{self, Sides};
 use crate::check::cache::References;
+use crate::check::reference::user::HiddenFrom;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
-use crate::pipeline::moved::{self, Moves, Trees};
+use crate::pipeline::moved::{self, Moves};
+use crate::toolchain::Toolchain;
 use crate::{repo, sources, store};
 use std::collections::{BTreeSet, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use verdict::judge;
 use verdict::model::{
-    Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Simulation, Unit, WarpHazards,
+    Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Reference, Simulation, Unit,
+    WarpHazards,
 };
 
 /// What `run` was asked to compare with.
@@ -49,7 +53,7 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     let top = repo::top(root)?;
     let mut path = tree.root.join(head.file);
     let own = path.strip_prefix(&tree.top).unwrap_or(&path);
-    let trees = Trees {
+    let trees = moved::Trees {
         base: &tree,
         head: &top,
     };
@@ -88,8 +92,80 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     })
 }
 
-/// A flag or directory outside the tree that is in head's has the base built of head's headers: it would come to the
-/// same code, and nothing be timed.
+/// The base's tree beside head's. Compilers, and where this program writes, are neither side's: they may lie in head's
+/// tree, too.
+pub fn trees(
+    root: &Path,
+    base: &repo::Tree,
+    toolchains: &[&Toolchain],
+    cache: &Cache,
+) -> Result<Trees> {
+    let mut tools: Vec<PathBuf> = toolchains.iter().flat_map(|it| it.places()).collect();
+    for name in ["scratch", "reference-programs"] {
+        tools.push(cache.dir(name)?);
+    }
+    let head = repo::top(root)?;
+    let trees = Trees::new(&head, &base.top, &tools);
+    Ok(trees.with_files_of_head(repo::tracked(&head)?))
+}
+
+/// The references of the base read nothing of head's.
+pub fn hidden_from_base(trees: &Trees) -> HiddenFrom {
+    HiddenFrom {
+        compilers: Some(trees.hide_head()),
+        programs: Some(trees.hide_head()),
+    }
+}
+
+/// Those of head are built of head's tree, and then compute without it as the base's do.
+pub fn hidden_from_head(trees: &Trees) -> HiddenFrom {
+    HiddenFrom {
+        compilers: None,
+        programs: Some(trees.hide_head()),
+    }
+}
+
+/// # Errors
+/// Usage, where there is one: what was compared says nothing of the change.
+pub fn refuse_crossing(found: Option<Crossing>) -> Result<()> {
+    let Some(crossing) = found else {
+        return Ok(());
+    };
+    Err(Error::Usage(match crossing {
+        Crossing::Foreign { of, reader, file } => {
+            let (side, other) = match of {
+                Side::Base => ("base", "head"),
+                Side::Head => ("head", "base"),
+            };
+            let reader = name(reader);
+            let way = match file.real == file.named {
+                true => String::new(),
+                false => format!(", by way of {}", file.named.display()),
+            };
+            let file = file.real.display();
+            Diagnostic::new(format!(
+                "nothing was compared: {reader} of the {side} reads a file of the {other}, {file}{way}"
+            ))
+            .help(OWN)
+            .help(MENDS)
+        }
+        Crossing::Unlisted { reader, said } => Diagnostic::new(format!(
+            "nothing was compared: {} of the base is not built without the files of the head: {}",
+            name(reader),
+            said.trim()
+        ))
+        .help(OWN)
+        .help(MENDS),
+        Crossing::Changed(file) => Diagnostic::new(format!(
+            "nothing was compared: {} was not the same when head and when the base read it",
+            file.real.display()
+        ))
+        .help("it is in neither tree: run again when nothing writes to it, or take it into the repository"),
+    }))
+}
+
+/// A flag or directory outside the tree that is in head's would have the base built of head's files. Links are followed
+/// later, by what the compiler read; this is said before anything is built.
 fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
     let top = top.display().to_string();
     let names = |text: &str| text.ends_with(&top) || text.contains(&format!("{top}/"));
@@ -98,11 +174,21 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
             Diagnostic::new(format!(
                 "the {what} `{written}` would have the base built of files of the head"
             ))
-            .help("name directories relative to gates.yaml, under `include_dirs`"),
+            .help("name directories relative to gates.yaml, under `include_dirs`")
+            .help(MENDS),
         ))
     };
+    // A definition names a place and reads nothing.
+    let reads = |flag: &&String| !flag.starts_with("-D") && names(flag);
+    let references = base.cases.iter().filter_map(|case| match &case.reference {
+        Reference::User { flags, .. } => Some(flags),
+        _ => None,
+    });
+    if let Some(flag) = references.flatten().find(reads) {
+        return refused("flag", flag);
+    }
     for unit in &base.units {
-        if let Some(flag) = unit.flags.iter().find(|flag| names(flag)) {
+        if let Some(flag) = unit.flags.iter().find(reads) {
             return refused("flag", flag);
         }
         let of_head = |dir: &&String| {
@@ -154,6 +240,17 @@ pub fn units(head: &Plan, base: &Plan) -> Vec<Unit> {
         .collect()
 }
 
+fn name(reader: &Reader) -> String {
+    match reader {
+        Reader::Unit(unit) => unit.to_string(),
+        Reader::Reference(source) => format!("the reference in {source}"),
+    }
+}
+
+const OWN: &str = "name files and directories relative to gates.yaml or to the source, so that each side has its own";
+const MENDS: &str =
+    "where this change mends the base, run without --base (`base: \"\"` of the action)";
+
 fn nothing() -> Plan {
     Plan {
         units: Vec::new(),
@@ -181,10 +278,7 @@ fn of_base(error: &Error, revision: &str) -> Error {
         key,
         mut help,
     } = error.diagnostic().clone();
-    help.push(
-        "where this change mends the base, run without --base (`base: \"\"` of the action)"
-            .to_owned(),
-    );
+    help.push(MENDS.to_owned());
     Error::Usage(Diagnostic {
         message: format!("of the base {revision}: {message}"),
         at,

@@ -3,10 +3,13 @@
 //! artifact of both sides' files, which is one.
 
 use super::base::{self, Asked, Head};
+use crate::apart::{Reader, Reads};
+use crate::build::FoundArtifact;
 use crate::cache::Cache;
 use crate::check::cache::References;
+use crate::check::reference::user::HiddenFrom;
 use crate::config::{self, Loaded};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{build, store, toolchain};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -34,12 +37,12 @@ pub fn find_changed(asked: &Asked, loaded: &Loaded, cache: &Cache) -> Result<BTr
     };
     let side = |root: &Path, plan, gates, baselines| {
         let compiler = Some(toolchain.host_compiler.as_path());
-        Ok(Side {
+        Ok::<_, Error>(Side {
             plan,
             gates,
             baselines,
             artifacts: build::find_all(root, &toolchain, cache, &plan.units)?,
-            references: References::open(root, cache, compiler, None)?,
+            references: References::open(root, cache, compiler, HiddenFrom::default())?,
         })
     };
     let (baselines, _) = store::load_baselines(&loaded.root)?;
@@ -50,7 +53,17 @@ pub fn find_changed(asked: &Asked, loaded: &Loaded, cache: &Cache) -> Result<BTr
         (Some(ours), Some(theirs)) => ours != theirs,
         _ => true,
     };
-    Ok(all.into_iter().filter(is_changed).collect())
+    let changed = all
+        .iter()
+        .filter(|kernel| is_changed(kernel))
+        .cloned()
+        .collect();
+    // A base that is made of head's files is as head is, whatever the change did.
+    let trees = base::trees(&loaded.root, &found.tree, &[&toolchain], cache)?;
+    Ok(match trees.find_crossing(&ours.reads(), &theirs.reads()) {
+        Some(_) => all,
+        None => changed,
+    })
 }
 
 /// Head, or the base.
@@ -59,16 +72,26 @@ struct Side<'a> {
     gates: &'a [Gate],
     baselines: &'a [Baseline],
     /// Of the plan's units, in their order.
-    artifacts: Vec<Option<String>>,
+    artifacts: Vec<Option<FoundArtifact>>,
     references: References,
 }
 
 impl Side<'_> {
+    /// What its units and its references so far were made of.
+    fn reads(&self) -> Reads {
+        let units = self.plan.units.iter().zip(&self.artifacts);
+        let mut reads = self.references.reads();
+        for (unit, found) in units.filter_map(|(unit, found)| Some((unit, found.as_ref()?))) {
+            reads.note(&Reader::Unit(unit.id.clone()), &found.read, None);
+        }
+        reads
+    }
+
     /// All that a verdict on a kernel follows from; `None` where it is not known.
     fn state(&self, kernel: &str) -> Option<Value> {
         let units = self.plan.units.iter().zip(&self.artifacts);
         let units = units.filter(|(unit, _)| unit.id.kernel == kernel);
-        let units = units.map(|(unit, artifact)| Some((unit, artifact.as_ref()?)));
+        let units = units.map(|(unit, artifact)| Some((unit, &artifact.as_ref()?.artifact)));
         let cases = self.plan.cases.iter().filter(|it| it.id.kernel == kernel);
         let cases = cases.map(|case| {
             let seeds = case.seeds.iter();

@@ -1,6 +1,7 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
 use super::{Profile, Request, base, past, shard, simulate};
+use crate::apart::{Reads, Trees};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded, Places};
@@ -36,6 +37,13 @@ pub(super) struct Planned {
 /// Profiles of a case that a relative limit rests on.
 const REPEATS: u32 = 3;
 
+/// What the units of each side were made of.
+#[derive(Default)]
+pub(super) struct UnitReads {
+    pub head: Reads,
+    pub base: Reads,
+}
+
 /// What the base is built of.
 pub(super) struct BaseTree {
     /// Its files, which stay as long as this does.
@@ -43,6 +51,8 @@ pub(super) struct BaseTree {
     /// The compiler that it asks for.
     pub toolchain: Toolchain,
     pub references: References,
+    /// It beside head's.
+    pub trees: Trees,
 }
 
 /// # Errors
@@ -102,17 +112,24 @@ pub(super) fn plan(
             true => toolchain.clone(),
             false => find_compiler(request, theirs.as_deref(), cache, on).map_err(of_base)?,
         };
-        let head = repo::top(&root)?;
-        let host = Some(toolchain.host_compiler.as_path());
-        let references = References::open(&tree.root, cache, host, Some(&head))?;
+        Ok::<_, Error>((tree, toolchain))
+    });
+    let tree = tree.transpose()?;
+    let tree = tree.map(|(tree, theirs)| {
+        let trees = base::trees(&root, &tree, &[&toolchain, &theirs], cache)?;
+        let host = Some(theirs.host_compiler.as_path());
+        let references = References::open(&tree.root, cache, host, base::hidden_from_base(&trees))?;
         Ok::<_, Error>(BaseTree {
             tree,
-            toolchain,
+            toolchain: theirs,
             references,
+            trees,
         })
     });
     let tree = tree.transpose()?;
-    let references = References::open(&root, cache, Some(&toolchain.host_compiler), None)?;
+    let trees = tree.as_ref().map(|base| &base.trees);
+    let hidden = trees.map(base::hidden_from_head).unwrap_or_default();
+    let references = References::open(&root, cache, Some(&toolchain.host_compiler), hidden)?;
     Ok(Planned {
         root,
         places,
@@ -212,6 +229,20 @@ impl Planned {
     pub fn base_compiler(&self) -> Option<&CompilerFacts> {
         let theirs = &self.base.as_ref()?.toolchain.facts;
         (*theirs != self.toolchain.facts).then_some(theirs)
+    }
+
+    /// # Errors
+    /// Usage, where the base is built or computed from files of the head, by `units` or by the references so far.
+    pub fn refuse_crossing(&self, units: &UnitReads) -> Result<()> {
+        let Some(BaseTree {
+            trees, references, ..
+        }) = &self.base
+        else {
+            return Ok(());
+        };
+        let head = units.head.clone().and(self.references.reads());
+        let base = units.base.clone().and(references.reads());
+        base::refuse_crossing(trees.find_crossing(&head, &base))
     }
 
     /// What the base's references compute on head's inputs; nothing where there is no base.

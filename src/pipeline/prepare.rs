@@ -2,14 +2,16 @@
 //! then, if there is a device, the references.
 
 use super::arguments::{refuse_misfits, refuse_unassembled};
-use super::plan::{BaseTree, Planned};
+use super::plan::{BaseTree, Planned, UnitReads};
 use super::{Request, milliseconds};
+use crate::apart::{Reader, Reads};
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
 use crate::check::cache::{Answer, References, digests};
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
+use crate::process::confine::Hidden;
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::Toolchain;
 use crate::worker::Crews;
@@ -83,7 +85,9 @@ impl Prepared {
 
     /// Evidence of what was built. What is left runs.
     pub fn file_builds(self, evidence: &mut Vec<Evidence>, costs: &mut Costs) -> Ready {
-        let Builds { head, base, .. } = self.builds;
+        let Builds {
+            head, base, reads, ..
+        } = self.builds;
         let mut file = |built: Vec<(UnitId, Built)>,
                         piece: fn(UnitId, Seen<BuildFacts>) -> Evidence| {
             let mut artifacts = Artifacts::new();
@@ -103,12 +107,14 @@ impl Prepared {
                 Evidence::Base(Box::new(Evidence::Build { unit, facts }))
             }),
             answers: self.answers,
+            reads,
         }
     }
 }
 
 /// What kernels run with.
 pub(super) struct Ready {
+    pub reads: UnitReads,
     pub artifacts: Artifacts,
     pub base_artifacts: Artifacts,
     pub answers: Answers,
@@ -147,7 +153,18 @@ pub(super) type Artifacts = HashMap<UnitId, Artifact>;
 struct Builds {
     head: Vec<(UnitId, Built)>,
     base: Vec<(UnitId, Built)>,
+    reads: UnitReads,
     wall: Duration,
+}
+
+/// What units were made of.
+fn reads(built: &[(UnitId, Built)]) -> Reads {
+    let mut reads = Reads::default();
+    for (unit, built) in built {
+        let reader = Reader::Unit(unit.clone());
+        reads.note(&reader, &built.read, built.unlisted.as_ref());
+    }
+    reads
 }
 
 impl Builds {
@@ -161,37 +178,52 @@ impl Builds {
             phase: Phase::Build,
             steps: steps as u64,
         });
-        let build_all = |what: &str, root: &Path, toolchain: &Toolchain, units: &[Unit]| {
+        let build_all = |what: &str,
+                         hidden: Option<&Hidden>,
+                         root: &Path,
+                         toolchain: &Toolchain,
+                         units: &[Unit]| {
             let stepped = |unit: &Unit, _: &Built| {
                 on(Event::Stepped {
                     phase: Phase::Build,
                     what: format!("{what}{}", unit.id),
                 });
             };
-            let built = build::build_all(root, toolchain, cache, units, jobs, &stepped)?;
+            let built =
+                build::build_without(hidden, root, toolchain, cache, units, jobs, &stepped)?;
             let ids = units.iter().map(|unit| unit.id.clone());
             Ok::<Vec<(UnitId, Built)>, Error>(ids.zip(built).collect())
         };
-        let mut head = build_all("", &planned.root, &planned.toolchain, head)?;
+        let mut head = build_all("", None, &planned.root, &planned.toolchain, head)?;
         refuse_misfits(&planned.plan, Some(&planned.places), &mut head);
+        let base = match base {
+            Some((
+                BaseTree {
+                    tree,
+                    toolchain,
+                    trees,
+                    ..
+                },
+                units,
+            )) => {
+                let (what, hidden) = ("base revision of ", trees.hide_head());
+                let mut built = build_all(what, Some(&hidden), &tree.root, toolchain, &units)?;
+                if let Some(base) = &planned.policy.base {
+                    refuse_misfits(&base.plan, None, &mut built);
+                }
+                built
+            }
+            None => Vec::new(),
+        };
+        let reads = UnitReads {
+            head: reads(&head),
+            base: reads(&base),
+        };
+        planned.refuse_crossing(&reads)?;
         Ok(Self {
             head,
-            base: match base {
-                Some((
-                    BaseTree {
-                        tree, toolchain, ..
-                    },
-                    units,
-                )) => {
-                    let what = "base revision of ";
-                    let mut built = build_all(what, &tree.root, toolchain, &units)?;
-                    if let Some(base) = &planned.policy.base {
-                        refuse_misfits(&base.plan, None, &mut built);
-                    }
-                    built
-                }
-                None => Vec::new(),
-            },
+            base,
+            reads,
             wall: began.elapsed(),
         })
     }

@@ -6,7 +6,7 @@
 //! goes without it: [`Support`] tells, and `gatekeeper doctor` says so.
 
 use landlock::{
-    ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use nix::libc;
@@ -17,17 +17,44 @@ use seccompiler::{
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fs::DirEntry;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A directory of which a program can read no file and start no program.
+#[derive(Clone, Debug)]
+pub struct Hidden {
+    /// Without links.
+    pub dir: PathBuf,
+    /// Directories in it that it can read all the same.
+    pub but: Vec<PathBuf>,
+}
+
+impl Hidden {
+    /// Everything else: Landlock knows what is allowed, and nothing that is not.
+    fn rest(&self) -> Vec<PathBuf> {
+        let mut rest = self.but.clone();
+        for (inner, outer) in self.dir.ancestors().zip(self.dir.ancestors().skip(1)) {
+            let entries = std::fs::read_dir(outer).into_iter().flatten().flatten();
+            // A link is no place of its own: it may lead into what is hidden.
+            let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|it| it.is_symlink());
+            let others = entries.filter(|entry| entry.path() != inner && !is_link(entry));
+            rest.extend(others.map(|entry| entry.path()));
+        }
+        rest
+    }
+}
 
 /// What one program may do beside reading and computing.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     /// Directories in which it may change files. Elsewhere it can only read.
     pub writes: &'a [&'a Path],
+    /// What it cannot read. A system that enforces no rules on files shows it all the same: [`Support::files`].
+    pub hidden: Option<&'a Hidden>,
     pub sockets: Sockets,
     /// Bytes of its address space; `None` is no limit.
     pub memory: Option<u64>,
@@ -97,7 +124,7 @@ pub fn tell(command: &mut Command, told: &[&str]) {
 /// # Errors
 /// A directory that is not there, or an architecture that seccomp filters are not known for.
 pub fn confine(command: &mut Command, rules: &Rules) -> io::Result<()> {
-    let mut files = Some(files(rules.writes)?);
+    let mut files = Some(files(rules)?);
     let filter = match filter(rules.sockets) {
         Ok(filter) => Some(filter),
         // `Support` says so.
@@ -185,22 +212,32 @@ fn drop_capabilities() {
     }
 }
 
-fn files(writes: &[&Path]) -> io::Result<RulesetCreated> {
+fn files(rules: &Rules) -> io::Result<RulesetCreated> {
     let change = AccessFs::from_write(LANDLOCK);
+    let read = match rules.hidden {
+        Some(_) => AccessFs::ReadFile | AccessFs::Execute,
+        None => BitFlags::EMPTY,
+    };
     // Not even there.
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
     let open = |path: &Path| PathFd::new(path).map_err(io::Error::other);
     let made = || -> Result<RulesetCreated, landlock::RulesetError> {
         Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(change)?
+            .handle_access(change | read)?
             .scope(Scope::Signal)?
             .create()
     };
     let mut ruleset = made().map_err(io::Error::other)?;
-    for dir in writes {
-        let rule = PathBeneath::new(open(dir)?, change & !devices);
+    for dir in rules.writes {
+        let rule = PathBeneath::new(open(dir)?, (change & !devices) | read);
         ruleset = ruleset.add_rule(rule).map_err(io::Error::other)?;
+    }
+    for place in rules.hidden.map(Hidden::rest).into_iter().flatten() {
+        // Some are gone meanwhile. What cannot be allowed stays hidden.
+        if let Ok(place) = open(&place) {
+            let _ = (&mut ruleset).add_rule(PathBeneath::new(place, read));
+        }
     }
     let null = PathBeneath::new(open(Path::new("/dev/null"))?, AccessFs::WriteFile);
     ruleset.add_rule(null).map_err(io::Error::other)
@@ -299,6 +336,7 @@ mod tests {
 
     const NOTHING: Rules = Rules {
         writes: &[],
+        hidden: None,
         sockets: Sockets::None,
         memory: None,
         file: None,
@@ -343,6 +381,53 @@ mod tests {
             "as it was"
         );
         assert_eq!(std::fs::read_dir(other.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_hidden_is_read_by_no_path() {
+        if !is_confining() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["head/inc", "head/cache/base", "other"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+            std::fs::write(at(name).join("a.h"), name).unwrap();
+        }
+        std::os::unix::fs::symlink(at("head"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("head/inc/a.h"), at("other/b.h")).unwrap();
+        std::fs::write(at("head/tool"), "#!/bin/sh\necho ran\n").unwrap();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(at("head/tool"), all).unwrap();
+        let hidden = Hidden {
+            dir: at("head"),
+            but: vec![at("head/cache/base")],
+        };
+        let rules = Rules {
+            hidden: Some(&hidden),
+            ..NOTHING
+        };
+        let reads = |name: &str, rules: &Rules| {
+            let path = at(name);
+            shell(&format!("cat {}", path.display()), rules)
+                .status
+                .success()
+        };
+        for name in [
+            "head/inc/a.h",
+            "link/inc/a.h",
+            "other/b.h",
+            "other/../head/inc/a.h",
+        ] {
+            assert!(!reads(name, &rules), "{name}");
+            assert!(reads(name, &NOTHING), "{name}");
+        }
+        for name in ["head/cache/base/a.h", "other/a.h", "link/cache/base/a.h"] {
+            assert!(reads(name, &rules), "{name}");
+        }
+        let tool = at("head/tool").display().to_string();
+        assert!(!shell(&tool, &rules).status.success());
+        assert_eq!(shell(&tool, &NOTHING).log, "ran\n");
     }
 
     /// What the shell cannot do, a small C program tries.

@@ -122,6 +122,16 @@ pub fn top(root: &Path) -> Result<PathBuf> {
         .map_err(Error::environment)
 }
 
+/// Files of a working tree that git knows, whole.
+///
+/// # Errors
+/// Environment, where git cannot list them.
+pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
+    let names = git(top, &["ls-files", "-z"]).map_err(Error::environment)?;
+    let names = names.split('\0').filter(|name| !name.is_empty());
+    Ok(names.map(|name| top.join(name)).collect())
+}
+
 /// Files of a working tree with one of these extensions, or with this word in them; from its top. Links are none,
 /// and neither is what git ignores.
 ///

@@ -1096,8 +1096,8 @@ fn reference(found: &ReferenceComparison) -> String {
 fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
     match lack {
         BaseLack::NotBuilt(why) => format!("its kernel was not built: {}", sentence(why)),
-        BaseLack::ReferenceBroken => {
-            "its reference gives no answer in its own tree either".to_owned()
+        BaseLack::ReferenceBroken(said) => {
+            format!("its reference gives no answer in its own tree either: {said}")
         }
         BaseLack::ReferenceLate(said) => {
             format!("its reference did not answer before its deadline: {said}")

@@ -144,6 +144,7 @@ fn confine(command: &mut Command, scratch: &Path) -> std::io::Result<()> {
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     let rules = Rules {
         writes: &[scratch, Path::new("/dev")],
+        hidden: None,
         sockets: Sockets::Local,
         // A CUDA process reserves more than the machine has.
         memory: None,

@@ -40,6 +40,24 @@ pub struct Toolchain {
     pub library_dir: Option<PathBuf>,
 }
 
+impl Toolchain {
+    /// Directories that are the compilers' own, wherever they are installed, and the compilers themselves.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let programs = [&self.nvcc, &self.host_compiler];
+        let programs: Vec<PathBuf> = programs
+            .into_iter()
+            .filter_map(|program| program.canonicalize().ok())
+            .collect();
+        // `PREFIX/bin/nvcc`
+        let prefixes = programs.iter().filter_map(|it| it.parent()?.parent());
+        let mut places: Vec<PathBuf> = prefixes.map(Path::to_owned).collect();
+        places.extend(programs);
+        places.push(self.include.clone());
+        places.extend(self.library_dir.clone());
+        places
+    }
+}
+
 /// The CUDA release that `install` provides, and the only one that it can.
 pub const PROVIDED: &str = "13.0";
 

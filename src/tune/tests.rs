@@ -51,6 +51,8 @@ impl Builds for FakeShop {
             let mut macros = unit.defines.clone();
             macros.remove("C");
             Built {
+                read: [].into(),
+                unlisted: None,
                 facts: Seen::Got(BuildFacts {
                     artifact: "k".to_owned(),
                     entries: vec![EntryFacts {

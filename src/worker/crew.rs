@@ -487,6 +487,7 @@ fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
     confine::tell(command, &told);
     let rules = Rules {
         writes: &writes,
+        hidden: None,
         sockets: Sockets::Local,
         memory: None,
         file: None,

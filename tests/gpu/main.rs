@@ -19,6 +19,7 @@ mod times;
 use bench::*;
 use gatekeeper::cache::Cache;
 use gatekeeper::check::cache::{self, References};
+use gatekeeper::check::reference::user::HiddenFrom;
 use gatekeeper::device::DeviceChoice;
 use gatekeeper::worker::{CheckJob, Crew, ExpectedOutput};
 use verdict::model::{
@@ -65,7 +66,7 @@ fn a_kernel_holds_against_the_reference_of_the_cpu() {
     };
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::at(dir.path()).unwrap();
-    let references = References::open(dir.path(), &cache, None, None).unwrap();
+    let references = References::open(dir.path(), &cache, None, HiddenFrom::default()).unwrap();
     let Seen::Got(cache::Answer::Files { seen, original }) = references.answer(&case, 1) else {
         panic!("it is built in")
     };

@@ -25,6 +25,9 @@ pub enum NoAnswer {
     /// The reference does not suit the case, or broke.
     #[error("{0}")]
     Reference(String),
+    /// The reference, or the compiler on it, was not done within its deadline: a slow machine looks the same.
+    #[error("{0}")]
+    Late(String),
     /// The machine lacks something or broke.
     #[error("{0}")]
     Environment(String),

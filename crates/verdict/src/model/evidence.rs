@@ -103,8 +103,11 @@ impl Evidence {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BaseReference {
     Compared(ReferenceComparison),
-    /// It has no answer in the base's own tree to the base's own inputs either: nothing was held to it.
-    Broken,
+    /// It has no answer in the base's own tree to the base's own inputs either.
+    Broken {
+        /// What the compiler or the reference said.
+        message: String,
+    },
 }
 
 /// What head's reference computes beside base's. What comes to the same program and inputs is not run, and adds

@@ -88,8 +88,8 @@ pub enum BaseDemand {
 pub enum BaseLack {
     /// With the reason of its build: the words of nvcc, or why it was not asked.
     NotBuilt(Box<Reason>),
-    /// Its reference has no answer in its own tree to its own inputs either.
-    ReferenceBroken,
+    /// Its reference has no answer in its own tree to its own inputs either. What the compiler or the reference said.
+    ReferenceBroken(String),
     /// Its reference did not answer before its deadline. What it said.
     ReferenceLate(String),
     /// Its record was checked, and has no digest of what its reference computed.
@@ -114,7 +114,7 @@ impl BaseLack {
         match self {
             // The name that it has for times.
             Self::NotBuilt(_) => "base-not-built",
-            Self::ReferenceBroken => broken,
+            Self::ReferenceBroken(_) => broken,
             Self::ReferenceLate(_) => late,
             Self::NoDigests => without_digests,
             Self::Unanswered(_) => unanswered,

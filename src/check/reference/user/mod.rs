@@ -7,13 +7,15 @@
 mod arguments;
 
 use super::{NoAnswer, compared, complete};
+use crate::apart::{FileRead, Reader, Reads};
+use crate::build::depend::{ask_for_rules, list_linked, list_loaded, list_prerequisites};
 use crate::cache::{Cache, write_atomically};
 use crate::check::inputs::{Inputs, View};
 use crate::check::{Outputs, elem, layout, poison};
 use crate::error::Result;
 use crate::files;
 use crate::limits;
-use crate::process::confine::{Rules, Sockets, memory_of_machine};
+use crate::process::confine::{Hidden, Rules, Sockets, Support, memory_of_machine};
 use crate::process::{self, Ended};
 use crate::temporary::TemporaryDir;
 use crate::toolchain::{clean_command, find_breakage};
@@ -22,21 +24,31 @@ use object::Object as _;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 use verdict::model::{Case, Reference, Role};
 
 /// Longest time that the host compiler may take.
 const COMPILE: Duration = Duration::from_secs(120);
+
+/// What of the machine is hidden, beside a base.
+#[derive(Clone, Debug, Default)]
+pub struct HiddenFrom {
+    /// The other side's tree.
+    pub compilers: Option<Hidden>,
+    /// A function computes from its arguments: what it read of a tree would be no part of its identity.
+    pub programs: Option<Hidden>,
+}
 
 /// Builds reference functions and remembers them; one for each run.
 pub struct Functions {
     root: PathBuf,
     compiler: Option<PathBuf>,
     programs: PathBuf,
-    /// A directory of which nothing may be loaded: another tree's, which has files of the same names.
-    foreign: Option<PathBuf>,
+    hidden: HiddenFrom,
     built: Mutex<BTreeMap<Build, std::result::Result<ReferenceProgram, NoAnswer>>>,
+    /// What programs were made of and load.
+    reads: Mutex<Reads>,
 }
 
 /// What identifies a program before its source is read.
@@ -68,6 +80,10 @@ impl Build {
         Ok((build, function))
     }
 
+    fn reader(&self) -> Reader {
+        Reader::Reference(self.source.clone())
+    }
+
     fn language(&self) -> &'static str {
         match Path::new(&self.source).extension() {
             Some(end) if end == "c" => "c",
@@ -90,28 +106,29 @@ pub struct ReferenceProgram {
     pub identity: String,
     /// Where its calls are made.
     scratch: PathBuf,
-    /// Why it is not called again: one that hangs is waited for once, not for each seed and shape.
-    hung: Arc<OnceLock<String>>,
+    /// What it cannot read as it runs.
+    hidden: Option<Arc<Hidden>>,
 }
 
 impl Functions {
-    /// `root` is the directory of gates.yaml; `compiler` the host compiler, `None` where there is none; `foreign` a
-    /// directory of which nothing may be loaded.
+    /// `root` is the directory of gates.yaml; `compiler` the host compiler, `None` where there is none; `hidden` is what
+    /// cannot be read.
     ///
     /// # Errors
     /// Environment, where the cache cannot be written.
     pub fn new(
         root: &Path,
         compiler: Option<&Path>,
-        foreign: Option<&Path>,
+        hidden: HiddenFrom,
         cache: &Cache,
     ) -> Result<Self> {
         Ok(Self {
-            foreign: foreign.map(Path::to_owned),
+            hidden,
             root: root.to_owned(),
             compiler: compiler.map(Path::to_owned),
             programs: cache.dir("reference-programs")?,
             built: Mutex::default(),
+            reads: Mutex::default(),
         })
     }
 
@@ -127,6 +144,11 @@ impl Functions {
             .entry(build.clone())
             .or_insert_with(|| self.compile(&build, function))
             .clone()
+    }
+
+    /// What every program so far was made of and loads.
+    pub fn reads(&self) -> Reads {
+        self.lock_reads().clone()
     }
 
     fn broken(&self, error: &std::io::Error) -> NoAnswer {
@@ -157,33 +179,53 @@ impl Functions {
         let compiler = self.compiler(build)?;
         let broken = |error: std::io::Error| self.broken(&error);
         let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
-        let program = scratch.path().join("program");
         // At the same place in each run: with `-g` it is part of the program.
         let main = format!("{}.cpp", blake3::hash(build.main.as_bytes()).to_hex());
         let main = self.programs.join(main);
         write_atomically(&main, build.main.as_bytes())
             .map_err(|error| NoAnswer::Environment(error.to_string()))?;
         let what = format!("the host compiler on {}", build.source);
-        let mut compile = self.call(compiler);
-        compile
-            .env("TMPDIR", scratch.path())
-            .args(build.source())
-            .args(["-x", "c++"])
-            .arg(&main)
-            .args(["-x", "none"])
-            .args(&build.flags)
-            .arg("-o")
-            .arg(&program);
-        let writes = [scratch.path()];
-        let rules = Rules {
-            memory: Some(limits::compiler_memory()),
-            ..rules(&writes, None)
+        let run_in = |dir: &Path, hidden: Option<&Hidden>| {
+            let mut compile = self.call(compiler);
+            compile
+                .env("TMPDIR", dir)
+                .args(build.source())
+                .args(["-x", "c++"])
+                .arg(&main)
+                .args(["-x", "none"])
+                .args(&build.flags)
+                .args(["-Xlinker", "-Map", "-Xlinker"])
+                .arg(dir.join(LINKED))
+                .arg("-o")
+                .arg(dir.join(PROGRAM));
+            ask_for_rules(&mut compile, &dir.join(READ));
+            let writes = [dir];
+            let rules = Rules {
+                memory: Some(limits::compiler_memory()),
+                ..rules(&writes, hidden, None)
+            };
+            run(compile, &rules, COMPILE)
         };
-        let ended = run(compile, &rules, COMPILE).map_err(|why| why.of(&what, COMPILE))?;
+        let before = SystemTime::now();
+        let hidden = self.hidden.compilers.as_ref();
+        let ended = run_in(scratch.path(), hidden).map_err(|why| why.of(&what, COMPILE))?;
         if !ended.status.success()
             && let Some(why) = limits::out_of_memory(&ended.log)
         {
             return Err(NoAnswer::Reference(format!("{what}: {why}")));
+        }
+        let is_listed = self.note_reads(build, scratch.path(), before);
+        if hidden.is_some() && !ended.status.success() {
+            // Once more with what is hidden: to tell which files those are, and for nothing else.
+            let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
+            let before = SystemTime::now();
+            let in_sight = run_in(scratch.path(), None);
+            self.note_reads(build, scratch.path(), before);
+            if in_sight.is_ok_and(|it| it.status.success()) {
+                self.lock_reads()
+                    .unlisted
+                    .push((build.reader(), ended.log.clone()));
+            }
         }
         if let Some(breakage) = find_breakage(&ended) {
             return Err(NoAnswer::Environment(format!("{what}: {breakage}")));
@@ -195,6 +237,12 @@ impl Functions {
             }
             error => error,
         })?;
+        if hidden.is_some() && !is_listed && !Support::of_this_system().files {
+            return Err(NoAnswer::Environment(format!(
+                "{what} does not say which files it reads, and this system cannot hide the head's from it; use g++"
+            )));
+        }
+        let program = scratch.path().join(PROGRAM);
         let bytes = files::read(&program, LARGEST_FILE).map_err(broken)?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&bytes);
@@ -206,15 +254,51 @@ impl Functions {
                 .and_then(|()| std::fs::rename(&program, &executable))
                 .map_err(broken)?;
         }
+        let mut hidden = self.hidden.programs.clone();
         for library in self.libraries(&executable, &bytes, scratch.path())? {
-            hasher.update(blake3::hash(&library).as_bytes());
+            let bytes = files::read(&library, LARGEST_FILE).map_err(|error| {
+                NoAnswer::Environment(format!("{what}: {}: {error}", library.display()))
+            })?;
+            hasher.update(blake3::hash(&bytes).as_bytes());
+            let read = FileRead::read_since(&self.root, &library, before);
+            if let Some(hidden) = &mut hidden {
+                hidden.but.push(read.real.clone());
+            }
+            self.note_read(build, read);
         }
         Ok(ReferenceProgram {
             executable,
             identity: hasher.finalize().to_hex().to_string(),
             scratch: self.programs.clone(),
-            hung: Arc::default(),
+            hidden: hidden.map(Arc::new),
         })
+    }
+
+    /// Whether the compiler said what it read.
+    fn note_reads(&self, build: &Build, dir: &Path, before: SystemTime) -> bool {
+        let text = |name: &str| {
+            let bytes = files::read(&dir.join(name), LARGEST_FILE).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let compiled = text(READ).map(|rules| list_prerequisites(&rules));
+        let linked = text(LINKED).map(|map| list_linked(&map));
+        let is_listed = compiled.is_some();
+        for name in [compiled, linked].into_iter().flatten().flatten() {
+            // What its passes hand to each other.
+            if !Path::new(&name).starts_with(dir) {
+                self.note_read(build, FileRead::read_since(&self.root, name, before));
+            }
+        }
+        is_listed
+    }
+
+    fn note_read(&self, build: &Build, read: FileRead) {
+        let mut reads = self.lock_reads();
+        reads.files.entry(read).or_insert_with(|| build.reader());
+    }
+
+    fn lock_reads(&self) -> MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The shared libraries that the loader would give it, in its order.
@@ -223,7 +307,7 @@ impl Functions {
         executable: &Path,
         bytes: &[u8],
         dir: &Path,
-    ) -> std::result::Result<Vec<Vec<u8>>, NoAnswer> {
+    ) -> std::result::Result<Vec<PathBuf>, NoAnswer> {
         // Without a loader to ask, it would run.
         let has_loader =
             object::File::parse(bytes).is_ok_and(|file| file.section_by_name(".interp").is_some());
@@ -233,35 +317,19 @@ impl Functions {
         let mut ask = clean_command(executable);
         ask.current_dir(dir).env("LD_TRACE_LOADED_OBJECTS", "1");
         let what = "the loader of a reference";
-        // The program itself names its loader.
-        let ended = run(ask, &rules(&[], Some(0)), COMPILE).map_err(|why| why.of(what, COMPILE))?;
+        // The program itself names its loader. Nothing is hidden from that: what it would load is asked.
+        let ended =
+            run(ask, &rules(&[], None, Some(0)), COMPILE).map_err(|why| why.of(what, COMPILE))?;
         let listed = output(ended, what)?;
-        // `libm.so.6 => /lib/libm.so.6 (0x7f...)`, `/lib64/ld-linux-x86-64.so.2 (0x7f...)`; what has no file is
-        // the kernel's own, or not found, which the program says itself.
-        let paths = listed.lines().filter_map(|line| {
-            let found = line.split_once("=>").map_or(line, |(_, found)| found);
-            let path = found
-                .trim()
-                .rsplit_once(" (")
-                .map_or(found, |(path, _)| path);
-            path.contains('/').then(|| dir.join(path.trim()))
-        });
-        let read = |path: PathBuf| {
-            // A cache inside of head's tree has base's tree in it.
-            let is_in = |dir: &Path| path.canonicalize().is_ok_and(|it| it.starts_with(dir));
-            if self.foreign.as_deref().is_some_and(is_in) && !is_in(&self.root) {
-                return Err(NoAnswer::Environment(format!(
-                    "the base's reference loads {} of the head; link the file itself, not its directory",
-                    path.display()
-                )));
-            }
-            files::read(&path, LARGEST_FILE).map_err(|error| {
-                NoAnswer::Environment(format!("{what}: {}: {error}", path.display()))
-            })
-        };
-        paths.map(read).collect()
+        let paths = list_loaded(&listed).into_iter();
+        Ok(paths.map(|path| dir.join(path)).collect())
     }
 }
+
+/// Files of one run of the compiler.
+const PROGRAM: &str = "program";
+const READ: &str = "read.d";
+const LINKED: &str = "linked.map";
 
 /// Bytes of what the compiler or the function prints that are kept.
 const MOST_OUTPUT: u64 = 16 << 10;
@@ -270,9 +338,10 @@ const MOST_OUTPUT: u64 = 16 << 10;
 const LARGEST_FILE: u64 = 4 << 30;
 
 /// What the compiler and the program may do: both do what the tree's author wants.
-fn rules<'a>(writes: &'a [&'a Path], answer: Option<u64>) -> Rules<'a> {
+fn rules<'a>(writes: &'a [&'a Path], hidden: Option<&'a Hidden>, answer: Option<u64>) -> Rules<'a> {
     Rules {
         writes,
+        hidden,
         sockets: Sockets::None,
         memory: memory_of_machine(),
         // What it prints goes to a file, too.
@@ -289,7 +358,7 @@ enum NotEnded {
 impl NotEnded {
     fn of(self, what: &str, deadline: Duration) -> NoAnswer {
         match self {
-            Self::Hung => NoAnswer::Reference(format!(
+            Self::Hung => NoAnswer::Late(format!(
                 "{what} did not finish within {} ms and was killed",
                 deadline.as_millis()
             )),
@@ -346,9 +415,6 @@ pub fn call(
         image.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         image.extend_from_slice(&bytes);
     }
-    if let Some(why) = program.hung.get() {
-        return Err(NoAnswer::Reference(format!("not run again: {why}")));
-    }
     let expected: usize = params
         .iter()
         .filter_map(Param::output)
@@ -365,20 +431,9 @@ pub fn call(
         .arg(&given)
         .arg(&answer);
     let deadline = Duration::from_millis(case.deadline_ms);
-    let ended = run(
-        command,
-        &rules(&[scratch.path()], Some(expected as u64)),
-        deadline,
-    )
-    .map_err(|why| {
-        let is_hung = matches!(why, NotEnded::Hung);
-        let why = why.of(&what, deadline);
-        if is_hung {
-            // Several calls at once may each have waited; one of their messages is enough.
-            let _ = program.hung.set(why.to_string());
-        }
-        why
-    })?;
+    let writes = [scratch.path()];
+    let rules = rules(&writes, program.hidden.as_deref(), Some(expected as u64));
+    let ended = run(command, &rules, deadline).map_err(|why| why.of(&what, deadline))?;
     output(ended, &what)?;
     let answer = read_answer(&answer, expected)
         .map_err(|error| NoAnswer::Reference(format!("{what} left no answer: {error}")))?;

@@ -29,7 +29,7 @@ impl Bench {
         Functions::new(
             &self.dir.path().join("tree"),
             Some(Path::new("g++")),
-            None,
+            HiddenFrom::default(),
             &cache,
         )
         .unwrap()
@@ -42,8 +42,8 @@ impl Bench {
 
     fn message(&self, case: &Case) -> String {
         match self.run(case).unwrap_err() {
-            NoAnswer::Reference(message) => message,
-            error => panic!("{error:?}"),
+            NoAnswer::Reference(message) | NoAnswer::Late(message) => message,
+            error @ NoAnswer::Environment(_) => panic!("{error:?}"),
         }
     }
 
@@ -436,7 +436,7 @@ fn without_a_compiler_it_is_the_machine() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::at(dir.path()).unwrap();
     for compiler in [None, Some(Path::new("/nowhere/g++"))] {
-        let error = Functions::new(dir.path(), compiler, None, &cache)
+        let error = Functions::new(dir.path(), compiler, HiddenFrom::default(), &cache)
             .unwrap()
             .build(&copy_case())
             .unwrap_err();
@@ -563,25 +563,6 @@ fn an_answer_that_is_no_file_of_the_right_size() {
         "{}",
         endless.message(&scale_case())
     );
-}
-
-#[test]
-fn a_function_that_hangs_is_waited_for_once() {
-    let bench = hostile("for (;;) pause();");
-    let mut case = scale_case();
-    case.deadline_ms = 500;
-    let program = bench.functions().build(&case).unwrap();
-    let call = |seed| {
-        let inputs = generate(&case, seed).unwrap();
-        match call(&program, &case, &inputs, View::Seen).unwrap_err() {
-            NoAnswer::Reference(message) => message,
-            error => panic!("{error:?}"),
-        }
-    };
-    let first =
-        "the reference `reference` in reference.cpp did not finish within 500 ms and was killed";
-    assert_eq!(call(1), first);
-    assert_eq!(call(2), format!("not run again: {first}"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::time::time;
 use crate::build::Artifact;
 use crate::cache::Cache;
 use crate::check::cache::{self, References};
+use crate::check::reference::user::HiddenFrom;
 use crate::device::{Failure, Result};
 use crate::worker::protocol::{
     Arm, CheckJob, ClockJob, ExpectedOutput, Frame, Job, Order, PairJob, TimeJob,
@@ -264,8 +265,13 @@ fn gaps_between_strides_are_guarded_too() {
 #[test]
 fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
     let dir = tempfile::tempdir().unwrap();
-    let references =
-        References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None, None).unwrap();
+    let references = References::open(
+        dir.path(),
+        &Cache::at(dir.path()).unwrap(),
+        None,
+        HiddenFrom::default(),
+    )
+    .unwrap();
     let mut sum = case("double");
     sum.reference = Reference::Binary {
         a: "x".into(),
@@ -324,8 +330,13 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
 #[test]
 fn what_one_job_needed_is_there_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    let references =
-        References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None, None).unwrap();
+    let references = References::open(
+        dir.path(),
+        &Cache::at(dir.path()).unwrap(),
+        None,
+        HiddenFrom::default(),
+    )
+    .unwrap();
     let (job, file) = of_a_file(&references, 1);
     let mut cache = JobCache::new(None, Arc::default());
     let mut run = || {
@@ -343,8 +354,13 @@ fn what_one_job_needed_is_there_for_the_next() {
 #[test]
 fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault() {
     let dir = tempfile::tempdir().unwrap();
-    let references =
-        References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None, None).unwrap();
+    let references = References::open(
+        dir.path(),
+        &Cache::at(dir.path()).unwrap(),
+        None,
+        HiddenFrom::default(),
+    )
+    .unwrap();
     let ((first, _), (second, file)) = (of_a_file(&references, 1), of_a_file(&references, 2));
     let before_the_second = || {
         let orders = Arc::new(Orders::default());

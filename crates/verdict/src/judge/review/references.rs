@@ -82,7 +82,9 @@ fn compare_values(lookup: &Lookup, case: &Case) -> Ended {
             let how = (found.differing > 0).then(|| Loosened::Reference(Box::new(found.clone())));
             Ended::held_unless(how)
         }
-        [Seen::Got(BaseReference::Broken)] => incomparable(BaseLack::ReferenceBroken),
+        [Seen::Got(BaseReference::Broken { message })] => {
+            incomparable(BaseLack::ReferenceBroken(message.clone()))
+        }
         [Seen::Fault(fault)] => match fault.kind {
             FaultKind::Environment => Ended::Environment(Reason::Fault(fault.clone())),
             FaultKind::Hang => incomparable(BaseLack::ReferenceLate(fault.message.clone())),

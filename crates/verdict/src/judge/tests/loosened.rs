@@ -667,8 +667,10 @@ fn a_reference_is_looser_where_it_computes_something_else() {
     // A base that has no answer, or a late one, is no looser head.
     let incomparable = |lack| (Outcome::Inconclusive, Reason::BaseIncomparable(lack));
     assert_eq!(
-        only(Some(Seen::Got(BaseReference::Broken))),
-        incomparable(BaseLack::ReferenceBroken)
+        only(Some(Seen::Got(BaseReference::Broken {
+            message: "no header".into()
+        }))),
+        incomparable(BaseLack::ReferenceBroken("no header".into()))
     );
     assert_eq!(
         only(Some(Seen::Fault(fault(FaultKind::Hang)))),
