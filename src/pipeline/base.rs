@@ -3,13 +3,13 @@
 use crate::cache::Cache;
 use crate::check::beside::{self, Sides};
 use crate::check::cache::References;
-use crate::config::{self, Selection};
+use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::pipeline::moved::{self, Moves, Trees};
 use crate::{repo, sources, store};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
-use verdict::judge;
+use verdict::judge::{self, renames};
 use verdict::model::{Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Simulation, Unit};
 
 /// What `run` was asked to compare with.
@@ -70,20 +70,37 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     no_files_of_head(&plan, &top)?;
     // What is broken there is not this change's doing.
     let (baselines, _) = store::load_baselines(&tree.root)?;
-    Ok(Found {
-        base: Base {
-            revision: asked.revision.clone(),
-            commit: tree.commit.clone(),
-            plan,
-            gates,
-            baselines,
-            accepted,
-            gone,
-            loosening: asked.loosening,
-        },
-        tree,
-        pin,
-    })
+    let mut base = Base {
+        revision: asked.revision.clone(),
+        commit: tree.commit.clone(),
+        plan,
+        gates,
+        baselines,
+        accepted,
+        renames: Vec::new(),
+        gone,
+        loosening: asked.loosening,
+    };
+    use_names_of_head(
+        &mut base,
+        &config::load(&root.join(head.file), &asked.instead)?,
+    );
+    Ok(Found { base, tree, pin })
+}
+
+/// Once, so that all that follows compares what is the same under one name.
+fn use_names_of_head(base: &mut Base, head: &Loaded) {
+    let was = renames::Asked {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    let is = renames::Asked {
+        plan: &head.plan,
+        gates: &head.gates,
+    };
+    let found = renames::find(was, is);
+    renames::Names { renames: &found }.carry(base);
+    base.renames = found;
 }
 
 /// A flag or directory outside the tree that is in head's has the base built of head's headers: it would come to the

@@ -35,6 +35,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                     at.collect::<Vec<_>>().join(", ")
                 ));
             }
+            Note::Renamed(rename) => lines.push(words::rename(rename)),
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be read: {problem}"));
             }

@@ -850,6 +850,18 @@ fn loosened() -> Vec<Loosened> {
         Loosened::FallsBack("direct".into()),
         Loosened::FileRemoved,
         Loosened::BaselineRemoved,
+        Loosened::BaselineLeft(vec![
+            Rename {
+                item: RenamedItem::Kernel,
+                from: "old".into(),
+                to: "k".into(),
+            },
+            Rename {
+                item: RenamedItem::Shape { kernel: "k".into() },
+                from: "tiny".into(),
+                to: "small".into(),
+            },
+        ]),
         Loosened::BaselineEdited(edits()),
         Loosened::BaselineAbove(edits()),
         Loosened::BaselineMoved {

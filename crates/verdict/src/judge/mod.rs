@@ -23,6 +23,7 @@ mod lookup;
 mod notes;
 mod profile;
 mod proof;
+pub mod renames;
 mod rests;
 mod review;
 mod rivals;
@@ -74,12 +75,15 @@ pub fn judge(
     if let Some(base) = &policy.base {
         judgement.add(accepted::added(
             &base.accepted,
+            &base.plan,
             &policy.accepted,
             base.loosening,
         ));
         judgement
             .notes
             .extend(references::new_inputs(&values.lookup));
+        let renames = base.renames.iter().cloned();
+        judgement.notes.extend(renames.map(Note::Renamed));
         judgement.add(loosened::since(base, plan, &policy.gates));
         judgement.add(references::since(base, &values.lookup));
         let edited = edited::since(base, plan, &policy.baselines);
@@ -116,7 +120,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
     let values = Values::beside_record(head, &policy, base);
     let mut judgement = judge_gates(&values, &refusals);
     let (was, is) = (&base.policy.accepted, &head.policy.accepted);
-    judgement.add(accepted::added(was, is, loosening));
+    judgement.add(accepted::added(was, &base.plan, is, loosening));
     let left_out = notes::left_out(&base.plan, &head.plan);
     judgement.notes.extend(left_out);
     judgement.add(loosened::between(base, head, loosening));

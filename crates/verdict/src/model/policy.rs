@@ -1,7 +1,8 @@
 //! What evidence is judged by: gates, baselines and acceptances.
 
 use super::{
-    Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, SourceLine, Subject,
+    Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, Rename, SourceLine,
+    Subject,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,11 +152,14 @@ pub struct Base {
     pub revision: String,
     /// Abbreviated hash.
     pub commit: String,
-    /// Whole, whatever was selected of head.
+    /// Whole, whatever was selected of head, and under head's names; so are gates, baselines and acceptances.
     pub plan: Plan,
     pub gates: Vec<Gate>,
     pub baselines: Vec<Baseline>,
     pub accepted: Vec<Acceptance>,
+    /// What had another name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renames: Vec<Rename>,
     pub gone: Vec<GoneGates>,
     pub loosening: Loosening,
 }

@@ -228,7 +228,14 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
 
 /// A verdict on each acceptance of what base did not accept, or less of it, or not as long: a change that accepts
 /// what it makes worse has loosened its own gate.
-pub fn added(base: &[Acceptance], head: &[Acceptance], loosening: Loosening) -> Vec<Verdict> {
+///
+/// `base_plan` has head's names, by which an acceptance of base's was not written.
+pub fn added(
+    base: &[Acceptance],
+    base_plan: &Plan,
+    head: &[Acceptance],
+    loosening: Loosening,
+) -> Vec<Verdict> {
     let allows_as_much = |was: &Allowance, it: &Allowance| match (was, it) {
         (Allowance::Limit(was), Allowance::Limit(it)) => {
             can_replace(was, it) && strictness(was, it) == Strictness::Kept
@@ -240,9 +247,17 @@ pub fn added(base: &[Acceptance], head: &[Acceptance], loosening: Loosening) -> 
     };
     let is_known = |it: &Acceptance| {
         let wide: Vec<_> = base.iter().filter(|was| is_wide_enough(was, it)).collect();
-        let is_accepted = |subject| wide.iter().any(|was| was.subjects.contains(subject));
+        let has_words = wide.iter().any(|was| was.case == it.case);
+        let is_new = |subject: &Subject| match subject {
+            Subject::Unit(id) => base_plan.unit(id).is_none(),
+            Subject::Case(id) => base_plan.case(id).is_none(),
+        };
         // By its words where it names cases that are new, and base knows none of.
-        wide.iter().any(|was| was.case == it.case) || it.subjects.iter().all(is_accepted)
+        let is_accepted = |subject: &Subject| {
+            let is_named = wide.iter().any(|was| was.subjects.contains(subject));
+            is_named || has_words && is_new(subject)
+        };
+        it.subjects.iter().all(is_accepted)
     };
     // One that is of nothing here is of what a filter left out, or a verdict of its own.
     let added = head

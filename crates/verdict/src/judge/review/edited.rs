@@ -1,6 +1,7 @@
 //! What head's baseline files agree on that base's did not.
 
 use super::loosened::verdict;
+use crate::judge::renames::Names;
 use crate::model::*;
 
 /// A verdict for each case of which head's baseline files agree on worse than base's did.
@@ -13,6 +14,7 @@ pub fn since(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
 /// Under the same key: worse, or nothing.
 fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
+    let left = left_under_old_names(base, head);
     for theirs in &base.baselines {
         let ours = head.iter().find(|ours| {
             (&ours.kernel, &ours.variant, &ours.key)
@@ -20,6 +22,9 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
         });
         for (shape, agreed) in &theirs.cases {
             let how = match ours.and_then(|ours| ours.cases.get(shape)) {
+                None if is_among(&left, theirs, shape) => {
+                    Loosened::BaselineLeft(renames_of(base, theirs, shape))
+                }
                 None => Loosened::BaselineRemoved,
                 Some(now) => {
                     let figures = agreed.iter();
@@ -38,6 +43,42 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
         }
     }
     verdicts
+}
+
+/// Head's baselines that have a name of base's, under head's name for it.
+fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
+    let names = Names {
+        renames: &base.renames,
+    };
+    let carried = head.iter().map(|ours| {
+        let mut carried = ours.clone();
+        names.carry_baseline(&mut carried);
+        carried
+    });
+    let changed = carried.zip(head).filter(|(carried, ours)| carried != *ours);
+    changed.map(|(carried, _)| carried).collect()
+}
+
+fn is_among(left: &[Baseline], theirs: &Baseline, shape: &str) -> bool {
+    left.iter().any(|it| {
+        (&it.kernel, &it.variant, &it.key) == (&theirs.kernel, &theirs.variant, &theirs.key)
+            && it.cases.contains_key(shape)
+    })
+}
+
+/// Those by which files of baselines go.
+fn renames_of(base: &Base, baseline: &Baseline, shape: &str) -> Vec<Rename> {
+    let renames = base.renames.iter().filter(|it| match &it.item {
+        RenamedItem::Kernel => it.to == baseline.kernel,
+        RenamedItem::Variant { kernel } => {
+            (kernel, &it.to) == (&baseline.kernel, &baseline.variant)
+        }
+        RenamedItem::Shape { kernel } => {
+            (kernel.as_str(), it.to.as_str()) == (&baseline.kernel, shape)
+        }
+        RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => false,
+    });
+    renames.cloned().collect()
 }
 
 /// Flags and compiler are part of a key: under others a change brings other files, and none of the base's holds

@@ -20,6 +20,7 @@ fn beside_base() -> Record {
         gates: record.policy.gates.clone(),
         baselines: Vec::new(),
         accepted: Vec::new(),
+        renames: Vec::new(),
         gone: Vec::new(),
         loosening: Loosening::Fails,
     });

@@ -299,6 +299,7 @@ fn beside_base() -> Record {
         gates: Vec::new(),
         baselines: Vec::new(),
         accepted: Vec::new(),
+        renames: Vec::new(),
         gone: Vec::new(),
         loosening: Loosening::Fails,
     });
