@@ -47,13 +47,16 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     let top = repo::top(root)?;
     let mut path = tree.root.join(head.file);
     let own = path.strip_prefix(&tree.top).unwrap_or(&path);
+    let top_of_base = tree.top.clone();
     let trees = Trees {
-        base: &tree.top,
+        base: &top_of_base,
         head: &top,
     };
     let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, head.all)?;
-    if let Some(was) = origin {
-        path = tree.top.join(was);
+    let own = own.to_owned();
+    let was = origin.as_ref().map_or(&own, |origin| &origin.file).clone();
+    if origin.is_some() {
+        path = top_of_base.join(&was);
         tree.root = path.parent().unwrap_or(&tree.top).to_owned();
     }
     let (plan, gates, accepted, pin) = match path.is_file() {
@@ -78,14 +81,37 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
         baselines,
         accepted,
         renames: Vec::new(),
+        moved: Vec::new(),
         gone,
         loosening: asked.loosening,
     };
-    use_names_of_head(
-        &mut base,
-        &config::load(&root.join(head.file), &asked.instead)?,
-    );
+    let head = config::load(&root.join(head.file), &asked.instead)?;
+    let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
+    if let Some(part) = origin.and_then(|origin| origin.part) {
+        keep_kernels(&mut base, |kernel| {
+            part.contains(kernel) && here.contains(kernel)
+        });
+    }
+    let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);
+    let lost: BTreeSet<_> = kernels
+        .filter(|it| !here.contains(it.as_str()))
+        .cloned()
+        .collect();
+    let theirs = renames::Asked {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    base.moved = moved::find_elsewhere(&trees, &own, &was, theirs, &lost, &asked.instead)?;
+    let moved = base.moved.iter().flat_map(|it| &it.cases);
+    let moved: BTreeSet<_> = moved.map(|id| id.kernel.clone()).collect();
+    keep_kernels(&mut base, |kernel| !moved.contains(kernel));
+    use_names_of_head(&mut base, &head);
     Ok(Found { base, tree, pin })
+}
+
+fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
+    base.plan.retain(&is_kept);
+    base.gates.retain(|gate| is_kept(gate.subject.kernel()));
 }
 
 /// Once, so that all that follows compares what is the same under one name.

@@ -36,6 +36,13 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 ));
             }
             Note::Renamed(rename) => lines.push(words::rename(rename)),
+            Note::Moved(MovedGates { file, cases }) => {
+                let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+                let subjects = in_words(&record.plan, &subjects.iter().collect());
+                lines.push(format!(
+                    "moved, and not judged by this run: {file} has {subjects}; a run with `--config {file}` judges them"
+                ));
+            }
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be read: {problem}"));
             }

@@ -45,6 +45,7 @@ pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
 pub use profile::{Profiled, figure as profile_figure, to_profile};
+pub use review::loosened::asks_no_less;
 pub use review::references::comparable;
 pub use rules::base::{count_contests, ln_ratio};
 pub use rules::relative_change;
@@ -84,6 +85,8 @@ pub fn judge(
             .extend(references::new_inputs(&values.lookup));
         let renames = base.renames.iter().cloned();
         judgement.notes.extend(renames.map(Note::Renamed));
+        let moved = base.moved.iter().cloned();
+        judgement.notes.extend(moved.map(Note::Moved));
         judgement.add(loosened::since(base, plan, &policy.gates));
         judgement.add(references::since(base, &values.lookup));
         let edited = edited::since(base, plan, &policy.baselines);

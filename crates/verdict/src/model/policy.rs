@@ -160,6 +160,9 @@ pub struct Base {
     /// What had another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<Rename>,
+    /// What is no part of `plan`, as head has it in another file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,
     pub loosening: Loosening,
 }
@@ -169,6 +172,15 @@ pub struct Base {
 #[serde(deny_unknown_fields)]
 pub struct GoneGates {
     /// From the top of the repository.
+    pub file: String,
+    pub cases: Vec<CaseId>,
+}
+
+/// Cases of the base's file of gates that head has in a file that is new. Whoever runs that one judges them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MovedGates {
+    /// Head's, from the top of the repository.
     pub file: String,
     pub cases: Vec<CaseId>,
 }

@@ -5,23 +5,17 @@
 
 use super::references;
 use crate::expr::{Expression, Name};
+use crate::judge::renames::Asked;
 use crate::model::*;
 use std::collections::BTreeMap;
 
-/// What one side asks of its kernels.
-#[derive(Clone, Copy)]
-struct Side<'a> {
-    plan: &'a Plan,
-    gates: &'a [Gate],
-}
-
 /// Of a run beside its base. What references compute is `references`'.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Verdict> {
-    let was = Side {
+    let was = Asked {
         plan: &base.plan,
         gates: &base.gates,
     };
-    let mut found = find(was, Side { plan, gates }, base.loosening);
+    let mut found = find(was, Asked { plan, gates }, base.loosening);
     found.extend(removed_files(base, plan));
     found
 }
@@ -40,7 +34,7 @@ fn removed_files<'a>(base: &'a Base, head: &'a Plan) -> impl Iterator<Item = Ver
 
 /// Of two records.
 pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdict> {
-    let [was, is] = [base, head].map(|record| Side {
+    let [was, is] = [base, head].map(|record| Asked {
         plan: &record.plan,
         gates: &record.policy.gates,
     });
@@ -49,10 +43,15 @@ pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdic
     found
 }
 
+/// Whether head holds to everything that base asks, as far as plans and gates tell.
+pub fn asks_no_less(base: Asked, head: Asked) -> bool {
+    find(base, head, Loosening::Fails).is_empty()
+}
+
 /// A verdict for everything that base asked and head no longer asks as strictly, in the order of base.
 /// Stricter and additional gates are no matter here, and neither is what head's filters leave out, whether or
 /// not head still has it.
-fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
+fn find(base: Asked, head: Asked, loosening: Loosening) -> Vec<Verdict> {
     let failures = head.plan.expected.iter().filter_map(|expected| {
         let (demand, how) = loosened_failure(expected, base.plan)?;
         let subject = Subject::Case(expected.every_shape());
@@ -185,7 +184,7 @@ fn lower_budget(base: &Plan, head: &Plan) -> Option<Loosened> {
 }
 
 /// With where head declares what it has instead.
-fn loosened_gate(gate: &Gate, base: &Plan, head: Side) -> Option<(Loosened, Option<String>)> {
+fn loosened_gate(gate: &Gate, base: &Plan, head: Asked) -> Option<(Loosened, Option<String>)> {
     if !base.is_selected_by(head.plan, &gate.subject) {
         return None;
     }

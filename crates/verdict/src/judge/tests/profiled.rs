@@ -300,6 +300,7 @@ fn beside_base() -> Record {
         baselines: Vec::new(),
         accepted: Vec::new(),
         renames: Vec::new(),
+        moved: Vec::new(),
         gone: Vec::new(),
         loosening: Loosening::Fails,
     });
