@@ -10,7 +10,7 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::files;
 use crate::repo;
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use verdict::judge::{self, renames::Asked};
 use verdict::model::{Case, CaseId, GoneGates, MovedGates, Reference};
 
@@ -143,8 +143,7 @@ pub fn find_elsewhere(
             file,
         };
         for kernel in kernels {
-            let dirs = [was, Path::new(&moved.file)].map(Path::parent);
-            if asks_no_less(base, theirs, kernel) && has_references_of(base, theirs, kernel, dirs) {
+            if asks_no_less(base, theirs, kernel) && has_references_of(base, theirs, kernel) {
                 let cases = base.plan.cases.iter().map(|case| &case.id);
                 let cases = cases.filter(|id| id.kernel == *kernel);
                 moved.cases.extend(cases.cloned());
@@ -169,37 +168,18 @@ fn asks_no_less(base: Asked, head: Asked, kernel: &str) -> bool {
     judge::asks_no_less(base, head)
 }
 
-/// As they are written, from the top of the repository.
-fn has_references_of(base: Asked, head: Asked, kernel: &str, dirs: [Option<&Path>; 2]) -> bool {
-    let located = |case: &Case, dir: Option<&Path>| {
-        let mut reference = case.reference.clone();
-        if let Reference::User { source, .. } = &mut reference {
-            let path = dir.unwrap_or(Path::new("")).join(&source);
-            *source = plain(&path).display().to_string();
-        }
-        reference
+/// Where a function of one's own stands is no matter: the run of the other file computes both sides'.
+fn has_references_of(base: Asked, head: Asked, kernel: &str) -> bool {
+    let asked = |case: &Case| match &case.reference {
+        Reference::User { args, .. } => Err(args.clone()),
+        other => Ok(other.clone()),
     };
-    let mut cases = base.plan.cases.iter();
-    let [was, is] = dirs;
+    let cases = base.plan.cases.iter();
+    let mut cases = cases.filter(|case| case.id.kernel == kernel);
     cases.all(|case| {
         let other = head.plan.case(&case.id);
-        case.id.kernel != kernel || other.is_some_and(|it| located(case, was) == located(it, is))
+        other.is_some_and(|other| asked(case) == asked(other))
     })
-}
-
-/// Without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir if plain.file_name().is_some() => {
-                plain.pop();
-            }
-            other => plain.push(other),
-        }
-    }
-    plain
 }
 
 /// Of the files that lost cases the one that has most of those in common with a new one.

@@ -40,7 +40,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
                 let subjects = in_words(&record.plan, &subjects.iter().collect());
                 lines.push(format!(
-                    "moved, and not judged by this run: {file} has {subjects}; a run with `--config {file}` judges them"
+                    "not judged by this run, as they moved to {file}: {subjects}; the run of that file judges them"
                 ));
             }
             Note::Broken { path, problem } => {

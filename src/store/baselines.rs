@@ -189,7 +189,7 @@ pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Fi
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
         Ok(place) => Err(FileProblem::of(format!(
-            "by its content, it should be at {}",
+            "by its content, it should be at {}; `gatekeeper baseline rename` gives baselines another name",
             place.display()
         ))),
         Err(error) => Err(FileProblem::of(error.to_string())),

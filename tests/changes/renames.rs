@@ -245,7 +245,7 @@ pub const HONEST_CHANGES: &[Change] = &[
             fs::copy(source, dir.join("copy.cu")).unwrap();
             rename_kernel(dir);
         },
-        says: &["checked on the base too: mirror/default@small"],
+        says: &["checked on the base too: 1 case (mirror/default@small)"],
         ..HONEST
     },
     Change {
@@ -285,7 +285,7 @@ pub const HONEST_CHANGES: &[Change] = &[
         baselines: true,
         change: |dir| split(dir, "twice.yaml"),
         says: &[
-            "moved, and not judged by this run: twice.yaml has twice/default@small; a run with `--config twice.yaml` judges them",
+            "not judged by this run, as they moved to twice.yaml: 1 case (twice/default@small)",
         ],
         ..HONEST
     },
@@ -294,7 +294,7 @@ pub const HONEST_CHANGES: &[Change] = &[
         baselines: true,
         change: |dir| split(dir, "twice.yaml"),
         flags: OTHER_FILE,
-        says: &["one check tells of both: twice/default@small"],
+        says: &["one check tells of both: 1 case (twice/default@small)"],
         ..HONEST
     },
     Change {
@@ -305,8 +305,8 @@ pub const HONEST_CHANGES: &[Change] = &[
         },
         flags: OTHER_FILE,
         says: &[
-            "copy.yaml has copy/default@small",
-            "one check tells of both: twice/default@small",
+            "not judged by this run, as they moved to copy.yaml: 1 case (copy/default@small)",
+            "one check tells of both: 1 case (twice/default@small)",
         ],
         ..HONEST
     },
@@ -362,7 +362,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             )
         },
         broken: &["loosened"],
-        says: &["mirror/default@small: N = 1000: under the same name head has N = 10"],
+        says: &["mirror/default@small: shape N = 1000: under the same name head has N = 10"],
         ..DISHONEST
     },
     Change {
@@ -529,7 +529,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             gates(dir, "  copy:\n", "  twin:\n");
             edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
         },
-        broken: &["loosened"],
+        broken: &["beyond-change", "loosened"],
         says: &["without an acceptance"],
         ..DISHONEST
     },
