@@ -11,6 +11,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod everyday;
 mod measured;
 mod renames;
 mod tree;
@@ -59,6 +60,7 @@ fn honest_changes_pass_without_a_label() {
     hold(measured::HONEST_CHANGES);
     hold(tree::HONEST_CHANGES);
     hold(renames::HONEST_CHANGES);
+    hold(everyday::HONEST_CHANGES);
 }
 
 #[test]
