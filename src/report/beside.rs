@@ -81,6 +81,10 @@ pub fn checked(record: &Record, base: &BesideBase) -> Vec<String> {
     [
         (&base.checked[..], "checked on the base too"),
         (
+            &base.unanswered[..],
+            "asked of the base too, which gave no answer",
+        ),
+        (
             alike,
             "the same code, launch, inputs and reference, so that one check tells of both",
         ),

@@ -122,7 +122,7 @@ const BROKEN: &[Entry] = &[
     entry("accepted-until", &[Fail], "The limit is broken, and its acceptance has ended.", "Fix the regression, update the baseline, or extend the acceptance."),
     entry("beyond-accepted", &[Fail], "The value is worse than even the acceptance allows.", "Fix the regression."),
     entry("baseline-unreadable", &[Fail], "A baseline file cannot be read.", "Restore the file, or remove it and run `gatekeeper baseline update`."),
-    entry("baseline-unusable", &[Fail], "A figure of the baseline is not usable: not finite, negative, or without a valid spread.", "Measure again and run `gatekeeper baseline update`."),
+    entry("baseline-unusable", &[Fail], "A value of the baseline is not usable: not finite, outside the range of its metric, or without a valid spread.", "Measure again and run `gatekeeper baseline update`."),
 ];
 
 #[rustfmt::skip]
@@ -243,12 +243,17 @@ const NEW: &[Entry] = &[
     entry("two-baselines", &[Inconclusive], "Two baseline files have the same key.", "Remove one."),
     entry("base-lacks", &[Inconclusive], "The base has no value for this metric.", "See the rest of the message."),
     entry("base-not-built", &[Inconclusive], "The base was not built.", "See the rest of the message."),
+    entry("base-reference-broken", &[Inconclusive], "The base's reference gives no answer in the base's own tree, so head's could not be compared with it.", "Make the base's reference build there: commit the files that it needs. A change that mends it passes with `--allow-loosened`."),
+    entry("base-reference-late", &[Inconclusive], "The base's reference did not answer before its deadline.", "Run again on a machine that is less busy, or let it pass with `--allow-loosened`."),
+    entry("base-without-digests", &[Inconclusive], "The record of the base was checked against a reference of the user's, and does not say what that computed.", "Make the record again with this gatekeeper, or let it pass with `--allow-loosened`."),
+    entry("base-unanswered", &[Inconclusive], "The base was asked what head is asked, and gave no answer that could be compared.", "See the rest of the message. A change that mends the base passes with `--allow-loosened`."),
     entry("base-architecture", &[Inconclusive], "The base is not built for this device.", "Use another base, or another GPU."),
     entry("two-protocols", &[Inconclusive], "One record timed the case alone, the other beside a base.", "Make both records with `--base`, or both without."),
 ];
 
 #[rustfmt::skip]
 const UNFIT: &[Entry] = &[
+    entry("not-held-to-base", &[], "The run held the case against a base, and that failed or could not be done.", "Mend what the message names, or run with `--allow-loosened` where the change is meant."),
     entry("timed-beside-base", &[], "The case was timed beside a base.", "Run without `--base`."),
     entry("throttled-processes", &[], "Timing processes ran on a throttled GPU.", "Let it cool, raise its power limit, or run again."),
     entry("nothing-measured", &[], "There is nothing to take as a baseline.", "Run the case first."),

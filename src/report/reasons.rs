@@ -219,7 +219,7 @@ impl Context<'_> {
             R::BaselineUnusable { of, metric, problem } => format!(
                 "{}'s {metric} {}{}",
                 whose(of),
-                figure_problem(*problem),
+                figure_problem(*problem, metric.range()),
                 match of {
                     Against::Baseline => {
                         format!("; measure it again and run `{}`", self.update_command())
@@ -417,6 +417,10 @@ impl Context<'_> {
             R::BaseNotBuilt { why } => {
                 format!("the base revision was not built: {}", self.whole_sentence(why))
             }
+            R::BaseIncomparable(lack) => format!(
+                "not compared with the base, and only `--allow-loosened` lets that pass: {}",
+                base_lack(lack, |why| self.whole_sentence(why))
+            ),
             R::BaseArchitecture { revision, case, device } => {
                 format!("at {revision}, {case} is built for no architecture that runs on {device}")
             }
@@ -427,6 +431,10 @@ impl Context<'_> {
                 "one record timed it alone, the other interleaved with a base revision, and the two cannot be compared; make both with `--base`, or both without"
                     .to_owned()
             }
+            R::NotHeldToBase { why } => format!(
+                "the run does not hold it to what the base asks, and only `--allow-loosened` lets that pass: {}",
+                self.whole_sentence(why)
+            ),
             R::TimedBesideBase => {
                 "timed beside a base revision; for a baseline, run without `--base`"
                     .to_owned()
@@ -689,10 +697,13 @@ fn check_again(why: &Reason) -> &'static str {
     }
 }
 
-fn figure_problem(problem: FigureProblem) -> String {
+fn figure_problem(problem: FigureProblem, range: Range) -> String {
     match problem {
         FigureProblem::NotFinite(value) => format!("is {value}"),
-        FigureProblem::Negative(value) => format!("is below zero: {value}"),
+        FigureProblem::OutOfRange(value) => match range.most.is_finite() {
+            true => format!("is {value}, outside {} to {}", range.least, range.most),
+            false => format!("is {value}, below {}", range.least),
+        },
         FigureProblem::NoSpread => {
             "comes from one timing process and has no spread; two are needed".to_owned()
         }
@@ -1011,6 +1022,9 @@ pub fn loosened(how: &Loosened) -> String {
             let figures = all(figures, edited);
             format!("head's baseline, under the {under}, is worse: {figures}")
         }
+        Loosened::BaseIncomparable(lack) => {
+            format!("not compared with the base: {}", base_lack(lack, lost))
+        }
         Loosened::Accepts { allows, by, until } => format!(
             "head accepts {}, by {by} until {until}",
             super::words::allowance(allows)
@@ -1034,6 +1048,21 @@ fn reference(found: &ReferenceComparison) -> String {
         ));
     }
     said
+}
+
+/// Why a base gives nothing to compare with.
+fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
+    match lack {
+        BaseLack::NotBuilt(why) => format!("its kernel was not built: {}", sentence(why)),
+        BaseLack::ReferenceBroken => {
+            "its reference gives no answer in its own tree either".to_owned()
+        }
+        BaseLack::ReferenceLate(said) => {
+            format!("its reference did not answer before its deadline: {said}")
+        }
+        BaseLack::NoDigests => "its record does not say what its reference computed".to_owned(),
+        BaseLack::Unanswered(why) => format!("it gave no answer: {}", sentence(why)),
+    }
 }
 
 /// Why a check gives no answer.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
-use verdict::model::{RECORD_SCHEMA, Record};
+use verdict::model::{OutOfRange, RECORD_SCHEMA, Record};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -121,7 +121,29 @@ fn parse(path: &Path, text: &str) -> Result<Record> {
             .help("to judge by other limits, change gates.yaml and run again"),
         ));
     }
-    serde_json::from_value(file.record).map_err(|error| refuse(FileProblem::json(&error)))
+    let record: Record =
+        serde_json::from_value(file.record).map_err(|error| refuse(FileProblem::json(&error)))?;
+    match record.out_of_range() {
+        None => Ok(record),
+        Some(found) => Err(invalid(&name, &found)),
+    }
+}
+
+/// A seal can be made anew by anyone: what no run observes is no record, whatever it is sealed with.
+fn invalid(name: &str, found: &OutOfRange) -> Error {
+    let range = found.metric.range();
+    let most = match range.most.is_finite() {
+        true => format!(" and at most {}", range.most),
+        false => String::new(),
+    };
+    Error::Usage(
+        Diagnostic::new(format!(
+            "the record is invalid: {} of {} is {}, and can be at least {}{most}",
+            found.metric, found.subject, found.value, range.least
+        ))
+        .at(name)
+        .help("create the record again with `gatekeeper run`"),
+    )
 }
 
 #[cfg(test)]
@@ -129,7 +151,7 @@ mod tests {
     use super::*;
     use verdict::judge::fixture;
     use verdict::judge::judge;
-    use verdict::model::{Counter, Doubt, Seen, Withheld};
+    use verdict::model::{CheckFacts, Counter, Doubt, Evidence, Num, Seen, Withheld};
 
     fn refused(text: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
@@ -207,6 +229,67 @@ mod tests {
                 message.starts_with("R: the record was changed after it was written: its seal is "),
                 "{message}"
             );
+        }
+    }
+
+    /// Whoever edits a record can seal it again, too.
+    #[test]
+    fn a_value_that_no_run_observes_makes_a_record_invalid() {
+        let of_check = |change: fn(&mut CheckFacts)| {
+            let mut record = fixture::record();
+            fixture::recheck(&mut record, &fixture::case_id("fast", "small"), |_, it| {
+                change(it);
+            });
+            record
+        };
+        let of_base = || {
+            let mut record = of_check(|facts| facts.error.rel_l2 = Num(-0.5));
+            let checks = record.evidence.clone().into_iter();
+            record.evidence = checks.map(|it| Evidence::Base(Box::new(it))).collect();
+            record
+        };
+        let of_build = || {
+            let mut record = fixture::record();
+            fixture::rebuild(&mut record, "fast", |facts| {
+                facts.entries[0].resources.registers = 256;
+            });
+            record
+        };
+        for (record, problem) in [
+            (
+                of_check(|facts| facts.error.max_err = Num(-1.0)),
+                "max_err of k/fast@small is -1, and can be at least 0",
+            ),
+            (
+                of_check(|facts| facts.error.mean_err = Num(f64::NEG_INFINITY)),
+                "mean_err of k/fast@small is -inf, and can be at least 0",
+            ),
+            (
+                of_check(|facts| facts.error.over_tolerance = Some(Num(1.5))),
+                "over_tolerance of k/fast@small is 1.5, and can be at least 0 and at most 1",
+            ),
+            (
+                of_base(),
+                "rel_l2 of k/fast@small is -0.5, and can be at least 0",
+            ),
+            (
+                of_build(),
+                "registers of k/fast [sm_90] is 256, and can be at least 0 and at most 255",
+            ),
+        ] {
+            let expected = format!("R: the record is invalid: {problem}");
+            assert_eq!(refused(&written(&record)), expected);
+        }
+        // An output that is no number has such an error, and fails by it.
+        for odd in [f64::NAN, f64::INFINITY] {
+            let mut odder = fixture::record();
+            fixture::recheck(&mut odder, &fixture::case_id("fast", "small"), |_, it| {
+                it.error.max_err = Num(odd);
+            });
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("record.json");
+            write_record(&path, &odder).unwrap();
+            assert_eq!(read_record(&path).unwrap(), odder);
         }
     }
 

@@ -643,7 +643,7 @@ fn all_reasons() -> Vec<Reason> {
     for (of, problem) in [
         (Against::Baseline, FigureProblem::NotFinite(Num(f64::NAN))),
         (Against::Baseline, FigureProblem::NoSpread),
-        (anchor(), FigureProblem::Negative(Num(-1.0))),
+        (anchor(), FigureProblem::OutOfRange(Num(-1.0))),
         (
             anchor(),
             FigureProblem::BadSpread {

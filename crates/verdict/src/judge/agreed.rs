@@ -336,8 +336,8 @@ pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Found<Agr
     if !value.0.is_finite() {
         return broken(FigureProblem::NotFinite(value));
     }
-    if value.0 < 0.0 {
-        return broken(FigureProblem::Negative(value));
+    if !metric.range().contains(value.0) {
+        return broken(FigureProblem::OutOfRange(value));
     }
     if !matches!(metric.facet(), Facet::Times | Facet::Profile) {
         return Ok(AgreedOn {

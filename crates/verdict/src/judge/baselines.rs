@@ -28,9 +28,16 @@ pub(super) enum Beside {
     Taken,
 }
 
-/// The baselines that a record gives. `seal` is the record's own.
+/// The baselines that a record gives, of what its judgement supports. `seal` is the record's own.
 pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
-    let (baselines, refusals) = make(record, seal, Beside::Refused);
+    let judgement = super::judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    );
+    let unsupported = |subject: &Subject| not_held_to_base(&judgement, subject);
+    let (baselines, refusals) = make(record, seal, Beside::Refused, &unsupported);
     let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
         subject,
         facet,
@@ -41,7 +48,12 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
 }
 
 /// What a record could be agreed on, and what it could not.
-pub(super) fn make(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline>, Refusals) {
+pub(super) fn make(
+    record: &Record,
+    seal: &str,
+    beside: Beside,
+    unsupported: &dyn Fn(&Subject) -> Option<Ruling>,
+) -> (Vec<Baseline>, Refusals) {
     let environment = &record.environment;
     let origin = Origin {
         record: seal.to_owned(),
@@ -58,7 +70,11 @@ pub(super) fn make(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline
     let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
     let mut refusals = Refusals::new();
     for (subject, facet, values) in wanted(&values) {
-        match agree(values, &subject, facet, beside) {
+        let found = match unsupported(&subject) {
+            Some(why) => Err(why),
+            None => agree(values, &subject, facet, beside),
+        };
+        match found {
             Ok((key, metrics)) => {
                 let (kernel, variant) = (subject.kernel().to_owned(), subject.variant().to_owned());
                 let at = (kernel.clone(), variant.clone(), key.clone());
@@ -83,6 +99,35 @@ pub(super) fn make(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline
         }
     }
     (baselines.into_values().collect(), refusals)
+}
+
+/// Why a run that was held against a base does not support what it measured of a subject: the reference of a change that
+/// fails computes anything. What the change agrees on and accepts is what an update is for.
+fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Ruling> {
+    let is_of_it = |verdict: &Verdict| match (&verdict.subject, subject) {
+        (Subject::Case(all), Subject::Case(id)) => {
+            let is_part = |all: &str, part: &str| all == "*" || all == part;
+            is_part(&all.kernel, &id.kernel)
+                && is_part(&all.variant, &id.variant)
+                && is_part(&all.shape, &id.shape)
+        }
+        (of, subject) => of == subject,
+    };
+    let is_in_the_way = |verdict: &&Verdict| match &verdict.question {
+        Question::NoLooser(BaseDemand::Baseline(_) | BaseDemand::NoAcceptance) => false,
+        Question::NoLooser(_) => verdict.outcome != Outcome::Pass,
+        Question::Gate(_) | Question::Baseline | Question::Acceptance(_) | Question::Failure(_) => {
+            false
+        }
+    };
+    let mut verdicts = judgement.verdicts.iter().filter(is_in_the_way);
+    let verdict = verdicts.find(|verdict| is_of_it(verdict))?;
+    Some(Ruling {
+        outcome: verdict.outcome,
+        reason: Reason::NotHeldToBase {
+            why: Box::new(verdict.reason.clone()),
+        },
+    })
 }
 
 /// Everything of a run that could have a baseline, and of which values.

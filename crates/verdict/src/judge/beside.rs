@@ -1,5 +1,6 @@
 //! What a run as a whole was held against, and how its timed cases stand to it.
 
+use super::review::{Ended, without_answer_of_base};
 use super::rules::base::effort;
 use super::rules::correctness;
 use super::value::{BaseStatus, Values};
@@ -16,10 +17,8 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|it| it.unchanged),
         new: Vec::new(),
-        checked: of_cases(values, |id| {
-            let beside = values.beside.as_ref();
-            beside.is_some_and(|it| it.base.lookup.was_checked(id))
-        }),
+        checked: of_cases(values, |id| answered(values, id) == Some(true)),
+        unanswered: of_cases(values, |id| answered(values, id) == Some(false)),
         checked_alike: of_cases(values, |id| {
             values.apart(id).all(|values| values.is_same_check(id))
         }),
@@ -54,6 +53,19 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
 fn of_cases(values: &Values, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
     let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
     cases.filter(|id| is_meant(id)).cloned().collect()
+}
+
+/// Whether the base's checks of a case all gave an answer; `None` where it was not asked. A kernel that breaks has
+/// given one.
+fn answered(values: &Values, id: &CaseId) -> Option<bool> {
+    let base = &values.beside.as_ref()?.base.lookup;
+    let seeds = &base.plan.case(id)?.seeds;
+    base.was_checked(id).then(|| {
+        seeds.iter().all(|&seed| match base.check(id, seed) {
+            Ok(_) => true,
+            Err(why) => why.outcome == Outcome::Fail && without_answer_of_base(why) == Ended::Held,
+        })
+    })
 }
 
 /// Whether a check of a case gave an answer.

@@ -18,16 +18,6 @@ impl Judgement {
             notes: Vec::new(),
         }
     }
-
-    /// On the policy and not on evidence. One that holds decides nothing: it is no proof that anything of
-    /// head was judged.
-    pub(super) fn add(&mut self, verdicts: Vec<Verdict>) {
-        let is_broken = |verdict: &Verdict| verdict.outcome == Outcome::Fail;
-        if verdicts.iter().any(is_broken) {
-            self.conclusion = Conclusion::Fail;
-        }
-        self.verdicts.extend(verdicts);
-    }
 }
 
 /// A broken device is never a skip, and neither is a missing one where it is required.
@@ -51,16 +41,22 @@ pub(super) fn blame_device(lookup: &Lookup, verdict: &mut Verdict) {
     }
 }
 
+/// What all verdicts come to, whichever pass they are from. That head asks as much as the base is no proof that
+/// anything of head was judged: only gates are.
 pub(super) fn conclude(lookup: &Lookup, verdicts: &[Verdict]) -> Conclusion {
     let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     let is_missing_but_required = lookup.policy.require_gpu && lookup.device().is_err();
+    let is_judged = |verdict: &Verdict| {
+        matches!(verdict.question, Question::Gate(_))
+            && matches!(verdict.outcome, Outcome::Pass | Outcome::Expected)
+    };
     if any(Outcome::Fail) {
         Conclusion::Fail
     } else if any(Outcome::Environment) || is_missing_but_required {
         Conclusion::Environment
     } else if any(Outcome::Inconclusive) {
         Conclusion::Inconclusive
-    } else if any(Outcome::Pass) || any(Outcome::Expected) {
+    } else if verdicts.iter().any(is_judged) {
         Conclusion::Pass
     } else {
         Conclusion::NothingJudged

@@ -57,7 +57,7 @@ pub use value::{MetricValue, Spread, Values};
 
 use crate::model::*;
 use baselines::{Beside, timed_by_two_protocols};
-use review::{accepted, edited, expected, fallback, loosened, lost, measured, references};
+use review::{Opponent, accepted, expected, fallback, references};
 use rules::Refusals;
 use std::collections::BTreeSet;
 
@@ -69,40 +69,18 @@ pub fn judge(
     evidence: &[Evidence],
 ) -> Judgement {
     let values = Values::new(plan, environment, policy, evidence);
-    let mut judgement = judge_gates(&values, &Refusals::new());
-    judgement.base = beside::beside_base(&values);
-    judgement.rivals = rivals::standings(&values);
-    judgement.add(accepted::check(&values, &Refusals::new()));
-    if let Some(base) = &policy.base {
-        judgement.add(accepted::added(
-            &base.accepted,
-            &base.plan,
-            &policy.accepted,
-            base.loosening,
-        ));
-        judgement
-            .notes
-            .extend(references::new_inputs(&values.lookup));
-        let renames = base.renames.iter().cloned();
-        judgement.notes.extend(renames.map(Note::Renamed));
-        let moved = base.moved.iter().cloned();
-        judgement.notes.extend(moved.map(Note::Moved));
-        judgement.add(loosened::since(base, plan, &policy.gates));
-        judgement.add(references::since(base, &values.lookup));
-        let edited = edited::since(base, plan, &policy.baselines);
-        let measured = measured::since(&values, base, &edited);
-        judgement.add(edited);
-        judgement.add(measured);
-        judgement.add(lost::since(&values, base.loosening));
-    }
-    judgement
+    let opponent = match &policy.base {
+        None => Opponent::Nothing,
+        Some(base) => Opponent::Revision(base),
+    };
+    judge_in_passes(&values, &Refusals::new(), opponent)
 }
 
 /// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
 /// other judgement. What head asks less strictly than base follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
-    let (mut baselines, mut refusals) = baselines::make(base, "base", Beside::Taken);
+    let (mut baselines, mut refusals) = baselines::make(base, "base", Beside::Taken, &|_| None);
     for case in timed_by_two_protocols(base, head) {
         for baseline in baselines.iter_mut().filter(|it| it.holds_times_of(&case)) {
             baseline.cases.remove(&case.shape);
@@ -121,16 +99,57 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         ..head.policy.clone()
     };
     let values = Values::beside_record(head, &policy, base);
-    let mut judgement = judge_gates(&values, &refusals);
-    let (was, is) = (&base.policy.accepted, &head.policy.accepted);
-    judgement.add(accepted::added(was, &base.plan, is, loosening));
-    let left_out = notes::left_out(&base.plan, &head.plan);
-    judgement.notes.extend(left_out);
-    judgement.add(loosened::between(base, head, loosening));
-    judgement.add(lost::since(&values, loosening));
+    let opponent = Opponent::Record {
+        base,
+        head,
+        loosening,
+    };
+    judge_in_passes(&values, &refusals, opponent)
+}
+
+/// All passes in their order. Each adds verdicts or replaces some; the conclusion is drawn last, once, from all.
+fn judge_in_passes(values: &Values, refusals: &Refusals, opponent: Opponent) -> Judgement {
+    let lookup = &values.lookup;
+    // Each gate by its rule, and what was accepted of it.
+    let mut judgement = judge_gates(values, refusals);
+    let verdicts = &mut judgement.verdicts;
+    // Failures of variants that are kept to fail.
+    expected::review(lookup.plan, verdicts);
+    // Failures of variants that another stands in for.
+    fallback::review(values, verdicts);
+    // Files and acceptances that are no good. A comparison of two records makes its baselines itself, and by these it
+    // cannot tell whether an acceptance is needed.
+    let (broken, unneeded) = values.broken_baselines();
+    verdicts.extend(broken);
+    judgement.notes.extend(unneeded);
+    if !matches!(opponent, Opponent::Record { .. }) {
+        verdicts.extend(accepted::check(values, refusals));
+    }
+    // Everything that the base requires.
+    verdicts.extend(review::against(opponent, values));
+    judgement.conclusion = conclusion::conclude(lookup, verdicts);
+
+    // No verdict follows from the rest.
+    judgement.targets = targets::compare(values);
+    let drifts = rules::baseline::since_best(values, &judgement.drifts);
+    judgement.drifts.extend(drifts);
+    judgement.rivals = rivals::standings(values);
+    judgement.base = beside::beside_base(values);
+    judgement.notes.extend(notes::of_cases(values));
+    judgement.notes.extend(match opponent {
+        Opponent::Nothing => Vec::new(),
+        Opponent::Revision(base) => {
+            let new_inputs = references::new_inputs(lookup).into_iter();
+            new_inputs.chain(notes::new_names(base)).collect()
+        }
+        Opponent::Record { base, head, .. } => notes::left_out(&base.plan, &head.plan)
+            .into_iter()
+            .collect(),
+    });
     judgement
 }
 
+/// Rules, with what was accepted of them.
 fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
     let mut judgement = Judgement::empty();
     let mut new = BTreeSet::new();
@@ -146,20 +165,10 @@ fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
         judgement.drifts.extend(ruled.drift);
         judgement.verdicts.push(ruled.verdict);
     }
-    expected::review(values.lookup.plan, &mut judgement.verdicts);
-    fallback::review(values, &mut judgement.verdicts);
-    judgement.targets = targets::compare(values);
-    let drifts = rules::baseline::since_best(values, &judgement.drifts);
-    judgement.drifts.extend(drifts);
-    let (broken, unneeded) = values.broken_baselines();
-    judgement.verdicts.extend(broken);
     let new = new.into_iter();
     judgement.notes = new
         .map(|(subject, facet)| Note::New { subject, facet })
         .chain(notes::gone(&values.lookup))
-        .chain(unneeded)
-        .chain(notes::of_cases(values))
         .collect();
-    judgement.conclusion = conclusion::conclude(&values.lookup, &judgement.verdicts);
     judgement
 }

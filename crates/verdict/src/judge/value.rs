@@ -319,6 +319,24 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// Whether a base built what a subject runs.
+    ///
+    /// # Errors
+    /// With what stands in the way of a comparison with it.
+    pub(super) fn built_as_base(&self, subject: &Subject) -> Found<()> {
+        let unit = match subject {
+            Subject::Unit(id) => id,
+            Subject::Case(id) => &self.lookup.unit_on_device(id)?.id,
+        };
+        match self.lookup.build(unit) {
+            Err(why) if why.outcome == Outcome::Fail => {
+                let why = Box::new(why.reason);
+                inconclusive(Reason::BaseIncomparable(BaseLack::NotBuilt(why)))
+            }
+            found => found.map(drop),
+        }
+    }
+
     /// Green before fast: only a case that is right is timed. What failed has its own gate; here it
     /// is the reason of a skip.
     pub(super) fn timeable(&self, id: &CaseId) -> Found<()> {

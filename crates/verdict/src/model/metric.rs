@@ -112,6 +112,28 @@ pub enum Measure {
     Nanoseconds,
 }
 
+/// The values that a metric can have at all. NaN is none of them, and is a value: no limit holds for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Range {
+    const FROM_ZERO: Self = Self {
+        least: 0.0,
+        most: f64::INFINITY,
+    };
+    const SHARE: Self = Self {
+        least: 0.0,
+        most: 1.0,
+    };
+
+    pub fn contains(self, value: f64) -> bool {
+        (self.least..=self.most).contains(&value)
+    }
+}
+
 impl Metric {
     const NAMED: [Self; 23] = [
         Self::Registers,
@@ -256,6 +278,40 @@ impl Metric {
             Self::P50 | Self::P90 | Self::P99 | Self::Mean | Self::Min | Self::Max => {
                 Measure::Nanoseconds
             }
+        }
+    }
+
+    /// What it can be.
+    pub fn range(self) -> Range {
+        match self {
+            // Eight bits of an instruction name a register, and one of the values is none.
+            Self::Registers => Range {
+                most: 255.0,
+                ..Range::FROM_ZERO
+            },
+            Self::Occupancy | Self::OverTolerance | Self::SlowShare => Range::SHARE,
+            // A profiler reads the two sides of a share in several passes, and their quotient may be above 1.
+            Self::Profile(_) => Range::FROM_ZERO,
+            Self::Shared
+            | Self::Spills
+            | Self::Stack
+            | Self::BlocksPerSm
+            | Self::MaxErr
+            | Self::MeanErr
+            | Self::RelL2
+            | Self::OriginalMaxErr
+            | Self::OriginalMeanErr
+            | Self::CodecMaxErr
+            | Self::CodecMeanErr
+            | Self::P50
+            | Self::P90
+            | Self::P99
+            | Self::Mean
+            | Self::Min
+            | Self::Max
+            | Self::Cycles
+            | Self::Cv
+            | Self::Counter(_) => Range::FROM_ZERO,
         }
     }
 

@@ -79,6 +79,43 @@ pub enum BaseDemand {
     NoFallback(Option<String>),
 }
 
+/// Why a base gives nothing that head could be compared with. It passes by a label alone.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BaseLack {
+    /// What nvcc said, or why it was not asked.
+    NotBuilt(Box<Reason>),
+    /// Its reference has no answer in its own tree to its own inputs either.
+    ReferenceBroken,
+    /// Its reference did not answer before its deadline. What it said.
+    ReferenceLate(String),
+    /// Its record was checked, and has no digest of what its reference computed.
+    NoDigests,
+    /// A check of it gave no answer.
+    Unanswered(Box<Reason>),
+}
+
+impl BaseLack {
+    const CODES: [&str; 4] = [
+        "base-reference-broken",
+        "base-reference-late",
+        "base-without-digests",
+        "base-unanswered",
+    ];
+
+    pub fn code(&self) -> &'static str {
+        let [broken, late, without_digests, unanswered] = Self::CODES;
+        match self {
+            // The name that it has for times.
+            Self::NotBuilt(_) => "base-not-built",
+            Self::ReferenceBroken => broken,
+            Self::ReferenceLate(_) => late,
+            Self::NoDigests => without_digests,
+            Self::Unanswered(_) => unanswered,
+        }
+    }
+}
+
 /// How head asks less than base did.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -142,6 +179,8 @@ pub enum Loosened {
         differences: Vec<KeyDifference>,
         figures: Vec<EditedFigure>,
     },
+    /// The base gives nothing to compare with, which a label lets pass.
+    BaseIncomparable(BaseLack),
     /// Head accepts what base does not, or less of it, or not as long.
     Accepts {
         allows: Allowance,
@@ -335,7 +374,8 @@ pub enum Lacking {
 #[serde(rename_all = "snake_case")]
 pub enum FigureProblem {
     NotFinite(Num),
-    Negative(Num),
+    /// No value of the metric can be this.
+    OutOfRange(Num),
     /// A time of one process.
     NoSpread,
     /// No interval follows from these.
@@ -788,6 +828,7 @@ pub enum Reason {
     BaseNotBuilt {
         why: Box<Reason>,
     },
+    BaseIncomparable(BaseLack),
     BaseArchitecture {
         revision: String,
         case: Box<CaseId>,
@@ -799,6 +840,10 @@ pub enum Reason {
     TwoProtocols,
 
     // Not fit to become a baseline.
+    /// The run does not hold head to what the base asks here: why.
+    NotHeldToBase {
+        why: Box<Reason>,
+    },
     TimedBesideBase,
     ThrottledProcesses {
         count: u32,
@@ -825,6 +870,7 @@ macro_rules! codes {
                     Self::NotRun(why) => why.code(),
                     Self::OnArchitecture { why, .. } => why.code(),
                     Self::Loosened(how) => how.code(),
+                    Self::BaseIncomparable(lack) => lack.code(),
                     $(Self::$variant { .. } => $code,)*
                 }
             }
@@ -945,6 +991,7 @@ codes! {
     BaseArchitecture => "base-architecture",
     HeadPassedOver => "head-passed-over",
     TwoProtocols => "two-protocols",
+    NotHeldToBase => "not-held-to-base",
     TimedBesideBase => "timed-beside-base",
     ThrottledProcesses => "throttled-processes",
     NothingMeasured => "nothing-measured",
@@ -955,6 +1002,7 @@ impl Reason {
     pub fn codes() -> impl Iterator<Item = &'static str> {
         let own = Self::OWN.iter().copied();
         own.chain([Loosened::CODE])
+            .chain(BaseLack::CODES)
             .chain(super::FaultKind::ALL.map(super::FaultKind::code))
             .chain(Unsupported::CODES.iter().copied())
             .chain(NotRun::CODES.iter().copied())

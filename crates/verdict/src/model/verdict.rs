@@ -71,9 +71,12 @@ pub struct BesideBase {
     pub unchanged_timed: bool,
     /// The base has no such case.
     pub new: Vec<CaseId>,
-    /// Cases, timed or not, that the base was checked on too.
+    /// Cases, timed or not, that the base was checked on too, with an answer for every seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checked: Vec<CaseId>,
+    /// Those that the base was asked about and has no answer to, for some seed at least.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unanswered: Vec<CaseId>,
     /// Those that it checks as head does: the same code and call, over the same inputs, against the same
     /// reference. Head's answer is its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -2,7 +2,8 @@
 //! a date under it. An acceptance that has run out, or that nothing needs, is a failure of its own. Findings
 //! that are known are let pass where they are judged (`rules/simulation`).
 
-use super::loosened::{Strictness, strictness, verdict};
+use super::loosened::{Strictness, strictness};
+use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::judge::agreed::is_over_shapes;
 use crate::judge::rules::{self, Refusals, Ruled, is_beside_base};
 use crate::judge::value::Values;
@@ -226,16 +227,9 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
     })
 }
 
-/// A verdict on each acceptance of what base did not accept, or less of it, or not as long: a change that accepts
-/// what it makes worse has loosened its own gate.
-///
+/// Each acceptance of head with what base accepts: more than that, or longer, and a change accepts what it makes worse.
 /// `base_plan` has head's names, by which an acceptance of base's was not written.
-pub fn added(
-    base: &[Acceptance],
-    base_plan: &Plan,
-    head: &[Acceptance],
-    loosening: Loosening,
-) -> Vec<Verdict> {
+pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<Comparison> {
     let allows_as_much = |was: &Allowance, it: &Allowance| match (was, it) {
         (Allowance::Limit(was), Allowance::Limit(it)) => {
             can_replace(was, it) && strictness(was, it) == Strictness::Kept
@@ -259,27 +253,27 @@ pub fn added(
         };
         it.subjects.iter().all(is_accepted)
     };
-    // One that is of nothing here is of what a filter left out, or a verdict of its own.
-    let added = head
-        .iter()
-        .filter(|it| !it.subjects.is_empty() && !is_known(it));
-    added
-        .map(|it| {
-            let how = Loosened::Accepts {
+    compare_required(
+        head,
+        // It names what a filter left out, or nothing, which is a verdict of its own.
+        |it| match it.subjects.is_empty() {
+            true => Err(NotRequired::LeftOut),
+            false => Ok(subject_of(it)),
+        },
+        |it, subject| {
+            let how = (!is_known(it)).then(|| Loosened::Accepts {
                 allows: it.allows.clone(),
                 by: it.by.clone(),
                 until: it.until.clone(),
-            };
-            let declared = Some(it.declared.clone());
-            verdict(
-                subject_of(it),
-                BaseDemand::NoAcceptance,
-                how,
-                declared,
-                loosening,
-            )
-        })
-        .collect()
+            });
+            Comparison {
+                subject,
+                demand: BaseDemand::NoAcceptance,
+                declared: Some(it.declared.clone()),
+                ended: Ended::held_unless(how),
+            }
+        },
+    )
 }
 
 /// An acceptance with the limit that it has for a gate.

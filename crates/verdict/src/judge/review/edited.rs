@@ -1,48 +1,76 @@
 //! What head's baseline files agree on that base's did not.
 
-use super::loosened::verdict;
+use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::judge::renames::Names;
 use crate::model::*;
+use std::collections::BTreeMap;
 
-/// A verdict for each case of which head's baseline files agree on worse than base's did.
-pub fn since(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
-    let mut verdicts = edited(base, plan, head);
-    verdicts.extend(moved(base, plan, head));
-    verdicts
+/// Every case of base's baseline files, and every case of head's files under a key that base has none for.
+pub fn since(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
+    let mut found = edited(base, plan, head);
+    found.extend(moved(base, plan, head));
+    found
+}
+
+/// One case of a baseline file.
+struct Agreement<'a> {
+    file: &'a Baseline,
+    shape: &'a str,
+    metrics: &'a BTreeMap<Metric, Agreed>,
+    /// `None` where neither side has the case, or head's filters leave it out.
+    subject: Option<Subject>,
+}
+
+impl<'a> Agreement<'a> {
+    fn all_of(file: &'a Baseline, base: &Plan, head: &Plan) -> Vec<Self> {
+        let agreement = |(shape, metrics): (&'a String, &'a BTreeMap<Metric, Agreed>)| Self {
+            file,
+            shape,
+            metrics,
+            subject: subject_of(file, shape, base, head),
+        };
+        file.cases.iter().map(agreement).collect()
+    }
+
+    fn required(&self) -> Result<Subject, NotRequired> {
+        self.subject.clone().ok_or(NotRequired::LeftOut)
+    }
+
+    fn ended(&self, subject: Subject, how: Option<Loosened>) -> Comparison {
+        Comparison {
+            subject,
+            demand: BaseDemand::Baseline(self.file.key.facet()),
+            declared: None,
+            ended: Ended::held_unless(how),
+        }
+    }
 }
 
 /// Under the same key: worse, or nothing.
-fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
+fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
+    let files = base.baselines.iter();
     let left = left_under_old_names(base, head);
-    for theirs in &base.baselines {
-        let ours = head.iter().find(|ours| {
-            (&ours.kernel, &ours.variant, &ours.key)
-                == (&theirs.kernel, &theirs.variant, &theirs.key)
-        });
-        for (shape, agreed) in &theirs.cases {
-            let how = match ours.and_then(|ours| ours.cases.get(shape)) {
-                None if is_among(&left, theirs, shape) => {
-                    Loosened::BaselineLeft(renames_of(base, theirs, shape))
-                }
-                None => Loosened::BaselineRemoved,
+    compare_required(
+        files.flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
+        Agreement::required,
+        |theirs, subject| {
+            let mut files = head.iter();
+            let ours = files.find(|ours| is_at(theirs.file, ours, &ours.key));
+            let how = match ours.and_then(|ours| ours.cases.get(theirs.shape)) {
+                None => Some(match is_among(&left, &theirs) {
+                    true => Loosened::BaselineLeft(renames_of(base, &theirs)),
+                    false => Loosened::BaselineRemoved,
+                }),
                 Some(now) => {
-                    let figures = agreed.iter();
+                    let agreed = theirs.metrics.iter();
                     let edits =
-                        figures.filter_map(|(metric, was)| edit(*metric, was, now.get(metric)));
-                    match edits.collect::<Vec<_>>() {
-                        edits if edits.is_empty() => continue,
-                        edits => Loosened::BaselineEdited(edits),
-                    }
+                        agreed.filter_map(|(metric, was)| edit(*metric, was, now.get(metric)));
+                    some_of(edits).map(Loosened::BaselineEdited)
                 }
             };
-            if let Some(subject) = subject_of(theirs, shape, &base.plan, plan) {
-                let demand = BaseDemand::Baseline(theirs.key.facet());
-                verdicts.push(verdict(subject, demand, how, None, base.loosening));
-            }
-        }
-    }
-    verdicts
+            theirs.ended(subject, how)
+        },
+    )
 }
 
 /// Head's baselines that have a name of base's, under head's name for it.
@@ -59,69 +87,71 @@ fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
     changed.map(|(carried, _)| carried).collect()
 }
 
-fn is_among(left: &[Baseline], theirs: &Baseline, shape: &str) -> bool {
-    left.iter().any(|it| {
-        (&it.kernel, &it.variant, &it.key) == (&theirs.kernel, &theirs.variant, &theirs.key)
-            && it.cases.contains_key(shape)
-    })
+fn is_among(left: &[Baseline], theirs: &Agreement) -> bool {
+    let mut left = left.iter();
+    left.any(|it| is_at(theirs.file, it, &it.key) && it.cases.contains_key(theirs.shape))
 }
 
 /// Those by which files of baselines go.
-fn renames_of(base: &Base, baseline: &Baseline, shape: &str) -> Vec<Rename> {
+fn renames_of(base: &Base, theirs: &Agreement) -> Vec<Rename> {
+    let Baseline {
+        kernel: own,
+        variant,
+        ..
+    } = theirs.file;
     let renames = base.renames.iter().filter(|it| match &it.item {
-        RenamedItem::Kernel => it.to == baseline.kernel,
-        RenamedItem::Variant { kernel } => {
-            (kernel, &it.to) == (&baseline.kernel, &baseline.variant)
-        }
-        RenamedItem::Shape { kernel } => {
-            (kernel.as_str(), it.to.as_str()) == (&baseline.kernel, shape)
-        }
+        RenamedItem::Kernel => it.to == *own,
+        RenamedItem::Variant { kernel } => (kernel, &it.to) == (own, variant),
+        RenamedItem::Shape { kernel } => kernel == own && it.to == theirs.shape,
         RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => false,
     });
     renames.cloned().collect()
 }
 
 /// Flags and compiler are part of a key: under others a change brings other files, and none of the base's holds
-/// them any more. A verdict for each case of which they agree on worse. Whatever they do not have is inconclusive
-/// by its own gate.
-fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
-    let is_at = |theirs: &Baseline, ours: &Baseline, key: &BaselineKey| {
-        (&theirs.kernel, &theirs.variant, &theirs.key) == (&ours.kernel, &ours.variant, key)
-    };
+/// them any more. Whatever they do not have is inconclusive by its own gate.
+fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
     let is_new = |ours: &&Baseline| !base.baselines.iter().any(|it| is_at(it, ours, &ours.key));
-    let mut verdicts = Vec::new();
-    for ours in head.iter().filter(is_new) {
-        let (Some(was), Some(is)) = (flags_of(&base.plan, ours), flags_of(plan, ours)) else {
-            continue;
-        };
-        let theirs: Vec<_> = base
-            .baselines
-            .iter()
-            .filter(|it| (&it.kernel, &it.variant) == (&ours.kernel, &ours.variant))
-            .filter(|it| it.key.without_build() == ours.key.without_build())
-            .filter(|it| it.key.flags() == was && ours.key.flags() == is)
-            .collect();
-        for (shape, now) in &ours.cases {
-            let worse = theirs.iter().find_map(|theirs| {
-                let agreed = theirs.cases.get(shape).into_iter().flatten();
-                let figures: Vec<_> = agreed
-                    .filter_map(|(metric, was)| edit(*metric, was, Some(now.get(metric)?)))
-                    .collect();
-                (!figures.is_empty()).then_some((&theirs.key, figures))
+    let files = head.iter().filter(is_new);
+    compare_required(
+        files.flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
+        |ours| match flags_of(&base.plan, ours.file).and(flags_of(plan, ours.file)) {
+            None => Err(NotRequired::NotAtBase),
+            Some(_) => ours.required(),
+        },
+        |ours, subject| {
+            let (was, is) = (flags_of(&base.plan, ours.file), flags_of(plan, ours.file));
+            let mut theirs = base
+                .baselines
+                .iter()
+                .filter(|it| is_at(it, ours.file, &it.key))
+                .filter(|it| it.key.without_build() == ours.file.key.without_build())
+                .filter(|it| Some(it.key.flags()) == was.as_deref())
+                .filter(|_| is.as_deref() == Some(ours.file.key.flags()));
+            let worse = theirs.find_map(|theirs| {
+                let agreed = theirs.cases.get(ours.shape).into_iter().flatten();
+                let edits = agreed.filter_map(|(metric, was)| {
+                    edit(*metric, was, Some(ours.metrics.get(metric)?))
+                });
+                Some((&theirs.key, some_of(edits)?))
             });
-            if let (Some((key, figures)), Some(subject)) =
-                (worse, subject_of(ours, shape, &base.plan, plan))
-            {
-                let how = Loosened::BaselineMoved {
-                    differences: KeyDifference::between(key, &ours.key),
-                    figures,
-                };
-                let demand = BaseDemand::Baseline(ours.key.facet());
-                verdicts.push(verdict(subject, demand, how, None, base.loosening));
-            }
-        }
-    }
-    verdicts
+            let how = worse.map(|(key, figures)| Loosened::BaselineMoved {
+                differences: KeyDifference::between(key, &ours.file.key),
+                figures,
+            });
+            ours.ended(subject, how)
+        },
+    )
+}
+
+/// Whether a file of base's is of the variant that head's is of, under `key`.
+fn is_at(theirs: &Baseline, ours: &Baseline, key: &BaselineKey) -> bool {
+    (&theirs.kernel, &theirs.variant, &theirs.key) == (&ours.kernel, &ours.variant, key)
+}
+
+fn some_of(edits: impl Iterator<Item = EditedFigure>) -> Option<Vec<EditedFigure>> {
+    let edits: Vec<_> = edits.collect();
+    (!edits.is_empty()).then_some(edits)
 }
 
 fn flags_of(plan: &Plan, baseline: &Baseline) -> Option<String> {

@@ -3,88 +3,101 @@
 //! Pure, over plans and gates alone: it knows no evidence. What cannot be compared (another expression,
 //! another reference) counts as loosened.
 
-use super::references;
+use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::expr::{Expression, Name};
 use crate::judge::renames::Asked;
 use crate::model::*;
 use std::collections::BTreeMap;
 
 /// Of a run beside its base. What references compute is `references`'.
-pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Verdict> {
+pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
     let was = Asked {
         plan: &base.plan,
         gates: &base.gates,
     };
-    let mut found = find(was, Asked { plan, gates }, base.loosening);
+    let mut found = find(was, Asked { plan, gates });
     found.extend(removed_files(base, plan));
     found
 }
 
-/// Of the files of gates that are gone every case that the filters take in.
-fn removed_files<'a>(base: &'a Base, head: &'a Plan) -> impl Iterator<Item = Verdict> + 'a {
-    base.gone.iter().flat_map(move |gone| {
-        let cases = gone.cases.iter().filter(|id| head.selects(id));
-        cases.map(move |id| {
-            let demand = BaseDemand::File(gone.file.clone());
-            let subject = Subject::Case(id.clone());
-            verdict(subject, demand, Loosened::FileRemoved, None, base.loosening)
-        })
-    })
+/// Every case of the files of gates that are gone.
+fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
+    let files = base.gone.iter();
+    compare_required(
+        files.flat_map(|gone| gone.cases.iter().map(move |id| (&gone.file, id))),
+        |(_, id)| match head.selects(id) {
+            true => Ok(()),
+            false => Err(NotRequired::LeftOut),
+        },
+        |(file, id), ()| {
+            let ended = Ended::Failed(Loosened::FileRemoved);
+            Comparison::of_case(id, BaseDemand::File(file.clone()), ended)
+        },
+    )
 }
 
 /// Of two records.
-pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdict> {
+pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     let [was, is] = [base, head].map(|record| Asked {
         plan: &record.plan,
         gates: &record.policy.gates,
     });
-    let mut found = find(was, is, loosening);
-    found.extend(references::between(base, head, loosening));
-    found
+    find(was, is)
 }
 
 /// Whether head holds to everything that base asks, as far as plans and gates tell.
 pub fn asks_no_less(base: Asked, head: Asked) -> bool {
-    find(base, head, Loosening::Fails).is_empty()
+    find(base, head).iter().all(|it| it.ended == Ended::Held)
 }
 
-/// A verdict for everything that base asked and head no longer asks as strictly, in the order of base.
-/// Stricter and additional gates are no matter here, and neither is what head's filters leave out, whether or
-/// not head still has it.
-fn find(base: Asked, head: Asked, loosening: Loosening) -> Vec<Verdict> {
-    let failures = head.plan.expected.iter().filter_map(|expected| {
-        let (demand, how) = loosened_failure(expected, base.plan)?;
-        let subject = Subject::Case(expected.every_shape());
-        let declared = Some(expected.declared.clone());
-        Some(verdict(subject, demand, how, declared, loosening))
-    });
-    let fallbacks = head.plan.fallbacks.iter().filter_map(|fallback| {
-        let (demand, how, on) = loosened_fallback(fallback, base.plan)?;
-        let declared = Some(fallback.declared.clone());
-        Some(verdict(on, demand, how, declared, loosening))
-    });
-    let gates = base.gates.iter().filter_map(|gate| {
-        let (how, declared) = loosened_gate(gate, base.plan, head)?;
-        let demand = BaseDemand::Gate(gate.rule.clone());
-        let subject = gate.subject.clone();
-        Some(verdict(subject, demand, how, declared, loosening))
-    });
+/// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
+/// what head's filters leave out, whether or not head still has it.
+fn find(base: Asked, head: Asked) -> Vec<Comparison> {
+    let gates = compare_required(
+        base.gates,
+        |gate| required_gate(gate, base.plan, head),
+        |gate, ()| compare_gate(gate, base.plan, head),
+    );
+    let failures = compare_required(
+        &head.plan.expected,
+        |expected| required_failure(expected, base.plan),
+        |expected, was| {
+            let subject = Subject::Case(expected.every_shape());
+            let mut gates = expected.gates.iter();
+            let is_looser = gates.any(|gate| !was.contains(gate));
+            let how = || Loosened::ExpectedToFail(expected.gates.clone());
+            Comparison {
+                subject,
+                demand: BaseDemand::NoFailure(was),
+                declared: Some(expected.declared.clone()),
+                ended: Ended::held_unless(is_looser.then(how)),
+            }
+        },
+    );
+    let fallbacks = compare_required(
+        &head.plan.fallbacks,
+        |fallback| required_fallback(fallback, base.plan),
+        |fallback, subject| compare_fallback(fallback, base.plan, subject),
+    );
     let cases = base.plan.cases.iter().flat_map(|case| {
-        let subject = Subject::Case(case.id.clone());
         let head = head.plan.case(&case.id);
-        let found = head.map_or_else(Vec::new, |head| loosened_case(case, head));
-        found
-            .into_iter()
-            .map(move |(demand, how)| verdict(subject.clone(), demand, how, None, loosening))
+        // One that is gone has lost its gates.
+        head.map_or_else(Vec::new, |head| compare_case(case, head))
     });
-    let budget = lower_budget(base.plan, head.plan);
-    let budget = budget.map(|how| (BaseDemand::SimulatorBudget, how));
-    let schedule = shorter_schedule(base.plan, head.plan);
-    let schedule = schedule.map(|how| (BaseDemand::TimingSchedule, how));
-    let of_all = budget.into_iter().chain(schedule);
+    let of_all = [
+        (
+            BaseDemand::SimulatorBudget,
+            lower_budget(base.plan, head.plan),
+        ),
+        (
+            BaseDemand::TimingSchedule,
+            shorter_schedule(base.plan, head.plan),
+        ),
+    ];
     let of_all = of_all
-        .map(|(demand, how)| verdict(Subject::Case(every_case()), demand, how, None, loosening));
+        .map(|(demand, how)| Comparison::of_case(&every_case(), demand, Ended::held_unless(how)));
     gates
+        .into_iter()
         .chain(failures)
         .chain(fallbacks)
         .chain(cases)
@@ -93,33 +106,36 @@ fn find(base: Asked, head: Asked, loosening: Loosening) -> Vec<Verdict> {
 }
 
 /// A variant of base's that another stands in for at head: its gates no longer block a run that allows that.
-fn loosened_fallback(fallback: &Fallback, base: &Plan) -> Option<(BaseDemand, Loosened, Subject)> {
-    let was = base.fallback(&fallback.kernel, &fallback.variant);
-    let was = was.map(|was| was.to.clone());
-    if was.as_ref() == Some(&fallback.to) {
-        return None;
-    }
+fn required_fallback(fallback: &Fallback, base: &Plan) -> Result<Subject, NotRequired> {
     let mut cases = base.cases.iter();
-    let case = cases.find(|case| fallback.is_of(&case.id))?;
-    let on = Subject::Case(CaseId {
+    let case = cases.find(|case| fallback.is_of(&case.id));
+    let case = case.ok_or(NotRequired::NotAtBase)?;
+    Ok(Subject::Case(CaseId {
         shape: "*".to_owned(),
         ..case.id.clone()
-    });
-    let how = Loosened::FallsBack(fallback.to.clone());
-    Some((BaseDemand::NoFallback(was), how, on))
+    }))
 }
 
-/// A variant of base's that head keeps to fail, or to fail by more gates than base did.
-fn loosened_failure(expected: &Expected, base: &Plan) -> Option<(BaseDemand, Loosened)> {
-    let was = match base.expected(&expected.kernel, &expected.variant) {
-        Some(was) => was.gates.clone(),
-        None if base.cases.iter().any(|case| expected.is_of(&case.id)) => Vec::new(),
-        None => return None,
-    };
-    let mut gates = expected.gates.iter();
-    let is_looser = gates.any(|gate| !was.contains(gate));
-    let how = || Loosened::ExpectedToFail(expected.gates.clone());
-    is_looser.then(|| (BaseDemand::NoFailure(was), how()))
+fn compare_fallback(fallback: &Fallback, base: &Plan, subject: Subject) -> Comparison {
+    let was = base.fallback(&fallback.kernel, &fallback.variant);
+    let was = was.map(|was| was.to.clone());
+    let is_kept = was.as_ref() == Some(&fallback.to);
+    let how = (!is_kept).then(|| Loosened::FallsBack(fallback.to.clone()));
+    Comparison {
+        subject,
+        demand: BaseDemand::NoFallback(was),
+        declared: Some(fallback.declared.clone()),
+        ended: Ended::held_unless(how),
+    }
+}
+
+/// The gates by which base keeps a variant to fail that head keeps to fail.
+fn required_failure(expected: &Expected, base: &Plan) -> Result<Vec<GateName>, NotRequired> {
+    match base.expected(&expected.kernel, &expected.variant) {
+        Some(was) => Ok(was.gates.clone()),
+        None if base.cases.iter().any(|case| expected.is_of(&case.id)) => Ok(Vec::new()),
+        None => Err(NotRequired::NotAtBase),
+    }
 }
 
 fn every_case() -> CaseId {
@@ -129,23 +145,6 @@ fn every_case() -> CaseId {
         variant: every(),
         shape: every(),
     }
-}
-
-/// `declared`: where head has what stands in its place.
-pub(super) fn verdict(
-    subject: Subject,
-    demand: BaseDemand,
-    how: Loosened,
-    declared: Option<String>,
-    loosening: Loosening,
-) -> Verdict {
-    let how = Box::new(how);
-    let (outcome, reason) = match loosening {
-        Loosening::Fails => (Outcome::Fail, Reason::Loosened(how)),
-        Loosening::Allowed => (Outcome::Pass, Reason::LooseningAllowed(how)),
-    };
-    let question = Question::NoLooser(demand);
-    Verdict::without_figures(subject, question, outcome, reason, declared)
 }
 
 /// Times of another mode are other figures, and a limit on fewer samples is another limit.
@@ -183,47 +182,68 @@ fn lower_budget(base: &Plan, head: &Plan) -> Option<Loosened> {
     (head < base).then_some(Loosened::SimulatorBudget { base, head })
 }
 
-/// With where head declares what it has instead.
-fn loosened_gate(gate: &Gate, base: &Plan, head: Asked) -> Option<(Loosened, Option<String>)> {
-    if !base.is_selected_by(head.plan, &gate.subject) {
-        return None;
-    }
-    let is_there = match &gate.subject {
-        Subject::Unit(id) => head.plan.unit(id).is_some(),
-        Subject::Case(id) => head.plan.case(id).is_some(),
-    };
-    if !is_there {
-        return Some((Loosened::SubjectRemoved(gate.subject.clone()), None));
-    }
-    if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {
-        return None;
-    }
-    // Said once, of the variant as a whole: it is held to no baseline and never timed.
-    let of_variant = |plan: &Plan| {
+fn required_gate(gate: &Gate, base: &Plan, head: Asked) -> Result<(), NotRequired> {
+    let is_expected = |plan: &Plan| {
         let subject = &gate.subject;
         plan.expected(subject.kernel(), subject.variant()).is_some()
     };
-    if of_variant(head.plan) && !of_variant(base) {
-        return None;
+    if !base.is_selected_by(head.plan, &gate.subject) {
+        Err(NotRequired::LeftOut)
+    } else if !is_there(gate, head.plan) {
+        Ok(())
+    } else if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {
+        Err(NotRequired::LeftOut)
+    } else if is_expected(head.plan) && !is_expected(base) {
+        // Said once, of the variant as a whole: it is held to no baseline and never timed.
+        Err(NotRequired::SaidElsewhere)
+    } else {
+        Ok(())
+    }
+}
+
+fn is_there(gate: &Gate, plan: &Plan) -> bool {
+    match &gate.subject {
+        Subject::Unit(id) => plan.unit(id).is_some(),
+        Subject::Case(id) => plan.case(id).is_some(),
+    }
+}
+
+/// With where head declares what it has instead.
+fn compare_gate(gate: &Gate, base: &Plan, head: Asked) -> Comparison {
+    let ended = |ended, declared: Option<&Gate>| Comparison {
+        subject: gate.subject.clone(),
+        demand: BaseDemand::Gate(gate.rule.clone()),
+        declared: declared.and_then(|it| it.declared.clone()),
+        ended,
+    };
+    if !is_there(gate, head.plan) {
+        let how = Loosened::SubjectRemoved(gate.subject.clone());
+        return ended(Ended::Failed(how), None);
     }
     let on_subject = head.gates.iter().filter(|it| it.subject == gate.subject);
     let answers: Vec<_> = on_subject
         .filter(|other| asks_the_same(&gate.rule, &other.rule))
         .map(|other| (other, strictness(&gate.rule, &other.rule)))
         .collect();
-    let first = |wanted: Strictness| answers.iter().find(|(_, strictness)| *strictness == wanted);
-    if let Some((kept, _)) = first(Strictness::Kept) {
-        let other = other_rival(&gate.rule, gate.subject.kernel(), base, head.plan)?;
-        return Some((Loosened::Rival(other), kept.declared.clone()));
+    let first = |wanted: Strictness| {
+        let found = answers.iter().find(|(_, strictness)| *strictness == wanted);
+        found.map(|(other, _)| *other)
+    };
+    if let Some(kept) = first(Strictness::Kept) {
+        let other = other_rival(&gate.rule, gate.subject.kernel(), base, head.plan);
+        return ended(Ended::held_unless(other.map(Loosened::Rival)), Some(kept));
     }
     // The nearest to an answer: what has other values rather than what has other words.
-    let with = |other: &Gate, how: fn(Rule) -> Loosened| {
-        Some((how(other.rule.clone()), other.declared.clone()))
-    };
     match (first(Strictness::Looser), first(Strictness::Unknown)) {
-        (Some((other, _)), _) => with(other, Loosened::Looser),
-        (None, Some((other, _))) => with(other, Loosened::Incomparable),
-        (None, None) => Some((Loosened::GateRemoved, None)),
+        (Some(other), _) => {
+            let how = Loosened::Looser(other.rule.clone());
+            ended(Ended::Failed(how), Some(other))
+        }
+        (None, Some(other)) => {
+            let how = Loosened::Incomparable(other.rule.clone());
+            ended(Ended::Failed(how), Some(other))
+        }
+        (None, None) => ended(Ended::Failed(Loosened::GateRemoved), None),
     }
 }
 
@@ -418,58 +438,66 @@ fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     }
 }
 
-/// What a case asks beside its gates: on what it is checked, against what, and how often.
-fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
-    let mut found = Vec::new();
-    if base.seeds.iter().any(|seed| !head.seeds.contains(seed)) {
-        found.push((
-            BaseDemand::Seeds(base.seeds.clone()),
-            Loosened::Seeds(head.seeds.clone()),
-        ));
-    }
-    if let (Determinism::BitExact, Determinism::Declared { reason }) =
-        (&base.determinism, &head.determinism)
-    {
-        let because = reason.clone();
-        found.push((BaseDemand::BitExact, Loosened::Nondeterministic { because }));
-    }
-    if head.launches < base.launches {
-        found.push((
-            BaseDemand::Launches(base.launches),
-            Loosened::Launches(head.launches),
-        ));
-    }
+/// Everything that a case asks beside its gates: on what it is checked, against what, and how often.
+fn compare_case(base: &Case, head: &Case) -> Vec<Comparison> {
+    let is_declared = match (&base.determinism, &head.determinism) {
+        (Determinism::BitExact, Determinism::Declared { reason }) => {
+            let because = reason.clone();
+            Some(Loosened::Nondeterministic { because })
+        }
+        (Determinism::Declared { .. }, _) | (_, Determinism::BitExact) => None,
+    };
     let dims = base.dims.iter();
     let changed: BTreeMap<String, i64> = dims
         .filter(|(name, size)| head.dims.get(*name) != Some(size))
         .map(|(name, size)| (name.clone(), *size))
         .collect();
     let has_other_sizes = !changed.is_empty();
-    if has_other_sizes {
+    let sizes = has_other_sizes.then(|| {
         let now = changed.keys();
         let now = now.map(|name| (name.clone(), head.dims.get(name).copied()));
-        let now = Loosened::Dims(now.collect());
-        found.push((BaseDemand::Dims(changed), now));
-    }
+        Loosened::Dims(now.collect())
+    });
+    let has_fewer_seeds = base.seeds.iter().any(|seed| !head.seeds.contains(seed));
+    let has_fewer_launches = head.launches < base.launches;
+    let mut found = vec![
+        (
+            BaseDemand::Seeds(base.seeds.clone()),
+            has_fewer_seeds.then(|| Loosened::Seeds(head.seeds.clone())),
+        ),
+        (BaseDemand::BitExact, is_declared),
+        (
+            BaseDemand::Launches(base.launches),
+            has_fewer_launches.then_some(Loosened::Launches(head.launches)),
+        ),
+        (BaseDemand::Dims(changed), sizes),
+    ];
     for tensor in &base.tensors {
         let other = head.tensors.iter().find(|it| it.name == tensor.name);
-        match tensor.role {
-            Role::Scratch => found.extend(prepared_scratch(tensor, other)),
-            _ => found.extend(loosened_tensor(tensor, other, &base.dims, has_other_sizes)),
-        }
+        found.extend(match tensor.role {
+            Role::Scratch => compare_scratch(tensor, other),
+            _ => compare_tensor(tensor, other, &base.dims, has_other_sizes),
+        });
     }
+    let found = found.into_iter();
     found
+        .map(|(demand, how)| Comparison::of_case(&base.id, demand, Ended::held_unless(how)))
+        .collect()
 }
 
-/// Work that moves from the kernel to its caller is in no figure any more.
-fn prepared_scratch(base: &Tensor, head: Option<&Tensor>) -> Option<(BaseDemand, Loosened)> {
-    let now = head.filter(|head| head.role == Role::Scratch)?;
-    let is_new = now.fill.is_some() && now.fill != base.fill;
+/// What base asks of a tensor, with how head asks less, if it does.
+type OfTensor = (BaseDemand, Option<Loosened>);
+
+/// Work that moves from the kernel to its caller is in no value any more.
+fn compare_scratch(base: &Tensor, head: Option<&Tensor>) -> Vec<OfTensor> {
+    let is_prepared = head.is_some_and(|head| {
+        head.role == Role::Scratch && head.fill.is_some() && head.fill != base.fill
+    });
     let tensor = base.name.clone();
-    is_new.then_some((
+    vec![(
         BaseDemand::UnpreparedScratch { tensor },
-        Loosened::PreparedScratch,
-    ))
+        is_prepared.then_some(Loosened::PreparedScratch),
+    )]
 }
 
 /// Whether head compares no fewer elements, as far as it is written the same. Other `dims` have a reason of their own.
@@ -496,42 +524,58 @@ fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<Stri
 }
 
 /// What a kernel is given, and which of what it gives is looked at.
-fn loosened_tensor(
+fn compare_tensor(
     base: &Tensor,
     head: Option<&Tensor>,
     dims: &BTreeMap<String, i64>,
     has_other_sizes: bool,
-) -> Vec<(BaseDemand, Loosened)> {
+) -> Vec<OfTensor> {
     let tensor = || base.name.clone();
     let values = |tensor: &Tensor| (tensor.elem, tensor.fill.clone(), tensor.codec.clone());
-    let mut found = Vec::new();
-    if head.map(values) != Some(values(base)) {
-        let (tensor, is_input) = (tensor(), base.role.is_drawn());
-        found.push(match (is_input, head) {
-            (true, _) => (BaseDemand::InputValues { tensor }, Loosened::InputValues),
-            (false, None) => (BaseDemand::OutputType { tensor }, Loosened::OutputRemoved),
-            (false, Some(_)) => (BaseDemand::OutputType { tensor }, Loosened::OutputType),
-        });
-    }
+    let is_other = head.map(values) != Some(values(base));
+    let (demand, how) = match (base.role.is_drawn(), head) {
+        (true, _) => (
+            BaseDemand::InputValues { tensor: tensor() },
+            Loosened::InputValues,
+        ),
+        (false, None) => (
+            BaseDemand::OutputType { tensor: tensor() },
+            Loosened::OutputRemoved,
+        ),
+        (false, Some(_)) => (
+            BaseDemand::OutputType { tensor: tensor() },
+            Loosened::OutputType,
+        ),
+    };
+    let mut found = vec![(demand, is_other.then_some(how))];
+    // One that is gone has said so.
     let Some(head) = head else {
         return found;
     };
-    if head.role != base.role {
-        let (tensor, role) = (tensor(), base.role);
-        let demand = BaseDemand::TensorRole { tensor, role };
-        found.push((demand, Loosened::TensorRole(head.role)));
-    }
-    if let Some(now) = &head.compare
-        && !is_the_same_part(base.compare.as_ref(), now, dims)
-    {
-        let (tensor, compare) = (tensor(), base.compare.clone());
-        let demand = BaseDemand::ComparedElements { tensor, compare };
-        found.push((demand, Loosened::ComparedElements(now.clone())));
-    }
-    if head.dims != base.dims && !has_other_sizes {
-        let (tensor, dims) = (tensor(), base.dims.clone());
-        let demand = BaseDemand::TensorDims { tensor, dims };
-        found.push((demand, Loosened::TensorDims(head.dims.clone())));
-    }
+    let has_other_role = head.role != base.role;
+    found.push((
+        BaseDemand::TensorRole {
+            tensor: tensor(),
+            role: base.role,
+        },
+        has_other_role.then_some(Loosened::TensorRole(head.role)),
+    ));
+    let now = head.compare.as_ref();
+    let fewer = now.filter(|now| !is_the_same_part(base.compare.as_ref(), now, dims));
+    found.push((
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: base.compare.clone(),
+        },
+        fewer.cloned().map(Loosened::ComparedElements),
+    ));
+    let has_other_dims = head.dims != base.dims && !has_other_sizes;
+    found.push((
+        BaseDemand::TensorDims {
+            tensor: tensor(),
+            dims: base.dims.clone(),
+        },
+        has_other_dims.then(|| Loosened::TensorDims(head.dims.clone())),
+    ));
     found
 }

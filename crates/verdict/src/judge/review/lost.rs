@@ -1,49 +1,80 @@
 //! Checks that gave an answer at the base and give none at head: too large for the simulator, or of what it
 //! does not know. The same machine answered for the base, so it is the change that took them away.
 
-use super::loosened::verdict;
+use super::{Comparison, Ended, NotRequired, compare_required, without_answer_of_base};
 use crate::judge::lookup::{Found, Ruling};
 use crate::judge::rules::{correctness, simulation};
 use crate::judge::value::{Beside, Values};
 use crate::model::*;
 
-/// A verdict for each case and reason.
-pub fn since(values: &Values, loosening: Loosening) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for case in &values.lookup.plan.cases {
-        for values in values.each(&case.id) {
-            let Some(beside) = &values.beside else {
-                continue;
-            };
-            if values.tells_of_base(&case.id) {
-                continue;
-            }
-            let mut lose = |demand: BaseDemand, how: Loosened| {
-                let subject = Subject::Case(case.id.clone());
-                let lost = verdict(subject, demand, how, None, loosening);
-                // Of several architectures it is one loss.
-                if !verdicts.contains(&lost) {
-                    verdicts.push(lost);
-                }
-            };
-            for (reason, rules) in checks(values, beside, &case.id) {
-                let how = Loosened::ChecksLost(Box::new(reason));
-                lose(BaseDemand::Checks(rules), how);
-            }
-            let counters = counters(values, beside, &case.id);
-            if !counters.is_empty() {
-                let demand = BaseDemand::Checks(vec![Rule::Counters { change: Num(0.0) }]);
-                lose(demand, Loosened::CountersLost(counters));
+/// Every question that head is asked of a case which the base has too, joined by case and end. Of several
+/// architectures it is one loss.
+pub fn since(values: &Values) -> Vec<Comparison> {
+    let cases = values.lookup.plan.cases.iter();
+    let cases = cases.flat_map(|case| values.each(&case.id).map(move |values| (&case.id, values)));
+    let mut found: Vec<Comparison> = Vec::new();
+    for (id, values) in cases {
+        let checks = compare_required(
+            asked(values, id),
+            |_| required(values, id),
+            |rule, beside| {
+                let ended = compare_check(values, beside, id, rule);
+                Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
+            },
+        );
+        let counters = compare_required(
+            [BaseDemand::Checks(vec![Rule::Counters {
+                change: Num(0.0),
+            }])],
+            |_| required(values, id),
+            |demand, beside| Comparison::of_case(id, demand, compare_counters(values, beside, id)),
+        );
+        for one in join(checks).into_iter().chain(counters) {
+            if !found.contains(&one) {
+                found.push(one);
             }
         }
     }
-    verdicts
+    found
 }
 
-/// Whether head gives no answer of a case to a question that it asks. What was not built has failed by that.
+/// Rules that end alike are one comparison.
+fn join(all: Vec<Comparison>) -> Vec<Comparison> {
+    let mut joined: Vec<Comparison> = Vec::new();
+    for one in all {
+        let same = joined.iter_mut().find(|it| it.ended == one.ended);
+        match (same.map(|it| &mut it.demand), one.demand) {
+            (Some(BaseDemand::Checks(rules)), BaseDemand::Checks(more)) => rules.extend(more),
+            (_, demand) => joined.push(Comparison { demand, ..one }),
+        }
+    }
+    joined
+}
+
+fn required<'v, 'a>(values: &'v Values<'a>, id: &CaseId) -> Result<&'v Beside<'a>, NotRequired> {
+    let beside = values.beside.as_ref().ok_or(NotRequired::OtherDevice)?;
+    let base = &beside.base.lookup;
+    if base.plan.case(id).is_none() {
+        Err(NotRequired::NotAtBase)
+    } else if base.executor().is_err() {
+        Err(NotRequired::NothingRuns)
+    } else if base.unit_on_device(id).is_err() {
+        Err(NotRequired::NotAtBase)
+    } else {
+        Ok(beside)
+    }
+}
+
+/// Whether head gives no answer of a case to a question that it asks, or none of a counter that a gate names. What was
+/// not built has failed by that.
 pub fn lacks_an_answer(values: &Values, id: &CaseId) -> bool {
+    let counted = values.over_launches(id, |launch| &launch.counters);
+    let is_withheld = |rule: &Rule| match (rule.metric(), &counted) {
+        (Some(Metric::Counter(counter)), Ok(counted)) => !counted.contains_key(&counter),
+        _ => false,
+    };
     let mut asked = asked(values, id);
-    asked.any(|rule| unanswered(values, id, rule).is_some())
+    asked.any(|rule| is_withheld(rule) || unanswered(values, id, rule).is_some())
 }
 
 /// The rules of head's gates on a case, as far as an answer comes from a check.
@@ -55,22 +86,22 @@ fn asked<'a>(values: &Values<'a>, id: &CaseId) -> impl Iterator<Item = &'a Rule>
         .map(|gate| &gate.rule)
 }
 
-/// Why head gives no answer, with the rules that stay without one.
-fn checks(values: &Values, beside: &Beside, id: &CaseId) -> Vec<(Reason, Vec<Rule>)> {
-    let mut lost: Vec<(Reason, Vec<Rule>)> = Vec::new();
-    for rule in asked(values, id) {
-        let Some(reason) = unanswered(values, id, rule) else {
-            continue;
-        };
-        if !answer(&beside.base, id, rule).is_some_and(|found| is_answer(&found)) {
-            continue;
-        }
-        match lost.iter_mut().find(|(why, _)| *why == reason) {
-            Some((_, rules)) => rules.push(rule.clone()),
-            None => lost.push((reason, vec![rule.clone()])),
-        }
+/// One question to both sides.
+fn compare_check(values: &Values, beside: &Beside, id: &CaseId, rule: &Rule) -> Ended {
+    let Some(reason) = unanswered(values, id, rule) else {
+        return Ended::Held;
+    };
+    // A filter left out what both are held against.
+    let is_left_out = matches!(reason, Reason::NotRun(NotRun::NoReferenceVariant { .. }));
+    if values.tells_of_base(id) || is_left_out {
+        return Ended::Held;
     }
-    lost
+    let of_base = beside.base.built_as_base(&Subject::Case(id.clone()));
+    let of_base = of_base.and_then(|()| answer(&beside.base, id, rule).unwrap_or(Ok(())));
+    match of_base {
+        Err(why) if !is_answer(&why) => without_answer_of_base(why),
+        Ok(()) | Err(_) => Ended::Failed(Loosened::ChecksLost(Box::new(reason))),
+    }
 }
 
 fn unanswered(values: &Values, id: &CaseId, rule: &Rule) -> Option<Reason> {
@@ -81,11 +112,9 @@ fn unanswered(values: &Values, id: &CaseId, rule: &Rule) -> Option<Reason> {
     }
 }
 
-fn is_answer(found: &Found<()>) -> bool {
-    match found {
-        Ok(()) => true,
-        Err(why) => why.outcome == Outcome::Fail,
-    }
+/// A failure is one, too.
+fn is_answer(why: &Ruling) -> bool {
+    why.outcome == Outcome::Fail && !matches!(why.reason, Reason::Fault(_))
 }
 
 fn is_unanswered(why: &Ruling) -> bool {
@@ -120,21 +149,42 @@ fn answer(values: &Values, id: &CaseId, rule: &Rule) -> Option<Found<()>> {
 }
 
 /// Counters that a gate of head's rests on, that base can be held to, and that were counted of head and cannot.
-fn counters(values: &Values, beside: &Beside, id: &CaseId) -> Vec<(Counter, Option<Withheld>)> {
+fn compare_counters(values: &Values, beside: &Beside, id: &CaseId) -> Ended {
     let (Ok(counted), Ok(withheld)) = (
         values.over_launches(id, |launch| &launch.counters),
         values.withheld(id),
     ) else {
-        return Vec::new();
+        // No answer at all is what `compare_check` compares.
+        return Ended::Held;
     };
-    let is_asked = |counter: Counter| {
-        asked(values, id).any(|rule| match rule {
-            Rule::Counters { .. } => true,
-            rule => rule.metric() == Some(counter.into()),
-        })
+    let names = |counter: Counter, rule: &Rule| rule.metric() == Some(counter.into());
+    let lacking = |is_meant: &dyn Fn(Counter, &Rule) -> bool| -> Vec<Counter> {
+        let missing = Counter::ALL
+            .into_iter()
+            .filter(|it| !counted.contains_key(it));
+        missing
+            .filter(|counter| asked(values, id).any(|rule| is_meant(*counter, rule)))
+            .collect()
     };
-    let held = beside.base.gateable(id).into_keys();
-    held.filter(|counter| !counted.contains_key(counter) && is_asked(*counter))
-        .map(|counter| (counter, withheld.get(&counter).copied().cloned()))
-        .collect()
+    let all =
+        lacking(&|counter, rule| matches!(rule, Rule::Counters { .. }) || names(counter, rule));
+    if all.is_empty() || values.tells_of_base(id) {
+        return Ended::Held;
+    }
+    let base = &beside.base;
+    let held = base.built_as_base(&Subject::Case(id.clone()));
+    match held.and_then(|()| base.over_launches(id, |launch| &launch.counters)) {
+        Ok(held) => {
+            let lost = all.into_iter().filter(|counter| held.contains_key(counter));
+            let lost: Vec<_> = lost
+                .map(|counter| (counter, withheld.get(&counter).copied().cloned()))
+                .collect();
+            Ended::held_unless((!lost.is_empty()).then_some(Loosened::CountersLost(lost)))
+        }
+        // What all counters are held to is `measured`'s; here it is of those that a gate names.
+        Err(why) => match lacking(&names).is_empty() {
+            true => Ended::Held,
+            false => without_answer_of_base(why),
+        },
+    }
 }

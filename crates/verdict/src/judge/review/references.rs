@@ -1,45 +1,43 @@
 //! What a reference computes beside what base's does: its text, its flags and its place are no matter.
 
-use super::loosened::verdict;
-use crate::judge::lookup::{Lookup, Ruling};
+use super::{Comparison, Ended, NotRequired, compare_required};
+use crate::judge::lookup::Lookup;
 use crate::model::*;
 use std::collections::BTreeMap;
 
 /// Of a run beside its base, which ran base's references on head's inputs.
-pub fn since(base: &Base, lookup: &Lookup) -> Vec<Verdict> {
-    let cases = both(&base.plan, lookup.plan);
-    let found = cases.filter_map(|(theirs, ours)| {
-        let how = match is_of_the_device(theirs, ours) {
-            true if theirs.reference == ours.reference => return None,
-            true => Ok(Loosened::ReferenceIncomparable(None)),
-            false => beside(lookup, ours).transpose()?,
-        };
-        Some(match how {
-            Ok(how) => of_case(ours, how, base.loosening),
-            Err(Ruling { outcome, reason }) => Verdict::without_figures(
-                Subject::Case(ours.id.clone()),
-                Question::NoLooser(BaseDemand::Reference),
-                outcome,
-                reason,
-                None,
-            ),
-        })
-    });
-    found.collect()
+pub fn since(base: &Base, lookup: &Lookup) -> Vec<Comparison> {
+    compare_required(
+        pairs(&base.plan, lookup.plan),
+        |(theirs, ours)| required(theirs, ours),
+        |(theirs, ours), ()| {
+            let ended = match is_of_the_device(theirs, ours) {
+                true => compare_text(theirs, ours),
+                false => compare_values(lookup, ours),
+            };
+            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+        },
+    )
 }
 
-/// Cases of both that have the same sizes: of others the change of sizes is what there is to say. Where base had no
-/// reference any is more than that.
-fn both<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
-    let pairs = base
-        .cases
-        .iter()
-        .filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)));
-    let pairs = pairs.filter(|(theirs, _)| theirs.reference != Reference::None);
-    pairs.filter(|(theirs, ours)| has_the_sizes_of(theirs, ours))
+/// Every case of both. One that head lacks is said by its gates, or left out by a filter.
+fn pairs<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
+    let cases = base.cases.iter();
+    cases.filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)))
 }
 
-fn has_the_sizes_of(base: &Case, head: &Case) -> bool {
+fn required(base: &Case, head: &Case) -> Result<(), NotRequired> {
+    if base.reference == Reference::None {
+        Err(NotRequired::NotAsked)
+    } else if !has_the_sizes_of(base, head) {
+        Err(NotRequired::SaidElsewhere)
+    } else {
+        Ok(())
+    }
+}
+
+/// Every dimension of the base's; head may have more.
+pub fn has_the_sizes_of(base: &Case, head: &Case) -> bool {
     let mut dims = base.dims.iter();
     dims.all(|(name, size)| head.dims.get(name) == Some(size))
 }
@@ -49,7 +47,9 @@ pub fn comparable<'a>(
     base: &'a Plan,
     head: &'a Plan,
 ) -> impl Iterator<Item = (&'a Case, &'a Case)> {
-    both(base, head).filter(|(theirs, ours)| !is_of_the_device(theirs, ours))
+    pairs(base, head)
+        .filter(|(theirs, ours)| required(theirs, ours).is_ok())
+        .filter(|(theirs, ours)| !is_of_the_device(theirs, ours))
 }
 
 /// One of them has none, or another variant: what that computes only a device can tell.
@@ -62,36 +62,35 @@ fn is_of_the_device(base: &Case, head: &Case) -> bool {
     })
 }
 
-fn of_case(case: &Case, how: Loosened, loosening: Loosening) -> Verdict {
-    let subject = Subject::Case(case.id.clone());
-    verdict(subject, BaseDemand::Reference, how, None, loosening)
+/// What needs no values: the same variant has gates of its own, and the same built-in function is the same program.
+fn compare_text(base: &Case, head: &Case) -> Ended {
+    let is_same = base.reference == head.reference;
+    Ended::held_unless((!is_same).then_some(Loosened::ReferenceIncomparable(None)))
 }
 
-/// How head's is another, if it is.
-fn beside(lookup: &Lookup, case: &Case) -> Result<Option<Loosened>, Ruling> {
-    let unknown = |why: Option<String>| Some(Loosened::ReferenceIncomparable(why));
-    let missing = |reason| Ruling {
-        outcome: Outcome::Inconclusive,
-        reason,
-    };
+/// By what this run computed of both on head's inputs.
+fn compare_values(lookup: &Lookup, case: &Case) -> Ended {
+    let incomparable = |lack| Ended::Inconclusive(Reason::BaseIncomparable(lack));
+    let loosened = |why| Ended::Failed(Loosened::ReferenceIncomparable(why));
     let piece = || Piece::BaseReference(case.id.clone());
     match lookup.base_references(&case.id) {
-        [] => Err(missing(Reason::EvidenceMissing(piece()))),
-        [Seen::Got(BaseReference::Compared(found))] if found.differing == 0 => Ok(None),
+        [] => Ended::Inconclusive(Reason::EvidenceMissing(piece())),
         [Seen::Got(BaseReference::Compared(found))] => {
-            Ok(Some(Loosened::Reference(Box::new(found.clone()))))
+            let how = (found.differing > 0).then(|| Loosened::Reference(Box::new(found.clone())));
+            Ended::held_unless(how)
         }
-        [Seen::Got(BaseReference::Broken)] => Ok(None),
-        [Seen::Fault(fault)] if fault.kind == FaultKind::Environment => Err(Ruling {
-            outcome: Outcome::Environment,
-            reason: Reason::Fault(fault.clone()),
-        }),
-        [Seen::Fault(fault)] => Ok(unknown(Some(fault.message.clone()))),
-        [Seen::Unsupported(_) | Seen::NotRun(_)] => Ok(unknown(None)),
-        several => Err(missing(Reason::EvidenceRepeated {
+        [Seen::Got(BaseReference::Broken)] => incomparable(BaseLack::ReferenceBroken),
+        [Seen::Fault(fault)] => match fault.kind {
+            FaultKind::Environment => Ended::Environment(Reason::Fault(fault.clone())),
+            FaultKind::Hang => incomparable(BaseLack::ReferenceLate(fault.message.clone())),
+            FaultKind::Reference => loosened(Some(fault.message.clone())),
+            _ => incomparable(BaseLack::Unanswered(Box::new(Reason::Fault(fault.clone())))),
+        },
+        [Seen::Unsupported(_) | Seen::NotRun(_)] => loosened(None),
+        several => Ended::Inconclusive(Reason::EvidenceRepeated {
             piece: piece(),
             times: several.len(),
-        })),
+        }),
     }
 }
 
@@ -113,31 +112,61 @@ pub fn new_inputs(lookup: &Lookup) -> Vec<Note> {
     found.collect()
 }
 
-/// Of two records: by what both computed of the same inputs, else by how the references are written.
-pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdict> {
+/// Of two records: by what both computed of the same inputs. Without digests a built-in function is known by its text,
+/// and a function of the user's by nothing: its text is not in the record.
+pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     let (was, is) = (digests(base), digests(head));
-    let found = both(&base.plan, &head.plan).filter_map(|(theirs, ours)| {
-        let seeds = theirs.seeds.iter().filter(|seed| ours.seeds.contains(seed));
-        let of = |seed: &u64| {
-            let key = (&ours.id, *seed);
-            Some((was.get(&key)?, is.get(&key)?))
-        };
-        let known: Option<Vec<_>> = seeds.map(of).collect();
-        let how = match known {
-            Some(seeds) if !seeds.is_empty() => {
-                let is_same = seeds.iter().all(|(was, is)| is_in(was, is));
-                match (is_same, has_the_inputs_of(theirs, ours)) {
-                    (true, _) => return None,
-                    (false, true) => Loosened::ReferenceDigest,
-                    (false, false) => Loosened::ReferenceIncomparable(None),
-                }
-            }
-            _ if theirs.reference == ours.reference => return None,
-            _ => Loosened::ReferenceIncomparable(None),
-        };
-        Some(of_case(ours, how, loosening))
-    });
-    found.collect()
+    compare_required(
+        pairs(&base.plan, &head.plan),
+        |(theirs, ours)| required(theirs, ours),
+        |(theirs, ours), ()| {
+            let seeds = theirs.seeds.iter().filter(|seed| ours.seeds.contains(seed));
+            let of = |seed: &u64| {
+                let key = (&ours.id, *seed);
+                Some((was.get(&key)?, is.get(&key)?))
+            };
+            let known: Option<Vec<_>> = seeds.map(of).collect();
+            let ended = match known {
+                Some(seeds) if !seeds.is_empty() => compare_digests(theirs, ours, &seeds),
+                _ => match &theirs.reference {
+                    Reference::User { .. }
+                        if theirs.reference == ours.reference && !was_not_run(base, theirs) =>
+                    {
+                        Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::NoDigests))
+                    }
+                    _ => compare_text(theirs, ours),
+                },
+            };
+            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+        },
+    )
+}
+
+fn compare_digests(base: &Case, head: &Case, seeds: &[(&&Outputs, &&Outputs)]) -> Ended {
+    let is_same = seeds.iter().all(|(was, is)| is_in(was, is));
+    match (is_same, has_the_inputs_of(base, head)) {
+        (true, _) => Ended::Held,
+        (false, true) => Ended::Failed(Loosened::ReferenceDigest),
+        (false, false) => Ended::Failed(Loosened::ReferenceIncomparable(None)),
+    }
+}
+
+/// Whether the record itself says that the case was not run, so that its reference was asked for nothing.
+fn was_not_run(record: &Record, of: &Case) -> bool {
+    let environment = &record.environment;
+    if environment.device.got().is_none() && environment.simulator.is_none() {
+        return true;
+    }
+    let was_refused = |seed: &u64| {
+        record.evidence.iter().any(|piece| {
+            matches!(
+                piece,
+                Evidence::Check { case, seed: at, facts: Seen::NotRun(_) | Seen::Unsupported(_), .. }
+                    if *case == of.id && at == seed
+            )
+        })
+    };
+    of.seeds.iter().all(was_refused)
 }
 
 type Outputs = BTreeMap<String, String>;

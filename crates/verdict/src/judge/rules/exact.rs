@@ -5,17 +5,24 @@
 //! What the base measures now holds whatever key either has.
 
 use super::{Refusals, Ruled, baseline, simulation};
+use crate::judge::lookup::{Executor, Found};
+use crate::judge::review::{NotRequired, references};
 use crate::judge::value::Values;
 use crate::model::*;
 
-/// By the baseline where it has the figure under this key; else by the base, where that was named and has it.
+/// By the baseline where it has the value under this key; else by the base, where that was named and has it.
 pub fn compare(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
     let own = compare_to_baseline(values, gate, refusals);
     let is_lacking = matches!(
         own.verdict.reason,
         Reason::New { .. } | Reason::OtherKey { .. }
     );
-    match is_lacking.then(|| compare_to_base(values, gate)).flatten() {
+    let beside = || match required_of_base(values, gate) {
+        Ok(()) => compare_to_base(values, gate).ok().flatten(),
+        Err(_) => None,
+    };
+    // A base that cannot be compared has a verdict of its own (`review/measured`).
+    match is_lacking.then(beside).flatten() {
         Some(beside) => Ruled {
             new: own.new,
             ..beside
@@ -24,18 +31,27 @@ pub fn compare(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
     }
 }
 
-/// Figures of a gate that hold against a baseline of head's, and are worse than what the base measures: a
-/// change that agrees on worse.
-pub fn worse_than_base(values: &Values, gate: &Gate, refusals: &Refusals) -> Vec<EditedFigure> {
-    if compare_to_baseline(values, gate, refusals).verdict.outcome != Outcome::Pass {
-        return Vec::new();
+/// Values of a gate that hold against a baseline of head's, and are worse than what the base measures: a change that
+/// agrees on worse.
+///
+/// # Errors
+/// Why the base has none, where head has a value that only the base could be held against, or agrees on it anew.
+pub fn worse_than_base(values: &Values, gate: &Gate) -> Found<Vec<EditedFigure>> {
+    let own = compare_to_baseline(values, gate, &Refusals::new()).verdict;
+    // Anything else fails or is undecided by its own verdict, or has no value to be worse.
+    if own.outcome != Outcome::Pass && !own.reason.is_new() {
+        return Ok(Vec::new());
     }
-    let beside = compare_to_base(values, gate);
+    let beside = compare_to_base(values, gate)?;
+    if own.outcome != Outcome::Pass {
+        // The gate itself was held against the base.
+        return Ok(Vec::new());
+    }
     let figure = |metric, was, now| EditedFigure {
         metric,
         edit: FigureEdit::Worse { was, now },
     };
-    match beside.map(|it| it.verdict.reason) {
+    Ok(match beside.map(|it| it.verdict.reason) {
         Some(Reason::BeyondChange(comparison)) => match (comparison.was, comparison.now) {
             (Some(was), Some(now)) => vec![figure(comparison.metric, was, now)],
             _ => Vec::new(),
@@ -45,6 +61,48 @@ pub fn worse_than_base(values: &Values, gate: &Gate, refusals: &Refusals) -> Vec
             .map(|rise| figure(rise.counter.into(), rise.was, rise.now))
             .collect(),
         _ => Vec::new(),
+    })
+}
+
+/// Whether the base has the same to do, on what this run executes.
+pub fn required_of_base(values: &Values, gate: &Gate) -> Result<(), NotRequired> {
+    let beside = values.beside.as_ref().ok_or(NotRequired::OtherDevice)?;
+    let [head, base] = &beside.shared;
+    match &gate.subject {
+        Subject::Unit(id) => match base.lookup.plan.unit(id) {
+            Some(_) => Ok(()),
+            None => Err(NotRequired::NotAtBase),
+        },
+        Subject::Case(id) => {
+            let plans = [head, base].map(|it| it.lookup.plan.case(id));
+            let [Some(ours), Some(theirs)] = plans else {
+                return Err(NotRequired::NotAtBase);
+            };
+            match base.lookup.executor() {
+                Err(_) => return Err(NotRequired::NothingRuns),
+                Ok(Executor::Gpu(_)) if is_counted(&gate.rule) => {
+                    return Err(NotRequired::NothingRuns);
+                }
+                Ok(_) => {}
+            }
+            if base.lookup.unit_on_device(id).is_err() {
+                return Err(NotRequired::NotAtBase);
+            }
+            match is_same_work(ours, theirs) {
+                true => Ok(()),
+                false => Err(NotRequired::SaidElsewhere),
+            }
+        }
+    }
+}
+
+/// Counters come from the simulator alone.
+fn is_counted(rule: &Rule) -> bool {
+    match rule {
+        Rule::Counters { .. } => true,
+        rule => rule
+            .metric()
+            .is_some_and(|metric| metric.facet() == Facet::Counters),
     }
 }
 
@@ -61,47 +119,64 @@ fn compare_to_baseline(values: &Values, gate: &Gate, refusals: &Refusals) -> Rul
     }
 }
 
-/// `None` where the base has no such figure: it has no such case, or calls it otherwise, or did not give it.
-fn compare_to_base(values: &Values, gate: &Gate) -> Option<Ruled> {
-    let [head, base] = &values.beside.as_ref()?.shared;
+/// `None` where both answer, and have nothing in common that can be held.
+///
+/// # Errors
+/// Why the base has no answer.
+fn compare_to_base(values: &Values, gate: &Gate) -> Found<Option<Ruled>> {
+    let Some(beside) = &values.beside else {
+        return Ok(None);
+    };
+    let [head, base] = &beside.shared;
     let subject = &gate.subject;
     let base = match subject {
         // What would be the same was not run again.
         Subject::Case(id) if values.tells_of_base(id) => head,
-        Subject::Case(id) => {
-            let (ours, theirs) = (head.lookup.plan.case(id)?, base.lookup.plan.case(id)?);
-            is_same_work(ours, theirs).then_some(base)?
+        Subject::Case(_) | Subject::Unit(_) => {
+            base.built_as_base(subject)?;
+            base
         }
-        Subject::Unit(_) => base,
     };
-    let mut ruled = match gate.rule {
+    let ruled = match gate.rule {
         Rule::Limit {
             metric,
             limit: Limit::Baseline { change },
         } => {
-            let was = base.metric(subject, metric).ok()?;
-            baseline::compare_to_figure(head, gate, metric, change.0, was)
+            let was = base.metric(subject, metric)?;
+            Some(baseline::compare_to_figure(
+                head, gate, metric, change.0, was,
+            ))
         }
-        Rule::Counters { change } => {
-            let Subject::Case(id) = subject else {
-                return None;
-            };
-            let was = base.gateable(id);
-            simulation::compare_to_counted(head, gate, change.0, &was)?
-        }
-        _ => return None,
+        Rule::Counters { change } => match subject {
+            Subject::Case(id) => {
+                let was = base.over_launches(id, |launch| &launch.counters)?;
+                simulation::compare_to_counted(head, gate, change.0, &was)
+            }
+            Subject::Unit(_) => None,
+        },
+        _ => None,
     };
-    // What is better than the base is no win over what was agreed.
-    ruled.wins.clear();
-    Some(ruled)
+    Ok(ruled.map(|ruled| Ruled {
+        // What is better than the base is no win over what was agreed.
+        wins: Vec::new(),
+        ..ruled
+    }))
 }
 
-/// Whether two cases of one name have the same to do: sizes, and what is put in.
-fn is_same_work(a: &Case, b: &Case) -> bool {
-    let drawn = a.tensors.iter().filter(|tensor| tensor.is_drawn());
+/// Whether two cases of one name have the same to do: every size of the base's, and what is put in. Where it lies in
+/// memory is the head's own matter, and what that costs too.
+fn is_same_work(head: &Case, base: &Case) -> bool {
+    let drawn = base.tensors.iter().filter(|tensor| tensor.is_drawn());
     let mut both = drawn.filter_map(|tensor| {
-        let mut others = b.tensors.iter();
+        let mut others = head.tensors.iter();
         Some((tensor, others.find(|other| other.name == tensor.name)?))
     });
-    a.dims == b.dims && both.all(|(a, b)| a == b)
+    let is_same = |(theirs, ours): (&Tensor, &Tensor)| {
+        let in_place = |tensor: &Tensor| Tensor {
+            strides: None,
+            ..tensor.clone()
+        };
+        in_place(theirs) == in_place(ours)
+    };
+    references::has_the_sizes_of(base, head) && both.all(is_same)
 }

@@ -481,7 +481,7 @@ fn figures_of_a_baseline_that_mean_nothing() {
             Some(0.001),
             FigureProblem::NotFinite(Num(f64::INFINITY)),
         ),
-        (-1.0, Some(0.001), FigureProblem::Negative(Num(-1.0))),
+        (-1.0, Some(0.001), FigureProblem::OutOfRange(Num(-1.0))),
         (1e5, None, FigureProblem::NoSpread),
         (1e5, Some(f64::NAN), bad_spread(1e5, f64::NAN)),
         (0.0, Some(0.1), bad_spread(0.0, 0.1)),

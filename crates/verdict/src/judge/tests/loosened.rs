@@ -619,7 +619,6 @@ fn a_reference_is_looser_where_it_computes_something_else() {
         ..ReferenceComparison::default()
     };
     assert_eq!(reference_beside(compared(same.clone())), []);
-    assert_eq!(reference_beside(Some(Seen::Got(BaseReference::Broken))), []);
     let other = ReferenceComparison {
         differing: 1,
         ..same
@@ -644,6 +643,21 @@ fn a_reference_is_looser_where_it_computes_something_else() {
     assert_eq!(
         only(Some(Seen::Fault(fault(FaultKind::Reference)))),
         failed(Loosened::ReferenceIncomparable(Some("it crashed".into())))
+    );
+    // A base that has no answer, or a late one, is no looser head.
+    let incomparable = |lack| (Outcome::Inconclusive, Reason::BaseIncomparable(lack));
+    assert_eq!(
+        only(Some(Seen::Got(BaseReference::Broken))),
+        incomparable(BaseLack::ReferenceBroken)
+    );
+    assert_eq!(
+        only(Some(Seen::Fault(fault(FaultKind::Hang)))),
+        incomparable(BaseLack::ReferenceLate("it crashed".into()))
+    );
+    let died = fault(FaultKind::WorkerDied);
+    assert_eq!(
+        only(Some(Seen::Fault(died.clone()))),
+        incomparable(BaseLack::Unanswered(Box::new(Reason::Fault(died))))
     );
     let machine = fault(FaultKind::Environment);
     assert_eq!(
