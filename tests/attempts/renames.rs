@@ -464,3 +464,23 @@ fn a_kernel_that_moves_and_is_renamed_is_removed() {
     kernels(dir, &[&copy]);
     hold(dir, &[], 1, &["removed: head has no twice/default@small"]);
 }
+
+/// The same on a GPU, by time: green under a new name alone, and red where the code is slower too.
+#[test]
+#[ignore = "needs a GPU"]
+fn a_slower_kernel_is_slower_under_a_new_name() {
+    let project = common::project();
+    let dir = project.path();
+    git(dir, &["init", "--quiet"]);
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
+    commit(dir);
+    gates(dir, "  dial:\n", "  knob:\n");
+    let beside = |code| {
+        let args = ["run", "--provision", "--require-gpu", "--base", "HEAD", "knob"];
+        let said = stdout(&common::run(dir, &args, code));
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(beside(0).contains("renamed: kernel dial -> knob"));
+    edit(&dir.join("dial.cu"), "#define DIAL 1000", "#define DIAL 1100");
+    assert!(beside(1).contains("FAIL knob/default@filled: p50"));
+}
