@@ -476,11 +476,22 @@ fn a_slower_kernel_is_slower_under_a_new_name() {
     commit(dir);
     gates(dir, "  dial:\n", "  knob:\n");
     let beside = |code| {
-        let args = ["run", "--provision", "--require-gpu", "--base", "HEAD", "knob"];
+        let args = [
+            "run",
+            "--provision",
+            "--require-gpu",
+            "--base",
+            "HEAD",
+            "knob",
+        ];
         let said = stdout(&common::run(dir, &args, code));
         said.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(beside(0).contains("renamed: kernel dial -> knob"));
-    edit(&dir.join("dial.cu"), "#define DIAL 1000", "#define DIAL 1100");
+    edit(
+        &dir.join("dial.cu"),
+        "#define DIAL 1000",
+        "#define DIAL 1100",
+    );
     assert!(beside(1).contains("FAIL knob/default@filled: p50"));
 }
