@@ -624,6 +624,23 @@ Exit codes: 0, 1 if a figure was refused, 2 wrong usage, 4 environment.")]
         #[arg(value_name = "FILTER")]
         filters: Vec<String>,
     },
+    /// Give committed baselines the name that gates.yaml has for their kernel, variant or shape now
+    #[command(after_help = "Examples:
+  gatekeeper baseline rename copy copy_f32            a kernel, with all of its variants
+  gatekeeper baseline rename sdpa/stage2 sdpa/tiled   a variant
+  gatekeeper baseline rename sdpa@mission sdpa@s4k    a shape, in all variants
+
+Exit codes: 0, 2 wrong usage, 4 environment.")]
+    Rename {
+        /// KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE
+        #[arg(value_name = "FROM")]
+        from: String,
+        /// The new name, of the same form
+        #[arg(value_name = "TO")]
+        to: String,
+        #[command(flatten)]
+        config: ConfigArg,
+    },
     /// List the committed baselines
     #[command(after_help = "Examples:
   gatekeeper baseline show

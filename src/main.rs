@@ -27,6 +27,9 @@ fn main() -> ExitCode {
             config,
             filters,
         }) => cmd::baseline::update(&record, &config, &filters),
+        Command::Baseline(BaselineCommand::Rename { from, to, config }) => {
+            cmd::baseline::rename(&from, &to, &config)
+        }
         Command::Baseline(BaselineCommand::Show { config, filters }) => {
             cmd::baseline::show(&config, &filters)
         }

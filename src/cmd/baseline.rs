@@ -106,6 +106,44 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     })
 }
 
+pub fn rename(from: &str, to: &str, config: &ConfigArg) -> Result<Exit> {
+    let (from, to) = (part(from)?, part(to)?);
+    let root = config.config.parent().unwrap_or(Path::new(""));
+    let files = store::rename_baselines(root, &from, &to)?;
+    let mut text = String::new();
+    for file in &files {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", file.display());
+    }
+    let _ = writeln!(text, "{} under the new name", counted(files.len(), "file"));
+    say(&text)?;
+    Ok(Exit::Held)
+}
+
+/// As a filter is written, with names in the place of globs.
+fn part(text: &str) -> Result<store::Part> {
+    let (left, shape) = match text.split_once('@') {
+        Some((left, shape)) => (left, Some(shape)),
+        None => (text, None),
+    };
+    let (kernel, variant) = match left.split_once('/') {
+        Some((kernel, variant)) => (kernel, Some(variant)),
+        None => (left, None),
+    };
+    let parts = [Some(kernel), variant, shape];
+    if parts.iter().flatten().any(|part| part.is_empty()) {
+        let problem = format!("`{text}` names no baselines");
+        return Err(Error::Usage(Diagnostic::new(problem).help(
+            "examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage2@mission",
+        )));
+    }
+    Ok(store::Part {
+        kernel: kernel.to_owned(),
+        variant: variant.map(str::to_owned),
+        shape: shape.map(str::to_owned),
+    })
+}
+
 pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let globs = filters
         .iter()

@@ -5,17 +5,16 @@ use crate::cache::Cache;
 use crate::check::beside::{self, Sides};
 use crate::check::cache::References;
 use crate::check::reference::user::HiddenFrom;
-use crate::config::{self, Selection};
+use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::pipeline::moved::{self, Moves};
 use crate::toolchain::Toolchain;
 use crate::{repo, sources, store};
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use verdict::judge;
+use verdict::judge::{self, renames};
 use verdict::model::{
-    Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Reference, Simulation, Unit,
-    WarpHazards,
+    Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Reference, Simulation, Unit, WarpHazards,
 };
 
 /// What `run` was asked to compare with.
@@ -58,10 +57,12 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
         head: &top,
     };
     let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, head.all)?;
-    if let Some(was) = origin {
-        path = tree.top.join(was);
-        tree.root = path.parent().unwrap_or(&tree.top).to_owned();
+    let own = own.to_owned();
+    let was = origin.as_ref().map_or(&own, |origin| &origin.file).clone();
+    if origin.is_some() {
+        path = tree.top.join(&was);
     }
+    let root_of_base = path.parent().unwrap_or(&tree.top).to_owned();
     let (plan, gates, accepted, pin) = match path.is_file() {
         true => {
             let loaded = config::load(&path, &asked.instead);
@@ -75,21 +76,62 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     };
     no_files_of_head(&plan, &top)?;
     // What is broken there is not this change's doing.
-    let (baselines, _) = store::load_baselines(&tree.root)?;
-    Ok(Found {
-        base: Base {
-            revision: asked.revision.clone(),
-            commit: tree.commit.clone(),
-            plan,
-            gates,
-            baselines,
-            accepted,
-            gone,
-            loosening: asked.loosening,
-        },
-        tree,
-        pin,
-    })
+    let (baselines, _) = store::load_baselines(&root_of_base)?;
+    let mut base = Base {
+        revision: asked.revision.clone(),
+        commit: tree.commit.clone(),
+        plan,
+        gates,
+        baselines,
+        accepted,
+        renames: Vec::new(),
+        moved: Vec::new(),
+        gone,
+        loosening: asked.loosening,
+    };
+    let head = config::load(&root.join(head.file), &asked.instead)?;
+    let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
+    if let Some(part) = origin.and_then(|origin| origin.part) {
+        keep_kernels(&mut base, |kernel| {
+            part.contains(kernel) && here.contains(kernel)
+        });
+    }
+    let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);
+    let lost: BTreeSet<_> = kernels
+        .filter(|it| !here.contains(it.as_str()))
+        .cloned()
+        .collect();
+    let theirs = renames::Asked {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    base.moved = moved::find_elsewhere(&trees, &own, &was, theirs, &lost, &asked.instead)?;
+    let moved = base.moved.iter().flat_map(|it| &it.cases);
+    let moved: BTreeSet<_> = moved.map(|id| id.kernel.clone()).collect();
+    keep_kernels(&mut base, |kernel| !moved.contains(kernel));
+    use_names_of_head(&mut base, &head);
+    tree.root = root_of_base;
+    Ok(Found { base, tree, pin })
+}
+
+fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
+    base.plan.retain(&is_kept);
+    base.gates.retain(|gate| is_kept(gate.subject.kernel()));
+}
+
+/// Once, so that all that follows compares what is the same under one name.
+fn use_names_of_head(base: &mut Base, head: &Loaded) {
+    let was = renames::Asked {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    let is = renames::Asked {
+        plan: &head.plan,
+        gates: &head.gates,
+    };
+    let found = renames::find(was, is);
+    renames::Names { renames: &found }.carry(base);
+    base.renames = found;
 }
 
 /// The base's tree beside head's. Compilers, and where this program writes, are neither side's: they may lie in head's

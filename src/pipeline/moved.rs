@@ -1,14 +1,18 @@
-//! Which files of gates the base has that head has no more, and which of them a file of head was.
+//! Which files of gates the base has that head has no more, which of them a file of head was, and which kernels a
+//! change took to another file.
 //!
 //! A run answers for its own file, and for those that are gone: nobody else would. A file is gone where head has
-//! no file of gates at its very path; a link left behind in its place is none.
+//! no file of gates at its very path; a link left behind in its place is none. A file that head alone has is held
+//! against the one file of the base that lost most of its cases.
 
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::files;
 use crate::repo;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use verdict::model::{CaseId, GoneGates};
+use verdict::judge::{self, renames::Asked};
+use verdict::model::{Case, CaseId, GoneGates, MovedGates, Reference};
 
 /// Two revisions of one repository.
 pub struct Trees<'a> {
@@ -19,9 +23,16 @@ pub struct Trees<'a> {
 
 /// What became of the base's files of gates, as the run of one file of head's sees it.
 pub struct Moves {
-    /// What this run's own file was, where the base has none at its path; from the top of the repository.
-    pub origin: Option<PathBuf>,
+    /// What this run's own file was, where the base has none at its path.
+    pub origin: Option<Origin>,
     pub gone: Vec<GoneGates>,
+}
+
+pub struct Origin {
+    /// From the top of the repository.
+    pub file: PathBuf,
+    /// Where head has that file too, the kernels that it lost: this run answers for no others of it.
+    pub part: Option<BTreeSet<String>>,
 }
 
 /// `own` is the run's own file, from the top of the repository, and `cases` all that it has.
@@ -30,8 +41,7 @@ pub struct Moves {
 /// Environment, where git cannot list files. Usage, where the file could have been either of two.
 pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Result<Moves> {
     let base = &trees.base.top;
-    let of_base = trees.base.files_with("kernels", &["yaml", "yml"])?;
-    let mut gone: Vec<GoneGates> = gates_among(base, of_base)
+    let mut gone: Vec<GoneGates> = gates_of_base(trees)?
         .into_iter()
         .filter(|name| Path::new(name) != own && !stands(trees.head, name))
         .filter_map(|file| {
@@ -40,31 +50,141 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
             Some(GoneGates { file, cases })
         })
         .collect();
-    if gone.is_empty() {
+    let is_new = !base.join(own).is_file();
+    if gone.is_empty() && !is_new {
         return Ok(Moves { origin: None, gone });
     }
-    let is_new = |name: &Path| !base.join(name).is_file();
-    let origin = match is_new(own) {
-        true => origin(&gone, cases).map_err(|files| could_be_either(revision, &files))?,
+    let lost = lost(trees)?;
+    let origin = match is_new {
+        true => origin(&lost, cases).map_err(|files| could_be_either(revision, &files))?,
         false => None,
     };
     gone.retain(|it| Some(&it.file) != origin.as_ref());
-    // A file that is new and has all of another's cases is that, moved: its own run holds it against what it was.
-    let of_head = repo::files_with(trees.head, "kernels", &["yaml", "yml"])?;
-    for name in gates_among(trees.head, of_head) {
-        let path = Path::new(&name);
-        if path != own && is_new(path) && stands(trees.head, &name) {
-            let cases = cases_of(&trees.head.join(path)).unwrap_or_default();
-            gone.retain(|it| !it.cases.iter().all(|id| cases.contains(id)));
+    // Its cases stand in new files: the run of each of those holds them against what they were.
+    let successors = successors(trees, own, &lost)?;
+    gone.retain(|it| {
+        let mut of_it = successors.iter().filter(|(_, was)| *was == it.file);
+        let cases: Vec<CaseId> = of_it
+            .by_ref()
+            .filter_map(|(file, _)| cases_of(&trees.head.join(file)))
+            .flatten()
+            .collect();
+        !it.cases.iter().all(|id| cases.contains(id))
+    });
+    let origin = origin.map(|file| {
+        let lost = lost.iter().filter(|it| it.file == file);
+        let lost = lost.flat_map(|it| &it.cases);
+        let kernels = lost.map(|id| id.kernel.clone()).collect();
+        Origin {
+            part: stands(trees.head, &file).then_some(kernels),
+            file: PathBuf::from(file),
+        }
+    });
+    Ok(Moves { origin, gone })
+}
+
+/// Cases of each of the base's files whose kernel is not in head's file at the same path.
+fn lost(trees: &Trees) -> Result<Vec<GoneGates>> {
+    let lost = gates_of_base(trees)?.into_iter().filter_map(|file| {
+        let mut cases = cases_of(&trees.base.top.join(&file))?;
+        let here = match stands(trees.head, &file) {
+            true => cases_of(&trees.head.join(&file)).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        cases.retain(|id| here.iter().all(|other| other.kernel != id.kernel));
+        Some(GoneGates { file, cases })
+    });
+    Ok(lost.filter(|it| !it.cases.is_empty()).collect())
+}
+
+/// Files that head alone has, apart from the run's own, each with the file of the base that its run is held against.
+fn successors(trees: &Trees, own: &Path, lost: &[GoneGates]) -> Result<Vec<(String, String)>> {
+    let names = gates_of_head(trees)?.into_iter();
+    let new = names.filter(|name| {
+        let is_new = !trees.base.top.join(name).is_file();
+        Path::new(name) != own && is_new && stands(trees.head, name)
+    });
+    let found = new.filter_map(|name| {
+        let cases = cases_of(&trees.head.join(&name))?;
+        let origin = origin(lost, &cases).ok()??;
+        Some((name, origin))
+    });
+    Ok(found.collect())
+}
+
+/// Kernels of the base's file `was` that head's file `own` does not have, as head has them in other files: those that
+/// ask no less there, and whose own run is held against `was`, too.
+///
+/// # Errors
+/// Environment, where git cannot list files.
+pub fn find_elsewhere(
+    trees: &Trees,
+    own: &Path,
+    was: &Path,
+    base: Asked,
+    kernels: &BTreeSet<String>,
+    instead: &Selection,
+) -> Result<Vec<MovedGates>> {
+    if kernels.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for (file, origin) in successors(trees, own, &lost(trees)?)? {
+        let Ok(there) = config::load(&trees.head.join(&file), instead) else {
+            continue;
+        };
+        if Path::new(&origin) != was {
+            continue;
+        }
+        let theirs = Asked {
+            plan: &there.plan,
+            gates: &there.gates,
+        };
+        let mut moved = MovedGates {
+            cases: Vec::new(),
+            file,
+        };
+        for kernel in kernels {
+            if asks_no_less(base, theirs, kernel) && has_references_of(base, theirs, kernel) {
+                let cases = base.plan.cases.iter().map(|case| &case.id);
+                let cases = cases.filter(|id| id.kernel == *kernel);
+                moved.cases.extend(cases.cloned());
+            }
+        }
+        if !moved.cases.is_empty() {
+            found.push(moved);
         }
     }
-    Ok(Moves {
-        origin: origin.map(PathBuf::from),
-        gone,
+    Ok(found)
+}
+
+fn asks_no_less(base: Asked, head: Asked, kernel: &str) -> bool {
+    let mut plan = base.plan.clone();
+    let mut gates = base.gates.to_vec();
+    plan.retain(|name| name == kernel);
+    gates.retain(|gate| gate.subject.kernel() == kernel);
+    let base = Asked {
+        plan: &plan,
+        gates: &gates,
+    };
+    judge::asks_no_less(base, head)
+}
+
+/// Where a function of one's own stands is no matter: the run of the other file computes both sides'.
+fn has_references_of(base: Asked, head: Asked, kernel: &str) -> bool {
+    let asked = |case: &Case| match &case.reference {
+        Reference::User { args, .. } => Err(args.clone()),
+        other => Ok(other.clone()),
+    };
+    let cases = base.plan.cases.iter();
+    let mut cases = cases.filter(|case| case.id.kernel == kernel);
+    cases.all(|case| {
+        let other = head.plan.case(&case.id);
+        other.is_some_and(|other| asked(case) == asked(other))
     })
 }
 
-/// Of the files that are gone the one that has most cases in common with a new one.
+/// Of the files that lost cases the one that has most of those in common with a new one.
 ///
 /// # Errors
 /// Those that have as many.
@@ -85,12 +205,26 @@ fn origin(
 fn could_be_either(revision: &str, files: &[String]) -> Error {
     Error::Usage(
         Diagnostic::new(format!(
-            "the base {revision} has no gates here, and had some that are gone: {}",
+            "the base {revision} has no gates here, and the cases of this file could be those of either of {}",
             files.join(", ")
         ))
         .help("move one file of gates in a change, so that it can be held against what it was"),
     )
 }
+
+fn gates_of_base(trees: &Trees) -> Result<Vec<String>> {
+    let names = trees.base.files_with(KEY, ENDINGS)?;
+    Ok(gates_among(&trees.base.top, names))
+}
+
+fn gates_of_head(trees: &Trees) -> Result<Vec<String>> {
+    let names = repo::files_with(trees.head, KEY, ENDINGS)?;
+    Ok(gates_among(trees.head, names))
+}
+
+/// A word that every file of gates has.
+const KEY: &str = "kernels";
+const ENDINGS: &[&str] = &["yaml", "yml"];
 
 /// Files of gates, whatever they are called.
 fn gates_among(top: &Path, mut names: Vec<String>) -> Vec<String> {

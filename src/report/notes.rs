@@ -35,6 +35,14 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                     at.collect::<Vec<_>>().join(", ")
                 ));
             }
+            Note::Renamed(rename) => lines.push(words::rename(rename)),
+            Note::Moved(MovedGates { file, cases }) => {
+                let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+                let subjects = in_words(&record.plan, &subjects.iter().collect());
+                lines.push(format!(
+                    "not judged by this run, as they moved to {file}: {subjects}; the run of that file judges them"
+                ));
+            }
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be read: {problem}"));
             }

@@ -1046,6 +1046,11 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
+        Loosened::BaselineLeft(renames) => {
+            let moves = renames.iter().map(super::words::move_baselines);
+            let moves = moves.collect::<Vec<_>>().join(" && ");
+            format!("head's baseline is still under the old name: `{moves}`")
+        }
         Loosened::BaselineEdited(figures) => {
             format!("head's baseline is worse: {}", all(figures, edited))
         }

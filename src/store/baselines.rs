@@ -189,7 +189,7 @@ pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Fi
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
         Ok(place) => Err(FileProblem::of(format!(
-            "by its content, it should be at {}",
+            "by its content, it should be at {}; `gatekeeper baseline rename` gives baselines another name",
             place.display()
         ))),
         Err(error) => Err(FileProblem::of(error.to_string())),
@@ -334,6 +334,86 @@ pub fn update_baselines(
         }
     }
     Ok(Update { changes, refused })
+}
+
+/// A kernel, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub kernel: String,
+    pub variant: Option<String>,
+    pub shape: Option<String>,
+}
+
+impl Part {
+    fn has(&self, baseline: &Baseline) -> bool {
+        let mut shapes = baseline.cases.keys();
+        self.kernel == baseline.kernel
+            && self
+                .variant
+                .as_ref()
+                .is_none_or(|it| *it == baseline.variant)
+            && self
+                .shape
+                .as_ref()
+                .is_none_or(|it| shapes.any(|shape| shape == it))
+    }
+}
+
+/// Gives baselines a new name, and their figures as they are. The new files, from `root`.
+///
+/// # Errors
+/// Usage, where nothing has the old name, something has the new one already, or a file of either is broken; nothing
+/// is written then. Environment, where a file cannot be written.
+pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathBuf>> {
+    let usage = |problem: String| Err(Error::Usage(Diagnostic::new(problem)));
+    let form = |part: &Part| (part.variant.is_some(), part.shape.is_some());
+    if form(from) != form(to) {
+        return usage("both names must have the same parts".to_owned());
+    }
+    let _lock = lock(&directory_of(root))?;
+    let (all, broken) = load_baselines(root)?;
+    let is_of = |it: &&BrokenBaseline| it.kernel == directory(&from.kernel);
+    if let Some(broken) = broken.iter().find(is_of) {
+        return usage(format!("{}: {}", broken.path, broken.problem));
+    }
+    let mut moved: Vec<(PathBuf, PathBuf, Baseline)> = Vec::new();
+    for old in all.iter().filter(|it| from.has(it)) {
+        let mut new = old.clone();
+        new.kernel.clone_from(&to.kernel);
+        if let Some(variant) = &to.variant {
+            new.variant.clone_from(variant);
+        }
+        if let (Some(was), Some(is)) = (&from.shape, &to.shape)
+            && let Some(agreed) = new.cases.remove(was)
+            && new.cases.insert(is.clone(), agreed).is_some()
+        {
+            return usage(format!(
+                "{}/{} has figures of @{is} already",
+                old.kernel, old.variant
+            ));
+        }
+        let [was, is] = [old, &new].map(|it| place(&it.kernel, &it.variant, &it.key));
+        let (was, is) = (was?, is?);
+        if was != is && root.join(&is).exists() {
+            return usage(format!("{} is there already", is.display()));
+        }
+        moved.push((was, is, new));
+    }
+    if moved.is_empty() {
+        return usage(format!("no baseline of {} has this name", from.kernel));
+    }
+    for (_, is, new) in &moved {
+        write(root, is, new)?;
+    }
+    for (was, _, _) in moved.iter().filter(|(was, is, _)| was != is) {
+        remove(root, was)?;
+        // What is left empty is no matter.
+        let parents = was.ancestors().skip(1).take(2);
+        let _ = parents
+            .map(|dir| std::fs::remove_dir(root.join(dir)))
+            .count();
+    }
+    Ok(moved.into_iter().map(|(_, is, _)| is).collect())
 }
 
 fn write(root: &Path, file: &Path, baseline: &Baseline) -> Result<()> {

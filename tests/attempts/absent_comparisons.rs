@@ -237,7 +237,12 @@ fn the_label_lets_pass_a_base_without_an_answer_and_nothing_else() {
         Stored {
             edit: |record| {
                 labelled(record);
-                set_reference(record, Seen::Got(BaseReference::Broken));
+                set_reference(
+                    record,
+                    Seen::Got(BaseReference::Broken {
+                        message: "does not build".to_owned(),
+                    }),
+                );
             },
             code: 0,
             says: "loosening-allowed",

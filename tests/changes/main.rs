@@ -11,7 +11,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod everyday;
 mod measured;
+mod renames;
 mod tree;
 
 use common::{copy_of, git, report, run, stderr, stdout};
@@ -34,6 +36,8 @@ pub struct Change {
     pub code: i32,
     /// Codes of the verdicts that failed or did not decide, each once and sorted.
     pub broken: &'static [&'static str],
+    /// What the terminal has to say, line breaks aside.
+    pub says: &'static [&'static str],
 }
 
 /// A row to fill in: an honest change of a repository without baselines.
@@ -45,6 +49,7 @@ pub const HONEST: Change = Change {
     flags: &[],
     code: 0,
     broken: &[],
+    says: &[],
 };
 
 /// A row to fill in: it has to fail, for reasons that the row names.
@@ -54,12 +59,15 @@ pub const DISHONEST: Change = Change { code: 1, ..HONEST };
 fn honest_changes_pass_without_a_label() {
     hold(measured::HONEST_CHANGES);
     hold(tree::HONEST_CHANGES);
+    hold(renames::HONEST_CHANGES);
+    hold(everyday::HONEST_CHANGES);
 }
 
 #[test]
 fn dishonest_changes_fail_for_their_reason() {
     hold(measured::DISHONEST_CHANGES);
     hold(tree::DISHONEST_CHANGES);
+    hold(renames::DISHONEST_CHANGES);
 }
 
 /// Every row of a table, side by side; one message lists all that are not as they say.
@@ -108,13 +116,19 @@ fn try_one(row: &Change) -> Result<(), String> {
         let code = code.map_or("-".to_owned(), |code| code.to_string());
         println!("| {} | {code} | {} |", row.name, found.join(", "));
     }
-    match code == Some(row.code) && found == row.broken {
+    let said = stdout(&output)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let is_said = row.says.iter().all(|says| said.contains(says));
+    match code == Some(row.code) && found == row.broken && is_said {
         true => Ok(()),
         false => Err(format!(
-            "{}: exit code {code:?} (expected {}), broken: {found:?} (expected {:?})\n--- stdout\n{}\n--- stderr\n{}",
+            "{}: exit code {code:?} (expected {}), broken: {found:?} (expected {:?}), to say: {:?}\n--- stdout\n{}\n--- stderr\n{}",
             row.name,
             row.code,
             row.broken,
+            row.says,
             stdout(&output),
             stderr(&output)
         )),

@@ -18,7 +18,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use parse::is_identifier;
+pub use parse::{is_identifier, rename};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

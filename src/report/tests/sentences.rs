@@ -900,8 +900,20 @@ fn loosened() -> Vec<Loosened> {
         Loosened::ExpectedToFail(vec![GateName::NoFindings, GateName::Metric(Metric::MaxErr)]),
         Loosened::FallsBack("direct".into()),
         Loosened::FileRemoved,
-        Loosened::BaseIncomparable(BaseLack::ReferenceBroken),
+        Loosened::BaseIncomparable(BaseLack::ReferenceBroken("gen.h: No such file".to_owned())),
         Loosened::BaselineRemoved,
+        Loosened::BaselineLeft(vec![
+            Rename {
+                item: RenamedItem::Kernel,
+                from: "old".into(),
+                to: "k".into(),
+            },
+            Rename {
+                item: RenamedItem::Shape { kernel: "k".into() },
+                from: "tiny".into(),
+                to: "small".into(),
+            },
+        ]),
         Loosened::BaselineEdited(edits()),
         Loosened::BaselineAbove(edits()),
         Loosened::BaselineMoved {
@@ -941,7 +953,7 @@ fn base_lacks() -> [BaseLack; 6] {
     };
     [
         BaseLack::NotBuilt(fault()),
-        BaseLack::ReferenceBroken,
+        BaseLack::ReferenceBroken("gen.h: No such file".to_owned()),
         BaseLack::ReferenceLate("what it said".into()),
         BaseLack::NoDigests,
         BaseLack::Unanswered(fault()),

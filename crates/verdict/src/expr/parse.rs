@@ -29,6 +29,23 @@ pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
     }
 }
 
+/// The text with other names, and all else as it was; a text that is no expression is left alone.
+pub fn rename(text: &str, new: &dyn Fn(&Name) -> Name) -> String {
+    let tokens = lex(text).unwrap_or_default();
+    let mut chars = text.chars();
+    let (mut at, mut renamed) = (1, String::new());
+    for (column, token) in tokens {
+        let Token::Name(name) = token else { continue };
+        renamed.extend(chars.by_ref().take(column - at));
+        renamed += &new(&name).to_string();
+        let length = name.to_string().chars().count();
+        chars.by_ref().take(length).for_each(drop);
+        at = column + length;
+    }
+    renamed.extend(chars);
+    renamed
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Number(ExprValue),

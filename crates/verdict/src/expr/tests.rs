@@ -247,6 +247,33 @@ fn length_and_depth_are_bounded() {
     );
 }
 
+#[test]
+fn a_name_is_replaced_where_it_is_a_name_and_nothing_else_changes() {
+    let rename = |text: &str| {
+        super::rename(text, &|name| match name {
+            Name::Plain(name) if name == "N" => Name::plain("length"),
+            Name::Dotted(owner, metric) if owner == "N" => {
+                Name::Dotted("other".to_owned(), metric.clone())
+            }
+            other => other.clone(),
+        })
+    };
+    for (text, renamed) in [
+        ("N", "length"),
+        ("  N*N  ", "  length*length  "),
+        ("ceil_div(N, N2) + 4KiB", "ceil_div(length, N2) + 4KiB"),
+        (
+            "p50 <= 3µs && N.p50 < 2e3 * N",
+            "p50 <= 3µs && other.p50 < 2e3 * length",
+        ),
+        ("torch.N.p50 > a.N", "torch.N.p50 > a.N"),
+        ("N <", "length <"),
+        ("N = $", "N = $"),
+    ] {
+        assert_eq!(rename(text), renamed);
+    }
+}
+
 proptest! {
     #[test]
     fn arbitrary_text_never_panics(text in ".*") {

@@ -23,6 +23,7 @@ mod lookup;
 mod notes;
 mod profile;
 mod proof;
+pub mod renames;
 mod rests;
 mod review;
 mod rivals;
@@ -44,6 +45,7 @@ pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
 pub use profile::{Profiled, figure as profile_figure, to_profile};
+pub use review::loosened::asks_no_less;
 pub use review::references::comparable;
 pub use rules::base::{count_contests, ln_ratio};
 pub use rules::relative_change;
@@ -136,7 +138,10 @@ fn judge_in_passes(values: &Values, refusals: &Refusals, opponent: Opponent) -> 
     judgement.notes.extend(notes::of_cases(values));
     judgement.notes.extend(match opponent {
         Opponent::Nothing => Vec::new(),
-        Opponent::Revision(_) => references::new_inputs(lookup),
+        Opponent::Revision(base) => {
+            let new_inputs = references::new_inputs(lookup).into_iter();
+            new_inputs.chain(notes::new_names(base)).collect()
+        }
         Opponent::Record { base, head, .. } => notes::left_out(&base.plan, &head.plan)
             .into_iter()
             .collect(),

@@ -123,6 +123,12 @@ pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
     (!cases.is_empty()).then_some(Note::LeftOut { cases })
 }
 
+/// What the base has under another name, or in another file.
+pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
+    let renames = base.renames.clone().into_iter().map(Note::Renamed);
+    renames.chain(base.moved.clone().into_iter().map(Note::Moved))
+}
+
 /// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
 /// can know.
 pub(super) fn gone(lookup: &Lookup) -> Vec<Note> {

@@ -109,6 +109,15 @@ impl Plan {
         fallbacks.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
     }
 
+    /// Without the other kernels.
+    pub fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.units.retain(|it| is_kept(&it.id.kernel));
+        self.cases.retain(|it| is_kept(&it.id.kernel));
+        self.rivals.retain(|it| is_kept(&it.kernel));
+        self.expected.retain(|it| is_kept(&it.kernel));
+        self.fallbacks.retain(|it| is_kept(&it.kernel));
+    }
+
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.id == *id)
     }

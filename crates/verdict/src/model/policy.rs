@@ -1,7 +1,8 @@
 //! What evidence is judged by: gates, baselines and acceptances.
 
 use super::{
-    Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, SourceLine, Subject,
+    Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, Rename, SourceLine,
+    Subject,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,11 +152,17 @@ pub struct Base {
     pub revision: String,
     /// Abbreviated hash.
     pub commit: String,
-    /// Whole, whatever was selected of head.
+    /// Whole, whatever was selected of head, and under head's names; so are gates, baselines and acceptances.
     pub plan: Plan,
     pub gates: Vec<Gate>,
     pub baselines: Vec<Baseline>,
     pub accepted: Vec<Acceptance>,
+    /// What had another name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renames: Vec<Rename>,
+    /// What is no part of `plan`, as head has it in another file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,
     pub loosening: Loosening,
 }
@@ -165,6 +172,15 @@ pub struct Base {
 #[serde(deny_unknown_fields)]
 pub struct GoneGates {
     /// From the top of the repository.
+    pub file: String,
+    pub cases: Vec<CaseId>,
+}
+
+/// Cases of the base's file of gates that head has in a file that is new. Whoever runs that one judges them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MovedGates {
+    /// Head's, from the top of the repository.
     pub file: String,
     pub cases: Vec<CaseId>,
 }

@@ -3,7 +3,7 @@
 use super::{
     Allowance, Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding,
     GateName, KeptDifference, KeptVariable, KnownFinding, LineCount, Location, Metric, Mode,
-    NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported,
+    NotRun, Num, Op, ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, Unsupported,
     Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
@@ -176,6 +176,8 @@ pub enum Loosened {
     /// Head has this variant stand in for it.
     FallsBack(String),
     BaselineRemoved,
+    /// Head's is still under the old names.
+    BaselineLeft(Vec<Rename>),
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),
     /// Head's baseline agrees on figures that are worse than what the base measures on this device, by more

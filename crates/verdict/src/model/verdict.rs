@@ -291,6 +291,10 @@ pub enum Note {
         subject: Subject,
         neutral: Vec<super::NeutralInput>,
     },
+    /// Base has it under another name, and is compared under head's.
+    Renamed(super::Rename),
+    /// The base's file of gates had these, and another file of head has them.
+    Moved(super::MovedGates),
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
     /// What the simulator's checks could not judge in any launch of a case.

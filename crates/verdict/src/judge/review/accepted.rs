@@ -228,7 +228,8 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
 }
 
 /// Each acceptance of head with what base accepts: more than that, or longer, and a change accepts what it makes worse.
-pub fn added(base: &[Acceptance], head: &[Acceptance]) -> Vec<Comparison> {
+/// `base_plan` has head's names, by which an acceptance of base's was not written.
+pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<Comparison> {
     let allows_as_much = |was: &Allowance, it: &Allowance| match (was, it) {
         (Allowance::Limit(was), Allowance::Limit(it)) => {
             can_replace(was, it) && strictness(was, it) == Strictness::Kept
@@ -240,9 +241,17 @@ pub fn added(base: &[Acceptance], head: &[Acceptance]) -> Vec<Comparison> {
     };
     let is_known = |it: &Acceptance| {
         let wide: Vec<_> = base.iter().filter(|was| is_wide_enough(was, it)).collect();
-        let is_accepted = |subject| wide.iter().any(|was| was.subjects.contains(subject));
+        let has_words = wide.iter().any(|was| was.case == it.case);
+        let is_new = |subject: &Subject| match subject {
+            Subject::Unit(id) => base_plan.unit(id).is_none(),
+            Subject::Case(id) => base_plan.case(id).is_none(),
+        };
         // By its words where it names cases that are new, and base knows none of.
-        wide.iter().any(|was| was.case == it.case) || it.subjects.iter().all(is_accepted)
+        let is_accepted = |subject: &Subject| {
+            let is_named = wide.iter().any(|was| was.subjects.contains(subject));
+            is_named || has_words && is_new(subject)
+        };
+        it.subjects.iter().all(is_accepted)
     };
     compare_required(
         head,

@@ -1,6 +1,7 @@
 //! What head's baseline files agree on that base's did not.
 
 use super::{Comparison, Ended, NotRequired, compare_required};
+use crate::judge::renames::Names;
 use crate::model::*;
 use std::collections::BTreeMap;
 
@@ -48,6 +49,7 @@ impl<'a> Agreement<'a> {
 /// Under the same key: worse, or nothing.
 fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
     let files = base.baselines.iter();
+    let left = left_under_old_names(base, head);
     compare_required(
         files.flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
         Agreement::required,
@@ -55,7 +57,10 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
             let mut files = head.iter();
             let ours = files.find(|ours| is_at(theirs.file, ours, &ours.key));
             let how = match ours.and_then(|ours| ours.cases.get(theirs.shape)) {
-                None => Some(Loosened::BaselineRemoved),
+                None => Some(match is_among(&left, &theirs) {
+                    true => Loosened::BaselineLeft(renames_of(base, &theirs)),
+                    false => Loosened::BaselineRemoved,
+                }),
                 Some(now) => {
                     let agreed = theirs.metrics.iter();
                     let edits =
@@ -66,6 +71,41 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
             theirs.ended(subject, how)
         },
     )
+}
+
+/// Head's baselines that have a name of base's, under head's name for it.
+fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
+    let names = Names {
+        renames: &base.renames,
+    };
+    let carried = head.iter().map(|ours| {
+        let mut carried = ours.clone();
+        names.carry_baseline(&mut carried);
+        carried
+    });
+    let changed = carried.zip(head).filter(|(carried, ours)| carried != *ours);
+    changed.map(|(carried, _)| carried).collect()
+}
+
+fn is_among(left: &[Baseline], theirs: &Agreement) -> bool {
+    let mut left = left.iter();
+    left.any(|it| is_at(theirs.file, it, &it.key) && it.cases.contains_key(theirs.shape))
+}
+
+/// Those by which files of baselines go.
+fn renames_of(base: &Base, theirs: &Agreement) -> Vec<Rename> {
+    let Baseline {
+        kernel: own,
+        variant,
+        ..
+    } = theirs.file;
+    let renames = base.renames.iter().filter(|it| match &it.item {
+        RenamedItem::Kernel => it.to == *own,
+        RenamedItem::Variant { kernel } => (kernel, &it.to) == (own, variant),
+        RenamedItem::Shape { kernel } => kernel == own && it.to == theirs.shape,
+        RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => false,
+    });
+    renames.cloned().collect()
 }
 
 /// Flags and compiler are part of a key: under others a change brings other files, and none of the base's holds

@@ -5,23 +5,17 @@
 
 use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::expr::{Expression, Name};
+use crate::judge::renames::Asked;
 use crate::model::*;
 use std::collections::BTreeMap;
 
-/// What one side asks of its kernels.
-#[derive(Clone, Copy)]
-struct Side<'a> {
-    plan: &'a Plan,
-    gates: &'a [Gate],
-}
-
 /// Of a run beside its base. What references compute is `references`'.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
-    let was = Side {
+    let was = Asked {
         plan: &base.plan,
         gates: &base.gates,
     };
-    let mut found = find(was, Side { plan, gates });
+    let mut found = find(was, Asked { plan, gates });
     found.extend(removed_files(base, plan));
     found
 }
@@ -44,16 +38,21 @@ fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
 
 /// Of two records.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
-    let [was, is] = [base, head].map(|record| Side {
+    let [was, is] = [base, head].map(|record| Asked {
         plan: &record.plan,
         gates: &record.policy.gates,
     });
     find(was, is)
 }
 
+/// Whether head holds to everything that base asks, as far as plans and gates tell.
+pub fn asks_no_less(base: Asked, head: Asked) -> bool {
+    find(base, head).iter().all(|it| it.ended == Ended::Held)
+}
+
 /// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
 /// what head's filters leave out, whether or not head still has it.
-fn find(base: Side, head: Side) -> Vec<Comparison> {
+fn find(base: Asked, head: Asked) -> Vec<Comparison> {
     let gates = compare_required(
         base.gates,
         |gate| required_gate(gate, base.plan, head),
@@ -194,7 +193,7 @@ fn weaker_hazards(base: &Plan, head: &Plan) -> Option<Loosened> {
     (change == (Fail, Note)).then_some(Loosened::WarpHazards)
 }
 
-fn required_gate(gate: &Gate, base: &Plan, head: Side) -> Result<(), NotRequired> {
+fn required_gate(gate: &Gate, base: &Plan, head: Asked) -> Result<(), NotRequired> {
     let is_expected = |plan: &Plan| {
         let subject = &gate.subject;
         plan.expected(subject.kernel(), subject.variant()).is_some()
@@ -221,7 +220,7 @@ fn is_there(gate: &Gate, plan: &Plan) -> bool {
 }
 
 /// With where head declares what it has instead.
-fn compare_gate(gate: &Gate, base: &Plan, head: Side) -> Comparison {
+fn compare_gate(gate: &Gate, base: &Plan, head: Asked) -> Comparison {
     let ended = |ended, declared: Option<&Gate>| Comparison {
         subject: gate.subject.clone(),
         demand: BaseDemand::Gate(gate.rule.clone()),

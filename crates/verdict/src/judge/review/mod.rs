@@ -148,7 +148,7 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
             let edited = edited::since(base, plan, &policy.baselines);
             let measured = measured::since(values, base, &edited);
             let passes = [
-                accepted::added(&base.accepted, &policy.accepted),
+                accepted::added(&base.accepted, &base.plan, &policy.accepted),
                 loosened::since(base, plan, &policy.gates),
                 references::since(base, lookup),
                 edited,
@@ -164,7 +164,7 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
         } => {
             // Its baselines are made of what the base measured: they are its gates', and not files.
             let passes = [
-                accepted::added(&base.policy.accepted, &head.policy.accepted),
+                accepted::added(&base.policy.accepted, &base.plan, &head.policy.accepted),
                 loosened::between(base, head),
                 references::between(base, head),
                 lost::since(values),

@@ -88,7 +88,7 @@ fn every_end_of_a_comparison_is_one_of_four() {
             message: "m".into(),
         })
     };
-    let lack = Reason::BaseIncomparable(BaseLack::ReferenceBroken);
+    let lack = Reason::BaseIncomparable(BaseLack::ReferenceBroken(String::new()));
     let missing = missing_check(case_id("fast", "small"), 1);
     for (ended, outcome, with_label) in [
         (Ended::Held, None, None),
@@ -170,7 +170,14 @@ fn what_the_base_shows_ends_every_pass_in_each_way() {
             Some(Outcome::Fail),
         ),
         (
-            |it| of_reference(it, Seen::Got(BaseReference::Broken)),
+            |it| {
+                of_reference(
+                    it,
+                    Seen::Got(BaseReference::Broken {
+                        message: String::new(),
+                    }),
+                )
+            },
             Some(Outcome::Inconclusive),
         ),
         (

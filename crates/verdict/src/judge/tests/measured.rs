@@ -20,6 +20,8 @@ pub(super) fn beside_base() -> Record {
         gates: record.policy.gates.clone(),
         baselines: Vec::new(),
         accepted: Vec::new(),
+        renames: Vec::new(),
+        moved: Vec::new(),
         gone: Vec::new(),
         loosening: Loosening::Fails,
     });

@@ -16,6 +16,7 @@ mod modes;
 mod pairs;
 mod profiled;
 mod properties;
+mod renames;
 mod rivals;
 mod rules;
 mod simulated;

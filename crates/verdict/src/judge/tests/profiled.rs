@@ -299,6 +299,8 @@ fn beside_base() -> Record {
         gates: Vec::new(),
         baselines: Vec::new(),
         accepted: Vec::new(),
+        renames: Vec::new(),
+        moved: Vec::new(),
         gone: Vec::new(),
         loosening: Loosening::Fails,
     });

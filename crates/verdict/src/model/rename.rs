@@ -1,0 +1,24 @@
+//! New names for what a change leaves as it was.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The base has `from` and no `to`, head has `to` and no `from`, and both are the same by their content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rename {
+    pub item: RenamedItem,
+    pub from: String,
+    pub to: String,
+}
+
+/// Names are unique among all kernels, or in one kernel, which has head's name here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RenamedItem {
+    Kernel,
+    Variant { kernel: String },
+    Shape { kernel: String },
+    Tensor { kernel: String },
+    Dimension { kernel: String },
+}
