@@ -271,7 +271,7 @@ fn files() {
     );
     check(
         "source: scale.cu",
-        // `../scale.cu` is another matter since sources may lie above gates.yaml: tests/sources.rs.
+        // `../scale.cu` is another matter since sources may lie above gates.yaml: tests/it/sources.rs.
         "source: kernels/../scale.cu",
         "gates.yaml:5:13: kernels.scale.source: `kernels/../scale.cu` is not a path of this repository\n  help: write it relative to the directory of gates.yaml, with forward slashes, and `..` at its beginning alone",
     );

@@ -1,0 +1,974 @@
+//! action.yml: its parts fit together, and its scripts do what they say, with programs in the place of gatekeeper and
+//! cargo that write down how they were called. What GitHub itself does with it is seen only there.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+
+use common::root;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use verdict::judge::fixture;
+use verdict::model::Seen;
+
+fn parsed(file: &str) -> Value {
+    serde_yaml::from_str(&fs::read_to_string(root().join(file)).unwrap()).unwrap()
+}
+
+fn steps() -> Vec<Value> {
+    parsed("action.yml")["runs"]["steps"]
+        .as_array()
+        .unwrap()
+        .clone()
+}
+
+/// The script of a step, as a shell gets it.
+fn script(name: &str) -> String {
+    let step = steps().into_iter().find(|step| step["name"] == name);
+    step.unwrap()["run"].as_str().unwrap().to_owned()
+}
+
+/// As a runner starts it for `shell: bash`.
+fn bash(script: &str) -> Command {
+    let mut bash = Command::new("bash");
+    bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
+    bash
+}
+
+fn program(file: &Path, script: &str) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, script).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn git(dir: &Path, args: &[&str]) -> String {
+    let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+    let done = Command::new("git")
+        .arg("-C")
+        .arg(dir)
+        .args(who)
+        .args(args)
+        .output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "git {args:?}: {done:?}");
+    String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
+
+/// What became of the step that runs the gates.
+struct Ran {
+    /// How gatekeeper was called, without the words that it always gets.
+    words: Vec<String>,
+    code: Option<i32>,
+    said: String,
+    /// Its own, and the one that it reads.
+    caches: String,
+    outputs: String,
+    summary: String,
+}
+
+/// With a gatekeeper that writes what it is called with, then does this.
+fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    program(
+        &at("gatekeeper/bin/gatekeeper"),
+        &format!(
+            "#!/bin/bash\nif [ \"$1\" = run ]; then printf '%s\\n' \"$@\" > \"$LOG\"; \
+             echo \"${{GATEKEEPER_CACHE-}}:${{GATEKEEPER_SHARED_CACHE-}}\" > \"$LOG.caches\"; fi\n{then}\n"
+        ),
+    );
+    let mut bash = bash(&script("Run the gates"));
+    bash.current_dir(dir)
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_OUTPUT", at("outputs"))
+        .env("GITHUB_STEP_SUMMARY", at("summary"))
+        .env("LOG", at("log"))
+        .envs([
+            ("OUT", "out"),
+            ("ARGS", ""),
+            ("BASE", ""),
+            ("PULL", ""),
+            ("KEPT", ""),
+            ("CACHE", "/home/x/.cache/gatekeeper"),
+            ("LOOSENED_LABEL", ""),
+            ("LABEL_SET", ""),
+            ("IS_LABELED", "false"),
+            ("MERGE", ""),
+        ])
+        .env_remove("GATEKEEPER_CACHE")
+        .env_remove("GATEKEEPER_SHARED_CACHE")
+        .envs(inputs.iter().copied());
+    let done = bash.output().unwrap();
+    let caches = fs::read_to_string(at("log.caches")).unwrap();
+    let words = fs::read_to_string(at("log")).unwrap();
+    let words: Vec<_> = words.lines().map(str::to_owned).collect();
+    let always = ["run", "--provision", "--out", "out"];
+    assert_eq!(words.get(..4).unwrap(), always);
+    Ran {
+        words: words.get(4..).unwrap().to_vec(),
+        code: done.status.code(),
+        said: String::from_utf8(done.stdout).unwrap(),
+        caches: caches
+            .trim_end()
+            .replace(temp.path().to_str().unwrap(), "TEMP"),
+        outputs: fs::read_to_string(at("outputs")).unwrap(),
+        summary: fs::read_to_string(at("summary")).unwrap_or_default(),
+    }
+}
+
+fn called(dir: &Path, inputs: &[(&str, &str)]) -> (Vec<String>, Option<i32>) {
+    let ran = ran(dir, inputs, "exit 3");
+    (ran.words, ran.code)
+}
+
+#[test]
+fn a_run_that_fails_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = "mkdir -p out; echo '## gatekeeper' > out/report.md; exit 1";
+    let first = ran(dir.path(), &[], fails);
+    assert_eq!(first.code, Some(1));
+    assert_eq!(first.outputs, "exit-code=1\n");
+    assert_eq!(first.summary, "## gatekeeper\n");
+    let second = ran(dir.path(), &[], "exit 4");
+    assert_eq!(second.outputs, "exit-code=4\n");
+    assert_eq!(second.summary, "", "of an earlier run");
+}
+
+/// Read from what the program itself writes.
+#[test]
+fn verdict_counts_and_report_are_outputs_for_later_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut right = fixture::record();
+    right.environment.sources = Some("5eed".to_owned());
+    let record = common::write_record(dir.path(), "h100.json", &right);
+    let mut wrong = right.clone();
+    if let Seen::Got(device) = &mut wrong.environment.device {
+        device.name = "NVIDIA L4".to_owned();
+    }
+    let case = fixture::case_id("fast", "small");
+    fixture::recheck(&mut wrong, &case, |_, facts| facts.unwritten = 1);
+    let other = common::write_record(dir.path(), "l4.json", &wrong);
+    let gatekeeper = common::binary();
+    let merges = |records: &str| {
+        let merge = format!("exec {} merge {records} --out out", gatekeeper.display());
+        let ran = ran(dir.path(), &[], &merge);
+        let output = |name: &str| {
+            let found = ran.outputs.lines().find_map(|line| line.strip_prefix(name));
+            found.unwrap().to_owned()
+        };
+        let counts: Value = serde_json::from_str(&output("counts=")).unwrap();
+        let report = fs::read_to_string(output("report=")).unwrap();
+        assert!(report.starts_with("## gatekeeper: "), "{report}");
+        (ran.code, output("verdict="), counts)
+    };
+    let (code, verdict, counts) = merges(&record);
+    assert_eq!((code, &*verdict), (Some(0), "pass"));
+    assert_eq!((&counts["pass"], &counts["fail"]), (&44.into(), &0.into()));
+    // Several GPU models: the worst, and all gates.
+    let (code, verdict, counts) = merges(&format!("{record} {other}"));
+    assert_eq!((code, &*verdict), (Some(1), "fail"));
+    assert_eq!(counts["fail"], 1, "{counts}");
+    // A run that ended before it had a report has none of an earlier one.
+    let ended = ran(dir.path(), &[], "exit 2");
+    assert_eq!(ended.outputs, "exit-code=2\n");
+}
+
+#[test]
+fn records_of_shards_are_merged_and_nothing_is_run() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["1", "2"] {
+        fs::create_dir_all(dir.path().join("shards").join(name)).unwrap();
+        fs::write(dir.path().join("shards").join(name).join("record.json"), "").unwrap();
+    }
+    let log = dir.path().join("log");
+    let then = format!("printf '%s\\n' \"$@\" > {}; exit 3", log.display());
+    let inputs = [
+        ("MERGE", "shards/*/record.json none/*.json"),
+        ("BASE", "HEAD"),
+        ("ARGS", "--require-gpu"),
+    ];
+    let temp = tempfile::tempdir().unwrap();
+    program(
+        &temp.path().join("gatekeeper/bin/gatekeeper"),
+        &format!("#!/bin/bash\n{then}\n"),
+    );
+    let done = bash(&script("Run the gates"))
+        .current_dir(dir.path())
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_OUTPUT", temp.path().join("outputs"))
+        .env("GITHUB_STEP_SUMMARY", temp.path().join("summary"))
+        .envs(
+            [
+                "PULL",
+                "KEPT",
+                "LOOSENED_LABEL",
+                "LABEL_SET",
+                "ALLOW_FALLBACK",
+            ]
+            .map(|it| (it, "")),
+        )
+        .env("OUT", "out")
+        .envs(inputs)
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(3), "{done:?}");
+    assert_eq!(
+        fs::read_to_string(log).unwrap(),
+        "merge\n--out\nout\n--\nshards/1/record.json\nshards/2/record.json\n"
+    );
+    for name in ["Look for what can be kept", "Provide the compiler"] {
+        let step = steps().into_iter().find(|step| step["name"] == name);
+        assert!(step.unwrap().to_string().contains("inputs.merge"), "{name}");
+    }
+}
+
+/// What the step did that provides a compiler, with a gatekeeper that finds one or ends with this code.
+fn provided(toolchains: &str, show: &str) -> (String, String) {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    let stand_in = format!(
+        "#!/bin/bash\necho \"$*\" >> \"$LOG\"\nif [ \"$2\" = show ]; then {show}; fi\npwd -P >> \"$LOG.install\"\n"
+    );
+    program(&at("gatekeeper/bin/gatekeeper"), &stand_in);
+    let done = bash(&script("Provide the compiler"))
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_OUTPUT", at("outputs"))
+        .env("LOG", at("log"))
+        .env("TOOLCHAINS", toolchains)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    // Not where the checkout is.
+    let here = temp.path().canonicalize().unwrap();
+    let installed = read("log.install");
+    let is_here = installed.lines().all(|line| Path::new(line) == here);
+    assert!(is_here || !read("log").contains("install"), "{installed}");
+    (read("log"), read("outputs"))
+}
+
+#[test]
+fn a_compiler_is_installed_where_there_is_none_and_kept_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().to_str().unwrap();
+    let (asked, outputs) = provided(there, "exit 4");
+    assert_eq!(asked, "toolchain show\ntoolchain install\n");
+    assert_eq!(outputs, format!("toolchains={there}\n"));
+    // A compiler of the runner's own, or a gates.yaml with a mistake.
+    for code in ["exit 0", "exit 2"] {
+        let (asked, outputs) = provided("/nowhere", code);
+        assert_eq!((&*asked, &*outputs), ("toolchain show\n", ""));
+    }
+
+    let names: Vec<_> = steps()
+        .iter()
+        .map(|step| step["name"].as_str().unwrap().to_owned())
+        .collect();
+    let place = |name: &str| names.iter().position(|it| it == name).unwrap();
+    for saved in ["Keep gatekeeper", "Keep the compiler"] {
+        assert!(place(saved) < place("Run the gates"), "{saved}");
+    }
+}
+
+#[test]
+fn a_pull_request_has_a_cache_of_its_own_and_nothing_of_it_is_saved_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let pull = ran(dir.path(), &[("PULL", "7")], "exit 0");
+    assert_eq!(
+        pull.caches,
+        "TEMP/gatekeeper-pull:/home/x/.cache/gatekeeper"
+    );
+    let push = ran(dir.path(), &[], "exit 0");
+    assert_eq!(push.caches, ":");
+
+    let step = |name: &str| {
+        let found = steps().into_iter().find(|step| step["name"] == name);
+        found.unwrap()
+    };
+    for name in [
+        "Take what this pull request built from the cache",
+        "Keep what this pull request built",
+    ] {
+        let with = &step(name)["with"];
+        for path in with["path"].as_str().unwrap().lines() {
+            assert!(
+                path.starts_with("${{ runner.temp }}/gatekeeper-pull/"),
+                "{path}"
+            );
+        }
+        let key = with["key"].as_str().unwrap();
+        assert!(key.starts_with("${{ steps.keys.outputs.pull }}"), "{key}");
+    }
+    let kept = step("Keep what was built and computed");
+    let when = kept["if"].as_str().unwrap();
+    assert!(when.contains("steps.keys.outputs.pull == ''"), "{when}");
+}
+
+/// A label stays when commits are added; what started the run belongs to one commit.
+#[test]
+fn a_label_allows_looser_gates_only_in_the_run_that_setting_it_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |set: &str, is: &str, label: &str| {
+        let inputs = [
+            ("BASE", "HEAD"),
+            ("LOOSENED_LABEL", label),
+            ("LABEL_SET", set),
+            ("IS_LABELED", is),
+        ];
+        let ran = ran(dir.path(), &inputs, "exit 0");
+        let allowed = ran.words.contains(&"--allow-loosened".to_owned());
+        let told = ran.said.contains("::notice title=gatekeeper::the label");
+        (allowed, told)
+    };
+    assert_eq!(with("loose", "true", "loose"), (true, false));
+    // New commits, or another label.
+    assert_eq!(with("", "true", "loose"), (false, true));
+    assert_eq!(with("other", "true", "loose"), (false, true));
+    assert_eq!(with("", "false", "loose"), (false, false));
+    // No label was named.
+    assert_eq!(with("loose", "true", ""), (false, false));
+    assert_eq!(with("", "false", ""), (false, false));
+
+    let env = &steps()
+        .into_iter()
+        .find(|step| step["id"] == "run")
+        .unwrap()["env"];
+    assert_eq!(
+        env["LABEL_SET"],
+        "${{ github.event.action == 'labeled' && github.event.label.name || '' }}"
+    );
+}
+
+#[test]
+fn pull_request_target_is_refused_before_anything_else() {
+    let first = &steps()[0];
+    assert_eq!(first["if"], "github.event_name == 'pull_request_target'");
+    let done = bash(first["run"].as_str().unwrap()).output().unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    assert!(done.stdout.starts_with(b"::error title=gatekeeper::"));
+}
+
+#[test]
+fn arguments_are_words_and_the_exit_code_is_gatekeepers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (words, code) = called(dir.path(), &[("ARGS", "--require-gpu  $(id) sdpa_*\n")]);
+    assert_eq!(words, ["--require-gpu", "$(id)", "sdpa_*"]);
+    assert_eq!(code, Some(3));
+}
+
+/// With or without a base.
+#[test]
+fn a_fallback_is_allowed_where_the_input_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    for (input, words) in [
+        ("true", &["--allow-fallback"][..]),
+        ("false", &[]),
+        ("", &[]),
+    ] {
+        let (called, _) = called(dir.path(), &[("ALLOW_FALLBACK", input)]);
+        assert_eq!(called, words, "{input}");
+    }
+}
+
+#[test]
+fn without_a_base_nothing_is_loosened() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = [("LOOSENED_LABEL", "loose"), ("LABEL_SET", "loose")];
+    let (words, _) = called(dir.path(), &set);
+    assert!(words.is_empty(), "{words:?}");
+}
+
+/// As actions/checkout leaves it: the last commit alone.
+#[test]
+fn the_base_of_a_shallow_clone_is_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    let (origin, clone) = (dir.path().join("origin"), dir.path().join("clone"));
+    fs::create_dir(&origin).unwrap();
+    git(&origin, &["init", "--quiet", "--initial-branch=main"]);
+    for message in ["base", "head"] {
+        git(
+            &origin,
+            &["commit", "--quiet", "--allow-empty", "-m", message],
+        );
+    }
+    let base = git(&origin, &["rev-parse", "HEAD~1"]);
+    let url = format!("file://{}", origin.display());
+    let to = clone.to_str().unwrap();
+    git(dir.path(), &["clone", "--quiet", "--depth=1", &url, to]);
+    let (words, _) = called(&clone, &[("BASE", &base)]);
+    assert_eq!(words, [format!("--base={base}")]);
+    assert_eq!(git(&clone, &["cat-file", "-t", &base]), "commit");
+
+    let set = [
+        ("BASE", &*base),
+        ("LOOSENED_LABEL", "loose"),
+        ("LABEL_SET", "loose"),
+    ];
+    let (words, _) = called(&clone, &set);
+    assert_eq!(
+        words,
+        [format!("--base={base}"), "--allow-loosened".to_owned()]
+    );
+    // What is no revision is gatekeeper's to refuse.
+    let (words, _) = called(&clone, &[("BASE", "--upload-pack=x")]);
+    assert_eq!(words, ["--base=--upload-pack=x"]);
+}
+
+/// cargo takes settings that name programs from where it starts, and rustup its choice of a cargo.
+#[test]
+fn gatekeeper_is_built_where_its_own_sources_are() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    program(
+        &at("bin/cargo"),
+        "#!/bin/bash\necho \"$PWD $*\" > \"$LOG\"\n",
+    );
+    for dir in ["action", "checkout"] {
+        fs::create_dir(at(dir)).unwrap();
+    }
+    let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap());
+    let done = bash(&script("Build gatekeeper"))
+        .current_dir(at("checkout"))
+        .env("PATH", path)
+        .env("LOG", at("log"))
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_ACTION_PATH", at("action"))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let said = fs::read_to_string(at("log")).unwrap();
+    let here = at("action").canonicalize().unwrap();
+    let begins = format!("{} install --locked --path . --root ", here.display());
+    assert!(said.starts_with(&begins), "{said}");
+}
+
+/// A pull request can commit a bare repository, whose settings name programs, where the gates are.
+#[test]
+fn a_bare_repository_among_the_files_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (origin, clone) = (dir.path().join("origin"), dir.path().join("clone"));
+    fs::create_dir(&origin).unwrap();
+    git(&origin, &["init", "--quiet", "--initial-branch=main"]);
+    for message in ["base", "head"] {
+        git(
+            &origin,
+            &["commit", "--quiet", "--allow-empty", "-m", message],
+        );
+    }
+    let base = git(&origin, &["rev-parse", "HEAD~1"]);
+    let url = format!("file://{}", origin.display());
+    let to = clone.to_str().unwrap();
+    git(dir.path(), &["clone", "--quiet", "--depth=1", &url, to]);
+    let (bare, mark) = (clone.join("gates/below"), dir.path().join("mark"));
+    git(&clone, &["init", "--quiet", "--bare", "gates/below"]);
+    let touch = format!("touch {}", mark.display());
+    for (key, value) in [
+        ("remote.origin.url", format!("ext::{touch}")),
+        ("protocol.ext.allow", "always".to_owned()),
+        ("core.fsmonitor", touch),
+    ] {
+        git(&bare, &["config", key, &value]);
+    }
+    let plain = Command::new("git")
+        .current_dir(&bare)
+        .args(["-c", "safe.bareRepository=all", "fetch", "origin"])
+        .output();
+    assert!(!plain.unwrap().status.success() && mark.exists());
+    fs::remove_file(&mark).unwrap();
+    let (words, _) = called(&bare, &[("BASE", &base)]);
+    assert_eq!(words, [format!("--base={base}")]);
+    assert!(!mark.exists());
+    // The base is fetched all the same, from where the clone came from.
+    assert_eq!(git(&clone, &["cat-file", "-t", &base]), "commit");
+}
+
+/// A workflow that says nothing of it compares a pull request with its base, and lets nothing be loosened.
+#[test]
+fn the_defaults_are_those_of_a_pull_request() {
+    let inputs = &parsed("action.yml")["inputs"];
+    assert_eq!(
+        inputs["base"]["default"],
+        "${{ github.event.pull_request.base.sha }}"
+    );
+    assert_eq!(inputs["loosened-label"]["default"], "");
+    assert_eq!(inputs["allow-fallback"]["default"], "false");
+}
+
+/// What stands between `${{` and `}}`, in any text of a file.
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            let parts = text.split("${{").skip(1);
+            found.extend(parts.map(|part| part.split("}}").next().unwrap().trim().to_owned()));
+        }
+        Value::Array(items) => items.iter().for_each(|item| expressions(item, found)),
+        Value::Object(object) => object.values().for_each(|item| expressions(item, found)),
+        _ => {}
+    }
+}
+
+/// `x` and `y` of `inputs.x && inputs.y`.
+fn after(prefix: &str, expressions: &[String]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for expression in expressions {
+        for rest in expression.split(prefix).skip(1) {
+            let end = rest
+                .find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c))
+                .unwrap_or(rest.len());
+            names.insert(rest[..end].to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn every_input_is_declared_used_and_explained() {
+    let action = parsed("action.yml");
+    let mut found = Vec::new();
+    expressions(&action["runs"], &mut found);
+    let inputs = action["inputs"].as_object().unwrap();
+    let declared: BTreeSet<_> = inputs.keys().cloned().collect();
+    assert_eq!(after("inputs.", &found), declared);
+    for (name, input) in inputs {
+        assert!(input["description"].as_str().unwrap().len() > 10, "{name}");
+        assert!(input["default"].is_string(), "{name} has no default");
+    }
+}
+
+/// An output that no step before has is empty text to GitHub, and an `if` on it is never true.
+#[test]
+fn every_output_is_one_that_an_earlier_step_has() {
+    let outputs = |step: &Value| -> Vec<String> {
+        match step["uses"].as_str() {
+            Some(uses) if uses.starts_with("actions/cache/restore@") => vec!["cache-hit".into()],
+            Some(_) => vec![],
+            None => after("echo \"", &[step["run"].as_str().unwrap().to_owned()])
+                .into_iter()
+                .collect(),
+        }
+    };
+    let mut known = BTreeSet::new();
+    for step in steps() {
+        let mut found = Vec::new();
+        expressions(&step, &mut found);
+        found.extend(step["if"].as_str().map(str::to_owned));
+        for used in after("steps.", &found) {
+            assert!(known.contains(&used), "{used} in {step}");
+        }
+        if let Some(id) = step["id"].as_str() {
+            known.extend(
+                outputs(&step)
+                    .iter()
+                    .map(|name| format!("{id}.outputs.{name}")),
+            );
+        }
+    }
+    let mut found = Vec::new();
+    expressions(&parsed("action.yml")["outputs"], &mut found);
+    assert!(after("steps.", &found).is_subset(&known), "{found:?}");
+}
+
+/// Text put into a script would be run as a part of it.
+#[test]
+fn no_script_has_an_expression_in_it() {
+    for step in steps() {
+        if let Some(script) = step["run"].as_str() {
+            assert!(!script.contains("${{"), "{script}");
+            assert_eq!(step["shell"], "bash");
+        }
+    }
+}
+
+/// Of a tag, its owner decides later what it is.
+#[test]
+fn what_others_wrote_is_pinned_to_a_commit() {
+    let mut used = Vec::new();
+    let workflows = fs::read_dir(root().join(".github/workflows")).unwrap();
+    let files = workflows.map(|entry| entry.unwrap().path());
+    for file in files.chain([root().join("action.yml")]) {
+        let text = fs::read_to_string(file).unwrap();
+        let uses = text.lines().filter_map(|line| line.split_once("uses: "));
+        used.extend(uses.map(|(_, name)| name.trim().to_owned()));
+    }
+    assert!(used.len() >= 12, "{used:?}");
+    for name in used.iter().filter(|name| *name != "./") {
+        let (_, pin) = name.split_once('@').unwrap();
+        let (commit, version) = pin.split_once(" # v").unwrap();
+        assert!(
+            commit.len() == 40 && commit.chars().all(|c| c.is_ascii_hexdigit()),
+            "{name}"
+        );
+        assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{name}");
+    }
+}
+
+/// What became of the step that takes a release from where these lie: exit code, what it said, and the version that
+/// it installed.
+fn installed(releases: &Path, reference: &str) -> (Option<i32>, String, Option<String>) {
+    let temp = tempfile::tempdir().unwrap();
+    let outputs = temp.path().join("outputs");
+    fs::write(&outputs, "").unwrap();
+    let done = bash(&script("Take gatekeeper from its release"))
+        .env("GITHUB_ACTION_PATH", root())
+        .env("GITHUB_OUTPUT", &outputs)
+        .env("RUNNER_TEMP", temp.path())
+        .env("RELEASES", format!("file://{}", releases.display()))
+        .env("REF", reference)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let program = temp.path().join("gatekeeper/bin/gatekeeper");
+    let version = program.exists().then(|| {
+        let done = Command::new(program).arg("--version").output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    });
+    let outputs = fs::read_to_string(outputs).unwrap();
+    assert_eq!(outputs == "installed=true\n", version.is_some(), "{done:?}");
+    (done.status.code(), said, version)
+}
+
+/// The real archive of this commit, and the action as GitHub would start it, but for where it downloads from.
+#[test]
+fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
+    let temp = tempfile::tempdir().unwrap();
+    let releases = temp.path().join("releases");
+    let version = env!("CARGO_PKG_VERSION");
+    let here = releases.join(format!("v{version}"));
+    fs::create_dir_all(&here).unwrap();
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    // As a release has it: without what only a debugger reads.
+    let binary = temp.path().join("gatekeeper");
+    let stripped = Command::new("strip")
+        .args([env!("CARGO_BIN_EXE_gatekeeper"), "-o"])
+        .arg(&binary)
+        .status();
+    assert!(stripped.unwrap().success());
+    let packed = Command::new(root().join("packaging/archive"))
+        .arg(&binary)
+        .arg(&target)
+        .arg(&here)
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    let tag = format!("v{version}");
+    let program = Some(format!("gatekeeper {version}\n"));
+
+    let (code, said, got) = installed(&releases, &tag);
+    assert_eq!((code, got), (Some(0), program.clone()), "{said}");
+    let (_, said, got) = installed(&releases, &git(&root(), &["rev-parse", "HEAD"]));
+    assert_eq!(got, program, "{said}");
+
+    for (reference, reason) in [
+        ("main", ""),
+        (&*"0".repeat(40), "This commit is not that of"),
+    ] {
+        let (code, said, got) = installed(&releases, reference);
+        assert_eq!((code, got), (Some(0), None), "{reference}");
+        assert!(said.starts_with(reason), "{said}");
+    }
+    let nothing = temp.path().join("nothing");
+    let (code, said, got) = installed(&nothing, &tag);
+    assert_eq!((code, got), (Some(0), None));
+    assert!(said.starts_with("There is no release"), "{said}");
+
+    // Another archive under the same checksum is an attack or a broken disk, and nothing to build around.
+    let archive = here.join(format!("gatekeeper-{version}-{target}.tar.gz"));
+    fs::write(&archive, "another").unwrap();
+    let (code, said, got) = installed(&releases, &tag);
+    assert_eq!((code, got), (Some(4), None));
+    assert!(said.contains("is not what its checksum says"), "{said}");
+}
+
+/// The outputs of the step that names keys, for an action at `action` on a runner with this cache.
+fn keys(action: &Path, cache: &Path, pull: &str) -> Vec<(String, String)> {
+    let temp = tempfile::tempdir().unwrap();
+    let outputs = temp.path().join("outputs");
+    let done = bash(&script("Look for what can be kept"))
+        .env("GITHUB_ACTION_PATH", action)
+        .env("GITHUB_OUTPUT", &outputs)
+        .env("RUNNER_TEMP", "/runner temp")
+        .env("RUNNER_OS", "Linux")
+        .env("RUNNER_ARCH", "X64")
+        .env("GATEKEEPER_CACHE", cache)
+        .env("PULL", pull)
+        .env("COMMENT", "")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let text = fs::read_to_string(outputs).unwrap();
+    let pairs = text.lines().map(|line| line.split_once('=').unwrap());
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn value<'a>(outputs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let mut found = outputs.iter().filter(|(of, _)| of == name);
+    found.next().map(|(_, value)| value.as_str())
+}
+
+#[test]
+fn another_version_has_another_key_and_what_is_no_part_of_it_has_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (action, cache) = (dir.path().join("an action"), dir.path().join("cache"));
+    for (file, text) in [
+        ("Cargo.toml", ""),
+        ("Cargo.lock", ""),
+        ("src/main.rs", "fn main() {}"),
+        ("src/toolchain/install.rs", "13.0"),
+        ("crates/verdict/src/lib.rs", ""),
+        ("README.md", ""),
+    ] {
+        fs::create_dir_all(action.join(file).parent().unwrap()).unwrap();
+        fs::write(action.join(file), text).unwrap();
+    }
+    let first = keys(&action, &cache, "");
+    assert_eq!(value(&first, "root"), Some("/runner temp/gatekeeper"));
+    let toolchains = cache.join("toolchains");
+    assert_eq!(value(&first, "toolchains"), toolchains.to_str());
+    for name in ["program", "compiler", "results"] {
+        let key = value(&first, name).unwrap();
+        assert!(
+            key.starts_with(&format!("gatekeeper-{name}-Linux-X64-glibc-")),
+            "{key}"
+        );
+    }
+
+    assert_eq!(value(&first, "cache"), cache.to_str());
+    assert_eq!(value(&first, "pull"), None);
+    let pull = keys(&action, &cache, "7");
+    let key = value(&pull, "pull").unwrap();
+    assert!(key.starts_with("gatekeeper-pull-7-Linux-X64-"), "{key}");
+    assert_ne!(
+        value(&pull, "pull"),
+        value(&keys(&action, &cache, "77"), "pull")
+    );
+
+    fs::write(action.join("README.md"), "other").unwrap();
+    assert_eq!(keys(&action, &cache, ""), first);
+    fs::write(action.join("src/main.rs"), "fn main() { }").unwrap();
+    let second = keys(&action, &cache, "");
+    assert_ne!(value(&second, "program"), value(&first, "program"));
+    assert_eq!(value(&second, "compiler"), value(&first, "compiler"));
+    fs::write(action.join("src/toolchain/install.rs"), "13.1").unwrap();
+    assert_ne!(
+        value(&keys(&action, &cache, ""), "compiler"),
+        value(&first, "compiler")
+    );
+
+    // Where there is a compiler nothing is fetched or written over, and what is built stays there.
+    fs::create_dir_all(&toolchains).unwrap();
+    for name in ["toolchains", "results", "pull"] {
+        assert_eq!(value(&keys(&action, &cache, "7"), name), None, "{name}");
+    }
+}
+
+/// The build, on a runner with nothing but these programs.
+fn built(programs: &Path) -> (Option<i32>, String) {
+    let action = programs.join("an action");
+    fs::create_dir_all(&action).unwrap();
+    let done = Command::new("/bin/bash")
+        .args(["--noprofile", "--norc", "-eo", "pipefail", "-c"])
+        .arg(script("Build gatekeeper"))
+        .env("PATH", programs)
+        .env("GITHUB_ACTION_PATH", &action)
+        .env("RUNNER_TEMP", "/runner temp")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    (done.status.code(), said)
+}
+
+#[test]
+fn without_cargo_the_build_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, said) = built(dir.path());
+    assert_eq!(code, Some(4));
+    assert_eq!(
+        said,
+        "::error title=gatekeeper::no cargo on PATH to build gatekeeper with; install Rust in a step before, \
+         for example: curl -sSf https://sh.rustup.rs | sh -s -- -y\n"
+    );
+    program(
+        &dir.path().join("cargo"),
+        "#!/bin/bash\nprintf '%s\\n' \"$@\"\n",
+    );
+    let (code, said) = built(dir.path());
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        said,
+        "install\n--locked\n--path\n.\n--root\n/runner temp/gatekeeper\n"
+    );
+}
+
+/// What became of the step that comments.
+struct Commented {
+    code: Option<i32>,
+    said: String,
+    /// How GitHub was called to change something.
+    wrote: Vec<String>,
+    body: String,
+}
+
+const GH: &str = r#"#!/bin/bash
+filter= endpoint= method=GET body=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --jq) filter=$2; shift ;;
+    --method) method=$2; shift ;;
+    -F | -f) case $2 in body=@*) body=${2#body=@} ;; esac; shift ;;
+    repos/*) endpoint=$1 ;;
+  esac
+  shift
+done
+if [ "$method" != GET ]; then
+  echo "$method $endpoint" >> "$DATA/wrote"
+  cp "$body" "$DATA/body"
+  exit "${FAILS:-0}"
+fi
+case $endpoint in
+  */pulls) file=pulls.json ;;
+  */artifacts) file=artifacts.json ;;
+  */zip) cat "$DATA/artifact.zip"; exit ;;
+  */comments) file=comments.json ;;
+esac
+jq -r "$filter" "$DATA/$file"
+"#;
+
+/// With a GitHub that has this, and a record of this text in the artifact.
+fn commented(pulls: &Value, comments: &Value, size: u64, record: &str, fails: &str) -> Commented {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    program(&at("bin/gh"), GH);
+    program(
+        &at("gatekeeper/bin/gatekeeper"),
+        "#!/bin/bash\ngrep -q good \"$2\" && echo '## gatekeeper: PASS'\n",
+    );
+    fs::write(at("pulls.json"), pulls.to_string()).unwrap();
+    fs::write(at("comments.json"), comments.to_string()).unwrap();
+    let artifacts = serde_json::json!({"artifacts": [{"id": 5, "size_in_bytes": size}]});
+    fs::write(at("artifacts.json"), artifacts.to_string()).unwrap();
+    fs::write(at("record.json"), record).unwrap();
+    let zip = Command::new("python3")
+        .current_dir(temp.path())
+        .args(["-m", "zipfile", "-c", "artifact.zip", "record.json"])
+        .status();
+    assert!(zip.unwrap().success());
+    let path = std::env::var("PATH").unwrap();
+    let done = bash(&script("Comment on the pull request"))
+        .env("PATH", format!("{}:{path}", at("bin").display()))
+        .env("RUNNER_TEMP", temp.path())
+        .env("DATA", temp.path())
+        .env("FAILS", fails)
+        .envs([
+            ("ARTIFACT", "gatekeeper"),
+            ("REPOSITORY", "o/r"),
+            ("RUN", "9"),
+            ("RUN_URL", "https://github.com/o/r/actions/runs/9"),
+            ("HEAD", "aaaaaaaaaaaaaaaa"),
+            ("OWNER", "mallory"),
+            ("BRANCH", "main; rm -rf $(x)"),
+        ])
+        .output()
+        .unwrap();
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    Commented {
+        code: done.status.code(),
+        said: String::from_utf8(done.stdout).unwrap(),
+        wrote: read("wrote").lines().map(str::to_owned).collect(),
+        body: read("body"),
+    }
+}
+
+#[test]
+#[ignore = "needs jq and unzip: cargo test --test it action:: -- --ignored"]
+fn a_comment_is_made_once_on_the_pull_request_of_the_commit() {
+    let pull = |number: u32, sha: &str| serde_json::json!({"number": number, "head": {"sha": sha}});
+    let pulls = serde_json::json!([pull(8, "bbbb"), pull(7, "aaaaaaaaaaaaaaaa")]);
+    let none = serde_json::json!([]);
+    let first = commented(&pulls, &none, 1000, "good", "0");
+    assert_eq!(first.code, Some(0), "{}", first.said);
+    assert_eq!(first.wrote, ["POST repos/o/r/issues/7/comments"]);
+    let body = "<!-- gatekeeper: gatekeeper -->\n## gatekeeper: PASS\n\n\
+                <sub>[The run](https://github.com/o/r/actions/runs/9) of aaaaaaaaaaaa</sub>\n";
+    assert_eq!(first.body, body);
+
+    // Its own, not one that another wrote to look like it.
+    let comment = |id: u32, login: &str, body: &str| serde_json::json!({"id": id, "user": {"login": login}, "body": body});
+    let comments = serde_json::json!([
+        comment(1, "mallory", body),
+        comment(2, "github-actions[bot]", "of another workflow"),
+        comment(3, "github-actions[bot]", body),
+    ]);
+    let again = commented(&pulls, &comments, 1000, "good", "0");
+    assert_eq!(again.wrote, ["PATCH repos/o/r/issues/comments/3"]);
+
+    // Commits were added since: their own run comments.
+    let newer = commented(
+        &serde_json::json!([pull(7, "cccc")]),
+        &none,
+        1000,
+        "good",
+        "0",
+    );
+    assert_eq!(
+        (newer.code, newer.wrote.len()),
+        (Some(0), 0),
+        "{}",
+        newer.said
+    );
+}
+
+#[test]
+#[ignore = "needs jq and unzip: cargo test --test it action:: -- --ignored"]
+fn a_record_that_cannot_be_read_is_said_and_a_comment_that_fails_changes_nothing() {
+    let pulls = serde_json::json!([{"number": 7, "head": {"sha": "aaaaaaaaaaaaaaaa"}}]);
+    let none = serde_json::json!([]);
+    let large = 64 << 20;
+    for (record, size) in [("forged", 1000), ("good", large + 1)] {
+        let told = commented(&pulls, &none, size, record, "0");
+        assert_eq!(told.code, Some(0), "{}", told.said);
+        assert!(
+            told.body.contains("## gatekeeper: no report\n"),
+            "{}",
+            told.body
+        );
+    }
+    let failed = commented(&pulls, &none, 1000, "good", "1");
+    assert_eq!(failed.code, Some(0));
+    assert!(
+        failed
+            .said
+            .contains("::warning title=gatekeeper::no comment: ")
+    );
+}
+
+/// A job that may write runs nothing of a pull request, and none of the gates.
+#[test]
+fn the_workflow_that_comments_checks_out_the_default_branch_alone() {
+    let workflow = parsed(".github/workflows/comment.yml");
+    let steps = workflow["jobs"]["comment"]["steps"].as_array().unwrap();
+    for step in steps {
+        let uses = step["uses"].as_str().unwrap();
+        if uses.starts_with("actions/checkout@") {
+            assert!(step["with"]["ref"].is_null() && step["with"]["repository"].is_null());
+        } else {
+            assert_eq!(step["with"]["comment"], "gatekeeper");
+        }
+    }
+    let run = |name: &str| {
+        let step = step_named(name);
+        step["if"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(run("Run the gates"), "inputs.comment == ''");
+    assert!(run("Provide the compiler").starts_with("inputs.comment == '' && "));
+    assert_eq!(run("Comment on the pull request"), "inputs.comment != ''");
+}
+
+fn step_named(name: &str) -> Value {
+    let found = steps().into_iter().find(|step| step["name"] == name);
+    found.unwrap()
+}

@@ -1,0 +1,49 @@
+//! The program as a person or a workflow sees it: the real binary, end to end, with its exit codes. All tests are one
+//! binary, because every further one links the whole program again.
+//!
+//! `cargo test --test it records::` runs the tests of one file.
+
+mod accepted;
+mod action;
+mod anchors;
+mod attempts;
+mod browser;
+mod calibrate;
+mod changed;
+mod changes;
+mod cli;
+mod common;
+mod compare;
+mod constants;
+mod diagnosis;
+mod docs;
+mod doctor;
+mod drivers;
+mod edits;
+mod examples;
+mod explain;
+mod explain_command;
+mod gpu;
+mod gpus;
+mod history;
+mod hostile;
+mod init;
+mod interrupted;
+mod launch_state;
+mod loosened;
+mod micro;
+mod nvbench;
+mod pages;
+mod pipelines;
+mod records;
+mod reference;
+mod regressions;
+mod sequence;
+mod shards;
+mod simulator;
+mod slurm;
+mod sources;
+mod standings;
+mod tune;
+mod tutorial;
+mod watch;

@@ -1,0 +1,205 @@
+//! Shell on the pages: every line of a block is typed in a project that has what it names, or is listed with the reason
+//! why not. `tests/it/docs.rs` holds that what is only listed parses.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+
+use common::{binary, copy, copy_of, git, root, run};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const BUILDS: &str = "builds for minutes; what it builds is under test here";
+const GPU: &str = "needs a GPU";
+const ENGINE: &str = "needs a container engine";
+
+/// Lines that are not typed, and why.
+const NOT_TYPED: &[(&str, &str)] = &[
+    ("cargo run --release -- run --provision sdpa_f16", BUILDS),
+    ("cargo test", BUILDS),
+    ("cargo install --locked --path .", BUILDS),
+    ("cd /path/to/your/repository", "the reader's own"),
+    (
+        "docker build -f packaging/Containerfile -t gatekeeper .",
+        ENGINE,
+    ),
+    (r#"docker run --rm -v "$PWD:/work" gatekeeper run"#, ENGINE),
+    (
+        r#"docker run --rm --gpus all -v "$PWD:/work" gatekeeper run"#,
+        ENGINE,
+    ),
+    ("gatekeeper doctor --peaks", GPU),
+    ("gatekeeper profile 'sdpa_*/stage2'", GPU),
+    (
+        "gatekeeper run --shard 1/3 --require-gpu --out shards/1",
+        GPU,
+    ),
+    (
+        "gatekeeper run --shard 2/3 --require-gpu --out shards/2",
+        GPU,
+    ),
+    (
+        "gatekeeper run --shard 3/3 --require-gpu --out shards/3",
+        GPU,
+    ),
+    ("gatekeeper calibrate", GPU),
+    ("gatekeeper calibrate --processes 20 --classes 3,60", GPU),
+    (
+        "gatekeeper calibrate 'sdpa_fp8/stage2' --processes 100",
+        GPU,
+    ),
+];
+
+/// Lines that end otherwise than with 0, and why that is right.
+const ENDS: &[(&str, i32, &str)] = &[
+    ("gatekeeper run --provision", 3, UNREFERENCED),
+    ("gatekeeper baseline update", 1, UNREFERENCED),
+    (
+        "gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench",
+        2,
+        "this record is of the simulator, and has no times",
+    ),
+];
+
+const UNREFERENCED: &str = "`init` leaves it to the reader what is right";
+
+fn pages() -> Vec<String> {
+    let docs = fs::read_dir(root().join("docs")).unwrap();
+    let docs = docs.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut pages: Vec<_> = docs
+        .filter(|it| it.ends_with(".md"))
+        .map(|it| format!("docs/{it}"))
+        .collect();
+    pages.push("README.md".to_owned());
+    pages.sort();
+    pages
+}
+
+fn blocks_of_shell(text: &str) -> Vec<&str> {
+    let blocks = text.split("```").skip(1).step_by(2);
+    blocks.filter_map(|it| it.strip_prefix("sh\n")).collect()
+}
+
+/// Lines as a shell takes them: joined where they go on, without comments.
+fn lines_of_shell(block: &str) -> Vec<String> {
+    let joined = block.replace("\\\n", " ");
+    let lines = joined.lines().map(|line| {
+        let line = line.split(" #").next().unwrap();
+        let words: Vec<_> = line.split_whitespace().collect();
+        words.join(" ")
+    });
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn every_line_of_shell_on_a_page_does_what_it_says() {
+    let prepared = prepared();
+    let bin = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(binary(), bin.path().join("gatekeeper")).unwrap();
+    let mut typed = 0;
+    let mut listed = BTreeSet::new();
+    for page in pages() {
+        let text = fs::read_to_string(root().join(&page)).unwrap();
+        let blocks = blocks_of_shell(&text);
+        if blocks.is_empty() {
+            continue;
+        }
+        let project = tempfile::tempdir().unwrap();
+        copy(prepared.path(), project.path());
+        std::os::unix::fs::symlink(root().join("dev"), project.path().join("dev")).unwrap();
+        if page == "README.md" {
+            // Its first command writes it.
+            fs::remove_file(project.path().join("gates.yaml")).unwrap();
+        }
+        for block in blocks {
+            for line in lines_of_shell(block) {
+                if NOT_TYPED.iter().any(|(it, _)| *it == line) {
+                    listed.insert(line);
+                    continue;
+                }
+                let end = ENDS.iter().find(|(it, ..)| *it == line);
+                type_line(
+                    &page,
+                    &line,
+                    project.path(),
+                    bin.path(),
+                    end.map_or(0, |it| it.1),
+                );
+                listed.extend(end.map(|_| line));
+                typed += 1;
+            }
+        }
+    }
+    let all: BTreeSet<_> = NOT_TYPED
+        .iter()
+        .map(|it| it.0)
+        .chain(ENDS.iter().map(|it| it.0))
+        .collect();
+    let listed: BTreeSet<_> = listed.iter().map(String::as_str).collect();
+    assert_eq!(listed, all, "a line that is listed is on no page");
+    assert!(typed > 20, "{typed}");
+}
+
+fn type_line(page: &str, line: &str, dir: &Path, bin: &Path, code: i32) {
+    let cache = gatekeeper::cache::Cache::open().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", line])
+        .current_dir(dir)
+        .env("HOME", dir.join("home"))
+        .env("GATEKEEPER_CACHE", cache.root())
+        .env(
+            "PATH",
+            format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()),
+        )
+        .output()
+        .unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{page}: {line}\n{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A project in which everything has been run that pages take for granted.
+fn prepared() -> tempfile::TempDir {
+    gatekeeper::toolchain::testing::toolchain();
+    let project = copy_of("tests/fixtures/pages");
+    let dir = project.path();
+    let sim = ["run", "--device", "sim"];
+    run(dir, &sim, 0);
+    run(dir, &["baseline", "update"], 0);
+    git(dir, &["init", "--quiet", "--initial-branch", "main"]);
+    git(dir, &["add", "gates.yaml", "copies.cu", "baselines"]);
+    git(dir, &["commit", "--quiet", "-m", "agreed"]);
+    git(dir, &["update-ref", "refs/remotes/origin/main", "main"]);
+    for shard in ["1", "2", "3"] {
+        let (part, out) = (format!("{shard}/3"), format!("shards/{shard}"));
+        run(
+            dir,
+            &[&sim[..], &["--shard", &part, "--out", &out]].concat(),
+            0,
+        );
+    }
+    for out in ["main", "pr"] {
+        copy(&dir.join("gatekeeper-out"), &dir.join(out));
+        fs::copy(
+            dir.join(out).join("record.json"),
+            dir.join(format!("{out}.json")),
+        )
+        .unwrap();
+    }
+    let nvbench = root().join("tests/fixtures/nvbench");
+    copy(&nvbench.join("base"), &dir.join("main-runs"));
+    copy(&nvbench.join("base"), &dir.join("pr-runs"));
+    let recordings = root().join("dev/power/recordings");
+    fs::copy(
+        recordings.join("h200-2026-11-21-short.json.gz"),
+        dir.join("gatekeeper-out/calibration.json.gz"),
+    )
+    .unwrap();
+    fs::create_dir_all(dir.join("home/.local/share/bash-completion/completions")).unwrap();
+    project
+}

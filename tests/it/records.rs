@@ -1,0 +1,424 @@
+//! Records and baselines through the real binary: judged again, compared, accepted, damaged.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+
+use common::{
+    RECORD, after_a_run, copy_of, edit, gatekeeper, has_gpu, project, refused, run, stderr, stdout,
+    write_record,
+};
+use std::fs;
+use std::process::{Command, Stdio};
+use verdict::judge::fixture;
+
+#[test]
+fn judge_repeats_the_report_of_the_run_byte_for_byte() {
+    let project = after_a_run(&[]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::copy(project.path().join(RECORD), elsewhere.path().join("r.json")).unwrap();
+    for (format, file) in [
+        ("json", "report.json"),
+        ("markdown", "report.md"),
+        ("html", "report.html"),
+        ("junit", "junit.xml"),
+    ] {
+        let written = fs::read_to_string(project.path().join("gatekeeper-out").join(file)).unwrap();
+        for command in ["judge", "report"] {
+            let output = run(
+                elsewhere.path(),
+                &[command, "r.json", "--format", format],
+                0,
+            );
+            assert_eq!(stdout(&output), written, "{command} {format}");
+        }
+    }
+}
+
+#[test]
+fn a_record_that_is_not_as_it_was_written_is_refused() {
+    let project = after_a_run(&["copy"]);
+    let text = fs::read_to_string(project.path().join(RECORD)).unwrap();
+    let put = |name: &str, text: &str| fs::write(project.path().join(name), text).unwrap();
+    let edited = text.replacen("\"registers\":10", "\"registers\":9", 1);
+    assert_ne!(edited, text, "the record says what the kernel needs");
+    put("edited.json", &edited);
+    put("truncated.json", &text[..text.len() / 2]);
+    put(
+        "newer.json",
+        &text.replacen("gatekeeper.record/1", "gatekeeper.record/2", 1),
+    );
+    put("empty.json", "");
+    for (file, says) in [
+        (
+            "edited.json",
+            "edited.json: the record was changed after it was written: its seal is ",
+        ),
+        ("truncated.json", "truncated.json:1:"),
+        (
+            "newer.json",
+            "newer.json: its schema is gatekeeper.record/2, and this version of gatekeeper reads gatekeeper.record/1 alone: a newer one wrote it\n",
+        ),
+        ("empty.json", "empty.json:1:0: it is cut short"),
+        ("gates.yaml", "gates.yaml:1:1: "),
+        (
+            "gone.json",
+            "gone.json: the record cannot be read: No such file or directory",
+        ),
+    ] {
+        for args in [
+            &["judge", file][..],
+            &["report", file],
+            &["compare", RECORD, file],
+            &["compare", file, RECORD],
+            &["baseline", "update", "--record", file],
+        ] {
+            let output = run(project.path(), args, 2);
+            let said = stderr(&output);
+            assert!(
+                said.starts_with(&format!("error: {says}")),
+                "{args:?}: {said}"
+            );
+            assert!(said.contains("\n  help: "), "{args:?}: {said}");
+            assert_eq!(stdout(&output), "");
+        }
+    }
+    assert!(!project.path().join("baselines").exists());
+}
+
+#[test]
+fn a_record_compared_with_itself_has_no_change() {
+    let project = after_a_run(&[]);
+    let output = run(
+        project.path(),
+        &["compare", RECORD, RECORD, "--format", "json"],
+        0,
+    );
+    let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let verdicts = report["verdicts"].as_array().unwrap();
+    // `registers +0%` has a baseline now: the record itself.
+    let registers = verdicts
+        .iter()
+        .find(|verdict| verdict["gate"] == "registers +0%")
+        .unwrap();
+    assert_eq!(registers["outcome"], "pass");
+    assert_eq!(registers["change"], 0.0);
+    assert_eq!(report["counts"]["fail"], 0);
+}
+
+#[test]
+fn compare_fails_where_the_head_needs_more() {
+    let project = after_a_run(&["dial"]);
+    let dir = project.path();
+    fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
+    // More values alive at once than before, and within the absolute limit.
+    edit(
+        &dir.join("dial.cu"),
+        "value = fmaf(value, one, zero);",
+        "value = fmaf(value, one, zero) + (blockDim.y > 7 ? sinf(value * turn) : 0.0f);",
+    );
+    run(dir, &["run", "dial"], 0);
+    let output = run(dir, &["compare", "base/record.json", RECORD], 1);
+    assert!(
+        stdout(&output).contains("FAIL dial/default [sm_90]: registers +0%"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn an_update_takes_what_was_measured_and_says_what_it_left() {
+    if has_gpu() {
+        return;
+    }
+    let project = after_a_run(&[]);
+    let output = run(project.path(), &["baseline", "update"], 0);
+    let said = stdout(&output);
+    assert!(
+        said.starts_with("copy/default [sm_90] registers: 10 (new)\n"),
+        "{said}"
+    );
+    // `copy` was simulated, and has no gate on times.
+    assert!(
+        said.contains("copy/default@small max_err: 0 (new)\n"),
+        "{said}"
+    );
+    let left = "not measured by this run: correctness of 1 case, times of 1 case\n";
+    assert!(said.contains(left), "{said}");
+    assert!(said.ends_with(", 0 refused\n"), "{said}");
+
+    let again = stdout(&run(project.path(), &["baseline", "update"], 0));
+    assert!(
+        again.ends_with("0 figures changed in 0 files, 0 refused\n"),
+        "{again}"
+    );
+
+    let shown = stdout(&run(project.path(), &["baseline", "show", "dial"], 0));
+    assert!(
+        shown.starts_with("dial/default resources [sm_90, nvcc 13."),
+        "{shown}"
+    );
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+    refused(
+        project.path(),
+        &["baseline", "show", "dail"],
+        "error: no kernel with a baseline matches\n  help: there are copy, dial\n",
+    );
+    // What was new is compared from now on.
+    let output = run(project.path(), &["run"], 0);
+    assert!(
+        !stdout(&output).contains("new, without any baseline"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn a_record_of_another_project_is_refused() {
+    let one = after_a_run(&["copy"]);
+    let record = one.path().join(RECORD).display().to_string();
+    let other = copy_of("examples/launcher");
+    refused(
+        other.path(),
+        &["baseline", "update", "--record", &record],
+        &format!(
+            "error: no case of {record} is among those of gates.yaml\n  \
+             help: is it the record of another project, or of a run with other filters?\n"
+        ),
+    );
+    refused(
+        one.path(),
+        &["baseline", "update", "dial"],
+        &format!(
+            "error: no case of {RECORD} is among those of gates.yaml that the filters pick\n  \
+             help: is it the record of another project, or of a run with other filters?\n"
+        ),
+    );
+    for project in [&one, &other] {
+        assert!(!project.path().join("baselines").exists());
+    }
+    run(other.path(), &["run"], 0);
+    refused(
+        other.path(),
+        &["compare", &record, RECORD],
+        &format!(
+            "error: {record} and {RECORD} have no case in common\n  \
+             help: compare two records of one project, made with the same filters\n"
+        ),
+    );
+}
+
+/// A run of one shape knows nothing of what is the worst over all shapes (`shared`), and must not take it
+/// away from a run of all of them that is accepted at the same time.
+#[test]
+fn two_updates_at_once_lose_nothing() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "small: {N: 1000}",
+        "small: {N: 1000}\n      large: {N: 2000}",
+    );
+    run(dir, &["run", "--provision", "--out", "all"], 0);
+    run(dir, &["run", "copy@small", "--out", "part"], 0);
+    for round in 0..12 {
+        let mut updates =
+            ["all/record.json", "part/record.json", "all/record.json"].map(|record| {
+                Command::new(gatekeeper().get_program())
+                    .current_dir(dir)
+                    .args(["baseline", "update", "--record", record])
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap()
+            });
+        for update in &mut updates {
+            let code = update.wait().unwrap().code();
+            // Without a GPU, times and correctness are refused.
+            assert!(matches!(code, Some(0 | 1)), "{code:?}");
+        }
+        let shown = stdout(&run(dir, &["baseline", "show", "copy"], 0));
+        for figure in ["registers 10", "shared 1 KiB", "occupancy 100 %"] {
+            assert!(shown.contains(figure), "round {round}: {shown}");
+        }
+        fs::remove_dir_all(dir.join("baselines")).unwrap();
+    }
+}
+
+#[test]
+fn a_broken_baseline_is_not_a_pass() {
+    let project = after_a_run(&[]);
+    let dir = project.path();
+    gatekeeper()
+        .current_dir(dir)
+        .args(["baseline", "update"])
+        .output()
+        .unwrap();
+    let kernel = dir.join("baselines/dial/default");
+    let file = fs::read_dir(&kernel)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.display().to_string().contains("/resources-"))
+        .unwrap();
+    let good = fs::read_to_string(&file).unwrap();
+    for (broken, code, says) in [
+        (good[..good.len() / 2].to_owned(), 1, "it is cut short"),
+        (String::new(), 1, "it is cut short"),
+        (good.replace("\"value\": 12.0", "\"value\": \"NaN\""), 1, ""),
+        (
+            good.replace("baseline/1", "baseline/2"),
+            1,
+            "a newer one wrote it",
+        ),
+        (
+            good.replace("\"dial\"", "\"copy\""),
+            1,
+            "by its content, it should be at",
+        ),
+    ] {
+        assert_ne!(broken, good);
+        fs::write(&file, &broken).unwrap();
+        let output = run(dir, &["run", "dial"], code);
+        let said = stdout(&output);
+        assert!(said.contains("registers +0%"), "{said}");
+        // A figure that means nothing concerns only the gates that need it.
+        assert_eq!(
+            said.contains("baseline can be read"),
+            !broken.contains("NaN"),
+            "{said}"
+        );
+        assert!(said.replace("\n     ", " ").contains(says), "{said}");
+    }
+    // Also where no gate needs it; and another kernel's is said, and no more.
+    fs::write(&file, &good[..good.len() / 2]).unwrap();
+    let gates = dir.join("gates.yaml");
+    let agreed = "registers: [\"<= 32\", \"+0%\"]";
+    edit(&gates, agreed, "registers: 32");
+    let said = stdout(&run(dir, &["run", "dial"], 1));
+    assert!(
+        said.starts_with("FAIL dial/default [sm_90]: baseline can be read [baseline-unreadable]\n"),
+        "{said}"
+    );
+    let said = stdout(&run(dir, &["run", "copy"], 0));
+    assert!(said.contains("cannot be read"), "{said}");
+    edit(
+        &gates,
+        "registers: 32\n      stack: 0\n      max_err: [",
+        &format!("{agreed}\n      stack: 0\n      max_err: ["),
+    );
+    run(dir, &["run", "dial"], 1);
+    // Nothing of the user's is written over.
+    run(dir, &["baseline", "update"], 2);
+    fs::write(&file, &good).unwrap();
+    run(dir, &["run", "dial"], 0);
+    fs::write(dir.join("baselines/stray.json"), "{}").unwrap();
+    refused(
+        dir,
+        &["run"],
+        "error: baselines/stray.json: not a baseline\n  \
+         help: a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file\n",
+    );
+}
+
+#[test]
+fn a_kernel_that_ran_whole_is_whole_without_the_others() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    gatekeeper()
+        .current_dir(dir)
+        .args(["baseline", "update"])
+        .output()
+        .unwrap();
+    let shown = stdout(&run(dir, &["baseline", "show", "copy"], 0));
+    for figure in ["shared 1 KiB", "occupancy 100 %", "blocks_per_sm "] {
+        assert!(shown.contains(figure), "{shown}");
+    }
+}
+
+/// Copied out of a report, a command works where the run was started.
+#[test]
+fn commands_of_a_report_find_the_gates_file() {
+    let project = project();
+    let dir = project.path();
+    fs::rename(dir.join("gates.yaml"), dir.join("other.yaml")).unwrap();
+    run(
+        dir,
+        &["run", "--provision", "--config", "other.yaml", "copy"],
+        0,
+    );
+    edit(&dir.join("other.yaml"), "registers: 32", "registers: 1");
+    let said = stdout(&run(dir, &["run", "--config", "other.yaml", "copy"], 1));
+    let command = "gatekeeper run --config 'other.yaml' 'copy/default'";
+    assert!(said.contains(command), "{said}");
+    run(dir, &["run", "--config", "other.yaml", "copy/default"], 1);
+}
+
+/// A run that ends before it has a record leaves none that could be accepted in its place.
+#[test]
+fn a_run_that_fails_leaves_no_record_of_an_earlier_one() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    let out = dir.join("gatekeeper-out");
+    fs::write(out.join("mine.txt"), "kept").unwrap();
+    // What is wrong with the command or with gates.yaml is said before anything is touched.
+    run(dir, &["run", "cpoy"], 2);
+    assert!(out.join("record.json").exists());
+    fs::create_dir(dir.join("baselines")).unwrap();
+    fs::write(dir.join("baselines/stray.json"), "{}").unwrap();
+    run(dir, &["run", "copy"], 2);
+    let left: Vec<_> = fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["mine.txt"]);
+    fs::remove_dir_all(dir.join("baselines")).unwrap();
+    let output = run(dir, &["baseline", "update"], 2);
+    assert!(common::stderr(&output).contains("the record cannot be read"));
+}
+
+#[test]
+fn annotations_stand_at_the_line_that_asks() {
+    let project = project();
+    let dir = project.path();
+    edit(&dir.join("gates.yaml"), "registers: 32", "registers: 1");
+    run(dir, &["run", "--provision", "copy"], 1);
+    for (command, code) in [("report", 0), ("judge", 1)] {
+        let said = stdout(&run(dir, &[command, RECORD, "--format", "github"], code));
+        assert!(
+            said.starts_with(
+                "::error file=gates.yaml,line=21,title=copy/default [sm_90]%3A registers <= 1::"
+            ),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn the_ladder_of_a_record_is_printed_for_people_and_for_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    write_record(dir.path(), "r.json", &fixture::record());
+    let ladder = |format: &str| {
+        let args = ["report", "r.json", "--ladder", "--format", format];
+        stdout(&run(dir.path(), &args, 0))
+    };
+    for format in ["terminal", "markdown", "json"] {
+        let said = ladder(format);
+        assert!(
+            said.contains("1.25 times as fast as direct"),
+            "{format}: {said}"
+        );
+    }
+    let by_itself = stdout(&run(dir.path(), &["report", "r.json", "--ladder"], 0));
+    assert_eq!(by_itself, ladder("markdown"));
+    for args in [
+        &["report", "r.json", "--ladder", "--format", "junit"][..],
+        &["report", "r.json", "--ladder", "--out", "here"],
+    ] {
+        refused(
+            dir.path(),
+            args,
+            "error: --ladder is printed as terminal, markdown or json\n  \
+             help: without --format it is markdown\n",
+        );
+    }
+}

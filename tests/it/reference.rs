@@ -1,0 +1,313 @@
+//! Tables that say what the types say: arguments of commands in docs/cli.md are those of clap, keys in docs/gates.md and
+//! docs/tune.md those of the schema. `UPDATE_DOCS=1` writes them. Links in the first column are the page's own, and so is the order of keys,
+//! as the schema has none.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+
+use clap::{Arg, Command, CommandFactory};
+use common::{root, run, stdout};
+use gatekeeper::cli::Cli;
+use gatekeeper::config::Selection;
+use serde_json::Value;
+use std::fs;
+
+/// Cells; the first one is what the row is about.
+type Row = Vec<String>;
+
+struct Table {
+    /// The section that it is in; the top of the page has none.
+    section: String,
+    header: &'static str,
+    rows: Vec<Row>,
+}
+
+const ARGUMENTS: &str = "| argument | meaning | default |";
+const KEYS: &str = "| key | meaning | default |";
+
+#[test]
+fn the_page_of_commands_has_the_arguments_of_the_program() {
+    let cli = Cli::command();
+    let visible = || cli.get_subcommands().filter(|it| !it.is_hide_set());
+    let mut tables = vec![Table {
+        section: "Commands".to_owned(),
+        header: "| command | does |",
+        rows: visible()
+            .map(|it| {
+                vec![
+                    code(it.get_name()),
+                    cell(&it.get_about().unwrap().to_string()),
+                ]
+            })
+            .collect(),
+    }];
+    for command in visible() {
+        let mut rows: Vec<_> = arguments(command, "").collect();
+        for below in command.get_subcommands() {
+            rows.extend(arguments(below, &format!("{} ", below.get_name())));
+        }
+        if !rows.is_empty() {
+            tables.push(Table {
+                section: command.get_name().to_owned(),
+                header: ARGUMENTS,
+                rows,
+            });
+        }
+    }
+    assert!(tables.len() > 12, "{}", tables.len());
+    hold("docs/cli.md", &tables);
+}
+
+#[test]
+fn the_page_of_gates_has_the_keys_of_the_schema() {
+    let schema: Value = serde_json::from_str(&stdout(&run(&root(), &["schema"], 0))).unwrap();
+    let table = |section: &str, of: &str| Table {
+        section: section.to_owned(),
+        header: KEYS,
+        rows: match of {
+            "" => keys(&schema),
+            of => keys(&schema["$defs"][of]),
+        },
+    };
+    hold(
+        "docs/gates.md",
+        &[
+            table("The file", ""),
+            table("timing", "Timing"),
+            table("simulation", "Simulation"),
+            table("A kernel", "Kernel"),
+            table("Tensors", "Tensor"),
+            table("Structs", "Blocks"),
+            table("Rivals", "Rival"),
+        ],
+    );
+    hold("docs/tune.md", &[table("The space", "Tune")]);
+}
+
+/// What the schema calls a default in words is what a file comes to that says nothing.
+#[test]
+fn the_defaults_are_those_of_a_file_that_says_nothing() {
+    let project = common::copy_of("tests/fixtures/pages");
+    let file = project.path().join("gates.yaml");
+    common::edit(&file, "    seeds: 2\n", "");
+    let rival = "    rivals: {other: {command: [true], contestants: [one]}}\n";
+    let says = "    gates: {max_err: 0}\n";
+    common::edit(&file, says, &format!("{rival}{says}"));
+    let plan = gatekeeper::config::load(&file, &Selection::default())
+        .unwrap()
+        .plan;
+    let case = &plan.cases[0];
+    let schema: Value = serde_json::from_str(&stdout(&run(&root(), &["schema"], 0))).unwrap();
+    let default = |of: &str, key: &str| {
+        let rows = keys(&schema["$defs"][of]);
+        let row = rows.iter().find(|it| it[0] == code(key)).unwrap();
+        row[2].replace('`', "")
+    };
+    let seeds: Vec<_> = (1..=5).collect();
+    assert_eq!(case.seeds, seeds);
+    assert_eq!(default("Kernel", "seeds"), "5, which are 1 to 5");
+    let mode = serde_json::to_value(plan.timing.mode).unwrap();
+    for (of, key, is) in [
+        ("Timing", "mode", mode.as_str().unwrap().to_owned()),
+        ("Timing", "warmup", plan.timing.warmup.to_string()),
+        ("Timing", "iterations", plan.timing.iterations.to_string()),
+        ("Timing", "singles", plan.timing.singles.to_string()),
+        (
+            "Timing",
+            "batch",
+            format!("{}us", plan.timing.batch_ns / 1000),
+        ),
+        ("Timing", "processes", plan.timing.processes.to_string()),
+        (
+            "Timing",
+            "max_processes",
+            plan.timing.max_processes.to_string(),
+        ),
+        ("Simulation", "budget", plan.simulation.budget.to_string()),
+        ("Kernel", "launches", case.launches.to_string()),
+        (
+            "Kernel",
+            "deadline",
+            format!("{}s", case.deadline_ms / 1000),
+        ),
+        (
+            "Rival",
+            "deadline",
+            format!("{}s", plan.rivals[0].deadline_ms / 1000),
+        ),
+    ] {
+        assert_eq!(default(of, key), is, "{of}: {key}");
+    }
+}
+
+fn arguments<'a>(command: &'a Command, below: &'a str) -> impl Iterator<Item = Row> + 'a {
+    let all = command.get_arguments().filter(|it| !it.is_hide_set());
+    // The page says once who takes it.
+    let own = all.filter(|it| it.get_id() != "help" && help(it) != "The gates file");
+    own.map(move |it| argument(it, below))
+}
+
+fn argument(it: &Arg, below: &str) -> Row {
+    let takes = it.get_action().takes_values();
+    let values = it.get_value_names().unwrap_or_default();
+    let value = values
+        .first()
+        .map_or_else(|| it.get_id().as_str().to_uppercase(), |it| it.to_string());
+    let several = matches!(it.get_action(), clap::ArgAction::Append);
+    let name = match it.get_long() {
+        Some(long) if takes => format!("--{long} {value}"),
+        Some(long) => format!("--{long}"),
+        None if several => format!("{value}..."),
+        None => value,
+    };
+    let help = help(it);
+    let (mut help, said) = match help.split_once(" [default: ") {
+        Some((help, default)) => (help.to_owned(), cell(default.trim_end_matches(']'))),
+        None => (help, String::new()),
+    };
+    if takes {
+        let values = it.get_possible_values();
+        let values: Vec<_> = values.iter().map(|it| code(it.get_name())).collect();
+        if !values.is_empty() {
+            let of = if help.contains(':') { "; one of" } else { ":" };
+            help = format!("{help}{of} {}", values.join(", "));
+        }
+    }
+    let defaults = it.get_default_values().iter();
+    let defaults: Vec<_> = defaults.map(|it| it.to_str().unwrap()).collect();
+    let default = match (defaults.is_empty() || !takes, it.is_required_set()) {
+        (false, _) => code(&defaults.join(",")),
+        (true, true) => "required".to_owned(),
+        (true, false) => said,
+    };
+    vec![code(&format!("{below}{name}")), cell(&help), default]
+}
+
+fn help(it: &Arg) -> String {
+    it.get_help().unwrap().to_string().replace('\n', " ")
+}
+
+/// Of an object of the schema. What is said of a key ends with its default, or with when it is required.
+fn keys(object: &Value) -> Vec<Row> {
+    let required = object["required"].as_array().cloned().unwrap_or_default();
+    let properties = object["properties"].as_object().unwrap();
+    let last =
+        regex::Regex::new(r"(?s)^(?:(.*?)\.?\s)?(?:Default: (.*)|(Required\b.*))\.$").unwrap();
+    let rows = properties.iter().map(|(key, value)| {
+        let text = value["description"]
+            .as_str()
+            .unwrap_or_default()
+            .replace('\n', " ");
+        let (meaning, default) = match last.captures(&text) {
+            Some(found) => {
+                let of = |it: usize| found.get(it).map_or("", |it| it.as_str());
+                (
+                    of(1).to_owned(),
+                    format!("{}{}", of(2), of(3).to_lowercase()),
+                )
+            }
+            None if required.iter().any(|it| it == key) => {
+                (text.trim_end_matches('.').to_owned(), "required".to_owned())
+            }
+            None => panic!("nothing says what `{key}` is by default: {text:?}"),
+        };
+        assert!(
+            !meaning.is_empty(),
+            "nothing says what `{key}` is: {text:?}"
+        );
+        vec![code(key), cell(&meaning), cell(&default)]
+    });
+    rows.collect()
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+/// Text as a cell of a table: options are code, and nothing in it is markup.
+fn cell(text: &str) -> String {
+    let option = regex::Regex::new(r"--[a-z0-9][a-z0-9-]*").unwrap();
+    let parts = text
+        .split('`')
+        .enumerate()
+        .map(|(number, part)| match number % 2 {
+            0 => {
+                let plain = part.replace('*', r"\*").replace('<', r"\<");
+                option.replace_all(&plain, "`$0`").into_owned()
+            }
+            _ => format!("`{part}`"),
+        });
+    parts.collect::<String>().replace('|', r"\|")
+}
+
+/// Without the link that a page puts around it.
+fn plain(cell: &str) -> &str {
+    let linked = cell.strip_prefix('[').and_then(|it| it.split_once("]("));
+    linked.map_or(cell, |it| it.0)
+}
+
+fn hold(page: &str, tables: &[Table]) {
+    let path = root().join(page);
+    let text = fs::read_to_string(&path).unwrap();
+    let wanted = with_tables(page, &text, tables);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(path, wanted).unwrap();
+        return;
+    }
+    for (have, want) in text.lines().zip(wanted.lines()) {
+        assert_eq!(have, want, "{page}: `UPDATE_DOCS=1` writes this table");
+    }
+    assert_eq!(text, wanted, "{page}: `UPDATE_DOCS=1` writes this table");
+}
+
+/// The page with the rows of these tables.
+fn with_tables(page: &str, text: &str, tables: &[Table]) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for table in tables {
+        let heading = |line: &String| {
+            line.starts_with('#') && line.trim_start_matches('#').trim() == table.section
+        };
+        let section = lines.iter().position(heading);
+        let start = section.and_then(|from| {
+            let rest = &lines[from + 1..];
+            let end = rest
+                .iter()
+                .position(|it| it.starts_with('#'))
+                .unwrap_or(rest.len());
+            let header = rest[..end].iter().position(|it| it == table.header);
+            // The header and the line below it.
+            Some(from + 1 + header? + 2)
+        });
+        let start = start.unwrap_or_else(|| {
+            panic!(
+                "{page} has no section {:?} with a table {:?}",
+                table.section, table.header
+            )
+        });
+        let length = lines[start..].iter().position(|it| !it.starts_with('|'));
+        let end = length.map_or(lines.len(), |it| start + it);
+        let page = lines[start..end].iter();
+        let page: Vec<_> = page
+            .map(|it| it.trim_start_matches("| ").split(" | ").next().unwrap())
+            .collect();
+        let place = |row: &Row| page.iter().position(|it| plain(it) == row[0]);
+        let mut rows: Vec<_> = table.rows.iter().collect();
+        if table.header == KEYS {
+            rows.sort_by_key(|it| place(it).unwrap_or(usize::MAX));
+        }
+        let rows = rows.into_iter();
+        let rows: Vec<_> = rows
+            .map(|it| row(place(it).map_or(&it[0], |at| page[at]), it))
+            .collect();
+        lines.splice(start..end, rows);
+    }
+    lines.join("\n") + "\n"
+}
+
+fn row(first: &str, cells: &Row) -> String {
+    let rest = cells[1..].iter().map(|it| match it.as_str() {
+        "" => " |".to_owned(),
+        it => format!(" {it} |"),
+    });
+    format!("| {first} |{}", rest.collect::<String>())
+}

@@ -1,0 +1,88 @@
+//! One thing is broken at a time; each has to fail for its own reason, and to say how to see it again.
+//!
+//! `GATEKEEPER_SHOW=1 cargo test --test it regressions:: -- --nocapture` prints the terminal report of each.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests; reports of failing runs, where they are asked for"
+)]
+
+mod base;
+use crate::common;
+mod gpu;
+mod resources;
+mod tails;
+
+use common::{edit, project, root, run, stdout};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Output;
+
+/// A run that has to fail: exit code 1, headline, reason and the command that shows it alone, each as a
+/// line of the terminal's report.
+fn fails(dir: &Path, args: &[&str], subject: &str, reason: &str) -> Output {
+    let output = gate(dir, args, 1);
+    let said = unwrapped(&stdout(&output));
+    let heads = format!("FAIL {subject}: ");
+    let case = subject.split(" [").next().unwrap_or(subject);
+    let alone = format!("gatekeeper run '{case}'");
+    let told = said.split("\n\n").any(|problem| {
+        problem.starts_with(&heads) && problem.contains(reason) && problem.ends_with(&alone)
+    });
+    assert!(
+        told,
+        "no {heads:?} with {reason:?} and {alone:?} in\n{said}"
+    );
+    output
+}
+
+/// `run` with the compiler provisioned. What it found is judged again from its record, to the same bytes.
+fn gate(dir: &Path, args: &[&str], code: i32) -> Output {
+    let mut all = vec!["run", "--provision"];
+    all.extend(args);
+    let output = run(dir, &all, code);
+    let again = run(dir, &["judge", common::RECORD, "--format", "json"], code);
+    assert_eq!(stdout(&again), common::report(dir));
+    if std::env::var_os("GATEKEEPER_SHOW").is_some() {
+        println!("$ gatekeeper {}\n{}", all.join(" "), stdout(&output));
+        println!("exit code {code}\n");
+    }
+    output
+}
+
+/// Reasons are wrapped to the width of a terminal, with this indent.
+fn unwrapped(text: &str) -> String {
+    text.replace("\n     ", " ")
+}
+
+/// Outcome and reason of every verdict on a subject, by gate.
+fn verdicts(dir: &Path, kernel: &str) -> Vec<(String, String, String)> {
+    let report: Value = serde_json::from_str(&common::report(dir)).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    report["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|verdict| {
+            let subject = &verdict["subject"];
+            subject["unit"]["kernel"] == kernel || subject["case"]["kernel"] == kernel
+        })
+        .map(|verdict| {
+            (
+                text(&verdict["gate"]),
+                text(&verdict["outcome"]),
+                text(&verdict["message"]),
+            )
+        })
+        .collect()
+}
+
+/// The gates that failed.
+fn failed(dir: &Path, kernel: &str) -> Vec<String> {
+    verdicts(dir, kernel)
+        .into_iter()
+        .filter(|(_, outcome, _)| outcome == "fail")
+        .map(|(gate, ..)| gate)
+        .collect()
+}
