@@ -749,7 +749,10 @@ fn only_what_a_compiler_needs_to_start_reaches_it() {
     names.sort_unstable();
     // Cargo itself is full of variables; none of them is here.
     assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
-    assert_eq!(names, ["CCACHE_DISABLE", "LC_ALL", "TMPDIR"]);
+    assert_eq!(
+        names,
+        ["CCACHE_DISABLE", "LC_ALL", "SUNPRO_DEPENDENCIES", "TMPDIR"]
+    );
 }
 
 pub(super) fn script(dir: &Path, body: &str) -> PathBuf {

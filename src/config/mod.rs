@@ -120,9 +120,25 @@ fn find_config_above(path: &Path) -> Option<String> {
 /// # Errors
 /// Usage, for anything wrong with the file or the selection, with line, column and key.
 pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
-    let File { root, name, text } = File::read(path)?;
-    let mut resolved =
-        parse(&name, &text, &on_disk(&root), &sources::of_process).map_err(Error::Usage)?;
+    let file = File::read(path)?;
+    let top = find_top(&file.root);
+    load_file(file, top.as_deref(), selection)
+}
+
+/// The same for a file in a tree that need not be a repository, as the files of another revision are none.
+///
+/// # Errors
+/// As above.
+pub fn load_in_tree(top: &Path, path: &Path, selection: &Selection) -> Result<Loaded> {
+    let top = std::fs::canonicalize(top).ok();
+    load_file(File::read(path)?, top.as_deref(), selection)
+}
+
+fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Loaded> {
+    let File { root, name, text } = file;
+    let disk = on_disk(&root, top);
+    let mut resolved = parse(&name, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
+    drop(disk);
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
     select::select(&mut resolved, selection).map_err(Error::Usage)?;
@@ -192,11 +208,11 @@ impl File {
 }
 
 /// What is at a path below a directory, or above it in the same repository.
-fn on_disk(root: &Path) -> impl Fn(&str) -> Option<PathKind> + '_ {
-    |path| {
+fn on_disk<'a>(root: &'a Path, top: Option<&'a Path>) -> impl Fn(&str) -> Option<PathKind> + 'a {
+    move |path| {
         let place = root.join(path);
         let metadata = std::fs::metadata(&place).ok()?;
-        if let Some(outside) = find_outside(root, path, &place) {
+        if let Some(outside) = find_outside(top, path, &place) {
             return Some(PathKind::Outside(outside));
         }
         Some(match Kind::of(&metadata) {
@@ -208,17 +224,20 @@ fn on_disk(root: &Path) -> impl Fn(&str) -> Option<PathKind> + '_ {
     }
 }
 
+/// The top of the repository that a directory is in, with all links followed.
+fn find_top(root: &Path) -> Option<PathBuf> {
+    let root = std::fs::canonicalize(root).ok()?;
+    let mut dirs = root.ancestors();
+    // A worktree and a submodule have a file of this name.
+    let top = dirs.find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
+    Some(top.to_owned())
+}
+
 /// Why a path that goes up is none of the repository, if it is none.
-fn find_outside(root: &Path, path: &str, place: &Path) -> Option<Outside> {
+fn find_outside(top: Option<&Path>, path: &str, place: &Path) -> Option<Outside> {
     if path != ".." && !path.starts_with("../") {
         return None;
     }
-    // A worktree and a submodule have a file of this name.
-    let root = std::fs::canonicalize(root).ok();
-    let top = root.as_deref().and_then(|root| {
-        let mut dirs = root.ancestors();
-        dirs.find(|dir| dir.join(".git").symlink_metadata().is_ok())
-    });
     let Some(top) = top else {
         return Some(Outside::Everything);
     };
@@ -258,7 +277,9 @@ pub fn template() -> &'static str {
 /// # Errors
 /// What is wrong with it.
 pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
-    parse(DEFAULT_CONFIG, text, &on_disk(root), &sources::of_process).map(drop)
+    let top = find_top(root);
+    let disk = on_disk(root, top.as_deref());
+    parse(DEFAULT_CONFIG, text, &disk, &sources::of_process).map(drop)
 }
 
 struct Resolved {

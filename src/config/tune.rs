@@ -7,7 +7,7 @@ use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_identifier};
 use super::yaml::{Position, Problem, Source, Spot, suggest};
 use super::{File, Loaded, Selection, VariantChange, apply_variant};
-use super::{load, on_disk, resolve_architectures};
+use super::{find_top, load, on_disk, resolve_architectures};
 use crate::error::{Diagnostic, Error, Result};
 use crate::sources::{self, Made};
 use search::{Parameter, Space, Unusable, Value};
@@ -556,11 +556,12 @@ impl Tuning {
                 self.tune.kernel
             )));
         };
+        let top = find_top(root);
         let shared = Shared {
             file,
             architectures: &architectures,
             flags: &self.raw.flags,
-            disk: &on_disk(root),
+            disk: &on_disk(root, top.as_deref()),
             environment: &sources::of_process,
         };
         let macros = values

@@ -65,7 +65,7 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     let root_of_base = path.parent().unwrap_or(&tree.top).to_owned();
     let (plan, gates, accepted, pin) = match path.is_file() {
         true => {
-            let loaded = config::load(&path, &asked.instead);
+            let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // What is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();

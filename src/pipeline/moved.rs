@@ -46,7 +46,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
         .filter(|name| Path::new(name) != own && !stands(trees.head, name))
         .filter_map(|file| {
             // What cannot be read there held nobody to anything.
-            let cases = cases_of(&base.join(&file))?;
+            let cases = cases_of(base, &file)?;
             Some(GoneGates { file, cases })
         })
         .collect();
@@ -66,7 +66,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
         let mut of_it = successors.iter().filter(|(_, was)| *was == it.file);
         let cases: Vec<CaseId> = of_it
             .by_ref()
-            .filter_map(|(file, _)| cases_of(&trees.head.join(file)))
+            .filter_map(|(file, _)| cases_of(trees.head, file))
             .flatten()
             .collect();
         !it.cases.iter().all(|id| cases.contains(id))
@@ -86,9 +86,9 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
 /// Cases of each of the base's files whose kernel is not in head's file at the same path.
 fn lost(trees: &Trees) -> Result<Vec<GoneGates>> {
     let lost = gates_of_base(trees)?.into_iter().filter_map(|file| {
-        let mut cases = cases_of(&trees.base.top.join(&file))?;
+        let mut cases = cases_of(&trees.base.top, &file)?;
         let here = match stands(trees.head, &file) {
-            true => cases_of(&trees.head.join(&file)).unwrap_or_default(),
+            true => cases_of(trees.head, &file).unwrap_or_default(),
             false => Vec::new(),
         };
         cases.retain(|id| here.iter().all(|other| other.kernel != id.kernel));
@@ -105,7 +105,7 @@ fn successors(trees: &Trees, own: &Path, lost: &[GoneGates]) -> Result<Vec<(Stri
         Path::new(name) != own && is_new && stands(trees.head, name)
     });
     let found = new.filter_map(|name| {
-        let cases = cases_of(&trees.head.join(&name))?;
+        let cases = cases_of(trees.head, &name)?;
         let origin = origin(lost, &cases).ok()??;
         Some((name, origin))
     });
@@ -246,8 +246,8 @@ fn stands(top: &Path, name: &str) -> bool {
     !is_linked && is_gates(&path)
 }
 
-fn cases_of(path: &Path) -> Option<Vec<CaseId>> {
-    let loaded = config::load(path, &Selection::default()).ok()?;
+fn cases_of(top: &Path, name: impl AsRef<Path>) -> Option<Vec<CaseId>> {
+    let loaded = config::load_in_tree(top, &top.join(name), &Selection::default()).ok()?;
     Some(loaded.all)
 }
 

@@ -68,7 +68,7 @@ pub(super) fn plan(
     loaded.plan.pairing = pairing.map(|asked| config::pairing(asked.unchanged));
     // Before it is dealt: all shards have the same.
     if request.base.is_some() && !loaded.reseeded {
-        draw_seed(&mut loaded, on);
+        draw_seed(&mut loaded);
     }
     let shard = request.shard.as_ref();
     let shard = shard.map(|asked| shard::take(asked, &mut loaded));
@@ -97,6 +97,9 @@ pub(super) fn plan(
     let (tree, mut base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
     if let Some(base) = &mut base {
         base.plan.profiling = plan.profiling;
+        if let Some(drawn) = &plan.drawn {
+            base.plan.draw(drawn);
+        }
     }
     let commit = repo::commit(&root);
     let sources = repo::digest(&root);
@@ -130,6 +133,9 @@ pub(super) fn plan(
     let trees = tree.as_ref().map(|base| &base.trees);
     let hidden = trees.map(base::hidden_from_head).unwrap_or_default();
     let references = References::open(&root, cache, Some(&toolchain.host_compiler), hidden)?;
+    if let Some(drawn) = &plan.drawn {
+        say_seed(drawn, on);
+    }
     Ok(Planned {
         root,
         places,
@@ -159,7 +165,7 @@ pub(super) fn plan(
 const DRAWN_FROM: u64 = 1 << 32;
 
 /// Data that is not known while a change is written: who tunes a kernel to the seeds of gates.yaml is found out.
-fn draw_seed(loaded: &mut Loaded, on: &(dyn Fn(Event) + Sync)) {
+fn draw_seed(loaded: &mut Loaded) {
     let Some(commit) = repo::head(&loaded.root) else {
         return;
     };
@@ -167,18 +173,19 @@ fn draw_seed(loaded: &mut Loaded, on: &(dyn Fn(Event) + Sync)) {
     let number = hash.as_bytes().iter().take(4);
     let number = number.fold(0, |all, byte| all << 8 | u64::from(*byte));
     let mut seed = DRAWN_FROM + number;
-    let cases = &mut loaded.plan.cases;
+    let cases = &loaded.plan.cases;
     while cases.iter().any(|case| case.seeds.contains(&seed)) {
         seed += 1;
     }
-    for case in cases {
-        case.seeds.push(seed);
-    }
+    loaded.plan.draw(&DrawnSeed { seed, commit });
+}
+
+fn say_seed(drawn: &DrawnSeed, on: &(dyn Fn(Event) + Sync)) {
+    let DrawnSeed { seed, commit } = drawn;
+    let commit = commit.get(..12).unwrap_or(commit);
     on(Event::Waiting(format!(
-        "seed {seed} is drawn from commit {}, beside those of gates.yaml; `--seeds {seed}` repeats it alone",
-        commit.get(..12).unwrap_or(&commit)
+        "seed {seed} is drawn from commit {commit}, in addition to those of gates.yaml; `--seeds {seed}` repeats it alone"
     )));
-    loaded.plan.drawn = Some(DrawnSeed { seed, commit });
 }
 
 /// What the plan is to do about profiles, and what does it. That there is no profiler is a verdict of every gate that

@@ -71,6 +71,7 @@ fn every_yaml_block_on_a_page_loads() {
                 text if text.starts_with("gates:") => loads_as_limits(&text),
                 text if text.starts_with("variants:") => loads_as_variants(&text),
                 text if text.starts_with("    sequence:") => loads_as_sequence(&text),
+                text if text.starts_with("    entry:") => loads_as_kernel(&text),
                 text if text.starts_with("on:") => is_a_workflow(&text),
                 text if text.starts_with("repos:") => names_a_hook(&text),
                 text => panic!("{page}: no test knows what this is:\n{text}"),
@@ -136,6 +137,19 @@ kernels:
       out: {{role: out, type: f32, shape: [1, H, S, 4]}}
     reference: {{sdpa: {{q: q, k: k, v: v, out: out}}}}
     gates: {{max_err: 1e-3}}
+"
+    ));
+}
+
+/// A kernel that has no output.
+fn loads_as_kernel(text: &str) {
+    loads_as_gates(&format!(
+        "version: 1
+architectures: [sm_90]
+kernels:
+  k:
+    source: k.cu
+{text}
 "
     ));
 }

@@ -47,7 +47,7 @@ fn a_warp_barrier_removed_whose_absence_leaves_the_output_right() {
         "sdpa_fp8.cu",
         "        softmax.update(strip, row_factor, scale_log2, seq_len - first_key);\n        __syncwarp();\n",
         "        softmax.update(strip, row_factor, scale_log2, seq_len - first_key);\n",
-        &["hazard within a warp on shared memory"],
+        &["race within a warp on shared memory"],
     );
     assert!(!said.contains("max_err is"), "{said}");
 }

@@ -61,7 +61,7 @@ fn what_is_held_against_itself_says_so() {
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
     let same = "HEAD is HEAD itself, and no file that git tracks has changed";
     let said = common::stderr(&run(dir, &args, 0));
-    assert!(said.starts_with(same), "{said}");
+    assert!(said.contains(same), "{said}");
     let compare = ["compare", common::RECORD, common::RECORD];
     let same = "BASE and HEAD are the same record";
     assert!(common::stderr(&run(dir, &compare, 0)).starts_with(same));
@@ -89,7 +89,7 @@ fn a_reference_that_is_made_to_fit_the_kernel() {
     edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
     loosened(
         dir,
-        "copy/default@small: reference: on the same inputs it computes something else: 2000 of 2000 elements differ, most y[",
+        "copy/default@small: reference: on the same inputs it computes something else: 3000 of 3000 elements differ, most y[",
     );
     git(dir, &["checkout", "--quiet", "."]);
     edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 1  // as x is");
@@ -115,7 +115,7 @@ fn a_reference_that_was_bent_gives_no_baselines() {
     let said = stdout(&run(dir, &["baseline", "update"], 1));
     for refused in [
         "not updated: copy/default@small correctness: the run does not hold it to what the base asks",
-        "on the same inputs it computes something else: 2000 of 2000 elements differ",
+        "on the same inputs it computes something else: 3000 of 3000 elements differ",
     ] {
         assert!(said.contains(refused), "{said}");
     }
@@ -431,7 +431,10 @@ fn a_record_of_another_commit_is_told() {
 /// What a run beside the last commit is refused with.
 fn refused_beside(dir: &Path) -> String {
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
-    common::stderr(&run(dir, &args, 2))
+    let said = common::stderr(&run(dir, &args, 2));
+    // Where it is refused after the plan is made, the drawn seed was already named.
+    let lines = said.lines().skip_while(|line| line.starts_with("seed "));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 const MENDS: &str =

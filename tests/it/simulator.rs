@@ -692,7 +692,7 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
     let dir = dir.path();
     let (source, gates) = (dir.join("swap.cu"), dir.join("gates.yaml"));
     let text = fs::read_to_string(&source).unwrap()
-        + "extern \"C\" __global__ void fetch(unsigned long long t, const float* x, float* y)\n{\n    const int i = blockIdx.x * 256 + threadIdx.x;\n    float a, b, c;\n    asm(\"tex.1d.v4.f32.s32 {%0, %1, %2, %3}, [%4, {%5}];\" : \"=f\"(y[i]), \"=f\"(a), \"=f\"(b), \"=f\"(c) : \"l\"(t), \"r\"(i));\n}\n";
+        + "extern \"C\" __global__ void fetch(unsigned long long t, const float* x, float* y)\n{\n    const int i = blockIdx.x * 256 + threadIdx.x;\n    float a, b, c;\n    asm(\"tex.cube.v4.f32.f32 {%0, %1, %2, %3}, [%4, {%5, %5, %5, %5}];\" : \"=f\"(y[i]), \"=f\"(a), \"=f\"(b), \"=f\"(c) : \"l\"(t), \"f\"(x[i]));\n}\n";
     fs::write(&source, text).unwrap();
     let fetch = SWAP.replace("entry: swap", "entry: fetch").replace(
         "{tensor: x}, {tensor: y}",
@@ -707,7 +707,7 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
         assert_eq!(outcome, "unsupported", "{gate}");
         for part in [
             "the simulator does not support it: PTX line ",
-            "`tex.1d.v4.f32.s32`",
+            "`tex.cube.v4.f32.f32`",
             "(swap.cu:18)",
         ] {
             assert!(reason.contains(part), "{part}: {reason}");

@@ -211,7 +211,7 @@ fn arguments_are_as_large_as_the_function_has_them() {
 /// What a kernel may come to decides about it alone, at whatever depth.
 #[test]
 fn a_form_that_is_not_built_refuses_the_kernels_that_may_come_to_it() {
-    let odd = "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];";
+    let odd = "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f1, %f1, %f1}];";
     let text = format!(
         "{HEADER}.file 1 \"k.cu\"
 .func odd() {{ .reg .f32 %f<5>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
@@ -248,15 +248,15 @@ ret; }}
     for (name, told) in [
         (
             "itself",
-            "PTX line 14, column 1: `tex.1d.v4.f32.s32` is not supported: textures and surfaces; loads of global memory are (k.cu:20)",
+            "PTX line 14, column 1: `tex.cube.v4.f32.f32` is not supported: textures and surfaces; loads of global memory are (k.cu:20)",
         ),
         (
             "through",
-            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
+            "PTX line 7, column 1: `tex.cube.v4.f32.f32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
         ),
         (
             "by_address",
-            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
+            "PTX line 7, column 1: `tex.cube.v4.f32.f32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
         ),
         (
             "clustered",

@@ -63,7 +63,7 @@ fn keys() {
     check(
         "{i32: N}",
         "x",
-        "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `bytes`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: write an argument like {tensor: x} or {i32: N}",
+        "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `bytes`, `texture`, `surface`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: write an argument like {tensor: x} or {i32: N}",
     );
     check(
         "op: relu",

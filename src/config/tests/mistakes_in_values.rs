@@ -137,7 +137,7 @@ fn tensors_and_arguments() {
     check(
         "{tensor: x}, ",
         "",
-        "gates.yaml:15:7: kernels.scale.tensors.x: no argument passes the tensor `x`\n  help: add {tensor: x} to args, or remove the tensor",
+        "gates.yaml:15:7: kernels.scale.tensors.x: no argument passes the tensor `x`\n  help: add {tensor: x} to args, or remove the tensor\n  help: if only the reference reads it: role: reference",
     );
     check(
         "{i32: N}",

@@ -6,7 +6,7 @@
 use super::error::{check, checked};
 use crate::device::{Address, Failure, Result};
 use cudarc::driver::sys;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use verdict::model::{
     ElemType, FaultKind, Image, ImageMemory, Sampler, TextureAddress, TextureFilter, TextureRead,
 };
@@ -66,7 +66,7 @@ impl Images {
                             &raw mut object,
                             &raw const resource,
                             &raw const description,
-                            std::ptr::null(),
+                            null(),
                         )
                     },
                     FaultKind::LaunchRefused,
@@ -249,16 +249,35 @@ fn texture(sampler: &Sampler, image: &Image) -> sys::CUDA_TEXTURE_DESC {
 fn copy(array: &Array, way: Way, stream: sys::CUstream) -> Result<()> {
     use sys::CUmemorytype_enum as Memory;
     let [row, rows, planes] = extents(&array.image);
-    // SAFETY: as above.
-    let mut copy: sys::CUDA_MEMCPY3D = unsafe { std::mem::zeroed() };
-    (copy.WidthInBytes, copy.Height, copy.Depth) = (row, rows, planes);
+    let mut copy = sys::CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: Memory::CU_MEMORYTYPE_DEVICE,
+        srcHost: null(),
+        srcDevice: array.of,
+        srcArray: null_mut(),
+        reserved0: null_mut(),
+        srcPitch: row,
+        srcHeight: rows,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: Memory::CU_MEMORYTYPE_ARRAY,
+        dstHost: null_mut(),
+        dstDevice: 0,
+        dstArray: array.handle,
+        reserved1: null_mut(),
+        dstPitch: 0,
+        dstHeight: 0,
+        WidthInBytes: row,
+        Height: rows,
+        Depth: planes,
+    };
     match way {
-        Way::ToArray => {
-            copy.srcMemoryType = Memory::CU_MEMORYTYPE_DEVICE;
-            (copy.srcDevice, copy.srcPitch, copy.srcHeight) = (array.of, row, rows);
-            copy.dstMemoryType = Memory::CU_MEMORYTYPE_ARRAY;
-            copy.dstArray = array.handle;
-        }
+        Way::ToArray => {}
         Way::ToMemory => {
             copy.srcMemoryType = Memory::CU_MEMORYTYPE_ARRAY;
             copy.srcArray = array.handle;

@@ -64,7 +64,7 @@ fn a_worker_ends_with_its_parent() {
         .args([
             "--ignored",
             "--exact",
-            "faults::parent_of_an_endless_kernel",
+            "gpu::faults::parent_of_an_endless_kernel",
         ])
         .env("GATEKEEPER_TEST_PARENT", "1")
         .spawn()

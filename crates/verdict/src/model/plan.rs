@@ -97,6 +97,16 @@ impl Expected {
 }
 
 impl Plan {
+    /// Every case is checked with one more seed. Head and base have the same, so that one answer can be both sides'.
+    pub fn draw(&mut self, drawn: &DrawnSeed) {
+        for case in &mut self.cases {
+            if !case.seeds.contains(&drawn.seed) {
+                case.seeds.push(drawn.seed);
+            }
+        }
+        self.drawn = Some(drawn.clone());
+    }
+
     /// How a variant is to fail, if it is.
     pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
         let mut expected = self.expected.iter();
