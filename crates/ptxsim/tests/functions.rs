@@ -248,7 +248,7 @@ ret; }}
     for (name, told) in [
         (
             "itself",
-            "PTX line 14, column 1: `tex.cube.v4.f32.f32` is not supported: textures and surfaces; loads of global memory are (k.cu:20)",
+            "PTX line 14, column 1: `tex.cube.v4.f32.f32` is not supported: textures other than of 1, 2 and 3 dimensions and their layers (k.cu:20)",
         ),
         (
             "through",

@@ -212,7 +212,7 @@ fn tensors_and_arguments() {
     check(
         "y: {role: out, type: f32, shape: [N]}",
         "y: {type: f32, shape: [N]}",
-        "gates.yaml:25:16: kernels.scale.reference: no tensor is an output: the reference has nothing to compute\n  help: give one `role: out` or `role: inout`\n  help: if the kernel has no output, remove `reference`",
+        "gates.yaml:20:7: kernels.scale.reference: no tensor is an output: the reference has nothing to compute\n  help: give one `role: out` or `role: inout`\n  help: if the kernel has no output, remove `reference`",
     );
     check(
         "y: {role: out, type: f32, shape: [N]}",

@@ -276,9 +276,9 @@ fn a_library_of_head_in_the_bases_reference_is_refused() {
         repo.library(3, "lib/libf.so");
     }
     own.refused(&format!("{OF_BASE}HERE/lib/libf.so"));
-    // By the environment's, in which no program is told of directories of the checkout: head's has no answer either.
+    // It would find the head's by the environment's.
     let library_path = ("LD_LIBRARY_PATH", environment.named("HERE/lib"));
-    environment.run_with(&[library_path], environment.path(), 1);
+    environment.run_with(&[library_path], environment.path(), 2);
 }
 
 /// What the assembler takes in is in no list: the base's compiler cannot read the checkout at all.

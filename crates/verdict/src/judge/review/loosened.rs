@@ -79,10 +79,10 @@ fn find(base: Asked, head: Asked) -> Vec<Comparison> {
         |fallback| required_fallback(fallback, base.plan),
         |fallback, subject| compare_fallback(fallback, base.plan, subject),
     );
+    let drawn = [base.plan, head.plan].map(|plan| plan.drawn.as_ref().map(|drawn| drawn.seed));
     let cases = base.plan.cases.iter().flat_map(|case| {
         let head = head.plan.case(&case.id);
         // One that is gone has lost its gates.
-        let drawn = base.plan.drawn.as_ref().map(|drawn| drawn.seed);
         head.map_or_else(Vec::new, |head| compare_case(case, drawn, head))
     });
     let of_all = [
@@ -449,9 +449,9 @@ fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     }
 }
 
-/// Everything that a case asks beside its gates: on what it is checked, against what, and how often. `drawn` of the
-/// base's seeds nobody asks for.
-fn compare_case(base: &Case, drawn: Option<u64>, head: &Case) -> Vec<Comparison> {
+/// Everything that a case asks in addition to its gates: on what it is checked, against what, and how often. No file
+/// of gates asks for a drawn seed.
+fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Comparison> {
     let is_declared = match (&base.determinism, &head.determinism) {
         (Determinism::BitExact, Determinism::Declared { reason }) => {
             let because = reason.clone();
@@ -470,13 +470,18 @@ fn compare_case(base: &Case, drawn: Option<u64>, head: &Case) -> Vec<Comparison>
         let now = now.map(|name| (name.clone(), head.dims.get(name).copied()));
         Loosened::Dims(now.collect())
     });
-    let mut asked = base.seeds.iter().filter(|seed| Some(**seed) != drawn);
-    let has_fewer_seeds = asked.any(|seed| !head.seeds.contains(seed));
+    let asked = |case: &Case| {
+        let seeds = case.seeds.iter().copied();
+        let seeds = seeds.filter(|seed| !drawn.contains(&Some(*seed)));
+        seeds.collect::<Vec<_>>()
+    };
+    let (seeds, seeds_of_head) = (asked(base), asked(head));
+    let has_fewer_seeds = seeds.iter().any(|seed| !head.seeds.contains(seed));
     let has_fewer_launches = head.launches < base.launches;
     let mut found = vec![
         (
-            BaseDemand::Seeds(base.seeds.clone()),
-            has_fewer_seeds.then(|| Loosened::Seeds(head.seeds.clone())),
+            BaseDemand::Seeds(seeds),
+            has_fewer_seeds.then_some(Loosened::Seeds(seeds_of_head)),
         ),
         (BaseDemand::BitExact, is_declared),
         (
