@@ -452,6 +452,32 @@ fn bound(metric: Metric, limit: &Limit) -> String {
     }
 }
 
+/// `renamed: shape small of copy -> tiny`.
+pub fn rename(rename: &Rename) -> String {
+    let (item, kernel) = match &rename.item {
+        RenamedItem::Kernel => ("kernel", None),
+        RenamedItem::Variant { kernel } => ("variant", Some(kernel)),
+        RenamedItem::Shape { kernel } => ("shape", Some(kernel)),
+        RenamedItem::Tensor { kernel } => ("tensor", Some(kernel)),
+        RenamedItem::Dimension { kernel } => ("dimension", Some(kernel)),
+    };
+    let of = kernel.map_or(String::new(), |kernel| format!(" of {kernel}"));
+    format!("renamed: {item} {}{of} -> {}", rename.from, rename.to)
+}
+
+/// The command that gives committed baselines a new name: `gatekeeper baseline rename k@tiny k@small`.
+pub fn move_baselines(rename: &Rename) -> String {
+    let named = |name: &str| match &rename.item {
+        RenamedItem::Variant { kernel } => format!("{kernel}/{name}"),
+        RenamedItem::Shape { kernel } => format!("{kernel}@{name}"),
+        RenamedItem::Kernel | RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => {
+            name.to_owned()
+        }
+    };
+    let (from, to) = (named(&rename.from), named(&rename.to));
+    format!("gatekeeper baseline rename {from} {to}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -603,30 +629,4 @@ mod tests {
             assert_eq!(instructions(count), format!("{text} warp instructions"));
         }
     }
-}
-
-/// `renamed: shape small of copy -> tiny`.
-pub fn rename(rename: &Rename) -> String {
-    let (item, kernel) = match &rename.item {
-        RenamedItem::Kernel => ("kernel", None),
-        RenamedItem::Variant { kernel } => ("variant", Some(kernel)),
-        RenamedItem::Shape { kernel } => ("shape", Some(kernel)),
-        RenamedItem::Tensor { kernel } => ("tensor", Some(kernel)),
-        RenamedItem::Dimension { kernel } => ("dimension", Some(kernel)),
-    };
-    let of = kernel.map_or(String::new(), |kernel| format!(" of {kernel}"));
-    format!("renamed: {item} {}{of} -> {}", rename.from, rename.to)
-}
-
-/// The command that gives committed baselines a new name: `gatekeeper baseline rename k@tiny k@small`.
-pub fn move_baselines(rename: &Rename) -> String {
-    let named = |name: &str| match &rename.item {
-        RenamedItem::Variant { kernel } => format!("{kernel}/{name}"),
-        RenamedItem::Shape { kernel } => format!("{kernel}@{name}"),
-        RenamedItem::Kernel | RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => {
-            name.to_owned()
-        }
-    };
-    let (from, to) = (named(&rename.from), named(&rename.to));
-    format!("gatekeeper baseline rename {from} {to}")
 }

@@ -407,11 +407,9 @@ pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathB
     }
     for (was, _, _) in moved.iter().filter(|(was, is, _)| was != is) {
         remove(root, was)?;
-        // What is left empty is no matter.
-        let parents = was.ancestors().skip(1).take(2);
-        let _ = parents
-            .map(|dir| std::fs::remove_dir(root.join(dir)))
-            .count();
+        // A directory that still holds something stays.
+        let mut parents = was.ancestors().skip(1).take(2);
+        let _ = parents.try_for_each(|dir| std::fs::remove_dir(root.join(dir)));
     }
     Ok(moved.into_iter().map(|(_, is, _)| is).collect())
 }

@@ -506,7 +506,8 @@ fn a_base_is_not_built_of_any_file_of_the_head() {
         edit(&dir.join("copy.cu"), first, "y[i] = FACTOR * staged");
     };
     let (reference, kernel) = ("the reference in ref.cpp", "copy/default [sm_90]");
-    let forms: [(&dyn Fn(), &str, &str, Option<&str>); 4] = [
+    type Form<'a> = (&'a dyn Fn(), &'a str, &'a str, Option<&'a str>);
+    let forms: [Form; 4] = [
         (&whole_name_in_reference, reference, "ref.h", None),
         (&header_is_a_link, reference, "real.h", Some("ref.h")),
         (&whole_name_in_kernel, kernel, "ref.h", None),

@@ -214,7 +214,7 @@ fn is_workspace(program: &Program, special: Special, inst: &Inst, cooperative: b
 }
 
 /// The first instruction that writes to a variable of the module, as far as the program says.
-pub(crate) fn writer<'a>(program: &'a Program, from: u64, bytes: u64) -> Option<&'a Inst> {
+pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> {
     let holds = |value: u64| value >= from && value - from < bytes;
     let constants = program.constants64.iter();
     let named = constants.filter(|(_, value)| holds(*value));
@@ -296,7 +296,8 @@ impl Flow {
                         continue;
                     }
                     Op::Load(from) => {
-                        if !gives(inst) && !(in_local && local(from.space)) {
+                        let is_given = gives(inst) || in_local && local(from.space);
+                        if !is_given {
                             continue;
                         }
                         from_address = true;

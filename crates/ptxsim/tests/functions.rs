@@ -252,11 +252,11 @@ ret; }}
         ),
         (
             "through",
-            "PTX line 7, column 1: `tex.cube.v4.f32.f32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
+            "PTX line 7, column 1: `tex.cube.v4.f32.f32` is not supported: textures other than of 1, 2 and 3 dimensions and their layers (k.cu:7)",
         ),
         (
             "by_address",
-            "PTX line 7, column 1: `tex.cube.v4.f32.f32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
+            "PTX line 7, column 1: `tex.cube.v4.f32.f32` is not supported: textures other than of 1, 2 and 3 dimensions and their layers (k.cu:7)",
         ),
         (
             "clustered",

@@ -224,12 +224,17 @@ fn texture(sampler: &Sampler, image: &Image) -> sys::CUDA_TEXTURE_DESC {
     use sys::CUfilter_mode_enum as Filter;
     // SAFETY: as above.
     let mut texture: sys::CUDA_TEXTURE_DESC = unsafe { std::mem::zeroed() };
-    texture.addressMode = [match sampler.address {
+    let mode = match sampler.address {
         TextureAddress::Clamp => Address::CU_TR_ADDRESS_MODE_CLAMP,
         TextureAddress::Border => Address::CU_TR_ADDRESS_MODE_BORDER,
         TextureAddress::Wrap => Address::CU_TR_ADDRESS_MODE_WRAP,
         TextureAddress::Mirror => Address::CU_TR_ADDRESS_MODE_MIRROR,
-    }; 3];
+    };
+    // An H200 filters a 1D texture along y, too, and at 0 half of each texel would be the border's.
+    texture.addressMode = [Address::CU_TR_ADDRESS_MODE_CLAMP; 3];
+    let axes = texture.addressMode.iter_mut();
+    axes.take(usize::from(image.rank))
+        .for_each(|axis| *axis = mode);
     texture.filterMode = match sampler.filter {
         TextureFilter::Point => Filter::CU_TR_FILTER_MODE_POINT,
         TextureFilter::Linear => Filter::CU_TR_FILTER_MODE_LINEAR,

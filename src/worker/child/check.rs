@@ -345,7 +345,7 @@ impl<'a> Runs<'a> {
             first_unwritten: self.first_unwritten,
             clobbered_inputs: after.clobbered_inputs,
             overruns,
-            kept: self.kept,
+            kept: self.kept.map(Box::new),
         };
         Ok((facts, self.first))
     }

@@ -5,7 +5,7 @@ use gatekeeper::build::FilledConstant;
 use verdict::model::{Fill, KeptFacts, LaterData, Num, Role, Tensor};
 
 fn kept(symbol: &str) -> Option<KeptFacts> {
-    got(check_entry(&mut crew(), symbol)).kept
+    got(check_entry(&mut crew(), symbol)).kept.map(|kept| *kept)
 }
 
 fn names(kept: &KeptFacts) -> Vec<&str> {

@@ -2,7 +2,8 @@
 //! kernels wrote compared from the files of `--dump`.
 //!
 //! Weights are exact in the first sweep, so that only addressing and weights can differ. The second has coordinates
-//! between the steps of the weights, and values whose sums have to be rounded: the guide leaves both open.
+//! between the steps of the weights, and values whose sums have to be rounded: the guide leaves both open, and an H200
+//! rounds weights of two and three dimensions otherwise (docs/simulator.md has the differences).
 
 use super::bench::gatekeeper;
 use std::collections::BTreeMap;
@@ -277,32 +278,39 @@ fn compare(sweep: Sweep) {
         "{} cases",
         sim.len()
     );
-    let mut different = 0;
+    let mut wrong = Vec::new();
     for (case, ours) in &sim {
         let (ours, theirs) = (floats(ours), floats(&gpu[case]));
-        let pairs = ours.iter().zip(&theirs).enumerate();
-        let apart: Vec<_> = pairs
-            .filter(|(_, (a, b))| a.to_bits() != b.to_bits())
-            .collect();
-        if apart.is_empty() {
-            continue;
-        }
-        different += 1;
-        let worst = apart
+        let apart = ours
             .iter()
-            .map(|(_, (a, b))| (*a - *b).abs())
-            .fold(0.0, f32::max);
+            .zip(&theirs)
+            .filter(|(a, b)| a.to_bits() != b.to_bits());
+        let apart: Vec<f32> = apart.map(|(a, b)| (a - b).abs()).collect();
+        let worst = apart.iter().copied().fold(0.0, f32::max);
+        let name = case.display().to_string();
         println!(
-            "{}: {} of {} differ, by {worst:e} at most",
-            case.display(),
+            "{name}: {} of {} differ, by {worst:e} at most",
             apart.len(),
             ours.len()
         );
-        for (at, (sim, gpu)) in apart.iter().take(4) {
-            println!("  [{}, {}]: simulator {sim:e}, GPU {gpu:e}", at / 4, at % 4);
+        let range = theirs.iter().map(|it| it.abs()).fold(0.0, f32::max);
+        if worst > steps(&name, sweep) / 256.0 * range {
+            wrong.push(name);
         }
     }
-    assert_eq!(different, 0, "of {} outputs", sim.len());
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Steps of a weight by which an H200 may differ from the simulator: as measured, for linear filters alone.
+fn steps(case: &str, sweep: Sweep) -> f32 {
+    let rounding = 256.0 * f32::EPSILON;
+    match (case.contains("_linear_"), case.get(1..2), sweep) {
+        (false, ..) => 0.0,
+        (true, Some("1"), Sweep::Exact) => 0.0,
+        (true, Some("1"), Sweep::Between) => rounding,
+        (true, Some("2"), _) => 2.0,
+        (true, ..) => 3.0,
+    }
 }
 
 /// The one that runs everywhere: what the GPU is compared with is there, and is no constant.

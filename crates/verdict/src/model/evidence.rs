@@ -297,7 +297,7 @@ pub struct CheckFacts {
     /// What the first launch left in variables of the module, and what launches on that showed. `None` where it left
     /// nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<KeptFacts>,
+    pub kept: Option<Box<KeptFacts>>,
 }
 
 /// Launches on what an earlier launch left in variables of the module.

@@ -531,16 +531,26 @@ fn a_hazard_within_a_warp_is_held_against_those_of_the_base() {
         of(&[old.clone(), moved.clone()], std::slice::from_ref(&old)),
         new
     );
-    assert_eq!(of(&[old.clone()], &[old.clone(), moved.clone()]), note);
+    assert_eq!(
+        of(std::slice::from_ref(&old), &[old.clone(), moved.clone()]),
+        note
+    );
     let fails = |record: &mut Record| record.plan.simulation.warp_hazards = WarpHazards::Fail;
-    let found = of_hazards(&[moved.clone()], &[old.clone()], fails);
+    let found = of_hazards(
+        std::slice::from_ref(&moved),
+        std::slice::from_ref(&old),
+        fails,
+    );
     assert_eq!(found, (Outcome::Fail, "findings", 0));
     // A race is no hazard, whatever the base has.
     let race = Finding {
         kind: FindingKind::WarpRace,
         ..old.clone()
     };
-    assert_eq!(of(&[race.clone()], &[race]), (Outcome::Fail, "findings", 0));
+    assert_eq!(
+        of(std::slice::from_ref(&race), std::slice::from_ref(&race)),
+        (Outcome::Fail, "findings", 0)
+    );
 }
 
 #[test]
@@ -551,7 +561,11 @@ fn a_hazard_is_not_compared_with_a_base_that_was_not_simulated() {
         });
     };
     let old = hazard("y = s[t ^ 1];", 9);
-    let found = of_hazards(&[old.clone()], &[old.clone()], unseen);
+    let found = of_hazards(
+        std::slice::from_ref(&old),
+        std::slice::from_ref(&old),
+        unseen,
+    );
     assert_eq!(found, (Outcome::Inconclusive, "hazards-not-compared", 0));
     assert_eq!(of_hazards(&[], &[old], unseen), (Outcome::Pass, "held", 0));
 }

@@ -530,7 +530,7 @@ fn launches_on_what_others_left_are_judged() {
     let (subject, id) = (Subject::Case(small()), &small());
     let mut record = record_simulated();
     recheck(&mut record, id, |seed, facts| {
-        facts.kept = (seed == 2).then(|| kept(None));
+        facts.kept = (seed == 2).then(|| Box::new(kept(None)));
     });
     expect(
         &record,
@@ -548,7 +548,7 @@ fn launches_on_what_others_left_are_judged() {
         elements: 9,
     };
     recheck(&mut record, id, |seed, facts| {
-        facts.kept = (seed == 2).then(|| kept(Some(differs.clone())));
+        facts.kept = (seed == 2).then(|| Box::new(kept(Some(differs.clone()))));
     });
     expect(
         &record,
