@@ -493,5 +493,5 @@ fn a_slower_kernel_is_slower_under_a_new_name() {
         "#define DIAL 1000",
         "#define DIAL 1100",
     );
-    assert!(beside(1).contains("FAIL knob/default@filled: p50"));
+    assert!(beside(1).contains("FAIL knob/default@filled: cycles +2%, p50 +2% [beyond-change]"));
 }
