@@ -85,7 +85,10 @@ impl Pair {
     /// The base in `dir`, committed there.
     fn start(self, dir: &Path) -> Result<(), String> {
         copy(&root().join("kernels"), &dir.join("kernels"));
-        copy(&root().join("tests/it/explain/fixtures"), &dir.join("small"));
+        copy(
+            &root().join("tests/it/explain/fixtures"),
+            &dir.join("small"),
+        );
         fs::rename(dir.join("small/gates.yaml"), dir.join("gates.yaml")).unwrap();
         fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
         self.base.iter().try_for_each(|edit| apply(dir, edit))?;
