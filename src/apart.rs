@@ -18,7 +18,7 @@ pub struct FileRead {
     pub named: PathBuf,
     /// Where it is: links followed.
     pub real: PathBuf,
-    /// Of its content; `None` where it was written meanwhile, or is gone.
+    /// The digest of its content; `None` where it was written meanwhile, or is gone.
     pub digest: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub fn was_touched_since(file: &Path, then: SystemTime) -> bool {
     changed.is_none_or(|changed| changed >= then)
 }
 
-/// What a file was read for.
+/// The unit or reference that a file was read for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reader {
     Unit(UnitId),
@@ -67,7 +67,7 @@ pub enum Reader {
     Reference(String),
 }
 
-/// What one side read.
+/// The files that one side read.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
     /// Each file with the first that read it.
@@ -111,7 +111,7 @@ pub struct Trees {
     /// Files of head's, one of which may have a second name elsewhere. Of those that git knows alone: package managers
     /// link what they install to one copy of it.
     files_of_head: Vec<PathBuf>,
-    /// What they are.
+    /// The ids of those that have several hard links.
     ids_of_head: OnceLock<BTreeSet<Id>>,
 }
 
@@ -168,7 +168,7 @@ impl Trees {
             return false;
         };
         let all = self.ids_of_head.get_or_init(|| {
-            // What a link of head's leads to is not head's.
+            // The target of a symbolic link of head's is not head's.
             let files = self.files_of_head.iter();
             let about = files.filter_map(|own| own.symlink_metadata().ok());
             about.filter_map(several).collect()

@@ -47,7 +47,7 @@ struct Compilation {
     artifact: String,
 }
 
-/// What is known of an object, and lies beside it.
+/// Facts about an object, stored next to it.
 trait Facts: Serialize + DeserializeOwned {
     /// Whether they may be those of this object.
     fn are_of(&self, artifact: &str) -> bool;
@@ -59,7 +59,7 @@ impl Facts for BuildFacts {
     }
 }
 
-/// Of a whole source, of which every entry can be made.
+/// Facts about a whole source, from which every entry can be made.
 #[derive(Serialize, Deserialize)]
 struct SourceFacts {
     log: String,

@@ -56,7 +56,7 @@ pub struct Workshop<'a> {
     /// Empty before, and removed afterwards.
     pub scratch: &'a Path,
     pub outside: &'a [Outside],
-    /// What nvcc cannot read.
+    /// The directory that nvcc cannot read.
     pub hidden: Option<&'a Hidden>,
     pub deadline: Duration,
 }
@@ -81,13 +81,13 @@ pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     }
 }
 
-/// What one run of nvcc made of a source as it is: every entry of it.
+/// The result of one run of nvcc on an unchanged source: every entry of it.
 #[derive(Debug)]
 pub struct CompiledSource {
     pub output: PathBuf,
     pub cubin: Vec<u8>,
     pub ptx: String,
-    /// What nvcc printed, without paths of this machine.
+    /// The output of nvcc, without paths of this machine.
     pub log: String,
     pub included: Vec<String>,
 }

@@ -49,7 +49,7 @@ pub struct Built {
     /// Taken from the cache: nvcc was not called.
     pub cached: bool,
     pub millis: u64,
-    /// What it was made of; of one that does not compile what is known of that.
+    /// The files that it was made of; where it does not compile, those that are known.
     pub read: Arc<[FileRead]>,
     /// It compiles with the hidden files alone, and what the compiler says without them.
     pub unlisted: Option<String>,
@@ -217,7 +217,7 @@ pub fn find_all(
 pub struct FoundArtifact {
     /// Its content address.
     pub artifact: String,
-    /// What it was made of.
+    /// The files that it was made of.
     pub read: Arc<[FileRead]>,
 }
 
@@ -389,8 +389,8 @@ impl Builder<'_> {
         Ok(built)
     }
 
-    /// What does not compile without the hidden files, once more with them: to tell which they are, and for nothing
-    /// else.
+    /// Compiles the units that failed without the hidden files once more, with them. This only tells which files they
+    /// need.
     fn compile_in_sight(
         &self,
         shop: Workshop,
@@ -547,14 +547,14 @@ impl Builder<'_> {
     }
 }
 
-/// What came of a compilation.
+/// The result of a compilation.
 struct Made {
     stored: std::result::Result<Stored, Fault>,
     read: Arc<[FileRead]>,
     unlisted: Option<String>,
 }
 
-/// What a compilation was made of.
+/// The inputs of a compilation.
 #[derive(Clone)]
 struct Inputs {
     included: Vec<String>,

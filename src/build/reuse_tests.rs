@@ -284,7 +284,7 @@ fn a_damaged_artifact_is_built_again() {
         }),
         Box::new(|| std::fs::remove_dir_all(file.parent().unwrap()).unwrap()),
     ];
-    // What is kept of the whole source would do instead: it is gone, too.
+    // The stored object of the whole source would do instead, so it is removed, too.
     let objects = file.parent().and_then(Path::parent).unwrap();
     let sources = || {
         let others = std::fs::read_dir(objects).unwrap().flatten();
@@ -474,7 +474,7 @@ fn an_instance_that_does_not_compile_is_found_by_halves() {
     let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
     let right = built.iter().filter(|built| built.facts.got().is_some());
     assert_eq!(right.count(), 15);
-    // Of 8, 4, 2 and 1.
+    // The runs that succeed make 8, 4, 2 and 1 of them.
     assert_eq!(runs(&built), (4, 15));
     // Where the source itself is at fault nothing is halved, and each is told.
     let text = "template <int N> __global__ void k(int*) { return 1 }\n";

@@ -48,7 +48,7 @@ pub struct References {
     late: Mutex<BTreeMap<Question, String>>,
 }
 
-/// What a user's function is called with, whatever the seed, and its deadline.
+/// The call of a user's function, whatever the seed, and its deadline.
 type Question = (String, u64);
 
 impl References {
@@ -72,7 +72,7 @@ impl References {
         })
     }
 
-    /// What the programs of users' functions were made of so far and load.
+    /// The files that the programs of users' functions so far were made of, and those that they load.
     pub fn reads(&self) -> Reads {
         self.functions.reads()
     }

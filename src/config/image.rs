@@ -220,7 +220,7 @@ fn too_large(at: Position, name: &str, dim: usize, most: u32) -> Problem {
 /// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": from 7.5 on.
 const MOST_LAYERS: u32 = 2048;
 
-/// Of x, y, z.
+/// The largest x, y and z.
 fn most(kind: Kind, memory: ImageMemory, layered: bool, rank: usize) -> [u32; 3] {
     match (rank, layered, memory, kind) {
         (1, _, ImageMemory::Linear, _) => [1 << 28, 1, 1],

@@ -93,7 +93,7 @@ pub enum PathKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// Of the repository, where its links lead to.
+    /// Outside the repository, once its links are followed.
     Repository,
     /// There is no repository.
     Everything,
@@ -524,7 +524,7 @@ impl<'a> KernelVariant<'a> {
     }
 }
 
-/// Of all steps, which share the tensors.
+/// Checks the images of all steps together, as the steps share the tensors.
 fn check_images(
     steps: &[Step],
     tensors: &[Tensor],

@@ -207,7 +207,7 @@ impl File {
     }
 }
 
-/// What is at a path below a directory, or above it in the same repository.
+/// Looks up the kind of a path below a directory, or above it in the same repository.
 fn on_disk<'a>(root: &'a Path, top: Option<&'a Path>) -> impl Fn(&str) -> Option<PathKind> + 'a {
     move |path| {
         let place = root.join(path);

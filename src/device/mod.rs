@@ -45,7 +45,7 @@ pub struct PackedStep {
     pub after: Vec<MemoryWork>,
 }
 
-/// What the stream does without a kernel.
+/// An operation on memory that the stream does without a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryWork {
     Set {
@@ -106,8 +106,8 @@ pub trait Device {
     /// Where a `__constant__` or `__device__` variable of the program lies, and how many bytes it has.
     fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)>;
 
-    /// What kernels of the program can leave for a later launch: symbol, place and bytes of its variables that they
-    /// can write.
+    /// The variables of the program that its kernels can write, and so leave for a later launch: symbol, place and
+    /// bytes.
     fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>>;
 
     /// Uninitialised memory, aligned to 256 bytes. The name is for messages.

@@ -57,7 +57,7 @@ pub struct SimDevice {
     poison: BTreeMap<Address, Poison>,
     /// What the last launch showed.
     shown: Option<SimulationFacts>,
-    /// What a launch sees of the machine that it does not usually.
+    /// The circumstances that a launch sees with unusual values.
     varied: Circumstances,
 }
 
@@ -120,7 +120,7 @@ impl SimDevice {
         self.varied = Circumstances::default();
     }
 
-    /// What a call reads that no result may depend on, each with the entry of a sequence.
+    /// The circumstances that a call reads and no result may depend on, each with the entry of a sequence.
     ///
     /// # Errors
     /// As a launch that is refused.
@@ -155,7 +155,7 @@ impl SimDevice {
             .map(place)
     }
 
-    /// What the host reads where no kernel has written, from now on. Leaves memory as it is.
+    /// Sets what the host reads from now on where no kernel has written. Leaves memory as it is.
     pub fn show_poison(&mut self, at: Address, pattern: &[u8], count: usize) {
         let poison = Poison {
             pattern: pattern.to_owned(),
@@ -657,7 +657,7 @@ impl Device for SimDevice {
         found.ok_or_else(|| no_variable(symbol))
     }
 
-    /// What `malloc` gave, too, which lives on like a variable.
+    /// Includes the blocks that `malloc` gave, which live on like variables.
     fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
         self.select(program)?;
         let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;

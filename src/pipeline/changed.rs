@@ -77,7 +77,7 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// What its units and its references so far were made of.
+    /// The files that its units and its references so far were made of.
     fn reads(&self) -> Reads {
         let units = self.plan.units.iter().zip(&self.artifacts);
         let mut reads = self.references.reads();

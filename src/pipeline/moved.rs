@@ -23,7 +23,7 @@ pub struct Trees<'a> {
 
 /// What became of the base's files of gates, as the run of one file of head's sees it.
 pub struct Moves {
-    /// What this run's own file was, where the base has none at its path.
+    /// The file that became this run's own file, where the base has none at its path.
     pub origin: Option<Origin>,
     pub gone: Vec<GoneGates>,
 }
@@ -184,10 +184,10 @@ fn has_references_of(base: Asked, head: Asked, kernel: &str) -> bool {
     })
 }
 
-/// Of the files that lost cases the one that has most of those in common with a new one.
+/// Finds the file whose lost cases have the most in common with those of a new file.
 ///
 /// # Errors
-/// Those that have as many.
+/// The files that tie for the most.
 fn origin(
     gone: &[GoneGates],
     cases: &[CaseId],

@@ -37,7 +37,7 @@ pub(super) struct Planned {
 /// Profiles of a case that a relative limit rests on.
 const REPEATS: u32 = 3;
 
-/// What the units of each side were made of.
+/// The files that the units of each side were made of.
 #[derive(Default)]
 pub(super) struct UnitReads {
     pub head: Reads,

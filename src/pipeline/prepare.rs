@@ -157,7 +157,7 @@ struct Builds {
     wall: Duration,
 }
 
-/// What units were made of.
+/// The files that units were made of.
 fn reads(built: &[(UnitId, Built)]) -> Reads {
     let mut reads = Reads::default();
     for (unit, built) in built {

@@ -232,7 +232,7 @@ impl OneSide<'_> {
                 let answer = answers
                     .next()
                     .ok_or_else(|| Why::lost("it was not estimated"))?;
-                // What is drawn takes no check from a case that was small enough.
+                // A drawn seed takes no check from a case that was small enough without it.
                 let drawn = usize::from(self.plan.drawn.is_some());
                 let seeds = run.case.seeds.len().saturating_sub(drawn);
                 decided(seeds, answer, budget)

@@ -53,7 +53,7 @@ impl Hidden {
 pub struct Rules<'a> {
     /// Directories in which it may change files. Elsewhere it can only read.
     pub writes: &'a [&'a Path],
-    /// What it cannot read. A system that enforces no rules on files shows it all the same: [`Support::files`].
+    /// The directory that it cannot read. A system that enforces no rules on files shows it anyway: [`Support::files`].
     pub hidden: Option<&'a Hidden>,
     pub sockets: Sockets,
     /// Bytes of its address space; `None` is no limit.

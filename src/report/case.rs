@@ -302,7 +302,7 @@ fn text_of_case(of: &OfCase) -> String {
     text
 }
 
-/// What happens to memory between two launches.
+/// Writes out what happens to memory between two launches.
 fn around(text: &mut String, steps: &[MemoryStep]) {
     for step in steps {
         let _ = match step {

@@ -464,7 +464,7 @@ fn called(case: &Case) -> String {
     let steps = case.steps.iter().flat_map(|step| {
         let (launch, args) = (&step.launch, &step.args);
         let own = [serde_json::to_string(launch), serde_json::to_string(args)];
-        // What baselines were made of before there were such steps is what it was.
+        // A bare step is written as it was before there were memory steps, so older baselines still match.
         let around = (!step.is_bare()).then(|| serde_json::to_string(&(&step.before, &step.after)));
         own.into_iter().chain(around)
     });

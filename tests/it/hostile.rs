@@ -165,7 +165,7 @@ fn what_a_pull_request_makes_stays_in_its_own_cache() {
     }
     assert!(!own.path().join("toolchains/cuda-13.0.88").exists());
 
-    // What the change makes is found by its next run, and by nobody else.
+    // The next run of the change finds what the change made, and nobody else does.
     edit(
         &project.path().join("copy.cu"),
         "__global__",
@@ -178,7 +178,7 @@ fn what_a_pull_request_makes_stays_in_its_own_cache() {
     assert_eq!(run(&[("GATEKEEPER_CACHE", shared.path())]), (1, 0));
 }
 
-/// What may stand where a file is expected.
+/// Things that may stand where a file is expected.
 const IN_PLACE_OF_A_FILE: [&str; 5] = ["fifo", "zero", "socket", "directory", "huge"];
 
 fn put(what: &str, at: &Path) {

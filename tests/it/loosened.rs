@@ -428,7 +428,7 @@ fn a_record_of_another_commit_is_told() {
     assert!(update().contains("/record.json was measured at commit "));
 }
 
-/// What a run beside the last commit is refused with.
+/// The message that refuses a run against the last commit.
 fn refused_beside(dir: &Path) -> String {
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
     let said = common::stderr(&run(dir, &args, 2));
@@ -462,7 +462,7 @@ fn a_base_is_not_built_of_the_headers_of_the_head() {
     commit(dir);
     refused(&whole.to_string());
 
-    // Of a reference.
+    // The flag of a reference.
     git(dir, &["reset", "--quiet", "--hard", "HEAD~1"]);
     let flags = format!("source: ref.cpp, flags: [\"-I{whole}\"]");
     edit(&dir.join("gates.yaml"), "source: ref.cpp", &flags);
@@ -524,7 +524,7 @@ fn a_base_is_not_built_of_any_file_of_the_head() {
         );
         assert!(first.starts_with(&says), "{said}");
         if let Some(way) = way {
-            // Of the worktree in the cache.
+            // The link is in the worktree in the cache, so only the end of its path is known.
             assert!(
                 first.contains(", by way of ") && first.ends_with(way),
                 "{said}"

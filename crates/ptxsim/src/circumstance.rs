@@ -1,4 +1,4 @@
-//! What a program can see of the machine and of the moment, and on which no result may depend: the number of its
+//! Facts of the machine and of the moment that a program can see, and that no result may depend on: the number of its
 //! multiprocessor, of its warp's slot, of the grid, the clock, the size of shared memory with what the system adds,
 //! the driver's registers, and where memory lies.
 //!
@@ -160,7 +160,7 @@ fn of_special(special: Special) -> Option<Circumstance> {
     }
 }
 
-/// What a launch of the program with these parameters looks at, each once.
+/// The circumstances that a launch of the program with these parameters looks at, each once.
 pub(crate) fn looks(
     program: &Program,
     params: &[u8],
@@ -235,12 +235,13 @@ pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> 
 /// goes: a register counts if any instruction puts one there.
 struct Flow {
     addresses: HashSet<Register>,
-    /// Of which the low bits, too, may be other than an address has.
+    /// The low bits of these, too, may differ from those of an address.
     made: HashSet<Register>,
 }
 
 impl Flow {
-    /// Of what the host and the heap give. `is_pointer` of the offset of a parameter, where it is known.
+    /// Follows the addresses that the host and the heap give. `is_pointer` takes the offset of a parameter, where it is
+    /// known.
     fn of_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
         let place = |(class, register): Register, offset: i64| {
             let narrow = program
@@ -375,7 +376,7 @@ fn form<'a>(program: &'a Program, inst: &Inst) -> &'a str {
 fn keeps_addresses(inst: &Inst, form: &str) -> bool {
     let mut whole = true;
     inst.registers(|_, (class, _)| whole &= class == Class::R64);
-    // Of parts it takes one, or puts several together.
+    // With narrower registers, `mov` may take one part of a value or join several.
     let copies = whole && form.starts_with("mov.");
     let keeping = ["cvta.", "add.", "sub.", "selp.", "mad.lo.", "cvt.u32.u64"];
     copies || keeping.iter().any(|it| form.starts_with(it))

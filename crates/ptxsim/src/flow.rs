@@ -435,7 +435,8 @@ impl<'a> Links<'a> {
         (compare.guard == 0).then_some(if taken { to as usize } else { at + 1 })
     }
 
-    /// What can be reached from a load without a compare-and-swap at its place that finds what was loaded.
+    /// The instructions that can be reached from a load without a compare-and-swap at its place that finds the loaded
+    /// value.
     fn not_found_from(&self, from: usize, place: &Place, guessed: Register) -> HashSet<usize> {
         let (code, guesses) = (&self.program.code, self.copies(guessed));
         let (mut seen, mut open) = (HashSet::new(), vec![from + 1]);

@@ -39,7 +39,7 @@ pub enum Filter {
     Linear,
 }
 
-/// What a texel outside of the image is.
+/// The value of a texel outside the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// The nearest one inside.
@@ -120,7 +120,7 @@ impl Image {
         (u64::from(x) + nx * row) * u64::from(self.texel_bytes())
     }
 
-    /// What one channel of a texel is to a texture that reads floats.
+    /// The value of one channel of a texel for a texture that reads floats.
     pub fn float(&self, bytes: &[u8]) -> f64 {
         let signed = |v: i64, most: f64| (v as f64 / most).max(-1.0);
         let two = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
@@ -136,7 +136,7 @@ impl Image {
         }
     }
 
-    /// What one channel of a texel is to a texture that reads integers.
+    /// The value of one channel of a texel for a texture that reads integers.
     pub fn integer(&self, bytes: &[u8]) -> u32 {
         let two = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
         match self.format {
@@ -153,7 +153,7 @@ fn word(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// What a handle stands for.
+/// The object that a handle stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Texture(Sampler),

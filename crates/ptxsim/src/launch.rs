@@ -30,7 +30,7 @@ pub struct Limits {
     /// At most this many of the blocks run, see [`sample`]: to estimate what the whole launch costs.
     /// `None` runs all.
     pub sample: Option<u32>,
-    /// What has other values than usual. Addresses are those of the memory.
+    /// The circumstances that have unusual values. Addresses are those of the memory.
     pub varied: Circumstances,
 }
 

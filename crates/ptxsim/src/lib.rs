@@ -243,8 +243,8 @@ impl Kernel {
         self.program.parameter_bytes
     }
 
-    /// What a launch with these parameters reads that a result must not depend on. Of addresses only where one
-    /// can come to be more than an address.
+    /// The circumstances that a launch with these parameters reads, and that a result must not depend on. Addresses
+    /// are listed only where one can become more than an address.
     pub fn looks(&self, params: &[u8], cooperative: bool, memory: &Memory) -> Vec<Look> {
         circumstance::looks(&self.program, params, cooperative, memory)
     }

@@ -211,7 +211,7 @@ impl Memory {
         memory
     }
 
-    /// What the host wrote there, or a kernel, is no value any more.
+    /// Makes these bytes undefined, whether the host or a kernel wrote them.
     pub fn forget(&mut self, address: u64, bytes: usize) -> Result<(), MemoryError> {
         let i = self
             .find(address, bytes as u64)
@@ -267,7 +267,7 @@ impl Memory {
         Ok(IMAGE_BASE + HANDLE_STEP * number as u64)
     }
 
-    /// What a handle stands for.
+    /// The image that a handle stands for, and how it is bound.
     pub(crate) fn bound(&self, handle: u64) -> Option<(Image, Bound)> {
         let from = handle.checked_sub(IMAGE_BASE)?;
         let number = usize::try_from(from / HANDLE_STEP).ok()?;

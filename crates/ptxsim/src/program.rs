@@ -78,7 +78,7 @@ impl Access {
 /// Which texels an instruction wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
-    /// What the texture's filter makes of them.
+    /// The texels as the texture's filter combines them.
     Filtered,
     /// This channel of the four that a linear filter would take.
     Gather(u32),
@@ -105,7 +105,7 @@ pub struct TextureFetch {
     pub layer: Option<u32>,
 }
 
-/// What a surface access does where it is outside.
+/// The effect of a surface access outside the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutsideSurface {
     Trap,
@@ -126,7 +126,7 @@ pub struct SurfaceAccess {
     pub layer: Option<u32>,
 }
 
-/// What `txq` and `suq` ask for.
+/// The property that `txq` or `suq` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageQuery {
     Width,
@@ -280,7 +280,7 @@ pub enum Op {
     Atom(Box<Atomic>),
     Texture(Box<TextureFetch>),
     Surface(Box<SurfaceAccess>),
-    /// Of the texture or surface `o[1]`, to `o[0]`.
+    /// Queries the texture or surface `o[1]`; the result goes to `o[0]`.
     ImageQuery(ImageQuery),
     /// Destination address `o[0]`, source `o[1]`, bytes to read `o[2]`; the rest up to `bytes` is 0.
     CpAsync {

@@ -478,7 +478,7 @@ fn sizes_are_asked_for() {
     assert_eq!(run(body, &setup, &[[0; 4]])[0], [4, 3, 2, 0]);
 }
 
-/// What hardware counts for textures was never compared.
+/// Counters of texture accesses were never compared with hardware.
 #[test]
 fn counts_of_global_memory_are_withheld() {
     let setup = floats_of(2, [4, 3, 1], POINT, |i| i as f32);

@@ -1,7 +1,7 @@
 //! Arrays, and the texture and surface objects over them or over linear memory.
 //!
 //! A tensor stays where all tensors are, between its guards. An array is a copy of it, made when it is bound.
-//! What surfaces write is copied to the array before a launch and back after it; neither is timed.
+//! A tensor that surfaces write is copied to the array before a launch and back after it; neither copy is timed.
 
 use super::error::{check, checked};
 use crate::device::{Address, Failure, Result};

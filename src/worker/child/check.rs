@@ -312,7 +312,7 @@ impl<'a> Runs<'a> {
         let Some(first) = &self.first else {
             return Ok(());
         };
-        // What was not written differs by its poison.
+        // Elements that were not written differ by their poison.
         let differs = self.differs.as_ref().filter(|_| self.unwritten == 0);
         let first = (first, differs);
         let later = kept::look(device, cache, (case, stage), kept, first, seed)?;
@@ -454,7 +454,7 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
     }
 }
 
-/// Of a kernel without outputs.
+/// The error of a kernel without outputs.
 fn nothing_compared() -> ErrorFacts {
     let unknown = Num(f64::NAN);
     ErrorFacts {

@@ -1,4 +1,4 @@
-//! What launches leave in variables of the module, and whether later launches compute the same on that: a counter
+//! Checks what launches leave in variables of the module, and whether later launches compute the same on it: a counter
 //! that is not reset, a table of results or a flag makes a kernel that is right in its first launch only.
 //!
 //! Launches on the same data are compared with the first one. Launches on other data, which a table of results gets
@@ -27,7 +27,7 @@ struct Variable {
     content: Vec<u8>,
 }
 
-/// What they hold at one moment.
+/// The contents of the variables at one moment.
 #[derive(PartialEq)]
 pub struct Contents(Vec<(String, Address, blake3::Hash)>);
 
@@ -83,7 +83,7 @@ fn read_all(device: &mut dyn Device, program: Program) -> Result<Vec<Variable>> 
     .collect()
 }
 
-/// What later launches showed, and the error of those on other data.
+/// The facts that later launches showed, and the error of those on other data.
 pub struct Later {
     pub facts: KeptFacts,
     pub error: Option<ErrorFacts>,

@@ -262,7 +262,7 @@ enum Elsewhere {
     Stopped(String),
 }
 
-/// What differs, in words, and in how many elements.
+/// The difference in words, and the number of elements that differ.
 type Differs = (String, u64);
 
 impl Elsewhere {
@@ -321,7 +321,7 @@ fn finding(entry: Option<&String>, look: &ptxsim::Look, (what, times): Differs) 
     }
 }
 
-/// What a result depends on, and what was varied to see that.
+/// The words for what a result depends on, and for what was varied to see that.
 fn words(at: Circumstance) -> (&'static str, &'static str) {
     match at {
         Circumstance::Multiprocessor => (

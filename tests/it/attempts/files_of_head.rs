@@ -117,7 +117,7 @@ impl Repo {
         fs::remove_file(self.path().join("f.cpp")).unwrap();
     }
 
-    /// What is said of a run beside the last commit, line breaks aside.
+    /// The output of a run against the last commit, line breaks aside.
     fn run_with(&self, environment: &[(&str, String)], cwd: &Path, code: i32) -> String {
         let mut command = gatekeeper();
         command.current_dir(cwd);
@@ -281,7 +281,7 @@ fn a_library_of_head_in_the_bases_reference_is_refused() {
     environment.run_with(&[library_path], environment.path(), 2);
 }
 
-/// What the assembler takes in is in no list: the base's compiler cannot read the checkout at all.
+/// No list names the files that the assembler takes in: the base's compiler cannot read the checkout at all.
 #[test]
 fn a_file_of_head_that_no_list_has_is_refused() {
     if !hides() {
@@ -344,7 +344,7 @@ fn a_kernel_whose_flags_reach_head_by_a_link_is_refused() {
     }
 }
 
-/// What head's run put into the build cache is found by the base's as well: it carries what it was made of.
+/// The base's run also finds what head's run put into the build cache: each entry names the files it was made of.
 #[test]
 fn a_kernel_from_the_cache_that_was_made_of_head_is_refused() {
     let repo = Repo::new("#include \"ref.h\"");

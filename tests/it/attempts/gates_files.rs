@@ -1,5 +1,5 @@
-//! What gates.yaml can say about steps, tensors and sources: what it accepts is run, green and red, and what would hide
-//! something is refused with what to do.
+//! Steps, tensors and sources in gates.yaml: what it accepts is run, green and red; what would hide something is
+//! refused, with advice on what to do.
 
 use crate::common::{RECORD, edit, failed, git, refused, run, simulate, stderr, stdout};
 use std::fs;
@@ -464,7 +464,7 @@ fn a_file_may_have_as_many_values_as_its_text() {
         .replace("x: {type: f32, shape: [N]}", &tensor)
         .replace("N: 100", "N: 60000");
     run(project(&file(&kernel)).path(), &["validate"], 0);
-    // Of a million and more no file has that many for a kernel under test.
+    // No file has over a million values for a kernel under test.
     let values = vec!["1"; 1_100_000].join(",");
     let tensor = format!("x: {{type: f32, shape: [N], fill: {{values: [{values}]}}}}");
     let kernel = SCALE.replace("x: {type: f32, shape: [N]}", &tensor);
@@ -582,7 +582,7 @@ fn a_finding_above_gates_yaml_is_shown_at_its_place_in_the_repository() {
     assert!(files.contains(&&"kernels/k.cu".into()), "{files:?}");
 }
 
-/// What is not of the repository is no file of the base either.
+/// A file outside the repository is no file of the base either.
 #[test]
 fn what_leads_out_of_the_repository_is_refused() {
     let top = repository();

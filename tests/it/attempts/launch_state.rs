@@ -5,7 +5,7 @@ use crate::common::{copies, edit, failed, gatekeeper, git, run, simulate, stdout
 use std::fs;
 use std::path::Path;
 
-/// What of one kernel is expected: the gate that fails first and a part of its message, or nothing.
+/// A kernel, and what is expected of it: the gate that fails first and a part of its message, or nothing.
 type Attempt<'a> = (&'a str, &'a str, &'a str, Option<(&'a str, &'a str)>);
 
 const STATE: &str = "deterministic";
@@ -132,7 +132,7 @@ fn state_in_working_memory_without_a_fill_is_a_value_that_nothing_wrote() {
 
 const SMID: &str = "  unsigned r; asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(r));\n";
 
-/// What is taken from the machine in other ways; a launch with other values stops each.
+/// Kernels take values from the machine in other ways; a launch with other values catches each.
 #[test]
 fn outputs_that_depend_on_the_machine_by_detours_are_findings() {
     let one = SMID.to_owned() + "  if (r == 77) { y[i] = 0; return; }\n  y[i] = v;";

@@ -8,7 +8,7 @@ mod absent_comparisons;
 mod checkout_programs;
 /// A base that is built or computed from files of the head.
 mod files_of_head;
-/// What gates.yaml can say about steps, tensors and sources.
+/// Steps, tensors and sources in gates.yaml.
 mod gates_files;
 /// A kernel whose output depends on what ran before it, or on which hardware unit ran it.
 mod launch_state;

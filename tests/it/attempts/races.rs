@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// What precedes the kernels. Each copies x to y; what it does besides is the attempt.
+/// The source before the kernels. Each kernel copies x to y; anything else that it does is the attempt.
 const PRELUDE: &str = r#"
 #define KERNEL(name) extern "C" __global__ void name(const float* x, float* y, int n)
 #define COPY y[blockIdx.x * blockDim.x + threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x]

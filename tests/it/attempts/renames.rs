@@ -51,7 +51,7 @@ fn kernels(dir: &Path, kernels: &[&str]) {
     fs::write(dir.join("gates.yaml"), text).unwrap();
 }
 
-/// What gates.yaml says of one kernel.
+/// The section of one kernel in gates.yaml.
 fn section(dir: &Path, name: &str) -> String {
     let text = fs::read_to_string(dir.join("gates.yaml")).unwrap();
     let (_, rest) = text.split_once(&format!("  {name}:\n")).unwrap();

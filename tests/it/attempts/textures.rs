@@ -164,7 +164,7 @@ fn declarations_that_cuda_does_not_have_are_refused() {
     }
 }
 
-/// What the same kernel gives with other arguments: exit code 1, with this in a failed gate.
+/// The same kernel with other arguments ends with exit code 1, and with this text in a failed gate.
 fn fails_with(changes: &[(&str, &str)], says: &str) {
     let dir = project(changes);
     simulate(dir.path(), &[], 1);
@@ -316,7 +316,7 @@ fn what_is_written_through_a_surface_is_compared() {
     }
 }
 
-/// What a surface reads through memory of its own kernel: nothing wrote it.
+/// A kernel reads its own output through a surface, and nothing wrote that yet.
 #[test]
 fn a_surface_that_is_read_before_it_is_written_fails() {
     let dir = surface(

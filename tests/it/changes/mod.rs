@@ -35,7 +35,7 @@ pub struct Change {
     pub code: i32,
     /// Codes of the verdicts that failed or did not decide, each once and sorted.
     pub broken: &'static [&'static str],
-    /// What the terminal has to say, line breaks aside.
+    /// The texts that the terminal has to show, line breaks aside.
     pub says: &'static [&'static str],
 }
 

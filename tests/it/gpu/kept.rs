@@ -1,4 +1,4 @@
-//! What a launch leaves in variables of the module, and whether the next one is right on that.
+//! Launches that leave something in variables of the module, and whether the next launch is right on it.
 
 use super::bench::*;
 use gatekeeper::build::FilledConstant;

@@ -224,7 +224,7 @@ fn project(sweep: Sweep, architecture: &str) -> tempfile::TempDir {
     dir
 }
 
-/// What every case wrote on a device, by the name of the file.
+/// The outputs that every case wrote on a device, by file name.
 fn outputs(dir: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     let dump = dir.join(device);
     let output = Command::new(gatekeeper())

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
 
-/// What an access is worth as synchronisation, and to whom.
+/// How far an access counts as synchronisation, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scoped {
     pub strength: Strength,
@@ -119,7 +119,7 @@ pub struct Accessor<'a> {
     pub warps: u32,
     /// Lanes that write the same value to the place of another one.
     pub together: u32,
-    /// What to look on for more after: false where it is no more than a hazard within a warp.
+    /// Whether a conflict ends the search: false for a mere hazard within a warp, as a worse one may follow.
     pub grave: &'a dyn Fn(&Conflict) -> bool,
 }
 

@@ -200,8 +200,7 @@ impl Shadow {
         })
     }
 
-    /// Of two that an access races with the one that is told: the later one, unless it alone is no more
-    /// than a hazard.
+    /// Picks which of two races of an access is told: the later one, unless only that one is a mere hazard.
     fn graver(new: Option<Past>, old: Option<Past>, grave: impl Fn(&Past) -> bool) -> Option<Past> {
         match (new, old) {
             (Some(new), Some(old)) if grave(&old) && !grave(&new) => Some(old),

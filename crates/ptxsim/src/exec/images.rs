@@ -362,7 +362,7 @@ struct Reader {
     layer: u32,
     outside: Outside,
     float: bool,
-    /// Of the first undefined texel.
+    /// The origin of the first undefined texel.
     origin: Option<Origin>,
 }
 
@@ -399,7 +399,7 @@ impl Reader {
         Ok(Some(texel))
     }
 
-    /// Of a channel; 0 where the image has none such, or on the border.
+    /// The bits of a channel; 0 where the image has no such channel, or on the border.
     fn bits(&self, texel: &Texel, channel: u32) -> u32 {
         match self.float {
             true => (self.value(texel, channel) as f32).to_bits(),

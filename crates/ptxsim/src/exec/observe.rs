@@ -181,14 +181,14 @@ impl Between {
         if past.is_volatile {
             return Between::Together;
         }
-        // Of several instructions one may have been in a branch.
+        // Where several instructions made the access, one of them may have been in a branch.
         match past.several {
             true => Between::Apart(Apart::Branches),
             false => Between::within(streams, past.instruction, Some(past.lanes), past.epoch),
         }
     }
 
-    /// Of accesses by lanes of one warp.
+    /// The relation between accesses by lanes of one warp.
     pub fn within(streams: &Streams, instruction: u32, lanes: Option<u32>, epoch: u32) -> Between {
         let earlier = Earlier {
             instruction,
@@ -221,7 +221,7 @@ impl Between {
         }
     }
 
-    /// What is missing.
+    /// Says what is missing, as the subject of "orders this access".
     pub fn nothing(self) -> &'static str {
         match self {
             Between::Unordered => "nothing",

@@ -62,7 +62,8 @@ impl Machine<'_> {
         (access.bytes() == 8).then(|| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
     }
 
-    /// What a message about an access outside of all buffers says of it beside the nearest one.
+    /// Completes a message about an access outside all buffers: the buffers that its address was computed from. Empty
+    /// where none is known, where there are too many, or where it is only the nearest one.
     pub fn origin_of(&self, instruction: u32, address: u64) -> String {
         let nearest = self.memory.nearest(address);
         let from = self.computed_from(instruction);

@@ -70,11 +70,11 @@ impl Stream {
 pub enum Apart {
     Branches,
     Iterations,
-    /// What one of them reads decides a branch.
+    /// A value that one of them reads decides a branch.
     Decides,
 }
 
-/// What the code alone says of two of its instructions.
+/// The relation between two instructions, as far as the code alone tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Apart(Apart),
@@ -92,7 +92,7 @@ pub struct Branches {
     /// Calls, and tables that jump back: no order of instructions can be told from their numbers.
     irregular: bool,
     deciding: HashSet<Register>,
-    /// Of each instruction how many before it access memory.
+    /// For each instruction, how many instructions before it access memory.
     accesses: Vec<u32>,
 }
 
@@ -302,7 +302,7 @@ pub struct Streams<'a> {
     pub now: u32,
 }
 
-/// What was worked out of pairs of instructions.
+/// The results for pairs of instructions that were worked out already.
 #[derive(Default)]
 pub struct Known(RefCell<QuickMap<(u32, u32), Way>>);
 

@@ -123,7 +123,7 @@ pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
     (!cases.is_empty()).then_some(Note::LeftOut { cases })
 }
 
-/// What the base has under another name, or in another file.
+/// Notes on things that the base has under another name, or in another file.
 pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
     let renames = base.renames.clone().into_iter().map(Note::Renamed);
     renames.chain(base.moved.clone().into_iter().map(Note::Moved))

@@ -758,7 +758,7 @@ pub(super) fn steps<'f>(
         .collect())
 }
 
-/// What PTXAS said of an entry, if it took the PTX.
+/// The resources that PTXAS reported for an entry, if it took the PTX.
 pub(super) fn assembled(entry: &EntryFacts) -> Found<&Resources> {
     match &entry.resources {
         Some(resources) => Ok(resources),

@@ -105,7 +105,7 @@ pub enum BaseReference {
     Compared(ReferenceComparison),
     /// It has no answer in the base's own tree to the base's own inputs either.
     Broken {
-        /// What the compiler or the reference said.
+        /// The message of the compiler or of the reference.
         message: String,
     },
 }
@@ -294,8 +294,8 @@ pub struct CheckFacts {
     pub clobbered_inputs: Vec<String>,
     /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
     pub overruns: Vec<String>,
-    /// What the first launch left in variables of the module, and what launches on that showed. `None` where it left
-    /// nothing.
+    /// The variables of the module in which the first launch left something, and what launches on that showed. `None`
+    /// where it left nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Box<KeptFacts>>,
 }
@@ -315,7 +315,7 @@ pub struct KeptFacts {
 pub struct KeptVariable {
     /// As in the source where that is known, else as in the PTX.
     pub name: String,
-    /// What writes it; only the simulator knows.
+    /// The place that writes it; only the simulator knows.
     pub place: Option<Place>,
 }
 
@@ -327,7 +327,7 @@ pub struct KeptDifference {
     pub elements: u64,
 }
 
-/// What a later launch computes on.
+/// The data that a later launch computes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum LaterData {

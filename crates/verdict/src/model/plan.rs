@@ -371,8 +371,8 @@ pub struct Step {
     pub args: Vec<Arg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
-    /// What the stream does to memory between the launch before and this one, in order. A part of the case: it is timed
-    /// with it.
+    /// The memory operations of the stream between the previous launch and this one, in order. They are part of the
+    /// case and timed with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<MemoryStep>,
     /// The same behind the last launch.
@@ -741,7 +741,7 @@ pub enum Arg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
-    /// Of one channel.
+    /// The element type of one channel.
     pub elem: ElemType,
     /// 1, 2 or 4: the last dimension of the tensor where there are several.
     pub channels: u32,

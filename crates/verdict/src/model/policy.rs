@@ -157,10 +157,10 @@ pub struct Base {
     pub gates: Vec<Gate>,
     pub baselines: Vec<Baseline>,
     pub accepted: Vec<Acceptance>,
-    /// What had another name.
+    /// The things that had another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<Rename>,
-    /// What is no part of `plan`, as head has it in another file.
+    /// The cases that are not in `plan`, because head has them in another file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,

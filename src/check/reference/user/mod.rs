@@ -31,7 +31,7 @@ use verdict::model::{Case, Reference, Role};
 /// Longest time that the host compiler may take.
 const COMPILE: Duration = Duration::from_secs(120);
 
-/// What of the machine is hidden, beside a base.
+/// The directories that are hidden in a run against the base.
 #[derive(Clone, Debug, Default)]
 pub struct HiddenFrom {
     /// The other side's tree.
@@ -47,7 +47,7 @@ pub struct Functions {
     programs: PathBuf,
     hidden: HiddenFrom,
     built: Mutex<BTreeMap<Build, std::result::Result<ReferenceProgram, NoAnswer>>>,
-    /// What programs were made of and load.
+    /// The files that programs were made of, and those that they load.
     reads: Mutex<Reads>,
 }
 
@@ -106,7 +106,7 @@ pub struct ReferenceProgram {
     pub identity: String,
     /// Where its calls are made.
     scratch: PathBuf,
-    /// What it cannot read as it runs.
+    /// The directory that it cannot read as it runs.
     hidden: Option<Arc<Hidden>>,
 }
 
@@ -146,7 +146,7 @@ impl Functions {
             .clone()
     }
 
-    /// What every program so far was made of and loads.
+    /// The files that all programs so far were made of, and those that they load.
     pub fn reads(&self) -> Reads {
         self.lock_reads().clone()
     }
@@ -284,7 +284,7 @@ impl Functions {
         let linked = text(LINKED).map(|map| list_linked(&map));
         let is_listed = compiled.is_some();
         for name in [compiled, linked].into_iter().flatten().flatten() {
-            // What its passes hand to each other.
+            // Files in `dir` only pass from one step of the compiler to the next.
             if !Path::new(&name).starts_with(dir) {
                 self.note_read(build, FileRead::read_since(&self.root, name, before));
             }

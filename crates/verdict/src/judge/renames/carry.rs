@@ -1,4 +1,4 @@
-//! What the base has, under head's names.
+//! Puts what the base has under head's names.
 
 use crate::expr::{self, Name};
 use crate::model::*;

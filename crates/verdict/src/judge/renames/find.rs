@@ -1,10 +1,10 @@
-//! What is gone is matched with what is new, by content.
+//! Matches names that are gone with names that are new, by content.
 
 use super::carry::{Names, tensors_of_arg};
 use crate::model::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one side asks of its kernels; whole, whatever a filter leaves out.
+/// The plan and the gates of one side; complete, whatever a filter leaves out.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub plan: &'a Plan,
@@ -75,7 +75,7 @@ fn pair<'k, T>(
         .collect()
 }
 
-/// What one side has of a kernel, each in the order of gates.yaml.
+/// The parts of a kernel on one side, each list in the order of gates.yaml.
 struct Kernel<'a> {
     name: &'a str,
     units: Vec<&'a Unit>,
@@ -134,7 +134,7 @@ impl<'a> Kernel<'a> {
         units.map(|unit| (unit.id.arch, *unit)).collect()
     }
 
-    /// What is asked of a variant, under other names.
+    /// The work that is asked of a variant, under other names.
     fn work_of(&self, variant: &str, names: &Names) -> BTreeMap<CaseId, Case> {
         let cases = self.cases.iter().filter(|it| it.id.variant == variant);
         let cases = cases.map(|case| {
@@ -242,7 +242,8 @@ fn in_kernel(base: &Kernel, head: &Kernel) -> Vec<Rename> {
     renames
 }
 
-/// Of the same size at every shape. Of several with the same sizes, those that differ by capital letters alone.
+/// Pairs dimensions that have the same size at every shape. Among several with the same sizes, pairs those whose names
+/// differ only by capital letters.
 fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String, &'a String)> {
     let dimensions = |kernel: &Kernel<'a>| kernel.names(|case| case.dims.keys().collect());
     let (gone, new) = gone_and_new(dimensions(base), dimensions(head));
@@ -271,7 +272,7 @@ fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String,
     })
 }
 
-/// Of the same sizes.
+/// Pairs shapes of the same sizes.
 fn pair_shapes<'a>(
     base: &Kernel<'a>,
     head: &Kernel<'a>,
@@ -332,7 +333,8 @@ fn pair_cases<'a>(base: &Kernel<'a>, head: &Kernel<'a>, known: &[Rename]) -> Vec
     pairs.collect()
 }
 
-/// Of the same content in every case, at the same place among the arguments where there are as many of those.
+/// Pairs tensors that have the same content in every case. They must also have the same place among the arguments,
+/// where both sides have equally many arguments.
 fn pair_tensors<'a>(
     base: &Kernel<'a>,
     head: &Kernel<'a>,
@@ -436,7 +438,7 @@ fn asks_as(base: &Kernel, was: &str, head: &Kernel, is: &str, names: &Names) -> 
     is_built_alike && is_held_alike && base.work_of(was, names) == head.work_of(is, &own)
 }
 
-/// What is asked of a case: where a reference of one's own stands is no matter, as both are run.
+/// The work that is asked of a case. It does not matter where a user's reference stands, as both are run.
 fn work(mut case: Case) -> Case {
     case.tensors.sort_by(|a, b| a.name.cmp(&b.name));
     if let Reference::User {

@@ -43,7 +43,7 @@ pub fn rest_on_base(values: &Values, id: &CaseId) -> bool {
     values.lookup.is_simulated() && !by_seed(&values.lookup, id).is_empty()
 }
 
-/// What stays of a finding when lines move.
+/// The part of a finding that stays the same when lines move.
 fn content(finding: &Finding) -> Vec<String> {
     let of_place = |place: &Place| {
         let text = place.line.as_ref().and_then(|line| line.text.as_deref());
@@ -63,7 +63,7 @@ fn count<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Counts {
     counts
 }
 
-/// Of each content the most that one launch of the case has; with why some of it is not known.
+/// For each content, the most that one launch of the case has; and why some of that is not known.
 fn of_base(base: &Lookup, id: &CaseId) -> (Counts, Option<Reason>) {
     let (mut most, mut unknown) = (Counts::new(), None);
     let seeds = base.case(id).map_or(&[][..], |case| &case.seeds);

@@ -1,4 +1,4 @@
-//! What is gone matched with what is new, and a base under the names of head.
+//! Names that are gone are matched with names that are new, and a base is put under head's names.
 
 use super::*;
 use crate::judge::renames::{Asked, Names, find};

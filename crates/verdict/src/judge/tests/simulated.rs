@@ -517,7 +517,7 @@ fn the_oldest_architecture_is_simulated() {
     assert_eq!(simulated.id.arch.to_string(), "sm_80");
 }
 
-/// What a launch leaves makes `deterministic` a gate in the simulator, too.
+/// `deterministic` is a gate in the simulator, too, where a launch leaves something in variables.
 #[test]
 fn launches_on_what_others_left_are_judged() {
     let kept = |differs: Option<KeptDifference>| KeptFacts {
