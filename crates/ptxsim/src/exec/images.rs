@@ -8,7 +8,9 @@ use super::regs::LANES;
 use super::state::*;
 use super::undefined::Origin;
 use crate::check::global::Scoped;
-use crate::image::{Bound, Filter, Image, Layout, Outside, Sampler, along, footprint, inside};
+use crate::image::{
+    Bound, Filter, Image, Layout, Outside, Sampler, along, corners, footprint, inside,
+};
 use crate::program::*;
 use crate::report::*;
 
@@ -447,21 +449,18 @@ impl Reader {
         axes: [[(i64, u32); 2]; 3],
     ) -> Run<[u32; 4]> {
         let mut sums = [0.0; 4];
-        for corner in 0..8 {
-            let chosen: [(i64, u32); 3] = std::array::from_fn(|n| axes[n][corner >> n & 1]);
-            let weight = chosen
-                .iter()
-                .map(|(_, weight)| u64::from(*weight))
-                .product::<u64>();
+        let weights = corners(axes.map(|[_, (_, weight)]| weight));
+        for (corner, weight) in weights.into_iter().enumerate() {
             if weight == 0 {
                 continue;
             }
-            let texel = self.texel::<CHECKS>(m, b, w, chosen.map(|(i, _)| i))?;
+            let place = std::array::from_fn(|n| axes[n][corner >> n & 1].0);
+            let texel = self.texel::<CHECKS>(m, b, w, place)?;
             for (n, sum) in sums.iter_mut().enumerate() {
-                *sum += weight as f64 * self.value(&texel, n as u32);
+                *sum += f64::from(weight) * self.value(&texel, n as u32);
             }
         }
-        let all = f64::from(crate::image::ONE).powi(3);
+        let all = f64::from(crate::image::ONE);
         Ok(sums.map(|sum| ((sum / all) as f32).to_bits()))
     }
 }
