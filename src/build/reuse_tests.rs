@@ -476,7 +476,7 @@ fn an_instance_that_does_not_compile_is_found_by_halves() {
     assert_eq!(right.count(), 15);
     // The runs that succeed make 8, 4, 2 and 1 of them.
     assert_eq!(runs(&built), (4, 15));
-    // Where the source itself is at fault nothing is halved, and each is told.
+    // Where the source itself is at fault nothing is halved, and each unit gets the message.
     let text = "template <int N> __global__ void k(int*) { return 1 }\n";
     let broken = Bench::new(&[("t.cu", text)]);
     let units = units_of("t.cu", &["k<1>", "k<2>", "k<3>", "k<4>"]);

@@ -310,7 +310,7 @@ impl Flow {
                     }
                     Op::Alu(_) => {
                         let form = form(program, inst);
-                        // Whether there is one at all is no matter of where it is.
+                        // Whether there is one at all does not depend on where it lies.
                         let is_null =
                             zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
                         if is_null || !from_made && low && form.starts_with("and.b") {

@@ -200,7 +200,7 @@ impl Shadow {
         })
     }
 
-    /// Picks which of two races of an access is told: the later one, unless only that one is a mere hazard.
+    /// Picks which of two races of an access to report: the later one, unless only that one is a mere hazard.
     fn graver(new: Option<Past>, old: Option<Past>, grave: impl Fn(&Past) -> bool) -> Option<Past> {
         match (new, old) {
             (Some(new), Some(old)) if grave(&old) && !grave(&new) => Some(old),
