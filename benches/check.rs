@@ -5,15 +5,15 @@
     reason = "a bench that cannot run has nobody to tell but the terminal"
 )]
 
+use check::compare::errors;
+use check::inputs::{View, generate};
+use check::reference::built_in;
+use check::{Compared, Outputs, Values};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use gatekeeper::check::compare::errors;
-use gatekeeper::check::inputs::{View, generate};
-use gatekeeper::check::reference::built_in;
-use gatekeeper::check::{Compared, Outputs, Values};
+use model::*;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
-use verdict::model::*;
 
 fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
     Tensor {

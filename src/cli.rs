@@ -1,14 +1,14 @@
 //! The command line. No logic.
 
-use crate::config::Budget;
-use crate::device::DeviceChoice;
-use crate::limits::parse_size;
 use crate::micro;
-use crate::shard::Part;
 use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use config::Budget;
+use model::{Arch, DEFAULT_CONFIG};
+use records::shard::Part;
+use run::device::DeviceChoice;
 use std::path::PathBuf;
-use verdict::model::{Arch, DEFAULT_CONFIG};
+use system::limits::parse_size;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -116,7 +116,7 @@ and as the first line of gates.yaml, for the YAML language server:
         dir: PathBuf,
     },
     /// The process that runs kernels; started by `run`
-    #[command(name = crate::worker::SUBCOMMAND, hide = true)]
+    #[command(name = run::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
 }
 
@@ -782,7 +782,7 @@ impl ReportFormat {
 
 /// `+2%` as a share.
 fn change(text: &str) -> Result<f64, String> {
-    match crate::config::parse_change(text, '+') {
+    match config::parse_change(text, '+') {
         Some(change) => Ok(change.0),
         None => Err("write how much worse it may be, for example +2%".to_owned()),
     }

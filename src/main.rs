@@ -1,16 +1,16 @@
 //! The program: a command in, an exit code out.
 
 use clap::Parser;
-use gatekeeper::cache::evict::Limits;
 use gatekeeper::cli::{BaselineCommand, CacheCommand, Cli, Command, ToolchainCommand};
-use gatekeeper::exit::Exit;
-use gatekeeper::process::children;
-use gatekeeper::{cmd, limits, worker};
+use gatekeeper::cmd;
+use report::exit::Exit;
 use std::process::ExitCode;
+use system::cache::evict::Limits;
+use system::process::children;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    if let Err(error) = limits::prepare().and_then(|()| children::end_on_signals()) {
+    if let Err(error) = system::limits::prepare().and_then(|()| children::end_on_signals()) {
         cmd::complain(&error);
         return Exit::from(&error).into();
     }
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Command::Micro(args) => cmd::micro::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Man { dir } => cmd::write_manual(&dir),
-        Command::Worker { device } => return worker::child::main(device),
+        Command::Worker { device } => return run::worker::child::main(device),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -1,6 +1,6 @@
 //! A run from gates.yaml to its judgement: plan, prepare, execute, judge. Alone knows the order of the
 //! stages; decides nothing: whether a case may go on, needs another process, or holds is asked of
-//! `verdict::judge`.
+//! `judge`.
 
 mod arguments;
 mod base;
@@ -24,26 +24,25 @@ pub use bench::{Bench, Proven, Shop};
 pub use changed::find_changed;
 pub use shard::AskedShard;
 
-use crate::build::Artifact;
-use crate::cache::Cache;
-use crate::config::Loaded;
-use crate::counters::COUNTER_MODEL;
-use crate::device::DeviceChoice;
-use crate::error::Result;
-use crate::repo;
-use crate::report::progress::Event;
-use crate::worker::Crews;
-use plan::Planned;
-use prepare::{Answers, Artifacts, Prepared};
-use sources::Sources;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use took::Meter;
-use verdict::judge;
-use verdict::model::{
+use build::Artifact;
+use config::Loaded;
+use model::{
     Arch, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, NotRun, Plan,
     RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
 };
+use plan::Planned;
+use prepare::{Answers, Artifacts, Prepared};
+use ptxsim::facts::COUNTER_MODEL;
+use records::repo;
+use report::progress::Event;
+use run::device::DeviceChoice;
+use run::worker::Crews;
+use sources::Sources;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use system::cache::Cache;
+use system::error::Result;
+use took::Meter;
 
 /// What `run` was asked for.
 #[derive(Debug)]

@@ -2,18 +2,18 @@
 //! is a program of its own: workers are the executable that starts them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use gatekeeper::build::Built;
-use gatekeeper::cache::Cache;
-use gatekeeper::config;
-use gatekeeper::device::DeviceChoice;
+use build::Built;
+use build::toolchain;
 use gatekeeper::pipeline::{Bench, Profile, Request};
 use gatekeeper::tune::candidate::Candidate;
 use gatekeeper::tune::lab::{Lab, OnBench};
 use gatekeeper::tune::outcome::Values;
-use gatekeeper::{toolchain, worker};
+use run::device::DeviceChoice;
+use run::worker;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use system::cache::Cache;
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(worker::SUBCOMMAND) {

@@ -1,10 +1,10 @@
 //! Cases of built-in kernels: they are timed, and what they compute is never looked at. Pure.
 
-use std::collections::BTreeMap;
-use verdict::model::{
+use model::{
     Arg, Case, CaseId, Determinism, ElemType, Launch, Reference, Role, ScalarType, ScalarValue,
     Step, Tensor, Unary,
 };
+use std::collections::BTreeMap;
 
 /// Threads of a block.
 pub const BLOCK: u32 = 256;

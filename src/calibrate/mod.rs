@@ -6,25 +6,24 @@ pub mod peaks;
 mod slowdown;
 mod tune;
 
-use crate::build::{self, Artifact, Built};
-use crate::cache::Cache;
-use crate::config::{self, Loaded};
-use crate::device::DeviceChoice;
-use crate::error::{Error, Result};
-use crate::repo;
-use crate::report::progress::{Event, Phase};
-use crate::report::reasons;
-use crate::toolchain::{self, Toolchain};
-use crate::worker::{Arm, Crew, PairJob, TimeJob};
+use build::toolchain::{self, Toolchain};
+use build::{Artifact, Built};
 use calibration::{Bound, Change, Contest, Order, Process, Recording, Sides};
-use slowdown::{Code, Kernel};
-use std::collections::HashMap;
-use std::path::Path;
-use verdict::judge;
-use verdict::model::{
+use config::Loaded;
+use model::{
     Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, Singles, TimeFacts,
     Unit,
 };
+use records::repo;
+use report::progress::{Event, Phase};
+use run::device::DeviceChoice;
+use run::worker::{Arm, Crew, PairJob, TimeJob};
+use slowdown::{Code, Kernel};
+use std::collections::HashMap;
+use std::path::Path;
+use system::cache::Cache;
+use system::error::{Error, Result};
+use wording::reasons;
 
 /// What to record.
 #[derive(Clone, Debug)]
@@ -92,7 +91,7 @@ pub fn record(
     let pairs = match kernels {
         Kernels::BuiltIn => {
             let root = cache.dir("calibrate")?;
-            crate::cache::write_atomically(
+            system::cache::write_atomically(
                 &root.join(slowdown::FILE),
                 slowdown::SOURCE.as_bytes(),
             )?;

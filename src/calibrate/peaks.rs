@@ -2,16 +2,16 @@
 
 use super::case::{BLOCK, case, integer, pointer, tensor};
 use super::{got, time};
-use crate::build::{self, Built};
-use crate::cache::{self, Cache};
-use crate::device::DeviceChoice;
-use crate::error::{Error, Result};
-use crate::explain::diagnosis::peaks::Peaks;
-use crate::toolchain::Toolchain;
-use crate::worker::Crew;
+use build::Built;
+use build::toolchain::Toolchain;
+use explain::diagnosis::peaks::Peaks;
+use model::{Arch, Arithmetic, Callable, Case, DeviceFacts, Unit, UnitId};
+use run::device::DeviceChoice;
+use run::worker::Crew;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use verdict::model::{Arch, Arithmetic, Callable, Case, DeviceFacts, Unit, UnitId};
+use system::cache::{self, Cache};
+use system::error::{Error, Result};
 
 const SOURCE: &str = include_str!("peaks.cu");
 const FILE: &str = "peaks.cu";
@@ -175,8 +175,8 @@ pub fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toolchain::testing::toolchain;
-    use verdict::judge::fixture;
+    use build::toolchain::testing::toolchain;
+    use judge::fixture;
 
     /// By the code that nvcc makes of them for every architecture in the tables, as far as this compiler has it.
     #[test]

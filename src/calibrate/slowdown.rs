@@ -2,8 +2,8 @@
 //! many steps take how long. Pure.
 
 use super::case::{BLOCK, case, integer, pointer, tensor};
+use model::{Arch, Callable, Case, DeviceFacts, Unit, UnitId};
 use std::collections::BTreeMap;
-use verdict::model::{Arch, Callable, Case, DeviceFacts, Unit, UnitId};
 
 pub const SOURCE: &str = include_str!("slowdown.cu");
 pub const FILE: &str = "slowdown.cu";

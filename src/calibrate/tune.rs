@@ -2,11 +2,11 @@
 
 use super::slowdown::{self, Code, Kernel, Line, Work};
 use super::{Artifacts, Pair, Request, Side, process_of, time};
-use crate::build::Artifact;
-use crate::error::{Error, Result};
-use crate::worker::Crew;
+use build::Artifact;
 use calibration::{Bound, Change};
-use verdict::model::{Case, DeviceFacts};
+use model::{Case, DeviceFacts};
+use run::worker::Crew;
+use system::error::{Error, Result};
 
 /// How often slowdowns are adjusted, and after how many fresh processes each time.
 const ROUNDS: u32 = 5;

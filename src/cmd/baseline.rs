@@ -2,17 +2,18 @@
 
 use super::{counted, remark, say};
 use crate::cli::ConfigArg;
-use crate::config::{self, Selection};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::report::reasons;
-use crate::report::words;
-use crate::{repo, store};
+use config::Selection;
 use globset::Glob;
+use model::{Facet, Outcome, Subject};
+use records::repo;
+use records::store;
+use report::exit::Exit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use verdict::model::{Facet, Outcome, Subject};
+use system::error::{Diagnostic, Error, Result};
+use wording::reasons;
+use wording::words;
 
 pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let selection = Selection {

@@ -1,13 +1,13 @@
 //! `cache`: what it holds, and less of it.
 
 use super::say;
-use crate::cache::Cache;
-use crate::cache::evict::{Entry, Limits};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::report::words::size;
+use report::exit::Exit;
 use std::fmt::Write;
 use std::time::SystemTime;
+use system::cache::Cache;
+use system::cache::evict::{Entry, Limits};
+use system::error::{Diagnostic, Error, Result};
+use wording::words::size;
 
 pub fn show() -> Result<Exit> {
     let cache = Cache::open()?;

@@ -1,17 +1,17 @@
 //! `calibrate`: how reliable verdicts on times are on this machine.
 
 use super::{print, remark};
-use crate::cache::Cache;
 use crate::calibrate::{self, Kernels, Request};
 use crate::cli::CalibrateArgs;
-use crate::config::{self, Loaded, Selection};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::files;
-use crate::report::progress::Progress;
-use crate::store::NewFile;
 use calibration::{Recording, Settings, analyse, packed};
+use config::{Loaded, Selection};
+use records::store::NewFile;
+use report::exit::Exit;
+use report::progress::Progress;
 use std::path::Path;
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::files;
 
 pub fn run(args: &CalibrateArgs) -> Result<Exit> {
     let pairing = config::pairing(true);

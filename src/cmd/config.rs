@@ -2,10 +2,10 @@
 
 use super::{counted, print, say};
 use crate::cli::{ProfileFormat, SchemaOf, ValidateArgs};
-use crate::config::{self, Selection};
-use crate::error::{Error, Result};
-use crate::exit::Exit;
-use crate::{build, report, store};
+use config::Selection;
+use records::store;
+use report::exit::Exit;
+use system::error::{Error, Result};
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     if let Some(case) = &args.explain {

@@ -2,10 +2,10 @@
 
 use super::{print, say};
 use crate::cli::{DoctorArgs, ProfileFormat};
+use crate::doctor::layout::{json, text};
 use crate::doctor::{self, Asked};
-use crate::error::Result;
-use crate::exit::Exit;
-use crate::report::doctor::{json, text};
+use report::exit::Exit;
+use system::error::Result;
 
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let machine = doctor::look(&Asked {

@@ -1,19 +1,17 @@
 //! `explain`: why the cases of a record are not what they were.
 
 use super::print;
-use crate::build::{self, code::Reader};
-use crate::cache::Cache;
 use crate::cli::{ExplainArgs, HistoryFormat};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::explain::{self, Sides};
-use crate::report::explain::{self as words, Explanation};
-use crate::report::reasons;
-use crate::store;
-use crate::toolchain::{self, Disassembler};
-use verdict::model::{
-    BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Unit, UnitId,
-};
+use build::code::Reader;
+use build::toolchain::{self, Disassembler};
+use explain::Sides;
+use model::{BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Unit, UnitId};
+use records::store;
+use report::exit::Exit;
+use report::explain::{self as words, Explanation};
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use wording::reasons;
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
     let mut record = store::read(&args.record)?;

@@ -2,13 +2,14 @@
 
 use super::{print, remark, terminal_options};
 use crate::cli::{HistoryArgs, HistoryFormat};
-use crate::config;
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::history::{self as history_model, History};
-use crate::report::{history, markdown, terminal};
-use crate::store;
+use records::history::{self as history_model, History};
+use records::store;
+use report::exit::Exit;
+use report::history;
+use report::markdown;
+use report::terminal;
 use std::path::Path;
+use system::error::{Diagnostic, Error, Result};
 
 pub fn run(args: &HistoryArgs) -> Result<Exit> {
     let all = load(&args.config.config, &args.filters)?;

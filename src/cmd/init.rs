@@ -1,17 +1,16 @@
 //! `init`: a gates.yaml for what is there.
 
 use super::{counted, remark, say};
-use crate::cache::Cache;
 use crate::cli::InitArgs;
-use crate::config;
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
 use crate::init::{self, Tree};
-use crate::toolchain::{self, Toolchain};
+use build::toolchain::{self, Toolchain};
+use model::DEFAULT_CONFIG;
+use report::exit::Exit;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
-use verdict::model::DEFAULT_CONFIG;
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
 
 pub fn run(args: &InitArgs) -> Result<Exit> {
     let path = &args.path;

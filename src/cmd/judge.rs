@@ -2,14 +2,13 @@
 
 use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::explain::diagnosis::beside;
-use crate::report::html::Told;
-use crate::{report, store};
+use explain::diagnosis::beside;
+use model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
+use records::store;
+use report::exit::Exit;
+use report::html::Told;
 use std::path::Path;
-use verdict::judge;
-use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
+use system::error::{Diagnostic, Error, Result};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
@@ -103,7 +102,7 @@ fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
 
 /// Into a directory without any JSON: what is read from it later is all in it.
 fn write_nvbench(record: &Record, dir: &Path) -> Result<()> {
-    let files = report::nvbench::render(record)?;
+    let files = records::store::nvbench::render::render(record)?;
     let failed = |path: &Path, error: std::io::Error| {
         Error::environment(format!("{} cannot be written: {error}", path.display()))
     };

@@ -3,15 +3,16 @@
 use super::run::{HTML, JSON, MARKDOWN, RECORD, empty_out, shown, write_out};
 use super::{counted, history, print, remark, say, terminal_options, write_file};
 use crate::cli::MergeArgs;
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::report::models::{self, Model};
-use crate::report::{html, markdown, terminal};
-use crate::shard::{Foreign, Named, Refused, merge};
-use crate::store;
+use model::Record;
+use records::shard::{Foreign, Named, Refused, merge};
+use records::store;
+use report::exit::Exit;
+use report::html;
+use report::markdown;
+use report::models::{self, Model};
+use report::terminal;
 use std::path::{Path, PathBuf};
-use verdict::judge;
-use verdict::model::Record;
+use system::error::{Diagnostic, Error, Result};
 
 pub fn run(args: &MergeArgs) -> Result<Exit> {
     keep_inputs(args)?;
@@ -74,7 +75,7 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     Ok(models::exit(&all))
 }
 
-fn judged(record: &Record) -> verdict::model::Judgement {
+fn judged(record: &Record) -> model::Judgement {
     judge::judge(
         &record.plan,
         &record.environment,

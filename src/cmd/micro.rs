@@ -1,19 +1,20 @@
 //! `micro`: which tiles of attention are right, and how many cycles each takes.
 
 use super::{command_line, print, remark, say, terminal_options, write_file};
-use crate::cache::Cache;
 use crate::cli::{MicroArgs, MicroFormat};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::files;
+use crate::micro::layout::{self, Ending};
 use crate::micro::validity::{self, Agreement, Renames};
 use crate::micro::{self, MACROS, Request, Sweep};
-use crate::report::micro::{self as report, Ending};
-use crate::report::progress::Progress;
-use crate::report::{markdown, terminal};
 use crate::tune::log;
+use report::exit::Exit;
+use report::markdown;
+use report::progress::Progress;
+use report::terminal;
 use search::Seed;
 use std::path::Path;
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::files;
 
 const CSV: &str = "micro.csv";
 const JSON: &str = "micro.json";
@@ -23,11 +24,11 @@ pub fn run(args: &MicroArgs) -> Result<Exit> {
     // Before a minute of GPU time, not after it.
     let timed = args.against.as_deref().map(read_times).transpose()?;
     if let (Some(from), Some(timed)) = (&args.from, &timed) {
-        let ranked = report::read(&read_text(from)?).map_err(|error| {
+        let ranked = layout::read(&read_text(from)?).map_err(|error| {
             Error::Usage(error.diagnostic().clone().at(from.display().to_string()))
         })?;
         let agreement = validity::agree(&ranked, &renames, timed);
-        say(&report::agreement(&agreement))?;
+        say(&layout::agreement(&agreement))?;
         return Ok(exit(&agreement));
     }
     super::make_dir("--out", &args.out)?;
@@ -46,23 +47,23 @@ pub fn run(args: &MicroArgs) -> Result<Exit> {
     let ranking = micro::measure(&request, &Cache::open()?, &|event| progress.on(event));
     progress.clear();
     let ranking = ranking?;
-    let csv = report::csv(&ranking, &renames)?;
-    let json = report::json(&ranking, args.top, &renames)?;
+    let csv = layout::csv(&ranking, &renames)?;
+    let json = layout::json(&ranking, args.top, &renames)?;
     write_file(&args.out.join(CSV), &csv)?;
     write_file(&args.out.join(JSON), &json)?;
     match args.format {
         MicroFormat::Terminal => {
-            let sections = report::lay_out(&ranking, args.top);
+            let sections = layout::lay_out(&ranking, args.top);
             print(&terminal::render_groups(&[sections], terminal_options()))?;
         }
         MicroFormat::Markdown => {
-            let sections = report::lay_out(&ranking, args.top);
-            print(&markdown::render_groups(report::TITLE, &[sections]))?;
+            let sections = layout::lay_out(&ranking, args.top);
+            print(&markdown::render_groups(layout::TITLE, &[sections]))?;
         }
         MicroFormat::Csv => print(&csv)?,
         MicroFormat::Json => print(&json)?,
     }
-    let ending = report::ending(&ranking);
+    let ending = layout::ending(&ranking);
     if let Some(timed) = &timed
         && ending == Ending::Ranked
     {
@@ -70,7 +71,7 @@ pub fn run(args: &MicroArgs) -> Result<Exit> {
         let ranked: Vec<(Seed, f64)> = clocked
             .map(|it| (it.kept.values.clone(), it.cycles))
             .collect();
-        remark(&report::agreement(&validity::agree(
+        remark(&layout::agreement(&validity::agree(
             &ranked, &renames, timed,
         )));
     }
@@ -106,7 +107,7 @@ fn read_renames(written: &[String]) -> Result<Renames> {
             let known = MACROS.join(", ");
             return Err(refuse(text, &format!("the macros are {known}")));
         }
-        if !verdict::expr::is_identifier(new) {
+        if !model::expr::is_identifier(new) {
             return Err(refuse(text, &format!("`{new}` is not the name of a macro")));
         }
         if renames.insert(old.to_owned(), new.to_owned()).is_some() {

@@ -20,13 +20,14 @@ pub mod tune;
 mod watch;
 
 use crate::cli::{Cli, ConfigArg};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::report::{escape, terminal};
 use clap::CommandFactory;
+use model::DEFAULT_CONFIG;
+use report::exit::Exit;
+use report::terminal;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use verdict::model::DEFAULT_CONFIG;
+use system::error::{Diagnostic, Error, Result};
+use wording::escape;
 
 /// Standard output, in one write. A reader that went away (`| head`) is no error of ours.
 fn print(text: &str) -> Result<()> {

@@ -1,16 +1,17 @@
 //! `profile`: what the GPU's own counters say of correct cases. Judges nothing and writes no record.
 
 use super::{command_line, print, say};
-use crate::cache::Cache;
 use crate::cli::{ProfileArgs, ProfileFormat};
-use crate::config::{self, Selection};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
 use crate::pipeline::{self, Profile, Request};
-use crate::report::progress::Progress;
-use crate::report::{profile, reasons};
-use crate::toolchain;
-use verdict::model::{Evidence, Record, Seen};
+use build::toolchain;
+use config::Selection;
+use model::{Evidence, Record, Seen};
+use report::exit::Exit;
+use report::profile;
+use report::progress::Progress;
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use wording::reasons;
 
 pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let selection = Selection {

@@ -1,21 +1,20 @@
 //! `run`: the main job.
 
 use super::{command_line, counted, history, make_dir, print, remark, watch, write_file};
-use crate::cache::Cache;
 use crate::cli::RunArgs;
-use crate::config::{self, Loaded, Selection};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::history::History;
 use crate::pipeline::{self, Asked, AskedShard, Outcome, Profile, Request};
-use crate::report;
-use crate::report::html::Told;
-use crate::report::progress::Progress;
-use crate::shard::Part;
-use crate::store;
+use config::{Loaded, Selection};
+use model::{Judgement, Loosening, Record};
+use records::history::History;
+use records::shard::Part;
+use records::store;
+use report::exit::Exit;
+use report::html::Told;
+use report::progress::Progress;
 use std::collections::BTreeSet;
 use std::path::Path;
-use verdict::model::{Judgement, Loosening, Record};
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
 
 pub(super) const RECORD: &str = "record.json";
 pub(super) const JSON: &str = "report.json";

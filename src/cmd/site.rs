@@ -2,9 +2,9 @@
 
 use super::{counted, history, make_empty, say, write_file};
 use crate::cli::SiteArgs;
-use crate::error::{Error, Result};
-use crate::exit::Exit;
-use crate::report::html::site;
+use report::exit::Exit;
+use report::html::site;
+use system::error::{Error, Result};
 
 pub fn run(args: &SiteArgs) -> Result<Exit> {
     let history = history::load(&args.config.config, &args.filters)?;

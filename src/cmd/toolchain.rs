@@ -1,12 +1,12 @@
 //! `toolchain`: install the pinned compiler, or say which one `run` would take.
 
 use super::{has_no_gates, remark, say};
-use crate::cache::Cache;
 use crate::cli::ConfigArg;
-use crate::config::{self, Selection};
-use crate::error::Result;
-use crate::exit::Exit;
-use crate::toolchain::{self, Toolchain};
+use build::toolchain::{self, Toolchain};
+use config::Selection;
+use report::exit::Exit;
+use system::cache::Cache;
+use system::error::Result;
 
 pub fn install() -> Result<Exit> {
     let cache = Cache::open()?;

@@ -1,26 +1,27 @@
 //! `tune`: searches the macros of a variant for a faster configuration.
 
 use super::{print, remark, terminal_options, write_file};
-use crate::cache::Cache;
 use crate::cli::{TuneArgs, TuneFormat};
-use crate::config::{self, Tuning};
-use crate::error::{Diagnostic, Error, Result};
-use crate::exit::Exit;
-use crate::files;
 use crate::pipeline::{Bench, Profile, Request};
-use crate::report::progress::{Event, Progress};
-use crate::report::{self, html, markdown, terminal};
-use crate::store::NewFile;
 use crate::tune::lab::OnBench;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
 use crate::tune::{self, End, Found, Settings, export, sources};
+use config::Tuning;
+use model::{Arch, CaseId};
+use records::store::NewFile;
+use report::exit::Exit;
+use report::html;
+use report::markdown;
+use report::progress::{Event, Progress};
+use report::terminal;
 use search::{Space, Value};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use verdict::judge;
-use verdict::model::{Arch, CaseId};
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::files;
 
 pub fn run(args: &TuneArgs) -> Result<Exit> {
     let tuning = config::load_tuning(&args.config.config, &args.kernel, args.sim_budget)?;
@@ -70,7 +71,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         false => (Log::create(&path, began.clone())?, Earlier::default()),
     };
     let mut lab = OnBench::new(&mut bench, &tuning.tune.objective);
-    let say = |so_far| waiting(&report::tune::progress(so_far));
+    let say = |so_far| waiting(&crate::tune::layout::progress(so_far));
     let found = tune::search(
         &tuning,
         space,
@@ -98,10 +99,10 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         (Some(_), None) => format!("{}: left as it is", config.display()),
         (None, _) => String::new(),
     };
-    let groups = report::tune::lay_out(&began, &found);
-    let page = markdown::render_groups(report::tune::TITLE, &groups);
+    let groups = crate::tune::layout::lay_out(&began, &found);
+    let page = markdown::render_groups(crate::tune::layout::TITLE, &groups);
     write_file(&path.with_extension("md"), &page)?;
-    let html = html::render_groups(report::tune::TITLE, &groups);
+    let html = html::render_groups(crate::tune::layout::TITLE, &groups);
     write_file(&path.with_extension("html"), &html)?;
     print(&match args.format {
         TuneFormat::Markdown => page,

@@ -2,12 +2,12 @@
 
 use super::{complain, remark};
 use crate::cli::RunArgs;
-use crate::error::Result;
-use crate::exit::Exit;
-use crate::files::Kind;
+use report::exit::Exit;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use system::error::Result;
+use system::files::Kind;
 
 /// How often files are looked at. Asked, and not told by the system: that works on every file system, however an
 /// editor saves, and takes milliseconds for thousands of files.

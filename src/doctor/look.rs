@@ -4,23 +4,23 @@ use super::{
     Amount, CacheSeen, CompilerSeen, GatesSeen, GpuSeen, GpusSeen, LockSeen, Machine, OutputSeen,
     PeaksSeen, Tool, UNUSED_DAYS,
 };
-use crate::build::{self, Artifact};
-use crate::cache::Cache;
 use crate::calibrate::peaks;
-use crate::config::{self, Loaded, Selection};
-use crate::device::DeviceChoice;
-use crate::device::{lock, nvml};
-use crate::error::{Diagnostic, Error, Result};
-use crate::files;
-use crate::process::confine::Support;
-use crate::repo;
-use crate::temporary::TemporaryDir;
-use crate::toolchain::{self, Part, Toolchain};
-use crate::worker::Crew;
+use build::Artifact;
+use build::toolchain::{self, Part, Toolchain};
+use config::{Loaded, Selection};
+use model::{Arch, Callable, DEFAULT_CONFIG, DeviceFacts, Seen, Unit, UnitId};
+use records::repo;
+use run::device::DeviceChoice;
+use run::device::{lock, nvml};
+use run::worker::Crew;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use verdict::model::{Arch, Callable, DEFAULT_CONFIG, DeviceFacts, Seen, Unit, UnitId};
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::files;
+use system::process::confine::Support;
+use system::temporary::TemporaryDir;
 
 /// What a run would be told, too.
 pub struct Asked<'a> {

@@ -1,6 +1,7 @@
 //! What a run needs of a machine, as a checklist: from what was seen ([`Machine`]) to items with their problems. Pure but
 //! for `look`, which sees; the sentences are report/doctor's.
 
+pub mod layout;
 mod look;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -10,16 +11,16 @@ mod tests;
 pub use look::{Asked, look};
 
 use crate::calibrate::peaks::Measured;
-use crate::device::choice::driver_problem;
-use crate::device::lock::Standing;
-use crate::device::nvml::{ComputeMode, Condition};
-use crate::error::Diagnostic;
-use crate::exit::Exit;
-use crate::process::confine::Support;
-use crate::report::reasons;
-use crate::toolchain::Part;
+use build::toolchain::Part;
+use model::{DeviceFacts, OtherProcess, Seen};
+use report::exit::Exit;
+use run::device::choice::driver_problem;
+use run::device::lock::Standing;
+use run::device::nvml::{ComputeMode, Condition};
 use serde::Serialize;
-use verdict::model::{DeviceFacts, OtherProcess, Seen};
+use system::error::Diagnostic;
+use system::process::confine::Support;
+use wording::reasons;
 
 /// Everything that was looked at, as it was found.
 pub struct Machine {

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::calibrate::peaks::Kernel;
-use crate::device::nvml::Ecc;
-use verdict::judge::fixture;
-use verdict::model::{Fault, FaultKind, NotRun};
+use judge::fixture;
+use model::{Fault, FaultKind, NotRun};
+use run::device::nvml::Ecc;
 
 const GIB: u64 = 1 << 30;
 

@@ -1,11 +1,11 @@
 //! What a build compiles its sources with, from its `compile_commands.json`: directories of headers, macros, and what
 //! else changes a kernel's code. Only the paths of directories are looked at.
 
-use crate::build::inventory::Compilation;
-use crate::files;
+use build::inventory::Compilation;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
+use system::files;
 
 /// The commands of a build, by the source that each compiles.
 #[derive(Clone, Debug, Default)]

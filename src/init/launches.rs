@@ -2,7 +2,7 @@
 
 use super::parts::{Part, PartKind};
 use super::sizes::{Dim, Further, Product};
-use verdict::model::LaunchBounds;
+use model::LaunchBounds;
 
 /// Sizes that tell products apart, and suit tiles.
 const SIZES: [[u64; 6]; 2] = [[96, 64, 160, 32, 48, 80], [128, 256, 64, 512, 32, 16]];

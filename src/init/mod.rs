@@ -10,14 +10,11 @@ mod write;
 
 pub use write::write;
 
-use crate::build::inventory::{self, Compilation, Inventory, ListedKernel};
-use crate::build::signature::whole_name;
-use crate::cache::Cache;
-use crate::error::{Error, Result};
-use crate::files::Kind;
-use crate::temporary::TemporaryDir;
-use crate::toolchain::Toolchain;
+use build::inventory::{self, Compilation, Inventory, ListedKernel};
+use build::signature::whole_name;
+use build::toolchain::Toolchain;
 use commands::Commands;
+use model::Arch;
 use probe::Call;
 use ptxsim::Module;
 use rayon::prelude::*;
@@ -25,7 +22,10 @@ use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
-use verdict::model::Arch;
+use system::cache::Cache;
+use system::error::{Error, Result};
+use system::files::Kind;
+use system::temporary::TemporaryDir;
 
 /// What a repository has.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
 //! The values that a kernel gets, one by one, with their names and where each lies. Pure.
 
-use crate::build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use model::ScalarType;
 use std::collections::BTreeSet;
-use verdict::model::ScalarType;
 
 /// One value that a kernel gets: a parameter, or a member of a struct.
 pub struct Part<'a> {
@@ -46,7 +46,7 @@ pub fn parts_of<'a>(
             .into_iter()
             .flatten();
         let mut free =
-            all.filter(|name| verdict::expr::is_identifier(name) && !names.contains(*name));
+            all.filter(|name| model::expr::is_identifier(name) && !names.contains(*name));
         let name = free.next().unwrap_or(&numbered).to_owned();
         names.insert(name.clone());
         parts.push(Part { name, offset, kind });

@@ -4,11 +4,11 @@
 use super::launches::{Extent, launches, sizes_of};
 use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
 use super::sizes::{Dim, Product, products};
-use crate::build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use model::{ElemType, LaunchBounds, Role, ScalarType};
 use nix::sys::resource::{UsageWho, getrusage};
 use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module};
 use std::time::Duration;
-use verdict::model::{ElemType, LaunchBounds, Role, ScalarType};
 
 /// A call of a kernel that came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

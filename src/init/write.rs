@@ -2,10 +2,10 @@
 
 use super::probe::{Argument, Call, SMALL, Tensor, made_up};
 use super::{Survey, Surveyed};
-use crate::build::inventory::Compilation;
+use build::inventory::Compilation;
+use model::{Arch, Role};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use verdict::model::{Arch, Role};
 
 /// `accepts`: whether a text is a right file of gates; what is wrong with it otherwise.
 /// With the number of kernels that the file has; none of it is a file that does nothing.

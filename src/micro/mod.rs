@@ -4,6 +4,7 @@
 //! A configuration is a variant in a gates.yaml that is written here. It goes the way of every variant through
 //! `pipeline`, and only one that holds every gate is asked for its cycles.
 
+pub mod layout;
 mod plan;
 mod rank;
 pub mod validity;
@@ -11,17 +12,17 @@ pub mod validity;
 pub use plan::{MACROS, Sweep, read_block_k, read_block_m, read_stages, read_vec_width};
 pub use rank::{Clocked, Dropped, Kept, Ranking};
 
-use crate::build::{self, Built};
-use crate::cache::{self, Cache};
-use crate::config::{self, Selection};
-use crate::device::DeviceChoice;
-use crate::error::{Error, Result};
 use crate::pipeline::{self, Outcome, Profile};
-use crate::report::progress::{Event, Phase};
-use crate::report::reasons;
-use crate::toolchain;
-use crate::worker::{ClockJob, Crew};
-use verdict::model::{Arch, Conclusion, FaultKind, NotRun, Seen, Unit};
+use build::Built;
+use build::toolchain;
+use config::Selection;
+use model::{Arch, Conclusion, FaultKind, NotRun, Seen, Unit};
+use report::progress::{Event, Phase};
+use run::device::DeviceChoice;
+use run::worker::{ClockJob, Crew};
+use system::cache::{self, Cache};
+use system::error::{Error, Result};
+use wording::reasons;
 
 const SOURCE: &str = include_str!("tile.cu");
 

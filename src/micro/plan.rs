@@ -1,9 +1,9 @@
 //! The configurations of a sweep, and the gates.yaml that holds each to what is right. Pure.
 
-use crate::error::{Diagnostic, Error};
+use model::{Arch, Arg, Case, ScalarType, ScalarValue};
 use search::{Parameter, Seed, Space, Value};
 use std::fmt::Write;
-use verdict::model::{Arch, Arg, Case, ScalarType, ScalarValue};
+use system::error::{Diagnostic, Error};
 
 pub const FILE: &str = "tile.cu";
 /// The tensor that the kernel writes its clock's steps to.

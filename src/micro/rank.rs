@@ -1,15 +1,16 @@
 //! What came of a sweep: configurations that hold every gate by their cycles, and the others by what they broke. Pure.
 
 use super::plan::{self, Configuration};
-use crate::error::{Error, Result};
-use crate::report::{reasons, words};
-use search::Seed;
-use verdict::model::{
+use judge::stats::Sample;
+use model::occupancy::{Demand, occupancy};
+use model::{
     BuildFacts, Case, DeviceFacts, Environment, Fault, Judgement, Launch, Metric, NotRun, Outcome,
     Question, Record, Rule, Seen, Verdict,
 };
-use verdict::occupancy::{Demand, occupancy};
-use verdict::stats::Sample;
+use search::Seed;
+use system::error::{Error, Result};
+use wording::reasons;
+use wording::words;
 
 #[derive(Debug)]
 pub struct Ranking {

@@ -1,12 +1,12 @@
 use super::plan::Configuration;
 use super::*;
-use crate::config::Loaded;
-use crate::report::micro as report;
+use crate::micro::layout;
+use config::Loaded;
+use judge::fixture;
+use model::{Arg, BuildFacts, Resources, ScalarValue};
 use search::Seed;
 use std::collections::BTreeMap;
 use validity::{Renames, Timed};
-use verdict::judge::fixture;
-use verdict::model::{Arg, BuildFacts, Resources, ScalarValue};
 
 fn values(m: i64, k: i64, s: i64, v: i64) -> Seed {
     let pairs = MACROS.iter().zip([m, k, s, v]);
@@ -51,7 +51,7 @@ fn kept(of: Configuration, registers: u32) -> Option<Kept> {
     )
 }
 
-fn ranking(device: Seen<verdict::model::DeviceFacts>) -> Ranking {
+fn ranking(device: Seen<model::DeviceFacts>) -> Ranking {
     let mut record = fixture::record();
     record.environment.device = device;
     Ranking::new(&record)
@@ -157,28 +157,28 @@ fn three() -> Ranking {
 fn the_fastest_is_first_in_every_format() {
     let ranking = three();
     let renames = Renames::from([("STAGES".to_owned(), "SMEM_STAGE".to_owned())]);
-    let json = report::json(&ranking, 2, &renames).unwrap();
+    let json = layout::json(&ranking, 2, &renames).unwrap();
     let seeds = search::read_seeds(&json).unwrap();
     let best: Vec<(i64, i64)> = seeds
         .iter()
         .map(|seed| (seed["BLOCK_M"], seed["SMEM_STAGE"]))
         .collect();
     assert_eq!(best, [(128, 2), (64, 2)]);
-    let ranked = report::read(&json).unwrap();
+    let ranked = layout::read(&json).unwrap();
     assert_eq!(ranked.len(), 3);
     assert!(ranked.is_sorted_by(|a, b| a.1 <= b.1));
-    insta::assert_snapshot!(report::csv(&ranking, &renames).unwrap(), @r"
+    insta::assert_snapshot!(layout::csv(&ranking, &renames).unwrap(), @r"
 rank,BLOCK_M,BLOCK_K,SMEM_STAGE,VEC_WIDTH,cycles_per_query,lower_quartile,upper_quartile,registers,shared_bytes,blocks_per_sm,gate,code,device,driver,compiler,started
 1,128,64,2,8,78.125,78.125,78.125,128,36864,2,,,NVIDIA H100 80GB HBM3,580.159.04,13.0.88,2026-11-21T01:00:00Z
 2,64,32,2,8,117.1875,117.1875,117.1875,128,18432,4,,,NVIDIA H100 80GB HBM3,580.159.04,13.0.88,2026-11-21T01:00:00Z
 3,32,32,1,2,195.3125,195.3125,195.3125,128,9216,8,,,NVIDIA H100 80GB HBM3,580.159.04,13.0.88,2026-11-21T01:00:00Z
 ,32,48,1,2,,,,,,,max_err <= 0.001,beyond-limit,NVIDIA H100 80GB HBM3,580.159.04,13.0.88,2026-11-21T01:00:00Z
 ");
-    let options = crate::report::terminal::Options {
+    let options = report::terminal::Options {
         color: false,
         width: 100,
     };
-    let text = crate::report::terminal::render_groups(&[report::lay_out(&ranking, 2)], options);
+    let text = report::terminal::render_groups(&[layout::lay_out(&ranking, 2)], options);
     insta::assert_snapshot!(text, @r"
 BLOCK_M  BLOCK_K  STAGES  VEC_WIDTH  cycles a query      quartiles  registers  shared  blocks an SM
 ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,11 +196,11 @@ on       NVIDIA H100 80GB HBM3, driver 580.159.04, nvcc 13.0.88, 2026-11-21T01:0
 fn without_a_clock_nothing_is_ranked_and_nothing_is_held() {
     let mut ranking = ranking(Seen::NotRun(NotRun::SimulatorAsked));
     ranking.unranked.push(values(64, 32, 2, 8));
-    assert_eq!(report::ending(&ranking), report::Ending::NoClock);
-    let json = report::json(&ranking, 10, &Renames::new()).unwrap();
+    assert_eq!(layout::ending(&ranking), layout::Ending::NoClock);
+    let json = layout::json(&ranking, 10, &Renames::new()).unwrap();
     assert_eq!(search::read_seeds(&json).unwrap(), Vec::<Seed>::new());
     ranking.unranked.clear();
-    assert_eq!(report::ending(&ranking), report::Ending::NoneRight);
+    assert_eq!(layout::ending(&ranking), layout::Ending::NoneRight);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_ranking_is_compared_over_the_macros_that_both_have() {
     assert_eq!(agreement.macros, ["BLOCK_M", "SMEM_STAGE"]);
     assert_eq!((agreement.count, agreement.correlation), (3, Some(1.0)));
     assert_eq!(
-        report::agreement(&agreement),
+        layout::agreement(&agreement),
         "rank correlation (Spearman) with 3 measured combinations over BLOCK_M and SMEM_STAGE: 1.00; \
          too few for an interval"
     );
@@ -250,19 +250,19 @@ fn a_ranking_is_compared_over_the_macros_that_both_have() {
     };
     let nothing = of(&[other]);
     assert_eq!((nothing.count, nothing.correlation), (0, None));
-    assert!(report::agreement(&nothing).contains("--as STAGES=NAME"));
+    assert!(layout::agreement(&nothing).contains("--as STAGES=NAME"));
 }
 
 /// As a GPU leaves it: gates of the simulator are skipped.
 #[test]
 fn only_what_holds_every_gate_is_right() {
     let of = configuration(64, 32, 2, 8);
-    let named = |record: verdict::model::Record| -> verdict::model::Record {
+    let named = |record: model::Record| -> model::Record {
         let text = serde_json::to_string(&record).unwrap();
         serde_json::from_str(&text.replace("direct", &of.name())).unwrap()
     };
-    let broken = |record: &verdict::model::Record| {
-        let judgement = verdict::judge::judge(
+    let broken = |record: &model::Record| {
+        let judgement = judge::judge(
             &record.plan,
             &record.environment,
             &record.policy,
@@ -275,7 +275,7 @@ fn only_what_holds_every_gate_is_right() {
     let mut wrong = fixture::record();
     let case = fixture::case_id("direct", "small");
     fixture::recheck(&mut wrong, &case, |_, facts| {
-        facts.error.max_err = verdict::model::Num(1.0);
+        facts.error.max_err = model::Num(1.0);
     });
     let dropped = broken(&named(wrong)).unwrap().unwrap();
     assert_eq!(dropped.gate, "max_err <= 0.004");

@@ -1,11 +1,11 @@
 //! Whether what gates.yaml passes is what a kernel takes. A driver takes any launch, and reads whatever lies behind the
 //! arguments; so a unit whose arguments do not fit is one that was not built.
 
-use crate::build::{Artifact, Built, signature};
-use crate::config::Places;
-use crate::device::args;
-use crate::files;
-use verdict::model::{Fault, FaultKind, Plan, Seen, UnitId};
+use build::{Artifact, Built, signature};
+use config::Places;
+use model::{Fault, FaultKind, Plan, Seen, UnitId};
+use run::device::args;
+use system::files;
 
 /// Of what was built, what cannot be called as the plan calls it becomes a fault. `places`: of the file that the plan
 /// was read from, if that is the user's to change.

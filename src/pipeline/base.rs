@@ -1,21 +1,23 @@
 //! The revision that head is held against: its files, what it asks, and which of its kernels to build.
 
-use crate::apart::{Crossing, Reader, Side, Trees};
-use crate::cache::Cache;
-use crate::check::beside::{self, Sides};
-use crate::check::cache::References;
-use crate::check::reference::user::HiddenFrom;
-use crate::config::{self, Loaded, Selection};
-use crate::error::{Diagnostic, Error, Result};
 use crate::pipeline::moved::{self, Moves};
-use crate::toolchain::Toolchain;
-use crate::{repo, sources, store};
-use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
-use verdict::judge::{self, renames};
-use verdict::model::{
+use build::apart::{Crossing, Reader, Side, Trees};
+use build::toolchain::Toolchain;
+use check::beside::{self, Sides};
+use check::cache::References;
+use check::reference::user::HiddenFrom;
+use config::{Loaded, Selection};
+use judge::renames;
+use model::{
     Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Reference, Simulation, Unit, WarpHazards,
 };
+use records::repo;
+use records::store;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::sources;
 
 /// What `run` was asked to compare with.
 #[derive(Clone, Debug)]

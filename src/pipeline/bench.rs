@@ -6,21 +6,20 @@ use super::prepare::{Answers, Artifacts, open, usable};
 use super::sources::Sources;
 use super::took::Meter;
 use super::{Request, Side, Work, check, environment, simulate};
-use crate::build::{self, Built};
-use crate::cache::Cache;
-use crate::config::{Asked, Loaded};
-use crate::counters::COUNTER_MODEL;
-use crate::error::{Error, Result};
-use crate::report::progress::{Event, Phase};
-use crate::toolchain::Toolchain;
-use crate::worker::{Crews, PairJob};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use verdict::judge;
-use verdict::model::{
+use build::Built;
+use build::toolchain::Toolchain;
+use config::{Asked, Loaded};
+use model::{
     Costs, DeviceFacts, Environment, Evidence, Judgement, NotRun, PairFacts, Plan, Policy,
     RECORD_SCHEMA, Record, Seen, Simulator, Unit,
 };
+use ptxsim::facts::COUNTER_MODEL;
+use report::progress::{Event, Phase};
+use run::worker::{Crews, PairJob};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use system::cache::Cache;
+use system::error::{Error, Result};
 
 /// Builds, while the bench works on something else.
 pub struct Shop<'a> {

@@ -3,18 +3,19 @@
 //! artifact of both sides' files, which is one.
 
 use super::base::{self, Asked, Head};
-use crate::apart::{Reader, Reads};
-use crate::build::FoundArtifact;
-use crate::cache::Cache;
-use crate::check::cache::References;
-use crate::check::reference::user::HiddenFrom;
-use crate::config::{self, Loaded};
-use crate::error::{Error, Result};
-use crate::{build, store, toolchain};
+use build::FoundArtifact;
+use build::apart::{Reader, Reads};
+use build::toolchain;
+use check::cache::References;
+use check::reference::user::HiddenFrom;
+use config::Loaded;
+use model::{Baseline, Gate, Plan};
+use records::store;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
-use verdict::model::{Baseline, Gate, Plan};
+use system::cache::Cache;
+use system::error::{Error, Result};
 
 /// Names of the kernels of `loaded`, which is all of gates.yaml, that `asked.revision` has otherwise or lacks.
 ///

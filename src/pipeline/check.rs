@@ -3,11 +3,11 @@
 use super::prepare::Answers;
 use super::took::Meter;
 use super::{Of, Side, Why, Work, milliseconds};
-use crate::check::cache::{Answer, References};
-use crate::report::progress::{Event, Phase};
-use crate::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
-use verdict::judge::{self, Admission, Stage};
-use verdict::model::{Arch, Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
+use check::cache::{Answer, References};
+use judge::{Admission, Stage};
+use model::{Arch, Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
+use report::progress::{Event, Phase};
+use run::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 
 type Tried = std::result::Result<CheckJob, Why>;
 
@@ -217,9 +217,9 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::Artifact;
-    use verdict::judge::fixture;
-    use verdict::model::{Fault, FaultKind};
+    use build::Artifact;
+    use judge::fixture;
+    use model::{Fault, FaultKind};
 
     fn job(case: &Case, seed: u64) -> CheckJob {
         CheckJob {

@@ -4,13 +4,13 @@ use super::Of;
 use super::plan::Planned;
 use super::prepare::{Artifacts, Ready};
 use super::sources::Sources;
-use crate::build::code::{self, Reader};
-use crate::cache::Cache;
-use crate::report::progress::Event;
-use crate::toolchain::{self, Disassembler};
+use build::code::{self, Reader};
+use build::toolchain::{self, Disassembler};
+use model::{CodeFacts, Evidence, NotRun, Record, Seen, UnitId};
 use rayon::prelude::*;
+use report::progress::Event;
 use std::collections::HashMap;
-use verdict::model::{CodeFacts, Evidence, NotRun, Record, Seen, UnitId};
+use system::cache::Cache;
 
 /// Units of head that the base has, too, and that are not the same.
 pub(super) struct Changed(Vec<UnitId>);

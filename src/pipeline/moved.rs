@@ -5,14 +5,14 @@
 //! no file of gates at its very path; a link left behind in its place is none. A file that head alone has is held
 //! against the one file of the base that lost most of its cases.
 
-use crate::config::{self, Selection};
-use crate::error::{Diagnostic, Error, Result};
-use crate::files;
-use crate::repo;
+use config::Selection;
+use judge::renames::Asked;
+use model::{Case, CaseId, GoneGates, MovedGates, Reference};
+use records::repo;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use verdict::judge::{self, renames::Asked};
-use verdict::model::{Case, CaseId, GoneGates, MovedGates, Reference};
+use system::error::{Diagnostic, Error, Result};
+use system::files;
 
 /// Two revisions of one repository.
 pub struct Trees<'a> {

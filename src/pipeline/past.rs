@@ -1,12 +1,12 @@
 //! What was agreed before: the baselines of the revisions that gates name as anchors, and the best of all.
 
-use crate::error::{Diagnostic, Error, Result};
-use crate::store::PastState;
-use crate::{repo, store};
+use model::{Anchor, Facet, Gate, Limit, Rule, Since};
+use records::repo;
+use records::store;
+use records::store::PastState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use verdict::judge;
-use verdict::model::{Anchor, Facet, Gate, Limit, Rule, Since};
+use system::error::{Diagnostic, Error, Result};
 
 /// One for each anchor of the gates, with the baselines of the kernels that are held against it; and the
 /// best level that they kept up.
@@ -118,9 +118,9 @@ fn anchor(root: &Path, revision: &str, gate: &Gate, kernels: &BTreeSet<&str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use judge::fixture;
+    use model::Metric;
     use std::process::Command;
-    use verdict::judge::fixture;
-    use verdict::model::Metric;
 
     fn git(dir: &Path, args: &[&str]) {
         let mut git = Command::new("git");
@@ -183,7 +183,7 @@ mod tests {
                 metric: Metric::P50,
                 limit: Limit::Anchor {
                     anchor: Since::Best,
-                    change: verdict::model::Num(0.05),
+                    change: model::Num(0.05),
                 },
             },
         ));

@@ -1,19 +1,20 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
 use super::{Profile, Request, base, past, shard, simulate};
-use crate::apart::{Reads, Trees};
-use crate::cache::Cache;
-use crate::check::cache::References;
-use crate::config::{self, Loaded, Places};
-use crate::error::{Diagnostic, Error, Result};
-use crate::report::progress::Event;
-use crate::toolchain::{self, Profiler, Toolchain};
-use crate::{repo, store};
-use std::path::{Path, PathBuf};
-use verdict::model::{
+use build::apart::{Reads, Trees};
+use build::toolchain::{self, Profiler, Toolchain};
+use check::cache::References;
+use config::{Loaded, Places};
+use model::{
     Base, Case, CompilerFacts, DeviceFacts, DrawnSeed, Evidence, Fault, FaultKind, Plan, Policy,
     Profiling, Seen, Shard, Unit,
 };
+use records::repo;
+use records::store;
+use report::progress::Event;
+use std::path::{Path, PathBuf};
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
 
 /// Everything that a run goes by.
 pub(super) struct Planned {

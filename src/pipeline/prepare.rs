@@ -4,24 +4,24 @@
 use super::arguments::{refuse_misfits, refuse_unassembled};
 use super::plan::{BaseTree, Planned, UnitReads};
 use super::{Request, milliseconds};
-use crate::apart::{Reader, Reads};
-use crate::build::{self, Artifact, Built};
-use crate::cache::Cache;
-use crate::check::cache::{Answer, References, digests};
-use crate::device::DeviceChoice;
-use crate::device::choice::driver_problem;
-use crate::error::{Error, Result};
-use crate::process::confine::Hidden;
-use crate::report::progress::{Event, Phase};
-use crate::toolchain::Toolchain;
-use crate::worker::Crews;
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
-use std::time::{Duration, Instant};
-use verdict::model::{
+use build::apart::{Reader, Reads};
+use build::toolchain::Toolchain;
+use build::{Artifact, Built};
+use check::cache::{Answer, References, digests};
+use model::{
     BuildFacts, Case, CaseId, Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Plan, Seen,
     Unit, UnitId,
 };
+use report::progress::{Event, Phase};
+use run::device::DeviceChoice;
+use run::device::choice::driver_problem;
+use run::worker::Crews;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use system::cache::Cache;
+use system::error::{Error, Result};
+use system::process::confine::Hidden;
 
 /// What is built and known before a kernel runs.
 pub(super) struct Prepared {

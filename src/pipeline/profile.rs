@@ -1,15 +1,15 @@
 //! Profiles, when everything is timed: each in a process of its own, and none beside a timing.
 
 use super::{Work, milliseconds};
-use crate::build::TOOLKIT;
-use crate::profiler;
-use crate::report::progress::{Event, Phase};
-use crate::toolchain::Profiler;
-use crate::worker::TimeJob;
+use build::TOOLKIT;
+use build::toolchain::Profiler;
+use judge::Timing;
+use model::{CaseId, Evidence, Fault, ProfileFacts, Record, Seen};
+use report::progress::{Event, Phase};
+use run::profiler;
+use run::worker::TimeJob;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use verdict::judge::{self, Timing};
-use verdict::model::{CaseId, Evidence, Fault, ProfileFacts, Record, Seen};
 
 /// Files a profile of each case that the judge asks for, or why there is none.
 pub(super) fn profile_all(
@@ -116,7 +116,7 @@ impl Work {
         let lost = || super::Why::lost("no job was made for it");
         let case = record.plan.case(id).ok_or_else(lost)?;
         match self.timing(record, case, 0, Timing::Alone)? {
-            crate::worker::Job::Time(job) => Ok(*job),
+            run::worker::Job::Time(job) => Ok(*job),
             _ => Err(lost()),
         }
     }

@@ -1,11 +1,11 @@
 //! One part of the cases in the place of all.
 
-use crate::config::{self, Loaded};
-use crate::error::{Diagnostic, Error, Result};
-use crate::shard::{Part, TooMany, deal};
+use config::Loaded;
+use judge::count_contests;
+use model::{CaseId, Filter, Gate, Num, Shard, Took, Whole};
+use records::shard::{Part, TooMany, deal};
 use serde_json::json;
-use verdict::judge::count_contests;
-use verdict::model::{CaseId, Filter, Gate, Num, Shard, Took, Whole};
+use system::error::{Diagnostic, Error, Result};
 
 #[derive(Clone, Debug)]
 pub struct AskedShard {
@@ -77,8 +77,8 @@ fn too_many(part: Part, few: &TooMany) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verdict::judge::fixture;
-    use verdict::model::Subject;
+    use judge::fixture;
+    use model::Subject;
 
     /// Else a shard would stop timing where the whole is still open, or the other way round.
     #[test]

@@ -5,18 +5,18 @@ use super::prepare::Answers;
 use super::sources::Sources;
 use super::took::Meter;
 use super::{Of, Side, Why, Work, milliseconds};
-use crate::check::cache::References;
-use crate::device::sim::MOST_BYTES;
-use crate::error::Result;
-use crate::report::progress::{Event, Phase};
-use crate::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
+use check::cache::References;
+use judge::{Admission, Stage};
+use model::{
+    Arch, Base, Case, Costs, Evidence, Fault, FaultKind, NotRun, Plan, Record, Seen, Unit,
+};
+use report::progress::{Event, Phase};
+use run::device::sim::MOST_BYTES;
+use run::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use verdict::judge::{self, Admission, Stage};
-use verdict::model::{
-    Arch, Base, Case, Costs, Evidence, Fault, FaultKind, NotRun, Plan, Record, Seen, Unit,
-};
+use system::error::Result;
 
 /// A launch may run so many times past the budget of its whole case before it counts as one that does not
 /// end: the estimate was of a few blocks, and others may have more to do.

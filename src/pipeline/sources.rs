@@ -1,11 +1,11 @@
 //! The text of the source lines that findings name. Whoever accepts a finding names its line by its text, as line
 //! numbers move with every edit; and the judge reads no files.
 
-use crate::build::in_toolkit;
-use crate::files;
+use build::in_toolkit;
+use model::{Evidence, Seen};
 use std::collections::HashMap;
 use std::path::Path;
-use verdict::model::{Evidence, Seen};
+use system::files;
 
 /// No source is larger. A `#line` can name anything that this machine has.
 const MOST_BYTES: u64 = 16 << 20;

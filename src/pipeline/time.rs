@@ -1,14 +1,14 @@
 //! Process after process, each fresh and over all cases that still need one, until the judge asks no more.
 
 use super::{Why, Work, milliseconds};
-use crate::report::progress::{Event, Phase};
-use crate::rivals::Rivals;
-use crate::worker::{Arm, Crew, Job, PairJob, TimeJob};
+use judge::{RivalTurn, Timing};
+use model::{Case, CaseId, Evidence, Record, Seen};
+use report::progress::{Event, Phase};
+use run::rivals::Rivals;
+use run::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use verdict::judge::{self, RivalTurn, Timing};
-use verdict::model::{Case, CaseId, Evidence, Record, Seen};
 
 pub fn time_all(
     work: &Work,

@@ -1,10 +1,10 @@
 //! How long each case kept workers busy: by that a later run deals its cases out.
 
 use super::milliseconds;
+use model::{CaseId, Plan, Took};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use verdict::model::{CaseId, Plan, Took};
 
 #[derive(Default)]
 pub(super) struct Meter(Mutex<HashMap<CaseId, Duration>>);

@@ -1,13 +1,13 @@
 //! A configuration on its way: what it is called with, and what was built of it.
 
 use super::outcome::{Dropped, DroppedBy, Figures, Values};
-use crate::build::Built;
-use crate::config::{Asked, Tuning};
-use crate::report::reasons;
+use build::Built;
+use config::{Asked, Tuning};
+use model::occupancy::{Demand, occupancy};
+use model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
 use search::{Point, Space, Value};
 use serde::Serialize;
-use verdict::model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
-use verdict::occupancy::{Demand, occupancy};
+use wording::reasons;
 
 pub struct Candidate {
     pub number: u32,

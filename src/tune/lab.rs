@@ -4,20 +4,21 @@
 use super::candidate::{Candidate, dropped};
 use super::outcome::{Dropped, DroppedBy};
 use super::race::{Reading, Track};
-use crate::build::Built;
-use crate::config::{self, Asked};
-use crate::error::{Error, Result};
-use crate::explain::diagnosis::{self, Diagnosis, Resource, Side};
 use crate::pipeline::{Bench, Proven, Shop};
-use crate::report::{reasons, words};
-use crate::worker::{Arm, PairJob};
-use std::collections::BTreeMap;
-use std::time::Duration;
-use verdict::judge::{self, Admission, Stage};
-use verdict::model::{
+use build::Built;
+use config::Asked;
+use explain::diagnosis::{self, Diagnosis, Resource, Side};
+use judge::{Admission, Stage};
+use model::{
     Case, CaseId, Evidence, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule,
     Schedule, Seen, Singles, Subject, Tensor, TimeFacts, Unit, Verdict,
 };
+use run::worker::{Arm, PairJob};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use system::error::{Error, Result};
+use wording::reasons;
+use wording::words;
 
 /// Compiles, beside whatever else goes on.
 pub trait Builds: Sync {

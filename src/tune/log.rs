@@ -1,14 +1,14 @@
 //! The log of a search: a line of JSON for each event, appended as it happens. What is in it is not tried again.
 
 use super::outcome::{Confirmation, Evaluation, Values};
-use crate::error::{Diagnostic, Error, Result};
-use crate::files;
-use crate::process::children;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use system::error::{Diagnostic, Error, Result};
+use system::files;
+use system::process::children;
 
 pub const SCHEMA: &str = "gatekeeper.tune/1";
 

@@ -8,6 +8,7 @@
 pub mod candidate;
 pub mod export;
 pub mod lab;
+pub mod layout;
 pub mod log;
 pub mod outcome;
 mod race;
@@ -16,12 +17,12 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-use crate::build::Built;
-use crate::config::{Budget, Tuning};
-use crate::error::{Error, Result};
+use build::Built;
 use candidate::{Candidate, point_of, values_of};
+use config::{Budget, Tuning};
 use lab::{Builds, Lab, Proof};
 use log::{Earlier, Event, Log};
+use model::{Arch, Pairing};
 use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
 use search::{Elite, Exhaustive, Guided, Point, Random, Space, Strategy};
 use std::collections::{BTreeMap, HashMap};
@@ -29,7 +30,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use survey::Survey;
-use verdict::model::{Arch, Pairing};
+use system::error::{Error, Result};
 
 /// Configurations that are built, checked and timed together. While they are, the next ones are built.
 const BATCH: usize = 4;
@@ -221,7 +222,7 @@ fn build(shop: &impl Builds, batch: &mut [Candidate]) -> Result<()> {
     Ok(())
 }
 
-fn units(batch: &[Candidate]) -> Vec<verdict::model::Unit> {
+fn units(batch: &[Candidate]) -> Vec<model::Unit> {
     let asked = batch.iter().filter_map(|it| it.asked.as_ref().ok());
     asked.flat_map(|asked| asked.units.clone()).collect()
 }

@@ -1,9 +1,9 @@
 //! What came of a search, as data: it is what the log holds and what the report shows.
 
+use model::{FaultKind, Gate, Reason, Rule, Subject};
 use search::exchange::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use verdict::model::{FaultKind, Gate, Reason, Rule, Subject};
 
 /// The integer that each parameter has.
 pub type Values = BTreeMap<String, i64>;

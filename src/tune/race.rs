@@ -3,9 +3,9 @@
 
 use super::candidate::Candidate;
 use super::outcome::{Confirmation, Dropped, Shown, Timed};
+use judge::stats::sequential::{Decision, Evidence, Rule};
+use model::Pairing;
 use std::collections::BTreeMap;
-use verdict::model::Pairing;
-use verdict::stats::sequential::{Decision, Evidence, Rule};
 
 /// Processes in which a configuration has to be faster on average to become the best.
 const PROCESSES: usize = 3;

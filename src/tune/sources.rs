@@ -1,12 +1,13 @@
 //! What all configurations are built of: the source and the headers that it names, as far as they are beside it or in
 //! its directories. A macro of which none of them has the name changes nothing.
 
-use crate::config::Tuning;
-use crate::error::Result;
-use crate::{files, sources};
+use config::Tuning;
+use model::Unit;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use verdict::model::Unit;
+use system::error::Result;
+use system::files;
+use system::sources;
 
 /// The texts, by path, in the order in which they are met.
 pub struct Texts(Vec<(PathBuf, String)>);

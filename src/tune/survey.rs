@@ -4,11 +4,11 @@
 use super::candidate::Candidate;
 use super::lab::{Foreseen, Lab, elements};
 use super::outcome::Figures;
-use crate::error::Result;
-use crate::explain::diagnosis::Resource;
+use explain::diagnosis::Resource;
 use search::Point;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
+use system::error::Result;
 
 /// Of a larger space nothing is known before: to build all of it would take too long.
 pub const MOST: usize = 256;

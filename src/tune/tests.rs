@@ -7,15 +7,13 @@ use super::log::{Began, Earlier, Log, SCHEMA};
 use super::outcome::{Dropped, DroppedBy, Evaluation, Outcome, Shown};
 use super::race::{Reading, Track};
 use super::*;
-use crate::build::Artifact;
-use crate::config;
-use crate::explain::diagnosis::Resource;
-use crate::measure::Dice;
-use crate::report;
+use build::Artifact;
+use explain::diagnosis::Resource;
+use model::{BuildFacts, EntryFacts, LaunchBounds, Resources, Seen, Unit};
+use run::measure::Dice;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
-use verdict::model::{BuildFacts, EntryFacts, LaunchBounds, Resources, Seen, Unit};
 
 const GATES: &str = r#"version: 1
 architectures: [sm_90]
@@ -521,8 +519,8 @@ fn what_the_simulator_expects_most_of_is_tried_first() {
     let first = evaluation(&found, 1);
     assert_eq!(first.foreseen_ns, Some(596.0));
     assert!(matches!(first.outcome, Outcome::Dropped(_)));
-    let groups = report::tune::lay_out(&began(), &found);
-    let page = report::markdown::render_groups(report::tune::TITLE, &groups);
+    let groups = crate::tune::layout::lay_out(&began(), &found);
+    let page = report::markdown::render_groups(crate::tune::layout::TITLE, &groups);
     assert!(
         page.contains("rank correlation of its estimates with what was measured: "),
         "{page}"
@@ -696,9 +694,9 @@ fn the_report_says_what_was_shown() {
     for evaluation in &mut found.evaluations {
         evaluation.at_ms = 1000 * u64::from(evaluation.number);
     }
-    let groups = report::tune::lay_out(&began(), &found);
+    let groups = crate::tune::layout::lay_out(&began(), &found);
     insta::assert_snapshot!(report::markdown::render_groups(
-        report::tune::TITLE,
+        crate::tune::layout::TITLE,
         &groups
     ));
 }

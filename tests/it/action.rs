@@ -5,14 +5,14 @@
 use crate::common;
 
 use common::root;
+use judge::fixture;
+use model::Seen;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use verdict::judge::fixture;
-use verdict::model::Seen;
 
 fn parsed(file: &str) -> Value {
     serde_yaml::from_str(&fs::read_to_string(root().join(file)).unwrap()).unwrap()
@@ -718,8 +718,8 @@ fn another_version_has_another_key_and_what_is_no_part_of_it_has_not() {
         ("Cargo.toml", ""),
         ("Cargo.lock", ""),
         ("src/main.rs", "fn main() {}"),
-        ("src/toolchain/install.rs", "13.0"),
-        ("crates/verdict/src/lib.rs", ""),
+        ("crates/build/src/toolchain/install.rs", "13.0"),
+        ("crates/model/src/lib.rs", ""),
         ("README.md", ""),
     ] {
         fs::create_dir_all(action.join(file).parent().unwrap()).unwrap();
@@ -753,7 +753,7 @@ fn another_version_has_another_key_and_what_is_no_part_of_it_has_not() {
     let second = keys(&action, &cache, "");
     assert_ne!(value(&second, "program"), value(&first, "program"));
     assert_eq!(value(&second, "compiler"), value(&first, "compiler"));
-    fs::write(action.join("src/toolchain/install.rs"), "13.1").unwrap();
+    fs::write(action.join("crates/build/src/toolchain/install.rs"), "13.1").unwrap();
     assert_ne!(
         value(&keys(&action, &cache, ""), "compiler"),
         value(&first, "compiler")

@@ -1,13 +1,13 @@
 //! The page of a record in Chromium: at the width of a phone and of a desk, in a light and a dark scheme.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use gatekeeper::report::html::{Told, render};
+use judge::{fixture, judge};
+use model::{Evidence, Record, Seen};
+use report::html::{Told, render};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use verdict::judge::{fixture, judge};
-use verdict::model::{Evidence, Record, Seen};
 
 const CHECKS: &str = include_str!("browser.js");
 

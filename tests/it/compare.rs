@@ -4,8 +4,8 @@
 use crate::common;
 
 use common::{RECORD, after_a_run, edit, refused, run, stdout, write_record};
+use judge::fixture;
 use std::fs;
-use verdict::judge::fixture;
 
 const REGISTERS: &str = "      registers: 32\n      shared: 1KiB\n      spills: 0\n";
 

@@ -507,13 +507,10 @@ fn to_gatekeeper(line: &str) -> Option<&str> {
 #[test]
 fn the_changelog_names_the_versions() {
     let changelog = read("CHANGELOG.md");
-    let (_, record) = verdict::model::RECORD_SCHEMA.split_once('/').unwrap();
+    let (_, record) = model::RECORD_SCHEMA.split_once('/').unwrap();
     for line in [
-        format!(
-            "| counter model | {} |",
-            gatekeeper::counters::COUNTER_MODEL
-        ),
-        format!("| timing protocol | {} |", verdict::model::TIMING_PROTOCOL),
+        format!("| counter model | {} |", ptxsim::facts::COUNTER_MODEL),
+        format!("| timing protocol | {} |", model::TIMING_PROTOCOL),
         format!("| file schemas (record, baseline, report) | {record} |"),
     ] {
         assert!(changelog.contains(&line), "{line}");

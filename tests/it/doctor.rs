@@ -8,8 +8,8 @@
 use crate::common;
 
 use assert_cmd::Command;
+use build::toolchain::testing::toolchain;
 use common::{fresh_cache, gatekeeper, has_gpu, project, root, stderr, stdout};
-use gatekeeper::toolchain::testing::toolchain;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

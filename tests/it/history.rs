@@ -4,11 +4,11 @@
 use crate::common;
 
 use common::{edit, git, refused, run, stdout};
-use gatekeeper::store;
+use judge::fixture;
+use model::{Record, Seen};
+use records::store;
 use std::path::Path;
 use std::process::Command;
-use verdict::judge::fixture;
-use verdict::model::{Record, Seen};
 
 /// A run of other code than any before it, as sessions of one code would join.
 fn measured(version: u32, fast_ns: u64) -> Record {

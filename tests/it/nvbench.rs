@@ -4,9 +4,9 @@
 use crate::common;
 
 use common::{copy_of, edit, refused, run, stderr, stdout, write_record};
+use judge::fixture;
 use std::fs;
 use std::path::Path;
-use verdict::judge::fixture;
 
 fn fixtures() -> tempfile::TempDir {
     copy_of("tests/fixtures/nvbench")

@@ -142,7 +142,7 @@ fn every_line_of_shell_on_a_page_does_what_it_says() {
 }
 
 fn type_line(page: &str, line: &str, dir: &Path, bin: &Path, code: i32) {
-    let cache = gatekeeper::cache::Cache::open().unwrap();
+    let cache = system::cache::Cache::open().unwrap();
     let output = Command::new("bash")
         .args(["-c", line])
         .current_dir(dir)
@@ -165,7 +165,7 @@ fn type_line(page: &str, line: &str, dir: &Path, bin: &Path, code: i32) {
 
 /// A project in which everything has been run that pages take for granted.
 fn prepared() -> tempfile::TempDir {
-    gatekeeper::toolchain::testing::toolchain();
+    build::toolchain::testing::toolchain();
     let project = copy_of("tests/fixtures/pages");
     let dir = project.path();
     let sim = ["run", "--device", "sim"];

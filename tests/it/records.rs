@@ -7,9 +7,9 @@ use common::{
     RECORD, after_a_run, copy_of, edit, gatekeeper, has_gpu, project, refused, run, stderr, stdout,
     write_record,
 };
+use judge::fixture;
 use std::fs;
 use std::process::{Command, Stdio};
-use verdict::judge::fixture;
 
 #[test]
 fn judge_repeats_the_report_of_the_run_byte_for_byte() {

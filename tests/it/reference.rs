@@ -7,8 +7,8 @@ use crate::common;
 
 use clap::{Arg, Command, CommandFactory};
 use common::{root, run, stdout};
+use config::Selection;
 use gatekeeper::cli::Cli;
-use gatekeeper::config::Selection;
 use serde_json::Value;
 use std::fs;
 
@@ -93,9 +93,7 @@ fn the_defaults_are_those_of_a_file_that_says_nothing() {
     let rival = "    rivals: {other: {command: [true], contestants: [one]}}\n";
     let says = "    gates: {max_err: 0}\n";
     common::edit(&file, says, &format!("{rival}{says}"));
-    let plan = gatekeeper::config::load(&file, &Selection::default())
-        .unwrap()
-        .plan;
+    let plan = config::load(&file, &Selection::default()).unwrap().plan;
     let case = &plan.cases[0];
     let schema: Value = serde_json::from_str(&stdout(&run(&root(), &["schema"], 0))).unwrap();
     let default = |of: &str, key: &str| {

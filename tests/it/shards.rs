@@ -4,13 +4,13 @@
 use crate::common;
 
 use common::{edit, git, refused, run, stderr, stdout, write_record};
-use gatekeeper::store::read_record;
+use judge::fixture;
+use model::{DeviceFacts, Record, Seen};
+use records::store::read_record;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use verdict::judge::fixture;
-use verdict::model::{DeviceFacts, Record, Seen};
 
 /// `copy` has two variants that are compared, one whose failure is expected at one of the shapes, and four shapes, which
 /// are the groups that stay together.

@@ -4,13 +4,13 @@
 use crate::common;
 
 use common::{binary, edit, git, project, root, run, stderr, stdout};
-use gatekeeper::store::read_record;
+use model::Record;
+use records::store::read_record;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use verdict::model::Record;
 
 /// Ended, and waited for, when the test is.
 struct Daemons(Vec<Child>);
@@ -127,7 +127,7 @@ fn verdicts(record: &Record) -> serde_json::Value {
         evidence,
         ..
     } = record;
-    let judgement = verdict::judge::judge(plan, environment, policy, evidence);
+    let judgement = judge::judge(plan, environment, policy, evidence);
     serde_json::to_value(judgement).unwrap()
 }
 

@@ -5,10 +5,10 @@
 use crate::common;
 
 use common::{RECORD, edit, gatekeeper, report, run, stderr, stdout};
-use gatekeeper::cache::Cache;
+use model::{Evidence, Record, Seen};
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use verdict::model::{Evidence, Record, Seen};
+use system::cache::Cache;
 
 const GATES: &str = r#"version: 1
 architectures: [sm_90]
@@ -45,7 +45,7 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn record(dir: &Path) -> Record {
-    gatekeeper::store::read_record(&dir.join(RECORD)).unwrap()
+    records::store::read_record(&dir.join(RECORD)).unwrap()
 }
 
 /// Of the only unit: where its machine code is.

@@ -154,7 +154,7 @@ fn is_shown(printed: &[String], shown: &[String]) -> bool {
 
 #[test]
 fn the_tutorial_is_what_happens() {
-    gatekeeper::toolchain::testing::toolchain();
+    build::toolchain::testing::toolchain();
     let page = root().join("docs/tutorial.md");
     let text = fs::read_to_string(&page).unwrap();
     let lines: Vec<_> = text.lines().collect();

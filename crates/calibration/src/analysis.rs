@@ -1,6 +1,6 @@
 //! From a recording to counted shares.
 
-use verdict::stats::sequential::{Rule, Undecidable};
+use judge::stats::sequential::{Rule, Undecidable};
 
 use crate::draw;
 use crate::prepared::prepare;

@@ -4,7 +4,7 @@
 //! Within a verdict no process comes twice, as on a machine: a process that is drawn twice agrees with
 //! itself, and the spread that the rule relies on would be too small.
 
-use verdict::stats::sequential::{Decision, Schedule};
+use judge::stats::sequential::{Decision, Schedule};
 
 use crate::analysis::{Cell, Counted, How, Runs, Settings, Unusable};
 use crate::dice::Dice;

@@ -2,7 +2,7 @@
 //! recorded processes.
 //!
 //! A [`Recording`] holds what fresh processes measured: unchanged kernels and slowed ones. [`analyse`] draws
-//! thousands of runs from it and lets the rule of `verdict::stats::sequential` decide. Nothing here measures:
+//! thousands of runs from it and lets the rule of `judge::stats::sequential` decide. Nothing here measures:
 //! no files, clock or device (clippy.toml bans them).
 
 #![forbid(unsafe_code)]

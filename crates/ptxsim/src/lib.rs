@@ -82,6 +82,7 @@ mod counters;
 mod decode;
 mod doubt;
 mod exec;
+pub mod facts;
 mod flow;
 pub mod image;
 mod launch;

@@ -3,8 +3,8 @@
 use crate::flow::{self, Loop};
 use crate::kind::kind;
 use crate::listing::{Instruction, Section};
+use model::{EntryCode, LineCode, LoopCode, Mix};
 use std::collections::HashMap;
-use verdict::model::{EntryCode, LineCode, LoopCode, Mix};
 
 /// What `explain` compares of an entry.
 pub fn entry(section: &Section) -> EntryCode {

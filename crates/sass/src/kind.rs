@@ -1,7 +1,7 @@
 //! What an opcode is for. Names as in NVIDIA's "CUDA Binary Utilities", instruction set reference.
 
 use crate::listing::Instruction;
-use verdict::model::{InstructionKind as Kind, Width};
+use model::{InstructionKind as Kind, Width};
 
 /// `None` of what does nothing.
 pub(crate) fn kind(instruction: &Instruction) -> Option<Kind> {

@@ -8,8 +8,8 @@
 //!         /*0440*/              @!P1 BRA `(.L_x_4) ;
 //! ```
 
+use model::{CodeLine, CodePlace};
 use std::collections::HashMap;
-use verdict::model::{CodeLine, CodePlace};
 
 /// A whole cubin: one section for each entry.
 #[derive(Debug, Default)]

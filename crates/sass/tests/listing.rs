@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use model::{EntryCode, InstructionKind as Kind, Mix, Width};
 use proptest::prelude::*;
 use sass::{Listing, entry};
-use verdict::model::{EntryCode, InstructionKind as Kind, Mix, Width};
 
 /// As nvdisasm 13.5 writes it: a loop in a loop, a function that is called, and what follows the end.
 const TEXT: &str = r#"

@@ -2,9 +2,9 @@
 //! schedule of looks tolerates, and the rule under heavy tails. Prints markdown.
 
 use calibration::{Dice, Process, Share};
+use judge::stats::sequential::{Decision, Rule, Schedule, Undecidable};
 use power::simulate::{Tail, World, chance};
 use statrs::distribution::{ContinuousCDF, StudentsT};
-use verdict::stats::sequential::{Decision, Rule, Schedule, Undecidable};
 
 const CONTESTS: u64 = 100_000;
 const CASES: f64 = 60.0;

@@ -60,7 +60,8 @@ pub const FAILURES: &[Failure] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{random, sweep};
+    use crate::random;
+    use crate::sweep;
 
     #[test]
     fn what_failed_once_is_right() {

@@ -1,11 +1,11 @@
 //! What is known of a recorded configuration before it is timed.
 
 use crate::Recorded;
+use model::Arch;
+use model::occupancy::{Demand, occupancy};
 use search::{Point, Value};
 use std::collections::HashMap;
 use std::error::Error;
-use verdict::model::Arch;
-use verdict::occupancy::{Demand, occupancy};
 
 /// Figures of each configuration.
 pub struct Facts(HashMap<Point, Vec<Option<f64>>>);

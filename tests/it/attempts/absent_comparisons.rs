@@ -1,13 +1,13 @@
 use crate::common::{self, RECORD, copy_of, edit, git, report, run, stderr, stdout, write_record};
-use gatekeeper::store::read_record;
-use std::fs;
-use std::path::Path;
-use tempfile::TempDir;
-use verdict::judge::fixture;
-use verdict::model::{
+use judge::fixture;
+use model::{
     BaseReference, BuildFacts, CheckFacts, Evidence, Fault, FaultKind, Loosening, NotRun, Num,
     Record, Reference, Seen,
 };
+use records::store::read_record;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
 
 /// A stored record after an edit, the exit code that it has to be judged to, and the code of a verdict that says why.
 struct Stored {

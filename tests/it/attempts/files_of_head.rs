@@ -2,13 +2,13 @@
 //! would be compared with itself.
 
 use crate::common::{edit, fresh_cache, gatekeeper, git, report, run, stderr, stdout};
-use gatekeeper::process::confine::Support;
+use model::{BaseReference, Evidence, FaultKind, Seen};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use verdict::model::{BaseReference, Evidence, FaultKind, Seen};
+use system::process::confine::Support;
 
 const GATES: &str = r#"version: 1
 architectures: [sm_90]
@@ -148,7 +148,7 @@ impl Repo {
 
     fn seen_beside(&self) -> Seen<BaseReference> {
         let record = self.path().join("gatekeeper-out/record.json");
-        let record = gatekeeper::store::read_record(&record).unwrap();
+        let record = records::store::read_record(&record).unwrap();
         let mut pieces = record.evidence.into_iter();
         let found = pieces.find_map(|piece| match piece {
             Evidence::BaseReference { facts, .. } => Some(facts),
@@ -441,10 +441,7 @@ fn a_head_that_is_built_of_the_bases_worktree_is_refused() {
     let mut head = Command::new("git");
     head.current_dir(repo.path()).args(["rev-parse", "HEAD"]);
     let commit = String::from_utf8(head.output().unwrap().stdout).unwrap();
-    let trees = gatekeeper::cache::Cache::open()
-        .unwrap()
-        .dir("trees")
-        .unwrap();
+    let trees = system::cache::Cache::open().unwrap().dir("trees").unwrap();
     let places = fs::read_dir(trees).unwrap().map(|it| it.unwrap().path());
     let mut places = places.map(|it| it.join(commit.trim()));
     let tree: PathBuf = places.find(|it| it.is_dir()).unwrap();

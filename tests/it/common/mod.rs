@@ -5,9 +5,9 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
+use model::Record;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use verdict::model::Record;
 
 /// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
 /// that built them.
@@ -24,8 +24,8 @@ pub fn binary() -> PathBuf {
 
 /// A cache with the compiler, and nothing else yet. `prefix`: how its name begins.
 pub fn fresh_cache(prefix: &str) -> tempfile::TempDir {
-    gatekeeper::toolchain::testing::toolchain();
-    let toolchains = gatekeeper::cache::Cache::open()
+    build::toolchain::testing::toolchain();
+    let toolchains = system::cache::Cache::open()
         .unwrap()
         .dir("toolchains")
         .unwrap();
@@ -116,7 +116,7 @@ pub const RECORD: &str = "gatekeeper-out/record.json";
 /// Stores a record as `run` does, and returns its path.
 pub fn write_record(dir: &Path, name: &str, record: &Record) -> String {
     let path = dir.join(name);
-    gatekeeper::store::write_record(&path, record).unwrap();
+    records::store::write_record(&path, record).unwrap();
     path.display().to_string()
 }
 

@@ -12,6 +12,8 @@ use crate::common;
 mod table;
 
 use common::{RECORD, copy, gatekeeper, git, root, run, stderr, stdout};
+use judge::stats::Sample;
+use model::{BuildFacts, CheckFacts, Evidence, Record, SimulationFacts, TimeFacts};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,8 +22,6 @@ use std::sync::{Mutex, OnceLock};
 use table::{
     CLASSES, Edit, HARMLESS, HELD_OUT, Harmless, MARKER, Needs, REGRESSIONS, Reached, Regression,
 };
-use verdict::model::{BuildFacts, CheckFacts, Evidence, Record, SimulationFacts, TimeFacts};
-use verdict::stats::Sample;
 
 fn regressions() -> impl Iterator<Item = &'static Regression> {
     REGRESSIONS.iter().chain(HELD_OUT)
@@ -128,7 +128,7 @@ impl Pair {
             ));
         }
         Ok(Made {
-            record: gatekeeper::store::read_record(&path.join(RECORD)).unwrap(),
+            record: records::store::read_record(&path.join(RECORD)).unwrap(),
             report: serde_json::from_str(&common::report(path)).unwrap(),
             explained: Explained {
                 marked: self.marked(path),
@@ -451,7 +451,7 @@ fn on_a_gpu(row: &Regression) -> Result<(f64, Explained), String> {
     pair.change(path)?;
     let output = gatekeeper().current_dir(path).args(&args).output().unwrap();
     let said = || format!("{}\n{}{}", output.status, stdout(&output), stderr(&output));
-    let record = gatekeeper::store::read_record(&path.join(RECORD)).map_err(|_| said())?;
+    let record = records::store::read_record(&path.join(RECORD)).map_err(|_| said())?;
     let beside = record.evidence.iter().find_map(|piece| match piece {
         Evidence::Pair { facts, .. } => facts.got(),
         _ => None,

@@ -1,16 +1,16 @@
 //! Building fixtures, cases that call them, and what a right answer looks like.
 
-use gatekeeper::build::Artifact;
-use gatekeeper::device::DeviceChoice;
-use gatekeeper::worker::{CheckAnswer, CheckJob, Crew, ExpectedOutput};
+use build::Artifact;
+use model::{
+    Arg, Case, CaseId, CheckFacts, Determinism, ElemType, Fault, Fill, Launch, Location, Num,
+    Reference, Role, ScalarType, ScalarValue, Seen, Step, Tensor,
+};
+use run::device::DeviceChoice;
+use run::worker::{CheckAnswer, CheckJob, Crew, ExpectedOutput};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
-use verdict::model::{
-    Arg, Case, CaseId, CheckFacts, Determinism, ElemType, Fault, Fill, Launch, Location, Num,
-    Reference, Role, ScalarType, ScalarValue, Seen, Step, Tensor,
-};
 
 pub const N: usize = 200;
 

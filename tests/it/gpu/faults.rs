@@ -1,10 +1,10 @@
 //! What a kernel does wrong, and that the run goes on.
 
 use super::bench::*;
+use model::FaultKind;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use verdict::model::FaultKind;
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]

@@ -1,8 +1,8 @@
 //! Launches that leave something in variables of the module, and whether the next launch is right on it.
 
 use super::bench::*;
-use gatekeeper::build::FilledConstant;
-use verdict::model::{Fill, KeptFacts, LaterData, Num, Role, Tensor};
+use build::FilledConstant;
+use model::{Fill, KeptFacts, LaterData, Num, Role, Tensor};
 
 fn kept(symbol: &str) -> Option<KeptFacts> {
     got(check_entry(&mut crew(), symbol)).kept.map(|kept| *kept)
@@ -59,13 +59,13 @@ fn a_kernel_that_is_right_in_every_launch_passes_whatever_it_keeps() {
 fn a_variable_that_the_host_writes_before_each_launch_is_written() {
     let mut case = case("unreset");
     case.tensors.push(Tensor {
-        elem: verdict::model::ElemType::I32,
+        elem: model::ElemType::I32,
         dims: vec![1],
         fill: Some(Fill::Constant { value: Num(0.0) }),
         ..tensor("zero", Role::In)
     });
     let mut artifact = entry("unreset");
-    if let gatekeeper::build::Artifact::Cubin { constants, .. } = &mut artifact {
+    if let build::Artifact::Cubin { constants, .. } = &mut artifact {
         constants.push(FilledConstant {
             name: "tickets".into(),
             symbol: "tickets".into(),

@@ -1,7 +1,7 @@
 //! Host code of users: what it launches is read back, what it does wrong is its own.
 
 use super::bench::*;
-use verdict::model::{FaultKind, Seen, Unsupported};
+use model::{FaultKind, Seen, Unsupported};
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]

@@ -17,14 +17,12 @@ mod textures;
 mod times;
 
 use bench::*;
-use gatekeeper::cache::Cache;
-use gatekeeper::check::cache::{self, References};
-use gatekeeper::check::reference::user::HiddenFrom;
-use gatekeeper::device::DeviceChoice;
-use gatekeeper::worker::{CheckJob, Crew, ExpectedOutput};
-use verdict::model::{
-    Arg, Binary, FaultKind, NotRun, Num, Reference, Role, ScalarType, ScalarValue, Seen,
-};
+use check::cache::{self, References};
+use check::reference::user::HiddenFrom;
+use model::{Arg, Binary, FaultKind, NotRun, Num, Reference, Role, ScalarType, ScalarValue, Seen};
+use run::device::DeviceChoice;
+use run::worker::{CheckJob, Crew, ExpectedOutput};
+use system::cache::Cache;
 
 /// The one that runs everywhere: no device is `NotRun`, and never a fault or a device.
 #[test]

@@ -2,8 +2,8 @@
 
 use super::bench::*;
 use super::times::{dial, time};
-use gatekeeper::build::{Artifact, FilledConstant};
-use verdict::model::{Case, FaultKind, Fill, MemoryStep, Mode, Num, Role, Step, Tensor};
+use build::{Artifact, FilledConstant};
+use model::{Case, FaultKind, Fill, MemoryStep, Mode, Num, Role, Step, Tensor};
 
 /// `y = 2 x` by way of working memory.
 fn by_way_of_scratch() -> Case {

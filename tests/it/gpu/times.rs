@@ -1,12 +1,12 @@
 //! Times: loosely bounded, since these are tests of the measuring and not of a GPU. Printed to be read.
 
 use super::bench::*;
-use gatekeeper::build::Artifact;
-use gatekeeper::worker::{Arm, Crew, PairJob, TimeJob};
-use verdict::model::{
+use build::Artifact;
+use model::{
     Case, Fault, FaultKind, Mode, Num, Role, ScalarType, ScalarValue, Schedule, Seen, Singles,
     TimeFacts,
 };
+use run::worker::{Arm, Crew, PairJob, TimeJob};
 
 pub fn schedule(mode: Mode) -> Schedule {
     Schedule {
@@ -159,7 +159,7 @@ fn scratch_that_has_to_be_zero_is_zeroed_before_every_launch_that_is_timed() {
         process: 0,
         seed: 1,
         schedule: schedule(Mode::Warm),
-        pairing: gatekeeper::config::pairing(false),
+        pairing: config::pairing(false),
         singles: Singles::Judged,
     });
     let Seen::Got(pair) = pair else {

@@ -2,7 +2,7 @@
 
 use super::*;
 use common::RECORD;
-use verdict::model::Evidence;
+use model::Evidence;
 
 /// A run that may skip nothing for want of a GPU.
 fn on_gpu(dir: &Path, filters: &[&str], code: i32) -> Output {
@@ -403,7 +403,7 @@ fn a_kernel_slower_than_its_rival() {
 }
 
 fn rivals_started(dir: &Path) -> usize {
-    let record = gatekeeper::store::read_record(&dir.join(RECORD)).unwrap();
+    let record = records::store::read_record(&dir.join(RECORD)).unwrap();
     let evidence = record.evidence.iter();
     evidence
         .filter(|piece| matches!(piece, Evidence::Rival { .. }))

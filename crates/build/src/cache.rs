@@ -1,0 +1,364 @@
+//! Artifacts by content. A manifest under the request (arguments, source path, compiler) lists what
+//! earlier compilations of it read; the one whose inputs all still hold names the artifact. So an artifact
+//! is found without a preprocessor run, as in ccache's direct mode, and never a stale one.
+//!
+//! Everything is written beside its place and renamed, so that runs at the same time do no harm; the worst
+//! that a race costs is one compilation. An artifact that does not have the digest it was stored with, or was
+//! stored for another request, is none.
+
+use super::command::{NvccCall, TEMPLATE};
+use super::compile::{Compiled, CompiledSource};
+use super::files::Files;
+use super::inputs::Dependencies;
+use crate::toolchain::Toolchain;
+use model::{BuildFacts, Unit};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use system::cache::{Cache, CacheDir, write_atomically};
+use system::error::{Error, Result};
+use system::files;
+use system::temporary::TemporaryDir;
+
+pub struct Artifacts {
+    manifests: CacheDir,
+    objects: CacheDir,
+}
+
+/// An artifact in its place.
+#[derive(Debug, PartialEq)]
+pub struct Stored {
+    pub facts: BuildFacts,
+    pub file: PathBuf,
+    /// Where the facts know it.
+    pub ptx: Option<PathBuf>,
+}
+
+/// Earlier compilations of one request, latest first.
+#[derive(Default, Serialize, Deserialize)]
+struct Manifest {
+    compilations: Vec<Compilation>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Compilation {
+    inputs: Dependencies,
+    artifact: String,
+}
+
+/// Facts about an object, stored next to it.
+trait Facts: Serialize + DeserializeOwned {
+    /// Whether they may be those of this object.
+    fn are_of(&self, artifact: &str) -> bool;
+}
+
+impl Facts for BuildFacts {
+    fn are_of(&self, artifact: &str) -> bool {
+        self.artifact == artifact
+    }
+}
+
+/// Facts about a whole source, from which every entry can be made.
+#[derive(Serialize, Deserialize)]
+struct SourceFacts {
+    log: String,
+    included: Vec<String>,
+}
+
+impl Facts for SourceFacts {
+    fn are_of(&self, _: &str) -> bool {
+        true
+    }
+}
+
+/// Beside the artifact.
+#[derive(Serialize, Deserialize)]
+struct Sidecar<F> {
+    facts: F,
+    file: String,
+    /// Of facts, artifact and PTX.
+    seal: String,
+}
+
+struct Object<F> {
+    facts: F,
+    file: PathBuf,
+    bytes: Vec<u8>,
+    ptx: PathBuf,
+    text: Vec<u8>,
+}
+
+impl From<Object<BuildFacts>> for Stored {
+    fn from(object: Object<BuildFacts>) -> Self {
+        let is_known = object.facts.ptx.is_some();
+        Self {
+            facts: object.facts,
+            file: object.file,
+            ptx: is_known.then_some(object.ptx),
+        }
+    }
+}
+
+impl From<Object<SourceFacts>> for CompiledSource {
+    fn from(object: Object<SourceFacts>) -> Self {
+        let SourceFacts { log, included } = object.facts;
+        Self {
+            output: object.file,
+            cubin: object.bytes,
+            ptx: String::from_utf8_lossy(&object.text).into_owned(),
+            log,
+            included,
+        }
+    }
+}
+
+fn seal(facts: &impl Facts, artifact: &[u8], ptx: &[u8]) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&serde_json::to_vec(facts).ok()?);
+    hasher.update(&[0]);
+    hasher.update(blake3::hash(artifact).as_bytes());
+    hasher.update(blake3::hash(ptx).as_bytes());
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+/// Branches that are switched between; older ones cost a compilation.
+const KEPT: usize = 16;
+const SIDECAR: &str = "facts.json";
+const PTX: &str = "unit.ptx";
+
+/// Everything that an outcome depends on beside the contents of files, as a hex digest. The request names
+/// directories as they are here, the unit as they were written, which is how places in headers are said.
+///
+/// # Errors
+/// Never in practice: what is hashed is plain data.
+pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Result<String> {
+    key(unit, &unit.call, request, toolchain)
+}
+
+/// The same of the source alone, whichever of its entries is asked for.
+///
+/// # Errors
+/// As above.
+pub fn source_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Result<String> {
+    key(unit, &"every entry", request, toolchain)
+}
+
+fn key(
+    unit: &Unit,
+    call: &impl Serialize,
+    request: &NvccCall,
+    toolchain: &Toolchain,
+) -> Result<String> {
+    // Paths of the toolchain too: the headers of another place are other headers.
+    let everything = serde_json::to_vec(&(
+        TEMPLATE,
+        env!("CARGO_PKG_VERSION"),
+        (&unit.source, &unit.include_dirs),
+        call,
+        &request.args,
+        &request.generated,
+        &toolchain.facts,
+        (&toolchain.nvcc, &toolchain.host_compiler),
+        (&toolchain.include, &toolchain.library_dir),
+    ))
+    .map_err(|error| Error::environment(format!("key of the build cache: {error}")))?;
+    Ok(blake3::hash(&everything).to_hex().to_string())
+}
+
+impl Artifacts {
+    pub fn open(cache: &Cache) -> Result<Self> {
+        Ok(Self {
+            manifests: cache.layered("build/manifests")?,
+            objects: cache.layered("build/objects")?,
+        })
+    }
+
+    /// The artifact of this request for the files as they are now, and the digests of those that it was made of.
+    pub fn find(&self, key: &str, files: &Files) -> Option<(Stored, BTreeMap<String, String>)> {
+        let (object, digests) = self.find_object(key, files)?;
+        Some((Stored::from(object), digests))
+    }
+
+    /// A source that an earlier run compiled, for the files as they are now.
+    pub fn find_source(&self, key: &str, files: &Files) -> Option<CompiledSource> {
+        let (object, _) = self.find_object::<SourceFacts>(key, files)?;
+        Some(CompiledSource::from(object))
+    }
+
+    fn find_object<F: Facts>(
+        &self,
+        key: &str,
+        files: &Files,
+    ) -> Option<(Object<F>, BTreeMap<String, String>)> {
+        self.manifests
+            .places(&manifest_name(key))
+            .find_map(|place| {
+                let earlier = manifest(&place).compilations.into_iter();
+                let found = earlier
+                    .filter(|compilation| compilation.inputs.hold(files))
+                    .find_map(|compilation| {
+                        let object = self.load_object(key, &compilation.artifact)?;
+                        Some((object, compilation.inputs.files))
+                    });
+                found.inspect(|_| self.manifests.touch(&place))
+            })
+    }
+
+    /// Copies what was compiled into its place. Without inputs no request finds it again.
+    pub fn store(
+        &self,
+        key: &str,
+        inputs: Option<Dependencies>,
+        compiled: Compiled,
+    ) -> Result<Stored> {
+        let Compiled {
+            mut facts,
+            output,
+            ptx,
+            ..
+        } = compiled;
+        let bytes = files::read(&output, files::made()).map_err(|error| self.failed(error))?;
+        let ptx = ptx.unwrap_or_default();
+        facts.artifact = content_address(key, &bytes, ptx.as_bytes());
+        let parts = (&output, &bytes[..], ptx.as_bytes());
+        self.put(key, inputs, facts, parts).map(Stored::from)
+    }
+
+    /// The same of a whole source.
+    pub fn store_source(
+        &self,
+        key: &str,
+        inputs: Option<Dependencies>,
+        source: &CompiledSource,
+    ) -> Result<()> {
+        let facts = SourceFacts {
+            log: source.log.clone(),
+            included: source.included.clone(),
+        };
+        let parts = (&source.output, &source.cubin[..], source.ptx.as_bytes());
+        self.put(key, inputs, facts, parts).map(drop)
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        Error::environment(format!(
+            "the artifact cannot be written to {}: {error}",
+            self.objects.own().display()
+        ))
+    }
+
+    fn put<F: Facts>(
+        &self,
+        key: &str,
+        inputs: Option<Dependencies>,
+        facts: F,
+        (output, bytes, ptx): (&PathBuf, &[u8], &[u8]),
+    ) -> Result<Object<F>> {
+        let objects = self.objects.own();
+        let failed = |error: std::io::Error| self.failed(error);
+        let artifact = content_address(key, bytes, ptx);
+        let file = output.file_name().map_or_else(
+            || "artifact".into(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+
+        let staging = TemporaryDir::new_in(objects).map_err(failed)?;
+        let new = staging.path().join("object");
+        std::fs::create_dir(&new).map_err(failed)?;
+        std::fs::write(new.join(&file), bytes).map_err(failed)?;
+        std::fs::write(new.join(PTX), ptx).map_err(failed)?;
+        let seal = seal(&facts, bytes, ptx)
+            .ok_or_else(|| failed(std::io::Error::other("the facts are not valid JSON")))?;
+        let sidecar = serde_json::to_vec(&Sidecar { facts, file, seal })
+            .map_err(|error| failed(error.into()))?;
+        std::fs::write(new.join(SIDECAR), sidecar).map_err(failed)?;
+
+        let place = objects.join(&artifact);
+        if std::fs::rename(&new, &place).is_err() {
+            // Another run was first, or what lies there is damaged.
+            if load::<F>(&place, key, &artifact).is_none() {
+                std::fs::rename(&place, staging.path().join("damaged")).map_err(failed)?;
+                std::fs::rename(&new, &place).map_err(failed)?;
+            }
+        }
+        if let Some(inputs) = inputs {
+            self.remember(key, inputs, &artifact)?;
+        }
+        load(&place, key, &artifact).ok_or_else(|| {
+            Error::environment(format!(
+                "{} was written but cannot be read back",
+                place.display()
+            ))
+        })
+    }
+
+    fn remember(&self, key: &str, inputs: Dependencies, artifact: &str) -> Result<()> {
+        let file = self.manifests.own().join(manifest_name(key));
+        let mut manifest = manifest(&file);
+        manifest
+            .compilations
+            .retain(|compilation| compilation.inputs != inputs);
+        manifest.compilations.insert(
+            0,
+            Compilation {
+                inputs,
+                artifact: artifact.to_owned(),
+            },
+        );
+        manifest.compilations.truncate(KEPT);
+        let bytes = serde_json::to_vec(&manifest)
+            .map_err(|error| Error::environment(format!("manifest: {error}")))?;
+        write_atomically(&file, &bytes)
+    }
+
+    pub fn load(&self, key: &str, artifact: &str) -> Option<Stored> {
+        self.load_object(key, artifact).map(Stored::from)
+    }
+
+    fn load_object<F: Facts>(&self, key: &str, artifact: &str) -> Option<Object<F>> {
+        self.objects
+            .places(artifact)
+            .find_map(|place| load(&place, key, artifact).inspect(|_| self.objects.touch(&place)))
+    }
+}
+
+fn manifest_name(key: &str) -> String {
+    format!("{key}.json")
+}
+
+/// Empty where there is none or it is damaged: that costs a compilation.
+fn manifest(file: &Path) -> Manifest {
+    files::read(file, files::made())
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
+}
+
+/// `None` where it is missing, cut short, changed, or of another request.
+fn load<F: Facts>(dir: &Path, key: &str, artifact: &str) -> Option<Object<F>> {
+    let read = |file: &Path| files::read(file, files::made());
+    let sidecar: Sidecar<F> = serde_json::from_slice(&read(&dir.join(SIDECAR)).ok()?).ok()?;
+    let file = dir.join(&sidecar.file);
+    let ptx = dir.join(PTX);
+    let (bytes, text) = (read(&file).ok()?, read(&ptx).ok()?);
+    let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
+        && sidecar.facts.are_of(artifact)
+        && content_address(key, &bytes, &text) == artifact;
+    whole.then_some(Object {
+        facts: sidecar.facts,
+        file,
+        bytes,
+        ptx,
+        text,
+    })
+}
+
+/// Of the bytes themselves, so that two outcomes of one request can never be taken for each other; with
+/// the request, because the facts beside the bytes belong to it.
+fn content_address(key: &str, artifact: &[u8], ptx: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(key.as_bytes());
+    hasher.update(blake3::hash(artifact).as_bytes());
+    hasher.update(blake3::hash(ptx).as_bytes());
+    hasher.finalize().to_hex().to_string()
+}

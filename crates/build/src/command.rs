@@ -1,0 +1,344 @@
+//! What nvcc is asked for one unit: its arguments, and the few lines of source that are generated around
+//! the user's. Pure; paths of this machine are added where the command is run.
+
+use model::{CType, Callable, Constant, LaunchedEntry, ScalarType, Unit};
+use std::fmt::Write;
+use system::sources::{self, Made};
+
+/// Part of every key of the cache: raise it when a change here or in how the outcome is read would make
+/// an old artifact differ from a new one.
+pub const TEMPLATE: u32 = 6;
+
+/// The C function that a launcher's library exports to the worker: `int gk_call(void** args)`, where
+/// `args[i]` points to the value of argument i. Returns what the launcher returned, 0 for void.
+pub const SHIM: &str = "gk_call";
+
+/// How a unit becomes machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The source as it is: its entries all come of one run.
+    Source,
+    /// With a template's instance, which exists because it is asked for: beside others, and cut out of what comes of
+    /// it.
+    Instance,
+    /// A launcher with its kernels.
+    Library,
+    /// PTX that was made elsewhere.
+    Ptx,
+    /// Machine code that was made elsewhere: nothing is compiled.
+    Cubin,
+}
+
+impl Way {
+    pub fn of(unit: &Unit) -> Self {
+        match (&unit.call, Made::of(&unit.source)) {
+            (Callable::Launcher { .. }, _) => Self::Library,
+            (Callable::Entries { .. }, Some(Made::Ptx)) => Self::Ptx,
+            (Callable::Entries { .. }, Some(Made::Cubin)) => Self::Cubin,
+            (Callable::Entries { names, .. }, None) => {
+                match names.iter().any(|name| is_templated(name)) {
+                    true => Self::Instance,
+                    false => Self::Source,
+                }
+            }
+        }
+    }
+}
+
+/// What nvcc is asked for units that share their source, definitions and flags; without paths of this machine, and
+/// without the kind of file that it shall write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NvccCall {
+    pub args: Vec<String>,
+    /// Compiled instead of the source, which it takes in by `-include`: that keeps the source's own path
+    /// relative, and so `__FILE__` and its line table the same on every machine.
+    pub generated: Option<String>,
+}
+
+impl NvccCall {
+    pub fn of(unit: &Unit) -> Self {
+        Self {
+            args: arguments(unit),
+            generated: generated(unit),
+        }
+    }
+
+    /// With one marker for each entry, in their order.
+    pub fn of_instances(units: &[&Unit]) -> Self {
+        let names: Vec<&str> = units
+            .iter()
+            .flat_map(|unit| entry_names(&unit.call))
+            .collect();
+        Self {
+            args: units.first().map_or_else(Vec::new, |unit| arguments(unit)),
+            generated: Some(markers(&names)),
+        }
+    }
+}
+
+/// What is run for a unit, as one would type it in the directory of gates.yaml.
+pub fn command_line(unit: &Unit) -> String {
+    let NvccCall { args, generated } = NvccCall::of(unit);
+    let way = Way::of(unit);
+    if way == Way::Cubin {
+        return format!("nothing: {} is machine code", unit.source);
+    }
+    let output = match way {
+        Way::Library => vec!["-shared"],
+        Way::Instance | Way::Source | Way::Ptx | Way::Cubin => vec!["-cubin"],
+    };
+    let mut words: Vec<String> = vec!["nvcc".to_owned()];
+    words.extend(output.into_iter().map(str::to_owned));
+    words.extend(args);
+    match generated {
+        None => words.push(unit.source.clone()),
+        Some(_) => words.extend([
+            "-include".to_owned(),
+            unit.source.clone(),
+            "gatekeeper.cu".to_owned(),
+        ]),
+    }
+    let quoted = words.iter().map(|word| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./,:".contains(c);
+        match !word.is_empty() && word.chars().all(is_plain) {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn arguments(unit: &Unit) -> Vec<String> {
+    let arch = unit.id.arch.to_string();
+    let virtual_arch = arch.replacen("sm_", "compute_", 1);
+    // Machine code for this architecture alone: with PTX beside it the driver could run something
+    // that PTXAS of this toolkit never reported on.
+    let mut args = vec![
+        "-gencode".into(),
+        format!("arch={virtual_arch},code={arch}"),
+        "-lineinfo".into(),
+        "-Xptxas".into(),
+        "-v".into(),
+    ];
+    args.extend(
+        unit.defines
+            .iter()
+            .map(|(name, value)| format!("-D{name}={}", escape(value))),
+    );
+    args.extend(
+        unit.include_dirs
+            .iter()
+            .map(|dir| format!("-I{}", escape(dir))),
+    );
+    args.extend(unit.flags.iter().cloned());
+    args
+}
+
+/// nvcc splits the values of its options at commas.
+pub fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,")
+}
+
+/// Whether the name has to be instantiated to exist.
+pub fn is_templated(name: &str) -> bool {
+    name.contains('<')
+}
+
+/// Symbol of the marker kernel of a templated entry, and with it the entry's own symbol inside; that as the
+/// entry has it only where it abbreviates nothing.
+pub fn instantiated(index: usize, marker: &str) -> Option<&str> {
+    let prefix = format!("_Z14gk_instantiateILi{index}EXadL");
+    marker.strip_prefix(&prefix)?.strip_suffix("EEEvv")
+}
+
+/// The text before and after the entry in the demangled name of its marker.
+pub fn around(index: usize) -> (String, &'static str) {
+    (format!("gk_instantiate<{index}, &"), ">()")
+}
+
+/// Whether it is one of the markers, which are no entries of the user's.
+pub fn is_marker(symbol: &str) -> bool {
+    symbol.starts_with("_Z14gk_instantiateI")
+}
+
+fn generated(unit: &Unit) -> Option<String> {
+    if Made::of(&unit.source).is_some() {
+        return None;
+    }
+    let mut text = markers(&entry_names(&unit.call));
+    if let Callable::Launcher {
+        function,
+        signature,
+        ..
+    } = &unit.call
+    {
+        text.push_str(&shim(function, signature));
+    }
+    // nvcc compiles no header.
+    let is_header = sources::extension(&unit.source) != "cu";
+    (is_header || !text.is_empty()).then_some(text)
+}
+
+fn markers(names: &[&str]) -> String {
+    let mut text = String::new();
+    // A kernel whose only use is to name the entry: the compiler looks the name up as the source would,
+    // macros and defaults included, and the marker's symbol then holds the entry's.
+    if names.iter().any(|name| is_templated(name)) {
+        text.push_str("template <int, auto> __global__ void gk_instantiate() {}\n");
+    }
+    for (index, name) in names.iter().enumerate() {
+        if is_templated(name) {
+            let _ = write!(
+                text,
+                "#line 1 \"{LABEL}entry {}\"\n\
+                 template __global__ void gk_instantiate<{index}, &{name}>();\n",
+                label(name)
+            );
+        }
+    }
+    text
+}
+
+/// What generated lines call their file: an error in them is one of gates.yaml.
+const LABEL: &str = "gates.yaml: ";
+
+/// A name as it may stand in a `#line` directive.
+fn label(name: &str) -> String {
+    name.replace(['"', '\\', '\n'], "?")
+}
+
+/// The types of the arguments are the source's own; gates.yaml's signature is held against them, because
+/// the worker lays out the values by it.
+fn shim(function: &str, signature: &[CType]) -> String {
+    let mut text = String::from(SHIM_SUPPORT);
+    let _ = write!(
+        text,
+        "#line 1 \"{LABEL}launcher {}\"\n\
+         static_assert(gk_shim::arity({function}) == {count}, \"gates.yaml gives this launcher {count} arguments\");\n",
+        label(function),
+        count = signature.len()
+    );
+    for (index, ctype) in signature.iter().enumerate() {
+        let (test, what) = match ctype {
+            CType::Pointer => (
+                "gk_shim::is_pointer<Type>()".to_owned(),
+                "a pointer".to_owned(),
+            ),
+            CType::Stream => (
+                "std::is_same_v<Type, cudaStream_t>".to_owned(),
+                "the stream".to_owned(),
+            ),
+            CType::Struct { size, align } => (
+                format!(
+                    "std::is_class_v<Type> && sizeof(Type) == {size} && alignof(Type) == {align}"
+                ),
+                format!("a struct of {size} bytes aligned to {align}"),
+            ),
+            CType::Scalar(scalar) => scalar_test(*scalar),
+        };
+        let _ = writeln!(
+            text,
+            "namespace gk_argument_{index} {{ using Type = gk_shim::argument<{index}, decltype({function})>; \
+             static_assert({test}, \"argument {} is {what} in gates.yaml and something else here\"); }}",
+            index + 1
+        );
+    }
+    let _ = writeln!(
+        text,
+        "extern \"C\" int {SHIM}(void** args) noexcept {{ return gk_shim::call({function}, args); }}"
+    );
+    text
+}
+
+fn scalar_test(scalar: ScalarType) -> (String, String) {
+    let size = scalar.size();
+    let integer = |signed: bool, name: &str| {
+        let sign = if signed { "" } else { "!" };
+        (
+            format!("gk_shim::is_integer<Type, {size}>() && {sign}gk_shim::is_signed<Type>()"),
+            name.to_owned(),
+        )
+    };
+    let exactly =
+        |ctype: &str, name: &str| (format!("std::is_same_v<Type, {ctype}>"), name.to_owned());
+    match scalar {
+        ScalarType::Bool => exactly("bool", "bool"),
+        ScalarType::F32 => exactly("float", "f32"),
+        ScalarType::F64 => exactly("double", "f64"),
+        // Named by their headers, which the source need not include.
+        ScalarType::F16 | ScalarType::Bf16 => (
+            "std::is_class_v<Type> && sizeof(Type) == 2".to_owned(),
+            "a 16-bit float".to_owned(),
+        ),
+        ScalarType::I8 => integer(true, "i8"),
+        ScalarType::I16 => integer(true, "i16"),
+        ScalarType::I32 => integer(true, "i32"),
+        ScalarType::I64 => integer(true, "i64"),
+        ScalarType::U8 => integer(false, "u8"),
+        ScalarType::U16 => integer(false, "u16"),
+        ScalarType::U32 => integer(false, "u32"),
+        ScalarType::U64 => integer(false, "u64"),
+    }
+}
+
+const SHIM_SUPPORT: &str = r#"#line 1 "gates.yaml: shim"
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <cuda_runtime.h>
+namespace gk_shim {
+template <class Result, class... Types>
+constexpr std::size_t arity(Result (*)(Types...)) { return sizeof...(Types); }
+template <class Function> struct arguments;
+template <class Result, class... Types>
+struct arguments<Result(Types...)> { using tuple = std::tuple<std::remove_cv_t<Types>...>; };
+template <class Result, class... Types>
+struct arguments<Result(Types...) noexcept> { using tuple = std::tuple<std::remove_cv_t<Types>...>; };
+template <std::size_t Index, class Function>
+using argument = std::tuple_element_t<Index, typename arguments<Function>::tuple>;
+template <class Type> constexpr bool is_pointer() {
+    return std::is_pointer_v<Type> && !std::is_same_v<Type, cudaStream_t>;
+}
+template <class Type, std::size_t Size> constexpr bool is_integer() {
+    return (std::is_integral_v<Type> || std::is_enum_v<Type>) && !std::is_same_v<Type, bool> && sizeof(Type) == Size;
+}
+template <class Type, bool = std::is_enum_v<Type>> struct integer { using type = Type; };
+template <class Type> struct integer<Type, true> { using type = std::underlying_type_t<Type>; };
+template <class Type> constexpr bool is_signed() { return std::is_signed_v<typename integer<Type>::type>; }
+template <class Result, class... Types, std::size_t... Index>
+int call(Result (*function)(Types...), void** args, std::index_sequence<Index...>) {
+    static_assert(std::is_void_v<Result> || std::is_integral_v<Result> || std::is_enum_v<Result>,
+                  "a launcher returns nothing, an int or a cudaError_t");
+    if constexpr (std::is_void_v<Result>) {
+        function(*static_cast<std::remove_cv_t<Types>*>(args[Index])...);
+        return 0;
+    } else {
+        return static_cast<int>(function(*static_cast<std::remove_cv_t<Types>*>(args[Index])...));
+    }
+}
+template <class Result, class... Types>
+int call(Result (*function)(Types...), void** args) {
+    return call(function, args, std::index_sequence_for<Types...>{});
+}
+}
+"#;
+
+/// Names of the entries of a call, in the order declared.
+pub fn entry_names(call: &Callable) -> Vec<&str> {
+    match call {
+        Callable::Entries { names, .. } => names.iter().map(String::as_str).collect(),
+        Callable::Launcher { launches, .. } => launches
+            .iter()
+            .map(|LaunchedEntry { name, .. }| name.as_str())
+            .collect(),
+    }
+}
+
+/// Those that the host fills.
+pub fn constants(call: &Callable) -> &[Constant] {
+    match call {
+        Callable::Entries { constants, .. } => constants,
+        Callable::Launcher { .. } => &[],
+    }
+}

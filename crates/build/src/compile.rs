@@ -1,0 +1,1018 @@
+//! Units through the compiler: run it, and read what came out.
+
+use super::Outside;
+use super::bounds::launch_bounds;
+use super::command::{self, NvccCall, Way};
+use super::cut::PtxModule;
+use super::depend::{ask_for_rules, list_files, list_loaded, list_prerequisites};
+use super::entry::{self, Named, Unresolved};
+use super::identity::{self, Cubin};
+use super::inputs::lexical;
+use super::ptxas::PtxasReport;
+use crate::toolchain::{Toolchain, clean_command, find_breakage};
+use model::{
+    BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, LaunchBounds, Unit,
+};
+use object::{Object as _, ObjectSection as _};
+use rayon::prelude::*;
+use regex::Regex;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+use system::error::{Diagnostic, Error, Result};
+use system::files;
+use system::limits;
+use system::process::confine::{Hidden, Rules, Sockets};
+use system::process::{self, Ended};
+
+/// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
+pub const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Bytes of what nvcc prints that are kept.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+/// What a unit became, beside its facts.
+#[derive(Debug)]
+pub struct Compiled {
+    pub facts: BuildFacts,
+    /// The cubin or library, in the scratch directory.
+    pub output: PathBuf,
+    /// What its machine code was made from, without paths of this machine.
+    pub ptx: Option<String>,
+    /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
+    pub included: Vec<String>,
+    /// Shared libraries that a launcher's brings along.
+    pub loaded: Vec<String>,
+}
+
+/// The inner error is the source's, which is evidence.
+pub type Outcome = std::result::Result<Compiled, Fault>;
+
+/// Where nvcc runs, and for how long.
+#[derive(Clone, Copy)]
+pub struct Workshop<'a> {
+    pub root: &'a Path,
+    pub toolchain: &'a Toolchain,
+    /// Empty before, and removed afterwards.
+    pub scratch: &'a Path,
+    pub outside: &'a [Outside],
+    /// The directory that nvcc cannot read.
+    pub hidden: Option<&'a Hidden>,
+    pub deadline: Duration,
+}
+
+/// Compiles units that share their source, definitions, flags and way, as far as they can together.
+///
+/// # Errors
+/// Where the machine failed, which is no fault of a source.
+pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
+    };
+    match Way::of(first) {
+        Way::Instance => compile_instances(shop, units),
+        Way::Source => Ok(match compile_source(shop, first)? {
+            Ok(source) => source.units(units),
+            Err(fault) => units.iter().map(|_| Err(fault.clone())).collect(),
+        }),
+        Way::Library => compile_library(shop, first, units),
+        Way::Ptx => compile_ptx(shop, first, units),
+        Way::Cubin => read_cubin(shop, first, units),
+    }
+}
+
+/// The result of one run of nvcc on an unchanged source: every entry of it.
+#[derive(Debug)]
+pub struct CompiledSource {
+    pub output: PathBuf,
+    pub cubin: Vec<u8>,
+    pub ptx: String,
+    /// The output of nvcc, without paths of this machine.
+    pub log: String,
+    pub included: Vec<String>,
+}
+
+impl CompiledSource {
+    /// Whichever entries they ask for.
+    pub fn units(&self, units: &[&Unit]) -> Vec<Outcome> {
+        let made = Machine {
+            cubin: &self.cubin,
+            host: None,
+            said: Said::ByPtxas(&self.log),
+        };
+        let ptx = Some(self.ptx.as_str());
+        let units = units.iter();
+        units
+            .map(|unit| made.unit(unit, None, ptx, &self.output, &self.included))
+            .collect()
+    }
+}
+
+/// # Errors
+/// Where the machine failed, which is no fault of a source.
+pub fn compile_source(
+    shop: Workshop,
+    unit: &Unit,
+) -> Result<std::result::Result<CompiledSource, Fault>> {
+    let request = NvccCall::of(unit);
+    let input = Input::Source(&unit.source, &request);
+    let ran = match shop.run(&request.args, input, Wanted::Cubin)? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    Ok(Ok(CompiledSource {
+        cubin: read(&ran.output)?,
+        ptx: shop.read_ptx(&ran.kept.with_extension("ptx"))?,
+        included: shop.included()?,
+        output: ran.output,
+        log: ran.log,
+    }))
+}
+
+/// One run for a launcher, which is not simulated.
+fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let request = NvccCall::of(first);
+    let input = Input::Source(&first.source, &request);
+    let ran = match shop.run(&request.args, input, Wanted::Library)? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
+    };
+    let included = shop.included()?;
+    let cubin = read(&ran.kept.with_extension("cubin"))?;
+    let host = read(&ran.kept.with_extension("o"))?;
+    let made = Machine {
+        cubin: &cubin,
+        host: Some(&host),
+        said: Said::ByPtxas(&ran.log),
+    };
+    let loaded = shop.loaded(&ran.output)?;
+    let compiled = units.iter().map(|unit| {
+        let compiled = made.unit(unit, None, None, &ran.output, &included)?;
+        Ok(Compiled {
+            loaded: loaded.clone(),
+            ..compiled
+        })
+    });
+    Ok(compiled.collect())
+}
+
+/// PTX that was made elsewhere.
+fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let source = Path::new(&first.source);
+    let ran = match shop.run(&NvccCall::of(first).args, Input::Ptx(source), Wanted::Cubin)? {
+        Ok(ran) => ran,
+        Err(fault) => {
+            let file = shop.root.join(source);
+            let ptx = match is_too_new(&fault.message) {
+                true => Some(shop.read_ptx(&file)?),
+                false => None,
+            };
+            let each = units.iter().map(|unit| match &ptx {
+                Some(ptx) => not_assembled(unit, ptx, &file, &fault),
+                None => Err(fault.clone()),
+            });
+            return Ok(each.collect());
+        }
+    };
+    let ptx = shop.read_ptx(&shop.root.join(source))?;
+    let cubin = read(&ran.output)?;
+    let made = Machine {
+        cubin: &cubin,
+        host: None,
+        said: Said::ByPtxas(&ran.log),
+    };
+    let included = [first.source.clone()];
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, Some(&ptx), &ran.output, &included));
+    Ok(compiled.collect())
+}
+
+/// Whether PTXAS refused the version of the PTX and looked at nothing else.
+fn is_too_new(said: &str) -> bool {
+    static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"Unsupported \.version ([0-9.]+); current version is '([0-9.]+)'").ok()
+    });
+    let Some(found) = REFUSED.as_ref().and_then(|refused| refused.captures(said)) else {
+        return false;
+    };
+    let version = |group: usize| {
+        let text = found.get(group)?.as_str();
+        let (major, minor) = text.split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    };
+    matches!((version(1), version(2)), (Some(asked), Some(known)) if asked > known)
+}
+
+/// A unit of PTX that the simulator may run and this PTXAS does not take. What the host fills is looked up in
+/// machine code, and so a unit with such constants stays refused.
+fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcome {
+    let module = PtxModule::parse(ptx).filter(|_| command::constants(&unit.call).is_empty());
+    let Some(module) = module else {
+        return Err(refused.clone());
+    };
+    let names = resolve(unit, 0, &module.entries())?;
+    let symbols: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+    // PTXAS has looked at nothing but the version: what the simulator does not run either stays refused.
+    if let Err(why) = simulated(ptx, &symbols) {
+        return Err(fault(
+            FaultKind::Compile,
+            format!(
+                "{}\nand the simulator does not run it: {why}",
+                refused.message
+            ),
+        ));
+    }
+    let identity = identity::ptx_identity(&symbols, ptx);
+    let entries = names.iter().map(|(name, symbol)| EntryFacts {
+        name: name.clone(),
+        symbol: symbol.clone(),
+        resources: None,
+        bounds: launch_bounds(ptx, symbol),
+    });
+    Ok(Compiled {
+        facts: BuildFacts {
+            artifact: String::new(),
+            // There is no machine code that could be the same.
+            identity: identity.clone(),
+            ptx: Some(identity),
+            entries: entries.collect(),
+            constants: Vec::new(),
+            warnings: vec![refused.message.clone()],
+        },
+        output: file.to_owned(),
+        ptx: Some(ptx.to_owned()),
+        included: vec![unit.source.clone()],
+        loaded: Vec::new(),
+    })
+}
+
+fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
+    let module = ptxsim::Module::load(ptx).map_err(|error| error.to_string())?;
+    symbols
+        .iter()
+        .try_for_each(|symbol| match module.kernel(symbol) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        })
+}
+
+/// Machine code that was made elsewhere.
+fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let source = shop.root.join(&first.source);
+    let cubin = read(&source)?;
+    let made = Machine {
+        cubin: &cubin,
+        host: None,
+        said: Said::ByItself,
+    };
+    let included = [first.source.clone()];
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, None, &source, &included));
+    Ok(compiled.collect())
+}
+
+/// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
+/// assembled by itself. So what becomes of one does not depend on what it was compiled beside. One that spoils the
+/// common run, or cannot be cut out of it, goes alone.
+fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let request = NvccCall::of_instances(units);
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
+    };
+    let is_alone = units.len() == 1;
+    let alone = |(at, unit): (usize, &&Unit)| -> Result<Outcome> {
+        let scratch = shop.directory(&format!("alone-{at}"))?;
+        let shop = Workshop {
+            scratch: &scratch,
+            ..shop
+        };
+        let compiled = compile_instances(shop, &[unit])?.pop();
+        compiled.ok_or_else(|| Error::environment(format!("{}: nothing was compiled", unit.id)))
+    };
+    let together = Input::Source(&first.source, &request);
+    let ran = match shop.run(&request.args, together, Wanted::Ptx)? {
+        Ok(ran) => ran,
+        Err(fault) if is_alone => return Ok(vec![Err(fault)]),
+        Err(_) => return compile_halves(shop, units),
+    };
+    let included = shop.included()?;
+    let text = shop.read_ptx(&ran.output)?;
+    let Some(module) = PtxModule::parse(&text) else {
+        let unreadable = "the PTX that nvcc wrote cannot be read".to_owned();
+        let unreadable = fault(FaultKind::Compile, unreadable);
+        return Ok(units.iter().map(|_| Err(unreadable.clone())).collect());
+    };
+    let symbols = module.entries();
+    let mut markers = 0;
+    let names: Vec<_> = units
+        .iter()
+        .map(|unit| {
+            let first = markers;
+            markers += command::entry_names(&unit.call).len();
+            resolve(unit, first, &symbols)
+        })
+        .collect();
+    let wanted: Vec<&str> = names
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|(_, symbol)| symbol.as_str())
+        .collect();
+    let each = names.clone().into_par_iter().zip(units).enumerate();
+    each.map(|(at, (names, unit))| {
+        let names = match names {
+            Ok(names) => names,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let mut own: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+        let others: Vec<&str> = wanted
+            .iter()
+            .copied()
+            .filter(|it| !own.contains(it))
+            .collect();
+        // What the host fills stays, read or not; what others fill does not.
+        let known = module.constants();
+        let filled = command::constants(&unit.call).iter();
+        own.extend(
+            filled.filter_map(|constant| {
+                entry::resolve(Named::Constant, &constant.name, &known).ok()
+            }),
+        );
+        let ptx = match module.cut(&own, &others) {
+            Some(ptx) => ptx,
+            None if is_alone => text.clone(),
+            None => return alone((at, unit)),
+        };
+        let scratch = shop.directory(&format!("entry-{at}"))?;
+        let shop = Workshop {
+            scratch: &scratch,
+            ..shop
+        };
+        let assembled = match shop.assemble(&request.args, &ptx)? {
+            Ok(assembled) => assembled,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let log = format!("{}\n{}", ran.log, assembled.log);
+        let cubin = read(&assembled.output)?;
+        let made = Machine {
+            cubin: &cubin,
+            host: None,
+            said: Said::ByPtxas(&log),
+        };
+        Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
+    })
+    .collect()
+}
+
+/// Instances that do not compile together: whose mistake it is shows by halves, unless it is the source's own.
+fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
+    };
+    let scratch = shop.directory("source")?;
+    let request = NvccCall {
+        generated: Some(String::new()),
+        ..NvccCall::of_instances(&[first])
+    };
+    let of_source = Workshop {
+        scratch: &scratch,
+        ..shop
+    };
+    let input = Input::Source(&first.source, &request);
+    if let Err(fault) = of_source.run(&request.args, input, Wanted::Ptx)? {
+        return Ok(units.iter().map(|_| Err(fault.clone())).collect());
+    }
+    let (one, other) = units.split_at(units.len() / 2);
+    let (ones, others) = (shop.directory("one")?, shop.directory("other")?);
+    let half =
+        |scratch: &Path, units: &[&Unit]| compile_instances(Workshop { scratch, ..shop }, units);
+    let (one, other) = rayon::join(|| half(&ones, one), || half(&others, other));
+    Ok([one?, other?].into_iter().flatten().collect())
+}
+
+/// A source compiled for what it has, and not to be run.
+pub struct Listed {
+    pub cubin: Vec<u8>,
+    pub ptx: String,
+    /// As in [`Compiled::included`].
+    pub included: Vec<String>,
+}
+
+/// Compiles a source, or a header by itself, with these arguments.
+///
+/// # Errors
+/// Where the machine failed, which is no fault of the source.
+pub fn compile_to_list(
+    shop: Workshop,
+    source: &str,
+    args: &[String],
+) -> Result<std::result::Result<Listed, Fault>> {
+    let request = NvccCall {
+        args: args.to_vec(),
+        // nvcc compiles no header.
+        generated: (!source.ends_with(".cu")).then(String::new),
+    };
+    let ran = match shop.run(args, Input::Source(source, &request), Wanted::Cubin)? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    Ok(Ok(Listed {
+        cubin: read(&ran.output)?,
+        ptx: shop.read_ptx(&ran.kept.with_extension("ptx"))?,
+        included: shop.included()?,
+    }))
+}
+
+/// What nvcc shall write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Cubin,
+    Ptx,
+    Library,
+}
+
+impl Wanted {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Cubin => &["-cubin"],
+            Self::Ptx => &["-ptx"],
+            Self::Library => &["-shared", "-Xcompiler", "-fPIC", "-cudart", "static"],
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Cubin => "unit.cubin",
+            Self::Ptx => "gatekeeper.ptx",
+            Self::Library => "unit.so",
+        }
+    }
+}
+
+/// What nvcc shall read.
+enum Input<'a> {
+    Source(&'a str, &'a NvccCall),
+    Ptx(&'a Path),
+}
+
+/// What a run of nvcc left.
+struct Ran {
+    /// Without paths of this machine.
+    log: String,
+    output: PathBuf,
+    /// The intermediates, but for their extensions.
+    kept: PathBuf,
+}
+
+impl Workshop<'_> {
+    fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.scratch.join(name);
+        std::fs::create_dir(&path).map_err(|error| failed(&path, error))?;
+        Ok(path)
+    }
+
+    fn run(
+        &self,
+        args: &[String],
+        input: Input,
+        wanted: Wanted,
+    ) -> Result<std::result::Result<Ran, Fault>> {
+        let output = self.scratch.join(wanted.file());
+        // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
+        let intermediates = self.directory(KEPT)?;
+        let mut command = clean_command(&self.toolchain.nvcc);
+        command
+            .current_dir(self.root)
+            .env("TMPDIR", self.scratch)
+            .arg("-ccbin")
+            .arg(&self.toolchain.host_compiler)
+            .args(wanted.flags())
+            .args(args)
+            .arg("--keep")
+            .arg("--keep-dir")
+            .arg(&intermediates)
+            .arg("-o")
+            .arg(&output);
+        ask_for_rules(&mut command, &self.scratch.join(READ));
+        if let (Wanted::Library, Some(dir)) = (wanted, &self.toolchain.library_dir) {
+            command.arg("-L").arg(dir);
+        }
+        let stem = match input {
+            Input::Ptx(file) => {
+                command.arg(file);
+                file.to_owned()
+            }
+            Input::Source(
+                source,
+                NvccCall {
+                    generated: None, ..
+                },
+            ) => {
+                command.arg(source);
+                PathBuf::from(source)
+            }
+            Input::Source(
+                source,
+                NvccCall {
+                    generated: Some(text),
+                    ..
+                },
+            ) => {
+                let generated = self.scratch.join(GENERATED);
+                std::fs::write(&generated, text).map_err(|error| failed(&generated, error))?;
+                command.args(["-include", source]).arg(&generated);
+                generated
+            }
+        };
+        // Flags and source are the tree's: what they make the compiler do stays here.
+        let rules = Rules {
+            writes: &[self.scratch],
+            hidden: self.hidden,
+            sockets: Sockets::None,
+            memory: Some(limits::compiler_memory()),
+            file: Some(LARGEST_FILE),
+        };
+        let ended = process::run_confined(command, &rules, self.deadline, MOST_OUTPUT)
+            .map_err(|error| failed(&self.toolchain.nvcc, error))?;
+        let Some(ended) = ended else {
+            return Ok(Err(fault(
+                FaultKind::Compile,
+                format!("nvcc did not finish within {} s", self.deadline.as_secs()),
+            )));
+        };
+        let log = self.canonical(&ended.log);
+        if !ended.status.success() {
+            return failure(&log, &ended);
+        }
+        Ok(Ok(Ran {
+            log,
+            output,
+            kept: intermediates.join(stem.file_stem().unwrap_or_default()),
+        }))
+    }
+
+    fn assemble(&self, args: &[String], ptx: &str) -> Result<std::result::Result<Ran, Fault>> {
+        let file = self.scratch.join(GENERATED).with_extension("ptx");
+        std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
+        self.run(args, Input::Ptx(&file), Wanted::Cubin)
+    }
+
+    fn canonical(&self, text: &str) -> String {
+        let toolkit = &self.toolchain.include;
+        let mut text = canonical(text, self.scratch, toolkit);
+        // nvcc follows links to where it is itself.
+        if let Ok(real) = std::fs::canonicalize(toolkit) {
+            text = text.replace(&format!("{}/", real.display()), TOOLKIT);
+        }
+        // The longer of two that begin alike comes first.
+        let outside = self.outside.iter().rev();
+        outside.fold(text, |text, Outside { here, written }| {
+            text.replace(&format!("{here}/"), &format!("{written}/"))
+        })
+    }
+
+    /// nvcc names source files in its line tables by their whole path.
+    fn read_ptx(&self, file: &Path) -> Result<String> {
+        let text = String::from_utf8_lossy(&read(file)?).into_owned();
+        Ok(without_paths(&text, self))
+    }
+
+    /// None where the system's loader is not known.
+    fn loaded(&self, library: &Path) -> Result<Vec<String>> {
+        // Whatever it is, it names the loader of this system.
+        let shell = files::read(Path::new("/bin/sh"), LARGEST_FILE).unwrap_or_default();
+        let Some(loader) = loader_of(&shell) else {
+            return Ok(Vec::new());
+        };
+        let mut ask = clean_command(&loader);
+        ask.current_dir(self.scratch).arg("--list").arg(library);
+        // It runs nothing of the library's.
+        let rules = Rules {
+            writes: &[],
+            hidden: None,
+            sockets: Sockets::None,
+            memory: None,
+            file: Some(LARGEST_FILE),
+        };
+        let ended = process::run_confined(ask, &rules, self.deadline, MOST_OUTPUT)
+            .map_err(|error| failed(&loader, error))?;
+        Ok(ended.map_or_else(Vec::new, |ended| list_loaded(&ended.log)))
+    }
+
+    fn included(&self) -> Result<Vec<String>> {
+        let kept = self.scratch.join(KEPT);
+        let mut files = list_included(&kept).map_err(|error| failed(&kept, error))?;
+        let rules = files::read(&self.scratch.join(READ), LARGEST_FILE).unwrap_or_default();
+        files.extend(list_prerequisites(&String::from_utf8_lossy(&rules)));
+        files.sort_unstable();
+        files.dedup();
+        let own = |file: &String| !Path::new(file).starts_with(self.scratch);
+        Ok(files.into_iter().filter(own).collect())
+    }
+}
+
+fn loader_of(program: &[u8]) -> Option<PathBuf> {
+    let file = object::File::parse(program).ok()?;
+    let name = file.section_by_name(".interp")?.data().ok()?;
+    let name = std::str::from_utf8(name).ok()?;
+    Some(PathBuf::from(name.trim_end_matches('\0')))
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::environment(format!("the compiler: {}: {error}", path.display()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    files::read(path, LARGEST_FILE).map_err(|error| failed(path, error))
+}
+
+/// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
+/// headers, and one for the host, which takes other branches of `__CUDA_ARCH__`.
+fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
+    let mut files: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(intermediates)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "ii") {
+            let text = files::read(&path, LARGEST_FILE)?;
+            files.extend(list_files(&String::from_utf8_lossy(&text)));
+        }
+    }
+    match files.is_empty() {
+        false => Ok(files),
+        true => Err(std::io::Error::other("nvcc kept no preprocessed source")),
+    }
+}
+
+/// A larger one is none that nvcc makes of a kernel.
+const LARGEST_FILE: u64 = 4 << 30;
+
+const GENERATED: &str = "gatekeeper.cu";
+const KEPT: &str = "kept";
+const READ: &str = "read.d";
+
+fn fault(kind: FaultKind, message: String) -> Fault {
+    Fault { kind, message }
+}
+
+fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, Fault>> {
+    if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
+        return Err(Error::Environment(
+            Diagnostic::new(format!(
+                "the host compiler is too new for this nvcc: {}",
+                text.lines().next().unwrap_or_default()
+            ))
+            .help("set NVCC_CCBIN to an older g++, for example g++-13"),
+        ));
+    }
+    // As a deadline that has passed: the same limit holds on every machine, and what needs more is the source's.
+    if let Some(why) = limits::out_of_memory(text) {
+        return Ok(Err(fault(FaultKind::Compile, format!("nvcc: {why}"))));
+    }
+    if let Some(breakage) = find_breakage(ended) {
+        return Err(Error::Environment(
+            Diagnostic::new(format!("nvcc broke: {breakage}"))
+                .help("`gatekeeper doctor` looks at the compiler, the disk and the memory"),
+        ));
+    }
+    let message: Vec<&str> = text.lines().filter(|line| !is_report(line)).collect();
+    let message = message.join("\n").trim().to_owned();
+    Ok(Err(fault(
+        FaultKind::Compile,
+        match message.is_empty() {
+            true => format!(
+                "nvcc failed without a message ({})",
+                process::how(ended.status)
+            ),
+            false => message,
+        },
+    )))
+}
+
+/// A line of `ptxas -v`, which is no part of an error message.
+fn is_report(line: &str) -> bool {
+    line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
+}
+
+/// The toolkit's own headers, as `canonical` names them.
+pub const TOOLKIT: &str = "cuda/include/";
+
+/// Whether a file that the line tables of [`Compiled::ptx`] name is a header of the toolkit or of the
+/// operating system, and none of the user's.
+pub fn is_of_system(file: &str) -> bool {
+    file.starts_with(TOOLKIT) || file.starts_with("/usr/")
+}
+
+/// What `canonical` names a header of the toolkit, relative to the toolkit's directory of headers.
+pub fn in_toolkit(file: &str) -> Option<&str> {
+    file.strip_prefix(TOOLKIT)
+}
+
+/// The compiler's words without names that change from run to run or are this machine's, so that the same
+/// mistake in two variants is the same message.
+fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
+    static TEMPORARY: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9]+_").ok());
+    let mut text = text
+        .replace(&format!("{}/{KEPT}/", scratch.display()), "")
+        .replace(&format!("{}/", scratch.display()), "");
+    // nvcc writes the toolkit's own directory as `bin/..//include`, and in paths of CCCL without a detour.
+    let asked = toolkit.display().to_string();
+    let short = lexical(toolkit).display().to_string();
+    for written in [asked.replace("/../", "/..//"), asked, short] {
+        text = text.replace(&format!("{written}/"), TOOLKIT);
+    }
+    match &*TEMPORARY {
+        Some(temporary) => temporary.replace_all(&text, "").into_owned(),
+        None => text,
+    }
+}
+
+fn without_paths(ptx: &str, shop: &Workshop) -> String {
+    let text = shop.canonical(ptx);
+    match std::fs::canonicalize(shop.root) {
+        Ok(root) => {
+            let root = root.display();
+            // With a dot where it was taken in by -include.
+            text.replace(&format!("\"{root}/./"), "\"")
+                .replace(&format!("\"{root}/"), "\"")
+        }
+        // It was the working directory of a command that succeeded.
+        Err(_) => text,
+    }
+}
+
+/// Machine code, and what is known of it.
+struct Machine<'a> {
+    cubin: &'a [u8],
+    host: Option<&'a [u8]>,
+    said: Said<'a>,
+}
+
+/// Who says what entries take.
+#[derive(Clone, Copy)]
+enum Said<'a> {
+    /// nvcc's output.
+    ByPtxas(&'a str),
+    ByItself,
+}
+
+impl Machine<'_> {
+    /// What a unit became, with its entries' names and symbols where they are known already.
+    fn unit(
+        &self,
+        unit: &Unit,
+        names: Option<Vec<(String, String)>>,
+        ptx: Option<&str>,
+        output: &Path,
+        included: &[String],
+    ) -> Outcome {
+        let cubin = Cubin::parse(self.cubin).map_err(not_found)?;
+        if cubin.is_relocatable() {
+            return Err(fault(
+                FaultKind::Compile,
+                "relocatable device code is not supported: take -rdc=true out of the flags"
+                    .to_owned(),
+            ));
+        }
+        let names = match names {
+            Some(names) => names,
+            None => resolve(unit, 0, &cubin.entries())?,
+        };
+        let (entries, warnings) = match self.said {
+            Said::ByPtxas(log) => {
+                let report = PtxasReport::parse(log);
+                (
+                    entries_by_ptxas(unit, names, &report, ptx)?,
+                    warnings(log, report.warnings),
+                )
+            }
+            Said::ByItself => (entries_by_cubin(unit, names, &cubin)?, Vec::new()),
+        };
+        let filled = filled(&unit.call);
+        let symbols = entries.iter().map(|entry| entry.symbol.as_str());
+        let called: Vec<&str> = symbols.chain(filled.iter().map(String::as_str)).collect();
+        let simulated = ptx.map(|ptx| identity::ptx_identity(&called, ptx));
+        Ok(Compiled {
+            facts: BuildFacts {
+                artifact: String::new(),
+                identity: self
+                    .identity(&cubin, &entries, &filled)
+                    .map_err(not_found)?,
+                ptx: simulated,
+                entries,
+                constants: constants(unit, &cubin)?,
+                warnings,
+            },
+            output: output.to_owned(),
+            ptx: ptx.map(str::to_owned),
+            included: included.to_vec(),
+            loaded: Vec::new(),
+        })
+    }
+
+    fn identity(
+        &self,
+        cubin: &Cubin,
+        entries: &[EntryFacts],
+        filled: &[String],
+    ) -> std::result::Result<String, String> {
+        let mut digest = blake3::Hasher::new();
+        match self.host {
+            None => {
+                for entry in entries {
+                    digest.update(&cubin.identity(&entry.symbol)?);
+                }
+            }
+            Some(host) => {
+                digest.update(&identity::host_identity(host)?);
+                // Host code can launch what it did not declare.
+                let mut all: Vec<[u8; 32]> = cubin
+                    .entries()
+                    .iter()
+                    .map(|symbol| cubin.identity(symbol))
+                    .collect::<std::result::Result<_, _>>()?;
+                all.sort_unstable();
+                for identity in all {
+                    digest.update(&identity);
+                }
+            }
+        }
+        for constant in filled {
+            digest.update(constant.as_bytes());
+        }
+        Ok(digest.finalize().to_hex().to_string())
+    }
+}
+
+/// `COEFFS=c` of a constant and the tensor that fills it.
+fn filled(call: &Callable) -> Vec<String> {
+    let constants = command::constants(call).iter();
+    let filled = constants.map(|Constant { name, tensor }| format!("{name}={tensor}"));
+    filled.collect()
+}
+
+/// The constants of a unit, in their order.
+fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFacts>, Fault> {
+    let known = cubin.fillable();
+    let symbols: Vec<&str> = known.iter().map(|(symbol, _)| *symbol).collect();
+    let wanted = command::constants(&unit.call).iter();
+    wanted
+        .map(|Constant { name, .. }| {
+            let symbol = entry::resolve(Named::Constant, name, &symbols).map_err(|why| {
+                let what = format!("constant `{name}` of {}: {why}", unit.source);
+                fault(FaultKind::EntryNotFound, what)
+            })?;
+            let size = known.iter().find(|(known, _)| *known == symbol);
+            Ok(ConstantFacts {
+                name: name.clone(),
+                symbol: symbol.to_owned(),
+                bytes: size.map_or(0, |(_, bytes)| *bytes),
+            })
+        })
+        .collect()
+}
+
+type Entries = std::result::Result<Vec<EntryFacts>, Fault>;
+
+fn entries_by_ptxas(
+    unit: &Unit,
+    names: Vec<(String, String)>,
+    report: &PtxasReport,
+    ptx: Option<&str>,
+) -> Entries {
+    let arch = unit.id.arch.to_string();
+    let entries = names.into_iter().map(|(name, symbol)| {
+        let resources = report
+            .resources(&symbol, &arch)
+            .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
+        let bounds = ptx.map(|ptx| launch_bounds(ptx, &symbol));
+        Ok(EntryFacts {
+            name,
+            symbol,
+            resources: Some(resources),
+            bounds: bounds.unwrap_or_default(),
+        })
+    });
+    entries.collect()
+}
+
+fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) -> Entries {
+    let refused = |message: String| fault(FaultKind::Compile, message);
+    let (found, wanted) = (cubin.capability().map_err(refused)?, unit.id.arch);
+    if found != (wanted.major, wanted.minor) {
+        let (major, minor) = found;
+        return Err(refused(format!(
+            "{} is for sm_{major}{minor}, and gates.yaml asks for {wanted}",
+            unit.source
+        )));
+    }
+    let entries = names.into_iter().map(|(name, symbol)| {
+        let resources = cubin.resources(&symbol).map_err(refused)?;
+        Ok(EntryFacts {
+            name,
+            symbol,
+            resources: Some(resources),
+            bounds: LaunchBounds::default(),
+        })
+    });
+    entries.collect()
+}
+
+fn not_found(message: String) -> Fault {
+    fault(FaultKind::EntryNotFound, message)
+}
+
+/// Names and symbols of a unit's entries, in their order, of which the first has marker `first`.
+fn resolve(
+    unit: &Unit,
+    first: usize,
+    symbols: &[&str],
+) -> std::result::Result<Vec<(String, String)>, Fault> {
+    let names = command::entry_names(&unit.call).into_iter().enumerate();
+    names
+        .map(|(index, name)| {
+            symbol_of(first + index, name, symbols)
+                .map(|symbol| (name.to_owned(), symbol.to_owned()))
+                .map_err(|why| not_found(format!("entry `{name}` of {}: {why}", unit.source)))
+        })
+        .collect()
+}
+
+fn symbol_of<'a>(
+    index: usize,
+    name: &str,
+    symbols: &[&'a str],
+) -> std::result::Result<&'a str, Unresolved> {
+    let users: Vec<&str> = symbols
+        .iter()
+        .copied()
+        .filter(|symbol| !command::is_marker(symbol))
+        .collect();
+    if !command::is_templated(name) {
+        return entry::resolve(Named::Entry, name, &users);
+    }
+    let marked = symbols.iter().find_map(|marker| {
+        let wanted = command::instantiated(index, marker)?;
+        let (before, after) = command::around(index);
+        let same = users.iter().copied().find(|symbol| *symbol == wanted);
+        same.or_else(|| entry::held_by(marker, &before, after, &users))
+    });
+    marked.map_or_else(|| entry::resolve(Named::Entry, name, &users), Ok)
+}
+
+/// First lines only: what follows shows the source, which the reader has.
+fn warnings(text: &str, of_ptxas: Vec<String>) -> Vec<String> {
+    let of_nvcc = text
+        .lines()
+        .filter(|line| {
+            line.starts_with("nvcc warning")
+                || line.contains(": warning #")
+                || line.contains(": warning: ")
+        })
+        .map(str::to_owned);
+    let mut all: Vec<String> = Vec::new();
+    for warning in of_nvcc.chain(of_ptxas) {
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_toolkit_are_known_however_nvcc_names_them() {
+        let toolkit = Path::new("/opt/cu13/bin/../include");
+        for (written, named) in [
+            (
+                "/opt/cu13/bin/..//include/crt/mma.hpp",
+                "cuda/include/crt/mma.hpp",
+            ),
+            (
+                "/opt/cu13/bin/../include/cuda_fp16.hpp",
+                "cuda/include/cuda_fp16.hpp",
+            ),
+            (
+                "/opt/cu13/include/cccl/cuda/atomic",
+                "cuda/include/cccl/cuda/atomic",
+            ),
+        ] {
+            let name = canonical(written, Path::new("/tmp/scratch"), toolkit);
+            assert_eq!(name, named);
+            assert!(is_of_system(&name));
+        }
+        assert!(is_of_system("/usr/include/c++/13/bits/stl_algobase.h"));
+        for own in [
+            "kernels/attention.cuh",
+            "/opt/cutlass/include/gemm.h",
+            "cuda.cuh",
+        ] {
+            assert!(!is_of_system(own), "{own}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Files as they were when first looked at: contents and names below one root, each read once.
+
+use crate::apart::{FileRead, was_touched_since};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use system::files;
+
+pub struct Files {
+    root: PathBuf,
+    digests: Mutex<BTreeMap<String, Option<String>>>,
+    names: Mutex<BTreeMap<String, Option<Arc<BTreeSet<String>>>>>,
+    reads: Mutex<BTreeMap<(String, Option<String>), FileRead>>,
+}
+
+impl Files {
+    pub fn below(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            digests: Mutex::default(),
+            names: Mutex::default(),
+            reads: Mutex::default(),
+        }
+    }
+
+    /// `None` where it is not there or cannot be read.
+    pub fn digest(&self, file: &str) -> Option<String> {
+        if let Some(known) = lock(&self.digests).get(file) {
+            return known.clone();
+        }
+        let digest = files::read(&self.root.join(file), files::SOURCE)
+            .ok()
+            .map(|bytes| blake3::hash(&bytes).to_hex().to_string());
+        lock(&self.digests).insert(file.to_owned(), digest.clone());
+        digest
+    }
+
+    pub fn read(&self, file: &str) -> Option<String> {
+        files::read(&self.root.join(file), files::SOURCE)
+            .ok()
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub fn exists(&self, file: &str) -> bool {
+        self.root.join(file).exists()
+    }
+
+    /// Everything in a directory; `None` where there is no such directory.
+    pub fn names(&self, dir: &str) -> Option<Arc<BTreeSet<String>>> {
+        if let Some(known) = lock(&self.names).get(dir) {
+            return known.clone();
+        }
+        let names = std::fs::read_dir(self.root.join(dir)).ok().map(|entries| {
+            Arc::new(
+                entries
+                    .filter_map(std::io::Result::ok)
+                    .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                    .collect(),
+            )
+        });
+        lock(&self.names).insert(dir.to_owned(), names.clone());
+        names
+    }
+
+    /// Whether a file has been written or replaced since then, or can no longer be asked.
+    pub fn touched_since(&self, file: &str, then: SystemTime) -> bool {
+        was_touched_since(&self.root.join(file), then)
+    }
+
+    /// A file that was read, with the digest of what it held.
+    pub fn file_read(&self, file: &str, digest: Option<String>) -> FileRead {
+        let key = (file.to_owned(), digest);
+        if let Some(known) = lock(&self.reads).get(&key) {
+            return known.clone();
+        }
+        let read = FileRead::new(&self.root, file, key.1.clone());
+        lock(&self.reads).insert(key, read.clone());
+        read
+    }
+}
+
+/// The maps hold no half-made state that a panic elsewhere could leave behind.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

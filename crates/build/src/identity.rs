@@ -1,0 +1,580 @@
+//! A digest of what an entry executes, read from the compiler's ELF output; and of what the simulator executes,
+//! read from its PTX. Pure: bytes in, digest out.
+//!
+//! In it: machine code of the entry and of every function that it reaches, constants, initial values and
+//! names of the variables that it addresses, and the attributes by which the driver sets up a launch. Not
+//! in it: paths, line tables, PTX text, and the names of the entry and of functions (a template argument
+//! without effect renames them). Where machine code does not say what it uses, everything is in it: the
+//! module's constant banks 3 and 4 belong to every entry, so a neighbour's new `__constant__` reads as a
+//! change. That errs to the safe side: a change is never called none.
+
+use model::Resources;
+use object::elf;
+use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64, FileHeader};
+use object::{
+    LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget,
+    SectionIndex, SymbolIndex, SymbolSection,
+};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+type Elf<'data> = ElfFile64<'data, LittleEndian>;
+type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
+type Sym<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
+type Result<T> = std::result::Result<T, String>;
+
+/// Machine code for one architecture.
+pub struct Cubin<'data> {
+    elf: Elf<'data>,
+}
+
+/// `st_other` of an entry, as nvcc's cubins mark it (STO_CUDA_ENTRY).
+const STO_CUDA_ENTRY: u8 = 0x10;
+
+/// Where `__constant__` variables lie.
+const CONSTANT_BANK: &str = ".nv.constant3";
+
+/// Where `__device__` variables lie, without and with a first value.
+const WRITTEN: [&str; 2] = [".nv.global", ".nv.global.init"];
+
+impl<'data> Cubin<'data> {
+    /// # Errors
+    /// Where it is no ELF file of 64 bits.
+    pub fn parse(bytes: &'data [u8]) -> Result<Self> {
+        Elf::parse(bytes)
+            .map(|elf| Self { elf })
+            .map_err(|error| format!("the cubin cannot be read: {error}"))
+    }
+
+    /// Whether functions of it are still to be linked: then it holds neither all that an entry executes,
+    /// nor are PTXAS's figures those of the final code.
+    pub fn is_relocatable(&self) -> bool {
+        self.elf.elf_header().e_type(LittleEndian) == elf::ET_REL
+    }
+
+    /// Symbols of all entries.
+    pub fn entries(&self) -> Vec<&str> {
+        self.elf
+            .symbols()
+            .filter(is_entry)
+            .filter_map(|symbol| symbol.name().ok())
+            .filter(|name| !name.is_empty())
+            .collect()
+    }
+
+    /// Variables that the host can fill, `__constant__` and `__device__`, with their sizes in bytes.
+    pub fn fillable(&self) -> Vec<(&str, u64)> {
+        let mut all = self.variables(&[CONSTANT_BANK]);
+        all.extend(self.variables(&WRITTEN));
+        all
+    }
+
+    /// `__device__` variables, which kernels can write.
+    pub fn written(&self) -> Vec<(&str, u64)> {
+        self.variables(&WRITTEN)
+    }
+
+    fn variables(&self, sections: &[&str]) -> Vec<(&str, u64)> {
+        let is_there = |symbol: &Sym| {
+            let SymbolSection::Section(index) = symbol.section() else {
+                return false;
+            };
+            let section = self.elf.section_by_index(index);
+            symbol.elf_symbol().st_type() == elf::STT_OBJECT
+                && section.is_ok_and(|it| it.name().is_ok_and(|name| sections.contains(&name)))
+        };
+        self.elf
+            .symbols()
+            .filter(is_there)
+            .filter_map(|symbol| Some((symbol.name().ok()?, symbol.size())))
+            .collect()
+    }
+
+    fn entry(&self, entry: &str) -> Result<Sym<'data, '_>> {
+        let mut symbols = self.elf.symbols();
+        symbols
+            .find(|symbol| is_entry(symbol) && symbol.name() == Ok(entry))
+            .ok_or_else(|| format!("the cubin has no entry {entry}"))
+    }
+
+    /// Its place in the symbol table.
+    ///
+    /// # Errors
+    /// Where the entry is not there.
+    pub fn symbol_index(&self, entry: &str) -> Result<usize> {
+        Ok(self.entry(entry)?.index().0)
+    }
+
+    /// # Errors
+    /// Where the entry is not there, or the file contradicts itself.
+    pub fn identity(&self, entry: &str) -> Result<[u8; 32]> {
+        let symbol = self.entry(entry)?;
+        let mut walk = Walk::new(self);
+        let header = self.elf.elf_header();
+        walk.number(u64::from(header.e_machine(LittleEndian).0));
+        walk.number(u64::from(header.e_flags(LittleEndian).0));
+        walk.function(&symbol)?;
+        // Banks of the whole module (3: `__constant__`, 4: addresses), which code reads by offset.
+        for section in self.elf.sections() {
+            let name = text(section.name())?;
+            if let Some(bank) = name.strip_prefix(".nv.constant")
+                && bank.bytes().all(|byte| byte.is_ascii_digit())
+            {
+                walk.bytes(bank.as_bytes());
+                walk.section(&section)?;
+            }
+        }
+        Ok(*walk.digest.finalize().as_bytes())
+    }
+}
+
+/// What machine code says of itself, where PTXAS was not asked.
+impl Cubin<'_> {
+    /// Compute capability that it is for.
+    ///
+    /// # Errors
+    /// Where the file does not say it as PTXAS of CUDA 11 to 13 does.
+    pub fn capability(&self) -> Result<(u8, u8)> {
+        let header = self.elf.elf_header();
+        let flags = header.e_flags(LittleEndian).0;
+        // LLVM, llvm/BinaryFormat/ELF.h: EF_CUDA_SM, EF_CUDA_SM_MASK.
+        let number = match header.e_ident.abi_version {
+            7 => flags & 0xff,
+            8 => flags >> 8 & 0xffff,
+            other => {
+                return Err(format!(
+                    "the cubin has an unknown version of the ABI: {other}"
+                ));
+            }
+        };
+        match (u8::try_from(number / 10), number % 10) {
+            (Ok(major), minor) if major > 0 => Ok((major, minor as u8)),
+            _ => Err(format!("the cubin is for sm_{number}, which is none")),
+        }
+    }
+
+    /// Registers, static shared memory, barriers; stack and spills where they are none for certain.
+    ///
+    /// # Errors
+    /// Where the entry or its register count is missing.
+    pub fn resources(&self, entry: &str) -> Result<Resources> {
+        let symbol = self.entry(entry)?;
+        let of_module = |kind: u8| -> Result<Option<u32>> {
+            let Some(section) = self.elf.section_by_name(".nv.info") else {
+                return Ok(None);
+            };
+            let mut attributes = Attributes(text(section.data())?);
+            let found = attributes.find_map(|attribute| {
+                let (index, rest) = attribute.value.split_first_chunk::<4>()?;
+                let is_own = u32::from_le_bytes(*index) as usize == symbol.index().0;
+                let value = rest
+                    .first_chunk::<4>()
+                    .map(|value| u32::from_le_bytes(*value));
+                value.filter(|_| is_own && attribute.kind == kind)
+            });
+            Ok(found)
+        };
+        let registers = of_module(Attribute::REGISTERS)?
+            .ok_or_else(|| format!("the cubin does not say how many registers {entry} takes"))?;
+        let frame = of_module(Attribute::FRAME)?;
+        // What is called has a frame of its own, and of recursion no figure says the depth.
+        let calls = self.elf.symbols().any(|symbol| {
+            symbol.elf_symbol().st_type() == elf::STT_FUNC
+                && !is_entry(&symbol)
+                && !symbol.is_undefined()
+        });
+        let stack = frame.filter(|_| !calls);
+        // Nothing is spilled without a place on the stack.
+        let spilled = stack.filter(|stack| *stack == 0);
+        let size_of = |kind: &str| {
+            let section = self.elf.section_by_name(&format!("{kind}.{entry}"));
+            section.map_or(0, |section| section.size())
+        };
+        // From sm_90 on a block's first KiB is the system's.
+        let is_reserved = self.elf.section_by_name(".nv.shared.reserved.0").is_some();
+        let reserved = if is_reserved { 1024 } else { 0 };
+        let shared = size_of(".nv.shared").saturating_sub(reserved);
+        let mut barriers = 0;
+        if let Some(section) = self.elf.section_by_name(&format!(".nv.info.{entry}")) {
+            let counts = Attributes(text(section.data())?)
+                .filter(|attribute| attribute.kind == Attribute::BARRIERS)
+                .filter_map(|attribute| attribute.value.first().copied());
+            barriers = counts.map(u32::from).max().unwrap_or_default();
+        }
+        Ok(Resources {
+            registers,
+            stack,
+            spill_stores: spilled,
+            spill_loads: spilled,
+            static_shared: u32::try_from(shared)
+                .map_err(|_| format!("{entry} takes {shared} bytes of shared memory"))?,
+            barriers,
+            cumulative_stack: None,
+            constant_banks: BTreeMap::new(),
+        })
+    }
+}
+
+fn is_entry(symbol: &Sym) -> bool {
+    symbol.elf_symbol().st_other.0 & STO_CUDA_ENTRY != 0 && !symbol.is_undefined()
+}
+
+fn text<T>(read: object::read::Result<T>) -> Result<T> {
+    read.map_err(|error| format!("the cubin cannot be read: {error}"))
+}
+
+/// Of what the simulator executes of a module, with what is `called` of it: not the architecture that it is for, comments, and where its
+/// lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
+pub fn ptx_identity(called: &[&str], ptx: &str) -> String {
+    let mut digest = blake3::Hasher::new();
+    digest.update(called.join(" ").as_bytes());
+    let mut in_section = false;
+    for line in ptx.lines().map(str::trim) {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        in_section |= first == ".section";
+        let is_code = !in_section
+            && !matches!(first, "" | ".target" | ".loc" | ".file")
+            && !first.starts_with("//");
+        if is_code {
+            digest.update(b"\n");
+            digest.update(&normalised(line.as_bytes()));
+        }
+        in_section &= line != "}";
+    }
+    digest.finalize().to_hex().to_string()
+}
+
+/// Follows what code refers to. Things are numbered as they are met, so that their order in the file and
+/// their names do not matter.
+struct Walk<'cubin, 'data> {
+    elf: &'cubin Elf<'data>,
+    digest: blake3::Hasher,
+    met: BTreeMap<Thing, u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    Section(usize),
+    Function(usize),
+    Variable(usize),
+}
+
+impl<'cubin, 'data> Walk<'cubin, 'data> {
+    fn new(cubin: &'cubin Cubin<'data>) -> Self {
+        Self {
+            elf: &cubin.elf,
+            digest: blake3::Hasher::new(),
+            met: BTreeMap::new(),
+        }
+    }
+
+    fn number(&mut self, value: u64) {
+        self.digest.update(&value.to_le_bytes());
+    }
+
+    /// With its length before it, so that two strings cannot pass for two others.
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.digest.update(bytes);
+    }
+
+    /// Whether it is met for the first time; its number goes into the digest either way.
+    fn meet(&mut self, thing: Thing) -> bool {
+        let next = self.met.len() as u64;
+        let number = *self.met.entry(thing).or_insert(next);
+        self.number(number);
+        number == next
+    }
+
+    /// Code of a function, and every section that is the function's own: `.nv.constant0.k`,
+    /// `.nv.info.k`, `.nv.shared.k`.
+    fn function(&mut self, symbol: &Sym<'data, '_>) -> Result<()> {
+        if !self.meet(Thing::Function(symbol.index().0)) {
+            return Ok(());
+        }
+        let SymbolSection::Section(code) = symbol.section() else {
+            return Err("a function of the cubin is in no section".to_owned());
+        };
+        let name = text(symbol.name())?;
+        self.number(symbol.address());
+        self.number(symbol.size());
+        self.launch_attributes(symbol.index())?;
+        self.section(&text(self.elf.section_by_index(code))?)?;
+        let suffix = format!(".{name}");
+        let mut own = BTreeMap::new();
+        for section in self.elf.sections() {
+            let full = text(section.name())?;
+            if let Some(kind) = full.strip_suffix(&suffix)
+                && kind.starts_with(".nv.")
+                // From Blackwell on the code stands in the file a second time, in an encoding for other
+                // chips of the family, with numbers of symbols in it.
+                && !kind.starts_with(".nv.capmerc")
+                && !kind.starts_with(".nv.merc")
+                && section.index() != code
+            {
+                own.insert(kind, section);
+            }
+        }
+        for (kind, section) in own {
+            self.bytes(kind.as_bytes());
+            if kind == ".nv.info" {
+                self.attributes(text(section.data())?);
+            } else {
+                self.section(&section)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What `.nv.info` of the module says of this function: registers, frame, stack.
+    fn launch_attributes(&mut self, function: SymbolIndex) -> Result<()> {
+        let Some(section) = self.elf.section_by_name(".nv.info") else {
+            return Ok(());
+        };
+        for attribute in Attributes(text(section.data())?) {
+            if let Some((index, rest)) = attribute.value.split_first_chunk::<4>()
+                && attribute.format == Attribute::SIZED
+                && u32::from_le_bytes(*index) as usize == function.0
+            {
+                self.number(u64::from(attribute.kind));
+                self.bytes(rest);
+            }
+        }
+        Ok(())
+    }
+
+    /// `.nv.info` of one function.
+    fn attributes(&mut self, data: &[u8]) {
+        for attribute in Attributes(data) {
+            self.number(u64::from(attribute.format));
+            self.number(u64::from(attribute.kind));
+            let value = match (attribute.kind, attribute.value.split_first_chunk::<4>()) {
+                // Begins with an index into the symbol table, where neighbours count.
+                (Attribute::PARAM_CBANK, Some((_, rest))) => rest,
+                _ => attribute.value,
+            };
+            self.bytes(value);
+        }
+    }
+
+    /// A whole section, with what its relocations refer to.
+    fn section(&mut self, section: &Section<'data, '_>) -> Result<()> {
+        if self.meet(Thing::Section(section.index().0)) {
+            let whole = section.size();
+            self.range(section, 0, whole)?;
+        }
+        Ok(())
+    }
+
+    fn range(&mut self, section: &Section<'data, '_>, start: u64, size: u64) -> Result<()> {
+        let end = start
+            .checked_add(size)
+            .ok_or("a symbol of the cubin ends beyond its section")?;
+        let header = section.elf_section_header();
+        // Of the flags the upper bits, which are CUDA's (barriers); of the info the register count.
+        self.number(header.sh_flags.get(LittleEndian).0 >> 20);
+        self.number(u64::from(header.sh_info.get(LittleEndian) >> 24));
+        self.number(size);
+        let data = text(section.data())?;
+        if !data.is_empty() {
+            let (start, end) = (usize::try_from(start), usize::try_from(end));
+            let (Ok(start), Ok(end)) = (start, end) else {
+                return Err("a section of the cubin is larger than memory".to_owned());
+            };
+            let part = data
+                .get(start..end)
+                .ok_or("a symbol of the cubin ends beyond its section")?;
+            self.bytes(part);
+        }
+        let mut relocations: Vec<_> = section
+            .relocations()
+            .filter(|(offset, _)| (start..end).contains(offset))
+            .collect();
+        relocations.sort_by_key(|(offset, _)| *offset);
+        for (offset, relocation) in relocations {
+            self.number(offset - start);
+            if let RelocationFlags::Elf { r_type } = relocation.flags() {
+                self.number(u64::from(r_type.0));
+            }
+            self.number(relocation.addend() as u64);
+            match relocation.target() {
+                RelocationTarget::Symbol(index) => {
+                    self.target(&text(self.elf.symbol_by_index(index))?)?;
+                }
+                RelocationTarget::Section(index) => self.section_at(index)?,
+                _ => self.number(u64::MAX),
+            }
+        }
+        Ok(())
+    }
+
+    fn section_at(&mut self, index: SectionIndex) -> Result<()> {
+        let section = text(self.elf.section_by_index(index))?;
+        self.section(&section)
+    }
+
+    fn target(&mut self, symbol: &Sym<'data, '_>) -> Result<()> {
+        match (symbol.elf_symbol().st_type(), symbol.section()) {
+            (elf::STT_FUNC, SymbolSection::Section(_)) => self.function(symbol),
+            (elf::STT_SECTION, SymbolSection::Section(index)) => self.section_at(index),
+            (_, SymbolSection::Section(index)) => self.variable(symbol, index),
+            // Undefined: the driver supplies it by its name (`vprintf`, `malloc`).
+            _ => {
+                self.bytes(text(symbol.name_bytes())?);
+                Ok(())
+            }
+        }
+    }
+
+    /// By name too: two variables with the same initial value are not the same variable.
+    fn variable(&mut self, symbol: &Sym<'data, '_>, section: SectionIndex) -> Result<()> {
+        if !self.meet(Thing::Variable(symbol.index().0)) {
+            return Ok(());
+        }
+        self.bytes(&normalised(text(symbol.name_bytes())?));
+        self.range(
+            &text(self.elf.section_by_index(section))?,
+            symbol.address(),
+            symbol.size(),
+        )
+    }
+}
+
+/// One record of a `.nv.info` section.
+struct Attribute<'a> {
+    format: u8,
+    kind: u8,
+    value: &'a [u8],
+}
+
+impl Attribute<'_> {
+    /// Followed by a 16-bit length and that many bytes; the other formats hold 16 bits in place.
+    const SIZED: u8 = 4;
+    const PARAM_CBANK: u8 = 0x0a;
+    const FRAME: u8 = 0x11;
+    const REGISTERS: u8 = 0x2f;
+    const BARRIERS: u8 = 0x4c;
+}
+
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = Attribute<'a>;
+
+    fn next(&mut self) -> Option<Attribute<'a>> {
+        let ([format, kind, low, high], rest) = self.0.split_first_chunk::<4>()?;
+        let (value, rest) = if *format == Attribute::SIZED {
+            let size = usize::from(u16::from_le_bytes([*low, *high]));
+            // A record that is cut off is taken as far as it goes.
+            rest.split_at(size.min(rest.len()))
+        } else {
+            (self.0.get(2..4).unwrap_or_default(), rest)
+        };
+        self.0 = rest;
+        Some(Attribute {
+            format: *format,
+            kind: *kind,
+            value,
+        })
+    }
+}
+
+/// Digest of the host code of a launcher's object file: code and data with their relocations, by section
+/// name. Without the embedded machine code, which is compared by entry, and without unwinding tables,
+/// which follow from the code.
+///
+/// # Errors
+/// Where it is no ELF file of 64 bits.
+pub fn host_identity(object: &[u8]) -> Result<[u8; 32]> {
+    let unreadable = |error| format!("the host object cannot be read: {error}");
+    let elf = Elf::parse(object).map_err(unreadable)?;
+    let mut digest = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        digest.update(&(bytes.len() as u64).to_le_bytes());
+        digest.update(bytes);
+    };
+    for section in elf.sections() {
+        let name = section.name_bytes().map_err(unreadable)?;
+        let header = section.elf_section_header();
+        let loaded = header.sh_flags.get(LittleEndian).0 & elf::SHF_ALLOC.0 != 0;
+        let skipped = name.starts_with(b".nv")
+            || name.starts_with(b"__nv")
+            || name.starts_with(b".eh_frame")
+            || name.starts_with(b".note");
+        if !loaded || skipped {
+            continue;
+        }
+        add(&normalised(name));
+        add(&section.size().to_le_bytes());
+        add(&normalised(section.data().map_err(unreadable)?));
+        for (offset, relocation) in section.relocations() {
+            add(&offset.to_le_bytes());
+            if let RelocationFlags::Elf { r_type } = relocation.flags() {
+                add(&r_type.0.to_le_bytes());
+            }
+            add(&relocation.addend().to_le_bytes());
+            if let RelocationTarget::Symbol(index) = relocation.target() {
+                let symbol = elf.symbol_by_index(index).map_err(unreadable)?;
+                add(&normalised(symbol.name_bytes().map_err(unreadable)?));
+                if let SymbolSection::Section(index) = symbol.section() {
+                    let section = elf.section_by_index(index).map_err(unreadable)?;
+                    add(&normalised(section.name_bytes().map_err(unreadable)?));
+                    add(&symbol.address().to_le_bytes());
+                }
+            }
+        }
+    }
+    Ok(*digest.finalize().as_bytes())
+}
+
+/// Without what nvcc puts into names from the file's path and the definitions:
+/// `_GLOBAL__N__a3e553f2_4_k_cu_lut` and `_INTERNAL_a3e553f2_4_k_cu_lut` lose everything after the marker,
+/// and the length before it. Where the name ends is known from that length.
+fn normalised(name: &[u8]) -> Cow<'_, [u8]> {
+    const MARKERS: [&[u8]; 2] = [b"_GLOBAL__N_", b"_INTERNAL_"];
+    let find = |text: &[u8]| {
+        MARKERS
+            .iter()
+            .filter_map(|marker| {
+                text.windows(marker.len())
+                    .position(|window| window == *marker)
+                    .map(|at| (at, *marker))
+            })
+            .min()
+    };
+    if find(name).is_none() {
+        return Cow::Borrowed(name);
+    }
+    let mut result = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((at, marker)) = find(rest) {
+        let (before, from) = rest.split_at(at);
+        let (kept, length) = split_length(before, from, marker.len());
+        result.extend_from_slice(kept);
+        result.extend_from_slice(marker);
+        rest = from.get(length..).unwrap_or_default();
+    }
+    result.extend_from_slice(rest);
+    Cow::Owned(result)
+}
+
+/// The digits that end `before` are the length of the name that `from` begins with; where an earlier
+/// name ends in a digit of its own, the shortest number that is long enough counts.
+fn split_length<'a>(before: &'a [u8], from: &[u8], marker: usize) -> (&'a [u8], usize) {
+    let digits = before
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    (1..=digits)
+        .filter_map(|count| {
+            let (kept, number) = before.split_at_checked(before.len() - count)?;
+            let length: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
+            (length > marker && length <= from.len()).then_some((kept, length))
+        })
+        .next()
+        .unwrap_or((before, marker))
+}
+
+#[cfg(test)]
+mod tests;

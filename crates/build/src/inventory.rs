@@ -1,0 +1,735 @@
+//! The kernels of a source, with their parameters: from what the compiler makes of it, so that macros, templates and
+//! headers are the compiler's matter. Of a template the instances are there that the source asks for.
+
+pub use super::bounds::launch_bounds;
+use super::command::{escape, is_marker};
+use super::compile::{self, Listed, Workshop};
+use super::entry::{Named, resolve};
+use super::identity::Cubin;
+use super::inputs::lexical;
+use super::signature::{Slot, SlotKind, parameters, qualified, slots};
+use crate::toolchain::Toolchain;
+use gimli::{
+    AttributeValue, DwAt, EndianSlice, LittleEndian, Operation, UnitOffset, constants as dw,
+};
+use model::{Arch, ElemType, Fault, ScalarType};
+use object::{Object, ObjectSection};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use system::error::Result;
+
+/// What a source is compiled with, as gates.yaml has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compilation {
+    pub include_dirs: Vec<String>,
+    /// Names and values of macros.
+    pub define: Vec<(String, String)>,
+    pub flags: Vec<String>,
+}
+
+/// What a source has.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    pub kernels: Vec<ListedKernel>,
+    /// What the simulator can run.
+    pub ptx: String,
+    /// Files that it read.
+    pub included: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedKernel {
+    pub symbol: String,
+    /// As gates.yaml can name it.
+    pub name: String,
+    pub parameters: Vec<ListedParameter>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedParameter {
+    /// `None` where the compiler kept none.
+    pub name: Option<String>,
+    pub kind: ParameterKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ParameterKind {
+    Pointer(Pointee),
+    Scalar(ScalarType),
+    /// By value.
+    Struct(Vec<Member>),
+    /// What is no plain data, or what nobody knows: as C++ writes its type, or its size, and why.
+    Other(String),
+}
+
+/// A part of a struct: a scalar, a pointer, or room between two. Structs within it are their members.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Member {
+    Pointer(String, Pointee),
+    Scalar(String, ScalarType),
+    /// One of an array.
+    Element(String, ScalarType),
+    Pad(usize),
+}
+
+impl Member {
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Pointer(..) => POINTER,
+            Self::Scalar(_, scalar) | Self::Element(_, scalar) => scalar.size(),
+            Self::Pad(bytes) => *bytes,
+        }
+    }
+}
+
+const POINTER: usize = 8;
+
+/// What a pointer points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointee {
+    pub is_const: bool,
+    pub elem: ElemType,
+    /// Elements of each: 4 of a `float4`, bytes of a struct.
+    pub count: usize,
+    /// Whether `elem` is what the source says, and not bytes in its place.
+    pub is_known: bool,
+}
+
+impl Compilation {
+    fn arguments(&self) -> Vec<String> {
+        let Self {
+            include_dirs,
+            define,
+            flags,
+        } = self;
+        let define = define
+            .iter()
+            .map(|(name, value)| format!("-D{name}={}", escape(value)));
+        let dirs = include_dirs.iter().map(|dir| format!("-I{}", escape(dir)));
+        define.chain(dirs).chain(flags.iter().cloned()).collect()
+    }
+}
+
+/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
+///
+/// # Errors
+/// Where the machine failed. The inner error is the source's.
+pub fn list(
+    root: &Path,
+    toolchain: &Toolchain,
+    scratch: &Path,
+    source: &str,
+    compilation: &Compilation,
+    arch: Arch,
+) -> Result<std::result::Result<Inventory, Fault>> {
+    let toolkit = &toolchain.include;
+    let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
+    let compile = |debug: &str| {
+        let dir = scratch.join(debug.trim_start_matches('-'));
+        std::fs::create_dir_all(&dir).map_err(|error| {
+            system::error::Error::environment(format!("{}: {error}", dir.display()))
+        })?;
+        let shop = Workshop {
+            root,
+            toolchain,
+            scratch: &dir,
+            outside: &[],
+            hidden: None,
+            deadline: compile::DEADLINE,
+        };
+        let virtual_arch = arch.to_string().replacen("sm_", "compute_", 1);
+        let mut args = vec![
+            "-gencode".to_owned(),
+            format!("arch={virtual_arch},code={arch}"),
+            debug.to_owned(),
+            "-w".to_owned(),
+        ];
+        args.extend(compilation.arguments());
+        compile::compile_to_list(shop, source, &args)
+    };
+    let listed = match compile("-lineinfo")? {
+        Ok(listed) => listed,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let described = match compile("-G")? {
+        Ok(debugged) => describe(&debugged.cubin).unwrap_or_default(),
+        Err(_) => HashMap::new(),
+    };
+    Ok(Ok(inventory(listed, &described, &toolkit)))
+}
+
+fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &Path) -> Inventory {
+    let Listed {
+        cubin,
+        ptx,
+        included,
+    } = listed;
+    let symbols: Vec<String> = Cubin::parse(&cubin)
+        .map(|cubin| cubin.entries().iter().map(|&it| it.to_owned()).collect())
+        .unwrap_or_default();
+    let symbols: Vec<&str> = symbols
+        .iter()
+        .map(String::as_str)
+        .filter(|symbol| !is_marker(symbol))
+        .collect();
+    let own = symbols.iter().filter(|symbol| {
+        let described = described.get(**symbol);
+        described.is_none_or(|it| !it.is_of(toolkit))
+    });
+    let kernels = own.map(|&symbol| ListedKernel {
+        symbol: symbol.to_owned(),
+        name: name(symbol, &symbols),
+        parameters: match described.get(symbol) {
+            Some(described) => described.parameters.clone(),
+            None => by_signature(symbol, &ptx),
+        },
+    });
+    let mut kernels: Vec<ListedKernel> = kernels.collect();
+    // As the source has them; instances of one template by their names.
+    kernels.sort_by_cached_key(|kernel| {
+        let described = described.get(&kernel.symbol);
+        let place = described.map(|it| (it.file.clone(), it.line));
+        (place, kernel.symbol.clone())
+    });
+    Inventory {
+        kernels,
+        ptx,
+        included,
+    }
+}
+
+/// The shortest name that means this entry and no other.
+fn name(symbol: &str, symbols: &[&str]) -> String {
+    let qualified = qualified(symbol);
+    // What has no name in the source is found by the rest of its name.
+    let plain = qualified.replace("(anonymous namespace)::", "");
+    match resolve(Named::Entry, &plain, symbols) {
+        Ok(found) if found == symbol => plain,
+        _ => symbol.to_owned(),
+    }
+}
+
+/// Without debugging information: what the mangled name and the PTX say.
+fn by_signature(symbol: &str, ptx: &str) -> Vec<ListedParameter> {
+    let slots = slots(ptx, symbol).unwrap_or_default();
+    let texts = parameters(symbol);
+    slots
+        .iter()
+        .enumerate()
+        .map(|(at, slot)| ListedParameter {
+            name: None,
+            kind: match texts.as_ref().and_then(|texts| texts.get(at)) {
+                Some(text) => by_text(text, *slot),
+                None => ParameterKind::Other(format!("{} bytes", slot.bytes)),
+            },
+        })
+        .collect()
+}
+
+fn by_text(text: &str, slot: Slot) -> ParameterKind {
+    if let Some(pointee) = text.strip_suffix('*') {
+        let pointee = pointee.trim_end();
+        let is_const = pointee.ends_with(" const");
+        let base = pointee.strip_suffix(" const").unwrap_or(pointee);
+        let known = scalar_named(base).and_then(element);
+        return ParameterKind::Pointer(Pointee {
+            is_const,
+            elem: known.unwrap_or(ElemType::U8),
+            count: 1,
+            is_known: known.is_some(),
+        });
+    }
+    match (scalar_named(text), slot.kind) {
+        (Some(scalar), _) => ParameterKind::Scalar(scalar),
+        // An enum.
+        (None, SlotKind::Word) if slot.bytes == 4 => ParameterKind::Scalar(ScalarType::I32),
+        _ => ParameterKind::Other(text.to_owned()),
+    }
+}
+
+fn scalar_named(text: &str) -> Option<ScalarType> {
+    Some(match text {
+        "bool" => ScalarType::Bool,
+        "char" | "signed char" => ScalarType::I8,
+        "unsigned char" => ScalarType::U8,
+        "short" => ScalarType::I16,
+        "unsigned short" => ScalarType::U16,
+        "int" => ScalarType::I32,
+        "unsigned int" => ScalarType::U32,
+        "long" | "long long" => ScalarType::I64,
+        "unsigned long" | "unsigned long long" => ScalarType::U64,
+        "float" => ScalarType::F32,
+        "double" => ScalarType::F64,
+        "__half" => ScalarType::F16,
+        "__nv_bfloat16" => ScalarType::Bf16,
+        _ => return None,
+    })
+}
+
+/// What a tensor of it is declared as.
+fn element(scalar: ScalarType) -> Option<ElemType> {
+    Some(match scalar {
+        ScalarType::Bool | ScalarType::U8 => ElemType::U8,
+        ScalarType::I8 => ElemType::I8,
+        ScalarType::I16 => ElemType::I16,
+        ScalarType::U16 => ElemType::U16,
+        ScalarType::I32 => ElemType::I32,
+        ScalarType::U32 => ElemType::U32,
+        ScalarType::I64 | ScalarType::U64 => ElemType::I64,
+        ScalarType::F16 => ElemType::F16,
+        ScalarType::Bf16 => ElemType::Bf16,
+        ScalarType::F32 => ElemType::F32,
+        ScalarType::F64 => ElemType::F64,
+    })
+}
+
+/// What DWARF says of a function.
+#[derive(Default)]
+struct Described {
+    parameters: Vec<ListedParameter>,
+    /// Where it is declared.
+    file: Option<PathBuf>,
+    line: Option<u64>,
+}
+
+impl Described {
+    /// Whether it is a kernel of the toolkit's libraries.
+    fn is_of(&self, toolkit: &Path) -> bool {
+        let file = self.file.as_ref().map(|file| lexical(file));
+        file.is_some_and(|file| file.starts_with(toolkit))
+    }
+}
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Parameters by the symbol of their function, from DWARF; `None` of what is not to be read.
+fn describe(cubin: &[u8]) -> Option<HashMap<String, Described>> {
+    let file = object::File::parse(cubin).ok()?;
+    let section = |id: gimli::SectionId| -> std::result::Result<Reader<'_>, gimli::Error> {
+        let section = file.section_by_name(id.name());
+        let data = section.and_then(|section| section.data().ok());
+        Ok(EndianSlice::new(data.unwrap_or_default(), LittleEndian))
+    };
+    let dwarf = gimli::Dwarf::load(section).ok()?;
+    let mut found = HashMap::new();
+    let mut units = dwarf.units();
+    while let Some(header) = units.next().ok()? {
+        let unit = dwarf.unit(header).ok()?;
+        let types = Types {
+            dwarf: &dwarf,
+            unit: &unit,
+        };
+        let mut entries = unit.entries();
+        let mut open: Option<(isize, String, Described)> = None;
+        while let Some(entry) = entries.next_dfs().ok()? {
+            let depth = entry.depth();
+            if open.as_ref().is_some_and(|(at, ..)| depth <= *at)
+                && let Some((_, symbol, described)) = open.take()
+            {
+                found.insert(symbol, described);
+            }
+            if entry.tag() == dw::DW_TAG_subprogram {
+                let linked = [
+                    dw::DW_AT_MIPS_linkage_name,
+                    dw::DW_AT_linkage_name,
+                    dw::DW_AT_name,
+                ];
+                let symbol = linked.iter().find_map(|at| types.text(entry, *at));
+                let described = Described {
+                    parameters: Vec::new(),
+                    file: types.file(entry),
+                    line: entry
+                        .attr_value(dw::DW_AT_decl_line)
+                        .and_then(|line| line.udata_value()),
+                };
+                open = symbol.map(|symbol| (depth, symbol, described));
+            } else if entry.tag() == dw::DW_TAG_formal_parameter
+                && let Some((at, _, described)) = &mut open
+                && depth == *at + 1
+            {
+                let kind = types.reference(entry).map(|to| types.parameter(to));
+                described.parameters.push(ListedParameter {
+                    name: types.text(entry, dw::DW_AT_name),
+                    kind: kind.unwrap_or_else(|| ParameterKind::Other("unknown".to_owned())),
+                });
+            }
+        }
+        if let Some((_, symbol, described)) = open {
+            found.insert(symbol, described);
+        }
+    }
+    Some(found)
+}
+
+type Entry<'a> = gimli::DebuggingInformationEntry<Reader<'a>>;
+
+struct Types<'a> {
+    dwarf: &'a gimli::Dwarf<Reader<'a>>,
+    unit: &'a gimli::Unit<Reader<'a>>,
+}
+
+/// A type, qualifiers and other names taken off.
+enum Plain {
+    Scalar(ScalarType),
+    Pointer(Option<UnitOffset>),
+    /// Or a union.
+    Struct {
+        at: UnitOffset,
+        name: String,
+        bytes: usize,
+    },
+    Array {
+        of: UnitOffset,
+        count: usize,
+    },
+    Unknown,
+}
+
+/// Names of names that are followed, and structs within structs.
+const MOST_NAMES: usize = 32;
+/// Members that a file of gates can be asked to list.
+const MOST_MEMBERS: usize = 128;
+
+impl Types<'_> {
+    fn text(&self, entry: &Entry<'_>, at: DwAt) -> Option<String> {
+        let value = entry.attr_value(at)?;
+        let text = self.dwarf.attr_string(self.unit, value).ok()?;
+        Some(String::from_utf8_lossy(text.slice()).into_owned())
+    }
+
+    fn file(&self, entry: &Entry<'_>) -> Option<PathBuf> {
+        let number = match entry.attr_value(dw::DW_AT_decl_file)? {
+            AttributeValue::FileIndex(number) => number,
+            other => other.udata_value()?,
+        };
+        let header = self.unit.line_program.as_ref()?.header();
+        let file = header.file(number)?;
+        let text = |value| {
+            let text = self.dwarf.attr_string(self.unit, value).ok()?;
+            Some(PathBuf::from(
+                String::from_utf8_lossy(text.slice()).into_owned(),
+            ))
+        };
+        let dir = file.directory(header).and_then(text).unwrap_or_default();
+        Some(dir.join(text(file.path_name())?))
+    }
+
+    fn reference(&self, entry: &Entry<'_>) -> Option<UnitOffset> {
+        match entry.attr_value(dw::DW_AT_type)? {
+            AttributeValue::UnitRef(offset) => Some(offset),
+            _ => None,
+        }
+    }
+
+    fn parameter(&self, at: UnitOffset) -> ParameterKind {
+        match self.plain(at).0 {
+            Plain::Scalar(scalar) => ParameterKind::Scalar(scalar),
+            Plain::Pointer(to) => ParameterKind::Pointer(self.pointee(to)),
+            Plain::Struct { name, bytes, .. } => match self.members(at, bytes) {
+                Ok(members) => ParameterKind::Struct(members),
+                Err(why) => ParameterKind::Other(format!("struct {name} of {bytes} bytes, {why}")),
+            },
+            Plain::Array { .. } | Plain::Unknown => ParameterKind::Other("unknown".to_owned()),
+        }
+    }
+
+    fn pointee(&self, to: Option<UnitOffset>) -> Pointee {
+        let bytes = |is_const, count| Pointee {
+            is_const,
+            elem: ElemType::U8,
+            count,
+            is_known: false,
+        };
+        let Some(to) = to else {
+            return bytes(false, 1);
+        };
+        let (plain, is_const) = self.plain(to);
+        let known = |elem, count| Pointee {
+            is_const,
+            elem,
+            count,
+            is_known: true,
+        };
+        match plain {
+            Plain::Scalar(scalar) => match element(scalar) {
+                Some(elem) => known(elem, 1),
+                None => bytes(is_const, 1),
+            },
+            Plain::Struct {
+                name, bytes: size, ..
+            } => match of_struct(&name, size) {
+                Some((elem, count)) => known(elem, count),
+                None => bytes(is_const, size.max(1)),
+            },
+            Plain::Pointer(_) => bytes(is_const, POINTER),
+            Plain::Array { .. } | Plain::Unknown => bytes(is_const, 1),
+        }
+    }
+
+    /// What a struct consists of, all of its bytes in their order.
+    fn members(&self, at: UnitOffset, bytes: usize) -> std::result::Result<Vec<Member>, String> {
+        let mut placed = Vec::new();
+        self.place(at, Within::default(), &mut placed)?;
+        fill_gaps(placed, bytes).ok_or_else(|| "whose members do not lie as C lays them".to_owned())
+    }
+
+    /// Each scalar and pointer of a type, with the byte at which it begins.
+    fn place(
+        &self,
+        at: UnitOffset,
+        within: Within,
+        placed: &mut Vec<(usize, Member)>,
+    ) -> std::result::Result<(), String> {
+        let many = || format!("of more than {MOST_MEMBERS} members");
+        if placed.len() >= MOST_MEMBERS || within.depth > MOST_NAMES {
+            return Err(many());
+        }
+        let offset = within.offset;
+        match self.plain(at).0 {
+            Plain::Scalar(scalar) if within.is_element => {
+                placed.push((offset, Member::Element(within.name, scalar)));
+            }
+            Plain::Scalar(scalar) => placed.push((offset, Member::Scalar(within.name, scalar))),
+            Plain::Pointer(to) => {
+                placed.push((offset, Member::Pointer(within.name, self.pointee(to))));
+            }
+            Plain::Array { count, .. } if count > MOST_MEMBERS => return Err(many()),
+            Plain::Array { of, count } => {
+                let each = self.bytes(of).ok_or("with an array of nobody knows what")?;
+                for number in 0..count {
+                    let name = number.to_string();
+                    let mut within = within.inside(&name, number.saturating_mul(each));
+                    within.is_element = true;
+                    self.place(of, within, placed)?;
+                }
+            }
+            Plain::Struct { at, .. } => self.place_members(at, &within, placed)?,
+            Plain::Unknown => return Err("with a member that is no plain data".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn place_members(
+        &self,
+        at: UnitOffset,
+        within: &Within,
+        placed: &mut Vec<(usize, Member)>,
+    ) -> std::result::Result<(), String> {
+        let unread = |_| "whose members cannot be read".to_owned();
+        let mut tree = self.unit.entries_tree(Some(at)).map_err(unread)?;
+        let root = tree.root().map_err(unread)?;
+        if root.entry().tag() == dw::DW_TAG_union_type {
+            return Err("with a union".to_owned());
+        }
+        let mut children = root.children();
+        while let Some(child) = children.next().map_err(unread)? {
+            let entry = child.entry();
+            let is_member = matches!(entry.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance);
+            // A static one lies elsewhere.
+            if !is_member || entry.has_attr(dw::DW_AT_external) {
+                continue;
+            }
+            if entry.has_attr(dw::DW_AT_bit_size) {
+                return Err("with bit fields".to_owned());
+            }
+            let place = location(self.unit, entry).zip(self.reference(entry));
+            let (offset, of) = place.ok_or("with a member that lies nobody knows where")?;
+            // What it inherits it has itself.
+            let name = match entry.tag() {
+                dw::DW_TAG_inheritance => None,
+                _ => self.text(entry, dw::DW_AT_name),
+            };
+            self.place(of, within.inside(&name.unwrap_or_default(), offset), placed)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self, at: UnitOffset) -> Option<usize> {
+        Some(match self.plain(at).0 {
+            Plain::Scalar(scalar) => scalar.size(),
+            Plain::Pointer(_) => POINTER,
+            Plain::Struct { bytes, .. } => bytes,
+            Plain::Array { of, count } => match self.plain(of).0 {
+                // DWARF has all extents of an array at one place.
+                Plain::Array { .. } => return None,
+                _ => self.bytes(of)?.checked_mul(count)?,
+            },
+            Plain::Unknown => return None,
+        })
+    }
+
+    /// Elements of an array, over all of its dimensions.
+    fn extent(&self, at: UnitOffset) -> Option<usize> {
+        let mut tree = self.unit.entries_tree(Some(at)).ok()?;
+        let mut children = tree.root().ok()?.children();
+        let mut count = 1usize;
+        while let Some(child) = children.next().ok()? {
+            let entry = child.entry();
+            if entry.tag() == dw::DW_TAG_subrange_type {
+                let number = |at| entry.attr_value(at)?.udata_value();
+                let extent = match number(dw::DW_AT_count) {
+                    Some(extent) => extent,
+                    None => number(dw::DW_AT_upper_bound)?.checked_add(1)?,
+                };
+                count = count.checked_mul(usize::try_from(extent).ok()?)?;
+            }
+        }
+        Some(count)
+    }
+
+    fn plain(&self, at: UnitOffset) -> (Plain, bool) {
+        let (mut at, mut is_const) = (at, false);
+        for _ in 0..MOST_NAMES {
+            let Ok(entry) = self.unit.entry(at) else {
+                return (Plain::Unknown, is_const);
+            };
+            let bytes = entry.attr_value(dw::DW_AT_byte_size);
+            let bytes = bytes.and_then(|it| it.udata_value()).unwrap_or_default() as usize;
+            let plain = match entry.tag() {
+                dw::DW_TAG_const_type
+                | dw::DW_TAG_typedef
+                | dw::DW_TAG_volatile_type
+                | dw::DW_TAG_restrict_type => {
+                    is_const |= entry.tag() == dw::DW_TAG_const_type;
+                    match self.reference(&entry) {
+                        Some(next) => {
+                            at = next;
+                            continue;
+                        }
+                        // const void
+                        None => Plain::Unknown,
+                    }
+                }
+                dw::DW_TAG_pointer_type => Plain::Pointer(self.reference(&entry)),
+                dw::DW_TAG_base_type => {
+                    let encoding = match entry.attr_value(dw::DW_AT_encoding) {
+                        Some(AttributeValue::Encoding(encoding)) => Some(encoding),
+                        _ => None,
+                    };
+                    match encoding.and_then(|encoding| of_base(encoding, bytes)) {
+                        Some(scalar) => Plain::Scalar(scalar),
+                        None => Plain::Unknown,
+                    }
+                }
+                dw::DW_TAG_enumeration_type => match of_base(dw::DW_ATE_signed, bytes) {
+                    Some(scalar) => Plain::Scalar(scalar),
+                    None => Plain::Unknown,
+                },
+                dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => {
+                    let name = self.text(&entry, dw::DW_AT_name).unwrap_or_default();
+                    match (name.as_str(), bytes) {
+                        ("__half", 2) => Plain::Scalar(ScalarType::F16),
+                        ("__nv_bfloat16", 2) => Plain::Scalar(ScalarType::Bf16),
+                        _ => Plain::Struct { at, name, bytes },
+                    }
+                }
+                dw::DW_TAG_array_type => match (self.reference(&entry), self.extent(at)) {
+                    (Some(of), Some(count)) => Plain::Array { of, count },
+                    _ => Plain::Unknown,
+                },
+                _ => Plain::Unknown,
+            };
+            return (plain, is_const);
+        }
+        (Plain::Unknown, is_const)
+    }
+}
+
+/// Where something is that a struct has.
+#[derive(Clone, Default)]
+struct Within {
+    /// The names of what it is in, and its own: `shape_rows`.
+    name: String,
+    offset: usize,
+    is_element: bool,
+    depth: usize,
+}
+
+impl Within {
+    fn inside(&self, name: &str, offset: usize) -> Self {
+        let names = [self.name.as_str(), name];
+        let named = names.into_iter().filter(|name| !name.is_empty());
+        Self {
+            name: named.collect::<Vec<_>>().join("_"),
+            offset: self.offset.saturating_add(offset),
+            is_element: false,
+            depth: self.depth + 1,
+        }
+    }
+}
+
+/// Bytes from the begin of the struct that it belongs to.
+fn location(unit: &gimli::Unit<Reader<'_>>, entry: &Entry<'_>) -> Option<usize> {
+    match entry.attr_value(dw::DW_AT_data_member_location)? {
+        AttributeValue::Exprloc(place) => match place.operations(unit.encoding()).next() {
+            Ok(Some(Operation::PlusConstant { value })) => usize::try_from(value).ok(),
+            _ => None,
+        },
+        other => usize::try_from(other.udata_value()?).ok(),
+    }
+}
+
+/// With room said where C would not leave it; `None` of members that overlap, or are not aligned to their size.
+fn fill_gaps(mut placed: Vec<(usize, Member)>, bytes: usize) -> Option<Vec<Member>> {
+    placed.sort_by_key(|(offset, _)| *offset);
+    let mut members = Vec::new();
+    let (mut end, mut align) = (0usize, 1);
+    for (offset, member) in placed {
+        let own = member.bytes();
+        let gap = offset.checked_sub(end)?;
+        if !offset.is_multiple_of(own) {
+            return None;
+        }
+        if offset != end.next_multiple_of(own) {
+            members.push(Member::Pad(gap));
+        }
+        end = offset + own;
+        align = align.max(own);
+        members.push(member);
+    }
+    let left = bytes.checked_sub(end)?;
+    if end.next_multiple_of(align) != bytes || members.is_empty() {
+        members.push(Member::Pad(left));
+    }
+    Some(members)
+}
+
+fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
+    Some(match (encoding, bytes) {
+        (dw::DW_ATE_boolean, 1) => ScalarType::Bool,
+        (dw::DW_ATE_float, 4) => ScalarType::F32,
+        (dw::DW_ATE_float, 8) => ScalarType::F64,
+        (dw::DW_ATE_signed | dw::DW_ATE_signed_char, 1) => ScalarType::I8,
+        (dw::DW_ATE_signed, 2) => ScalarType::I16,
+        (dw::DW_ATE_signed, 4) => ScalarType::I32,
+        (dw::DW_ATE_signed, 8) => ScalarType::I64,
+        (dw::DW_ATE_unsigned | dw::DW_ATE_unsigned_char, 1) => ScalarType::U8,
+        (dw::DW_ATE_unsigned, 2) => ScalarType::U16,
+        (dw::DW_ATE_unsigned, 4) => ScalarType::U32,
+        (dw::DW_ATE_unsigned, 8) => ScalarType::U64,
+        _ => return None,
+    })
+}
+
+/// The toolkit's own: half precision, and vectors of one type.
+fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
+    let elem = match name.trim_end_matches(|it: char| it.is_ascii_digit()) {
+        "__half" | "half" => ElemType::F16,
+        "__nv_bfloat" if name == "__nv_bfloat16" => ElemType::Bf16,
+        "__nv_bfloat" => return (name == "__nv_bfloat162").then_some((ElemType::Bf16, 2)),
+        "__nv_fp8_e4m" => ElemType::E4m3,
+        "__nv_fp8_e5m" => ElemType::E5m2,
+        "float" => ElemType::F32,
+        "double" => ElemType::F64,
+        "int" => ElemType::I32,
+        "uint" => ElemType::U32,
+        "short" => ElemType::I16,
+        "ushort" => ElemType::U16,
+        "char" => ElemType::I8,
+        "uchar" => ElemType::U8,
+        "long" | "longlong" | "ulong" | "ulonglong" => ElemType::I64,
+        _ => return None,
+    };
+    let count = bytes / elem.size();
+    (count > 0 && bytes.is_multiple_of(elem.size())).then_some((elem, count))
+}

@@ -1,0 +1,628 @@
+//! From source to machine code, and what the compiler says of it.
+//!
+//! Knows nvcc's command line, its output and a cache of both. Knows nothing of limits or devices.
+
+// Outside of tests every file is read through `system::files`.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod apart;
+mod bounds;
+mod cache;
+pub mod code;
+mod command;
+mod compile;
+mod cut;
+pub mod depend;
+mod entry;
+mod files;
+mod identity;
+mod inputs;
+pub mod inventory;
+pub mod ptxas;
+pub mod signature;
+pub mod toolchain;
+
+use self::cache::{Artifacts, Stored};
+pub use self::command::command_line;
+use self::command::{NvccCall, Way};
+use self::compile::{Compiled, Outcome, Workshop};
+pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};
+pub use self::entry::as_written;
+use self::files::Files;
+use self::inputs::{Dependencies, HeaderSearch};
+use crate::apart::FileRead;
+use crate::toolchain::Toolchain;
+use model::{BuildFacts, Callable, Fault, Seen, Unit};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use system::cache::Cache;
+use system::error::{Error, Result};
+use system::process::confine::Hidden;
+use system::sources;
+use system::temporary::TemporaryDir;
+
+/// What came of one unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    pub facts: Seen<BuildFacts>,
+    /// `None` exactly where there are no facts.
+    pub artifact: Option<Artifact>,
+    /// Taken from the cache: nvcc was not called.
+    pub cached: bool,
+    pub millis: u64,
+    /// The files that it was made of; where it does not compile, those that are known.
+    pub read: Arc<[FileRead]>,
+    /// It compiles with the hidden files alone, and what the compiler says without them.
+    pub unlisted: Option<String>,
+}
+
+/// Where the machine code is, and by which symbols.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Artifact {
+    Cubin {
+        path: PathBuf,
+        /// Of each step: name as written, symbol.
+        entries: Vec<(String, String)>,
+        /// What the machine code was made from; paths in it are relative to the root. `None` of a cubin that was
+        /// made elsewhere.
+        ptx: Option<PathBuf>,
+        constants: Vec<FilledConstant>,
+    },
+    /// PTX that the assembler does not take: the simulator alone runs it.
+    Ptx {
+        path: PathBuf,
+        /// As of a cubin.
+        entries: Vec<(String, String)>,
+    },
+    Launcher {
+        library: PathBuf,
+        /// `int f(void** args)`, where `args[i]` points to the value of argument i.
+        function: String,
+        /// Declared entries in their order: name as written, symbol.
+        entries: Vec<(String, String)>,
+    },
+}
+
+/// Symbols of the `__device__` variables of a cubin.
+///
+/// # Errors
+/// Where it is none.
+pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, String> {
+    let cubin = identity::Cubin::parse(cubin)?;
+    let all = cubin.written().into_iter();
+    Ok(all.map(|(symbol, _)| symbol.to_owned()).collect())
+}
+
+/// A `__constant__` or `__device__` variable of a cubin, and the tensor that fills it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilledConstant {
+    /// As written.
+    pub name: String,
+    pub symbol: String,
+    pub tensor: String,
+}
+
+/// Builds every unit, `jobs` at a time, in the order given. Units that share their source, definitions and flags are
+/// compiled together. `on_done` is called for each as it ends.
+///
+/// # Errors
+/// Environment, where the machine failed. A source that does not compile is evidence, not an error.
+pub fn build_all(
+    root: &Path,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    units: &[Unit],
+    jobs: usize,
+    on_done: &(dyn Fn(&Unit, &Built) + Sync),
+) -> Result<Vec<Built>> {
+    build_without(None, root, toolchain, cache, units, jobs, on_done)
+}
+
+/// As [`build_all`], where the compiler cannot read what is `hidden`. What does not compile without it does not
+/// compile; which files it would have read is said all the same.
+///
+/// # Errors
+/// As [`build_all`].
+pub fn build_without(
+    hidden: Option<&Hidden>,
+    root: &Path,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    units: &[Unit],
+    jobs: usize,
+    on_done: &(dyn Fn(&Unit, &Built) + Sync),
+) -> Result<Vec<Built>> {
+    let jobs = jobs.max(1);
+    let mut outside: Vec<Outside> = units.iter().flat_map(Outside::of).collect();
+    outside.sort_unstable();
+    outside.dedup();
+    let builder = Builder {
+        hidden,
+        root,
+        toolchain,
+        artifacts: Artifacts::open(cache)?,
+        files: Files::below(root),
+        scratch: cache.dir("scratch")?,
+        outside,
+        on_done,
+    };
+    let local: Vec<Unit> = units.iter().map(on_this_machine).collect();
+    let mut calls: Vec<SameCall> = Vec::new();
+    for (index, (unit, local)) in units.iter().zip(&local).enumerate() {
+        let key = cache::request_key(unit, &NvccCall::of(local), toolchain)?;
+        let unit = local;
+        match calls.iter_mut().find(|call| call.key == key) {
+            Some(call) => call.others.push((index, unit)),
+            None => calls.push(SameCall {
+                key,
+                first: (index, unit),
+                others: Vec::new(),
+            }),
+        }
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs)
+        .build()
+        .map_err(|error| {
+            Error::environment(format!("the compiler threads cannot be started: {error}"))
+        })?;
+    let built: Result<Vec<Vec<(usize, Built)>>> = pool.install(|| {
+        let found: Vec<_> = calls
+            .par_iter()
+            .map(|call| builder.find(call).ok_or(call))
+            .collect();
+        let (mut built, mut missing) = (Vec::new(), Vec::new());
+        for found in found {
+            match found {
+                Ok(found) => built.push(found),
+                Err(call) => missing.push(call),
+            }
+        }
+        let compiled: Result<Vec<_>> = group(missing, jobs)
+            .par_iter()
+            .map(|calls| builder.compile(calls))
+            .collect();
+        built.extend(compiled?);
+        Ok(built)
+    });
+    let mut built: Vec<(usize, Built)> = built?.into_iter().flatten().collect();
+    built.sort_by_key(|(index, _)| *index);
+    Ok(built.into_iter().map(|(_, built)| built).collect())
+}
+
+/// The content address of each unit's artifact, as far as the cache has it for the files below `root` as they are now.
+///
+/// # Errors
+/// Environment, where the cache cannot be opened.
+pub fn find_all(
+    root: &Path,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    units: &[Unit],
+) -> Result<Vec<Option<FoundArtifact>>> {
+    let artifacts = Artifacts::open(cache)?;
+    let files = Files::below(root);
+    let find = |unit: &Unit| {
+        let local = on_this_machine(unit);
+        let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+        let stored = artifacts.find(&key, &files);
+        Ok(stored.map(|(stored, digests)| FoundArtifact {
+            artifact: stored.facts.artifact,
+            read: files_read(&files, digests),
+        }))
+    };
+    units.iter().map(find).collect()
+}
+
+/// An artifact that the cache has.
+pub struct FoundArtifact {
+    /// Its content address.
+    pub artifact: String,
+    /// The files that it was made of.
+    pub read: Arc<[FileRead]>,
+}
+
+/// The files of a compilation in the cache, whose digests are those of now.
+fn files_read(files: &Files, digests: BTreeMap<String, String>) -> Arc<[FileRead]> {
+    let read = digests.into_iter();
+    read.map(|(file, digest)| files.file_read(&file, Some(digest)))
+        .collect()
+}
+
+/// With directories as nvcc finds them. A variable that is gone meanwhile stays as it was written, which nvcc does
+/// not find.
+fn on_this_machine(unit: &Unit) -> Unit {
+    let here = |written: &String| {
+        sources::expand(written, &sources::of_process).unwrap_or_else(|_| written.clone())
+    };
+    Unit {
+        include_dirs: unit.include_dirs.iter().map(here).collect(),
+        ..unit.clone()
+    }
+}
+
+/// A directory that a variable names: what the compiler says of it is said as in gates.yaml.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Outside {
+    here: String,
+    written: String,
+}
+
+impl Outside {
+    fn of(unit: &Unit) -> impl Iterator<Item = Self> {
+        unit.include_dirs.iter().filter_map(|written| {
+            let here = sources::expand(written, &sources::of_process).ok()?;
+            (here != *written).then(|| Self {
+                here,
+                written: written.clone(),
+            })
+        })
+    }
+}
+
+/// Units that ask nvcc for the same thing, with their places in the plan.
+struct SameCall<'a> {
+    key: String,
+    first: (usize, &'a Unit),
+    others: Vec<(usize, &'a Unit)>,
+}
+
+/// What is compiled together. Instances are spread where cores would idle: reading a source twice at once takes
+/// no longer than reading it once.
+fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameCall<'b>>> {
+    let shared = |call: &SameCall| {
+        let unit = call.first.1;
+        let launcher = matches!(unit.call, Callable::Launcher { .. }).then(|| call.key.clone());
+        (
+            (unit.id.arch, Way::of(unit), launcher),
+            (unit.source.clone(), unit.include_dirs.clone()),
+            (unit.defines.clone(), unit.flags.clone()),
+        )
+    };
+    let mut groups: Vec<(_, Vec<&SameCall>)> = Vec::new();
+    for call in calls {
+        let shared = shared(call);
+        match groups.iter_mut().find(|(other, _)| *other == shared) {
+            Some((_, group)) => group.push(call),
+            None => groups.push((shared, vec![call])),
+        }
+    }
+    let parts = (jobs / groups.len().max(1)).max(1);
+    let spread = groups.into_iter().flat_map(|(((_, way, _), ..), group)| {
+        let size = match way {
+            Way::Instance => group.len().div_ceil(parts),
+            Way::Source | Way::Library | Way::Ptx | Way::Cubin => group.len(),
+        };
+        group
+            .chunks(size.max(1))
+            .map(<[_]>::to_vec)
+            .collect::<Vec<_>>()
+    });
+    spread.collect()
+}
+
+struct Builder<'a> {
+    hidden: Option<&'a Hidden>,
+    root: &'a Path,
+    toolchain: &'a Toolchain,
+    artifacts: Artifacts,
+    files: Files,
+    scratch: PathBuf,
+    outside: Vec<Outside>,
+    on_done: &'a (dyn Fn(&Unit, &Built) + Sync),
+}
+
+/// The clock by which files are stamped may lag by a tick of the operating system (at most 10 ms).
+const TICK: Duration = Duration::from_millis(20);
+
+impl Builder<'_> {
+    fn find(&self, call: &SameCall) -> Option<Vec<(usize, Built)>> {
+        let started = Instant::now();
+        let (stored, digests) = self.artifacts.find(&call.key, &self.files)?;
+        let read = files_read(&self.files, digests);
+        let made = Made {
+            stored: Ok(stored),
+            read,
+            unlisted: None,
+        };
+        Some(self.hand_out(call, made, true, started))
+    }
+
+    fn compile(&self, calls: &[&SameCall]) -> Result<Vec<(usize, Built)>> {
+        let started = Instant::now();
+        let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
+            Error::environment(format!(
+                "no directory can be created in {}: {error}",
+                self.scratch.display()
+            ))
+        })?;
+        let before = SystemTime::now();
+        std::thread::sleep(TICK);
+        let units: Vec<&Unit> = calls.iter().map(|call| call.first.1).collect();
+        let shop = Workshop {
+            root: self.root,
+            toolchain: self.toolchain,
+            scratch: scratch.path(),
+            outside: &self.outside,
+            hidden: self.hidden,
+            deadline: compile::DEADLINE,
+        };
+        let mut inputs: Vec<Inputs> = Vec::new();
+        let mut built = Vec::new();
+        let (outcomes, is_known) = match units.first() {
+            Some(first) if Way::of(first) == Way::Source => {
+                self.compile_source(shop, first, &units, before)?
+            }
+            _ => (compile::compile(shop, &units)?, false),
+        };
+        let in_sight = self.compile_in_sight(shop, &units, &outcomes)?;
+        for (at, ((call, outcome), in_sight)) in
+            calls.iter().zip(outcomes).zip(in_sight).enumerate()
+        {
+            let made = match (outcome, in_sight) {
+                (Ok(compiled), _) => {
+                    let inputs = self.inputs_once(&mut inputs, call.first.1, &compiled, before);
+                    let stored = self.artifacts.store(&call.key, inputs.reusable, compiled)?;
+                    Made {
+                        stored: Ok(stored),
+                        read: inputs.read,
+                        unlisted: None,
+                    }
+                }
+                (Err(fault), Some(Ok(compiled))) => {
+                    let inputs = self.inputs_once(&mut inputs, call.first.1, &compiled, before);
+                    Made {
+                        unlisted: Some(fault.message.clone()),
+                        stored: Err(fault),
+                        read: inputs.read,
+                    }
+                }
+                (Err(fault), _) => Made {
+                    stored: Err(fault),
+                    read: Arc::default(),
+                    unlisted: None,
+                },
+            };
+            // The entries of a source are one compilation.
+            let is_same_run = is_known || at > 0 && Way::of(call.first.1) != Way::Instance;
+            built.extend(self.hand_out(call, made, is_same_run, started));
+        }
+        Ok(built)
+    }
+
+    /// Compiles the units that failed without the hidden files once more, with them. This only tells which files they
+    /// need.
+    fn compile_in_sight(
+        &self,
+        shop: Workshop,
+        units: &[&Unit],
+        outcomes: &[Outcome],
+    ) -> Result<Vec<Option<Outcome>>> {
+        let broken = outcomes.iter().zip(units);
+        let broken: Vec<&Unit> = broken
+            .filter(|(outcome, _)| outcome.is_err() && self.hidden.is_some())
+            .map(|(_, unit)| *unit)
+            .collect();
+        let mut again = Vec::new();
+        if !broken.is_empty() {
+            let scratch = shop.scratch.join("in-sight");
+            std::fs::create_dir(&scratch).map_err(|error| {
+                Error::environment(format!("the compiler: {}: {error}", scratch.display()))
+            })?;
+            let shop = Workshop {
+                hidden: None,
+                scratch: &scratch,
+                ..shop
+            };
+            again = compile::compile(shop, &broken)?;
+        }
+        let mut again = again.into_iter();
+        let each = outcomes.iter();
+        Ok(each
+            .map(|outcome| outcome.is_err().then(|| again.next()).flatten())
+            .collect())
+    }
+
+    /// A source gives all of its entries at once, also to a run that asks for another one later; and whether an earlier
+    /// run has compiled it.
+    fn compile_source(
+        &self,
+        shop: Workshop,
+        first: &Unit,
+        units: &[&Unit],
+        before: SystemTime,
+    ) -> Result<(Vec<Outcome>, bool)> {
+        let key = cache::source_key(first, &NvccCall::of(first), self.toolchain)?;
+        if let Some(source) = self.artifacts.find_source(&key, &self.files) {
+            return Ok((source.units(units), true));
+        }
+        let source = match compile::compile_source(shop, first)? {
+            Ok(source) => source,
+            Err(fault) => return Ok((units.iter().map(|_| Err(fault.clone())).collect(), false)),
+        };
+        // Without inputs nobody would find it again.
+        let inputs = self.inputs(first, &source.included, &[], before);
+        if let Some(inputs) = inputs.reusable {
+            self.artifacts.store_source(&key, Some(inputs), &source)?;
+        }
+        Ok((source.units(units), false))
+    }
+
+    /// One outcome to all units that asked for it.
+    fn hand_out(
+        &self,
+        call: &SameCall,
+        made: Made,
+        cached: bool,
+        started: Instant,
+    ) -> Vec<(usize, Built)> {
+        let Made {
+            stored,
+            read,
+            unlisted,
+        } = made;
+        let (artifact, facts) = match stored {
+            Ok(stored) => (
+                Some(artifact(call.first.1, &stored)),
+                Seen::Got(stored.facts),
+            ),
+            Err(fault) => (None, Seen::Fault(fault)),
+        };
+        let millis = started.elapsed().as_millis() as u64;
+        let first = Built {
+            facts,
+            artifact,
+            cached,
+            millis,
+            read,
+            unlisted,
+        };
+        let again = Built {
+            cached: true,
+            millis: 0,
+            ..first.clone()
+        };
+        let others = call.others.iter().map(|&other| (other, again.clone()));
+        let all = std::iter::once((call.first, first)).chain(others);
+        all.map(|((index, unit), built)| {
+            (self.on_done)(unit, &built);
+            (index, built)
+        })
+        .collect()
+    }
+
+    /// Of what was compiled together the inputs are the same, and read once.
+    fn inputs_once(
+        &self,
+        known: &mut Vec<Inputs>,
+        unit: &Unit,
+        compiled: &Compiled,
+        before: SystemTime,
+    ) -> Inputs {
+        let mut earlier = known.iter();
+        if let Some(inputs) = earlier.find(|it| it.included == compiled.included) {
+            return inputs.clone();
+        }
+        let inputs = self.inputs(unit, &compiled.included, &compiled.loaded, before);
+        known.push(inputs.clone());
+        inputs
+    }
+
+    fn inputs(
+        &self,
+        unit: &Unit,
+        included: &[String],
+        loaded: &[String],
+        before: SystemTime,
+    ) -> Inputs {
+        let now = Files::below(self.root);
+        let listed = included.iter();
+        let loaded = loaded.iter();
+        // One that was written while nvcc ran is read here in a state that nvcc may not have seen.
+        let read: Arc<[FileRead]> = listed
+            .map(|file| {
+                let digest = now.digest(file);
+                now.file_read(file, digest.filter(|_| !now.touched_since(file, before)))
+            })
+            .chain(loaded.map(|file| FileRead::read_since(self.root, file, before)))
+            .collect();
+        let settled = read.iter().all(|file| file.digest.is_some());
+        let reusable = settled
+            .then(|| self.dependencies(unit, included, &now))
+            .flatten();
+        Inputs {
+            included: included.to_vec(),
+            reusable,
+            read,
+        }
+    }
+
+    fn dependencies(&self, unit: &Unit, included: &[String], now: &Files) -> Option<Dependencies> {
+        let mut include_dirs = unit.include_dirs.clone();
+        include_dirs.extend(inputs::include_dirs(&unit.flags)?);
+        let search = HeaderSearch {
+            include_dirs,
+            toolkit: &self.toolchain.include,
+        };
+        Dependencies::collect(now, included, &search)
+    }
+}
+
+/// The result of a compilation.
+struct Made {
+    stored: std::result::Result<Stored, Fault>,
+    read: Arc<[FileRead]>,
+    unlisted: Option<String>,
+}
+
+/// The inputs of a compilation.
+#[derive(Clone)]
+struct Inputs {
+    included: Vec<String>,
+    /// `None` where the same request may not be answered with this artifact again.
+    reusable: Option<Dependencies>,
+    read: Arc<[FileRead]>,
+}
+
+/// What was built once, if the cache still has it.
+///
+/// # Errors
+/// Environment, where the cache cannot be used.
+pub fn stored(
+    cache: &Cache,
+    toolchain: &Toolchain,
+    unit: &Unit,
+    facts: &BuildFacts,
+) -> Result<Option<Artifact>> {
+    let local = on_this_machine(unit);
+    let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+    let stored = Artifacts::open(cache)?.load(&key, &facts.artifact);
+    Ok(stored.map(|stored| artifact(&local, &stored)))
+}
+
+fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
+    let entries = stored.facts.entries.iter();
+    let entries = entries
+        .map(|entry| (entry.name.clone(), entry.symbol.clone()))
+        .collect();
+    let is_assembled = stored
+        .facts
+        .entries
+        .iter()
+        .all(|entry| entry.resources.is_some());
+    match (&unit.call, &stored.ptx) {
+        (Callable::Entries { .. }, Some(ptx)) if !is_assembled => Artifact::Ptx {
+            path: ptx.clone(),
+            entries,
+        },
+        (Callable::Entries { .. }, _) => Artifact::Cubin {
+            path: stored.file.clone(),
+            entries,
+            ptx: stored.ptx.clone(),
+            constants: command::constants(&unit.call)
+                .iter()
+                .zip(&stored.facts.constants)
+                .map(|(filled, facts)| FilledConstant {
+                    name: facts.name.clone(),
+                    symbol: facts.symbol.clone(),
+                    tensor: filled.tensor.clone(),
+                })
+                .collect(),
+        },
+        (Callable::Launcher { .. }, _) => Artifact::Launcher {
+            library: stored.file.clone(),
+            function: command::SHIM.to_owned(),
+            entries,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod reuse_tests;

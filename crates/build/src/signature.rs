@@ -1,0 +1,593 @@
+//! What an entry takes: by its own name, where that is mangled, and by its PTX. Pure.
+
+use cpp_demangle::{DemangleOptions, Symbol};
+use model::{Arg, ScalarType, ScalarValue};
+
+/// Why a case cannot call an entry, with what it takes beside what it is given; `None` where it can, and where the
+/// name does not say.
+pub fn misfit(symbol: &str, args: &[Arg]) -> Option<String> {
+    let takes = parameters(symbol)?;
+    (takes.len() != args.len()).then(|| other_count(symbol, &takes, args))
+}
+
+/// What is wrong with an argument, or with their number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Counted from 0; `None` where it is about all of them.
+    pub argument: Option<usize>,
+    pub message: String,
+}
+
+/// Arguments that an entry cannot be meant to get: each `bytes` is the size of the argument beside it. Bytes that
+/// can mean several things, as those of a struct do, are held to their number alone.
+pub fn misfits(
+    name: &str,
+    symbol: &str,
+    ptx: Option<&str>,
+    args: &[Arg],
+    bytes: &[usize],
+) -> Vec<Misfit> {
+    let named = parameters(symbol);
+    let slots = ptx.and_then(|ptx| slots(ptx, symbol));
+    let takes: Vec<Parameter> = match (&named, &slots) {
+        (Some(named), slots) => named
+            .iter()
+            .enumerate()
+            .map(|(at, text)| Parameter {
+                text: Some(text),
+                // Of another number than the name has they would stand beside the wrong ones.
+                slot: slots
+                    .as_ref()
+                    .filter(|slots| slots.len() == named.len())
+                    .and_then(|slots| slots.get(at).copied()),
+            })
+            .collect(),
+        (None, Some(slots)) => slots
+            .iter()
+            .map(|slot| Parameter {
+                text: None,
+                slot: Some(*slot),
+            })
+            .collect(),
+        (None, None) => return Vec::new(),
+    };
+    if takes.len() != args.len() {
+        let takes: Vec<String> = takes.iter().map(Parameter::shown).collect();
+        return vec![Misfit {
+            argument: None,
+            message: other_count(symbol, &takes, args),
+        }];
+    }
+    let each = takes.iter().zip(args).zip(bytes).enumerate();
+    each.filter(|(_, ((takes, arg), bytes))| !takes.fits(arg, **bytes))
+        .map(|(at, ((takes, arg), bytes))| Misfit {
+            argument: Some(at),
+            message: format!(
+                "argument {} of {name} is {} in gates.yaml, and the kernel takes {}",
+                at + 1,
+                given(arg, *bytes),
+                takes.shown()
+            ),
+        })
+        .collect()
+}
+
+fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
+    let mut said = format!(
+        "gates.yaml gives {} arguments, and {} takes {}:",
+        args.len(),
+        whole_name(symbol),
+        takes.len()
+    );
+    for at in 0..takes.len().max(args.len()) {
+        let takes = takes.get(at).map_or("nothing", String::as_str);
+        let given = args
+            .get(at)
+            .map_or_else(|| "nothing".to_owned(), as_written);
+        said.push_str(&format!("\n  {}: {takes}, given {given}", at + 1));
+    }
+    said
+}
+
+/// One of an entry; at least one of the two is known.
+struct Parameter<'a> {
+    /// As C++ writes its type.
+    text: Option<&'a str>,
+    slot: Option<Slot>,
+}
+
+/// Room for a parameter, as PTX has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    pub kind: SlotKind,
+    pub bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotKind {
+    /// An integer; of 8 bytes a pointer, too.
+    Word,
+    Float,
+    /// A struct, or a class like `__half`.
+    Bytes,
+}
+
+/// What a type is known to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Pointer,
+    Integer(usize),
+    Float(usize),
+    Half,
+    Bfloat,
+}
+
+impl Known {
+    fn of(text: &str) -> Option<Self> {
+        Some(match text {
+            "bool" | "char" | "signed char" | "unsigned char" => Self::Integer(1),
+            "short" | "unsigned short" => Self::Integer(2),
+            "int" | "unsigned int" => Self::Integer(4),
+            "long" | "unsigned long" | "long long" | "unsigned long long" => Self::Integer(8),
+            "float" => Self::Float(4),
+            "double" => Self::Float(8),
+            "__half" => Self::Half,
+            "__nv_bfloat16" => Self::Bfloat,
+            _ if text.ends_with('*') => Self::Pointer,
+            _ => return None,
+        })
+    }
+}
+
+impl Parameter<'_> {
+    fn fits(&self, arg: &Arg, bytes: usize) -> bool {
+        match (self.text.and_then(Known::of), self.slot) {
+            (Some(known), _) => fits_type(known, arg, bytes),
+            (None, Some(slot)) => fits_slot(slot, arg, bytes),
+            (None, None) => true,
+        }
+    }
+
+    fn shown(&self) -> String {
+        match (self.text, self.slot) {
+            (Some(text), Some(slot)) if Known::of(text).is_none() => {
+                format!("{text} ({} bytes)", slot.bytes)
+            }
+            (Some(text), _) => text.to_owned(),
+            (None, Some(slot)) => match (slot.kind, slot.bytes) {
+                (SlotKind::Word, 8) => "a pointer or an integer of 8 bytes".to_owned(),
+                (SlotKind::Word, 1) => "an integer of one byte".to_owned(),
+                (SlotKind::Word, bytes) => format!("an integer of {bytes} bytes"),
+                (SlotKind::Float, 8) => "a double".to_owned(),
+                (SlotKind::Float, _) => "a float".to_owned(),
+                (SlotKind::Bytes, bytes) => format!("a struct of {bytes} bytes"),
+            },
+            (None, None) => "something".to_owned(),
+        }
+    }
+}
+
+/// What an argument is, whatever its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Pointer,
+    Scalar(ScalarType),
+    /// `nullptr`, written as a number.
+    Zero,
+    /// Bytes that say nothing of what they mean.
+    Struct,
+}
+
+impl Given {
+    fn of(arg: &Arg) -> Self {
+        match arg {
+            Arg::Tensor { .. }
+            | Arg::Scales { .. }
+            | Arg::ZeroPoints { .. }
+            | Arg::Bytes { .. }
+            | Arg::Null
+            | Arg::Stream => Self::Pointer,
+            Arg::Scalar {
+                elem: ScalarType::I64 | ScalarType::U64,
+                value: ScalarValue::Int(0),
+            } => Self::Zero,
+            Arg::Scalar { elem, .. } => Self::Scalar(*elem),
+            Arg::Texture { .. } | Arg::Surface { .. } => Self::Scalar(ScalarType::U64),
+            Arg::Struct { .. } | Arg::Pad { .. } => Self::Struct,
+        }
+    }
+}
+
+fn fits_type(known: Known, arg: &Arg, bytes: usize) -> bool {
+    use ScalarType::{Bf16, F16, F32, F64, I16, U16};
+    match (known, Given::of(arg)) {
+        (Known::Pointer, Given::Pointer | Given::Zero) => true,
+        (Known::Pointer, Given::Scalar(_)) => false,
+        // An address is a number to some.
+        (Known::Integer(size), Given::Pointer | Given::Zero) => size == 8,
+        (Known::Integer(size), Given::Scalar(elem)) => {
+            !matches!(elem, F16 | Bf16 | F32 | F64) && elem.size() == size
+        }
+        (Known::Float(size), Given::Scalar(elem)) => {
+            matches!(elem, F32 | F64) && elem.size() == size
+        }
+        // Or its bits.
+        (Known::Half, Given::Scalar(elem)) => matches!(elem, F16 | I16 | U16),
+        (Known::Bfloat, Given::Scalar(elem)) => matches!(elem, Bf16 | I16 | U16),
+        (Known::Float(_) | Known::Half | Known::Bfloat, Given::Pointer | Given::Zero) => false,
+        (Known::Pointer, Given::Struct) => bytes == 8,
+        (Known::Integer(size) | Known::Float(size), Given::Struct) => bytes == size,
+        (Known::Half | Known::Bfloat, Given::Struct) => bytes == 2,
+    }
+}
+
+fn fits_slot(slot: Slot, arg: &Arg, bytes: usize) -> bool {
+    let is_float = |elem| matches!(elem, ScalarType::F32 | ScalarType::F64);
+    let is_half = |elem| matches!(elem, ScalarType::F16 | ScalarType::Bf16);
+    let is_alike = match (slot.kind, Given::of(arg)) {
+        (SlotKind::Word, Given::Scalar(elem)) => !is_float(elem) && !is_half(elem),
+        (SlotKind::Float, Given::Scalar(elem)) => is_float(elem),
+        (SlotKind::Float, Given::Pointer | Given::Zero) => false,
+        (SlotKind::Word, Given::Pointer | Given::Zero)
+        | (SlotKind::Word | SlotKind::Float, Given::Struct)
+        | (SlotKind::Bytes, _) => true,
+    };
+    is_alike && slot.bytes == bytes
+}
+
+/// The parameters of an entry; `None` of one that the PTX does not have, or that is not written as PTX is.
+pub fn slots(ptx: &str, symbol: &str) -> Option<Vec<Slot>> {
+    let behind = ptx.split(".entry ").skip(1).find_map(|rest| {
+        let behind = rest.trim_start().strip_prefix(symbol)?.trim_start();
+        behind.strip_prefix('(')
+    })?;
+    let inside = behind.split_once(')')?.0.trim();
+    if inside.is_empty() {
+        return Some(Vec::new());
+    }
+    inside.split(',').map(slot).collect()
+}
+
+/// `.param .align 8 .b8 k_param_1[16]`
+fn slot(written: &str) -> Option<Slot> {
+    let mut words = written.split_whitespace();
+    if words.next()? != ".param" {
+        return None;
+    }
+    let mut found = None;
+    while let Some(word) = words.next() {
+        match word {
+            ".align" => drop(words.next()?.parse::<usize>().ok()?),
+            ".ptr" | ".global" | ".const" | ".shared" | ".local" => {}
+            _ => match word.strip_prefix('.') {
+                Some(kind) => {
+                    let at = kind.find(|it: char| it.is_ascii_digit())?;
+                    let (kind, bits) = kind.split_at_checked(at)?;
+                    let bits: usize = bits.parse().ok()?;
+                    let kind = match kind {
+                        "u" | "s" | "b" => SlotKind::Word,
+                        "f" => SlotKind::Float,
+                        _ => return None,
+                    };
+                    let bytes = bits / 8;
+                    found = Some(Slot { kind, bytes });
+                }
+                None => {
+                    let slot = found?;
+                    let Some((_, count)) = word.split_once('[') else {
+                        return Some(slot);
+                    };
+                    let count: usize = count.strip_suffix(']')?.parse().ok()?;
+                    return Some(Slot {
+                        kind: SlotKind::Bytes,
+                        bytes: slot.bytes.checked_mul(count)?,
+                    });
+                }
+            },
+        }
+    }
+    None
+}
+
+fn given(arg: &Arg, bytes: usize) -> String {
+    match arg {
+        Arg::Struct { .. } => format!("a struct of {bytes} bytes"),
+        arg => as_written(arg),
+    }
+}
+
+fn as_written(arg: &Arg) -> String {
+    match arg {
+        Arg::Tensor { name } => format!("tensor {name}"),
+        Arg::Scales { tensor } => format!("scales of {tensor}"),
+        Arg::ZeroPoints { tensor } => format!("zero points of {tensor}"),
+        Arg::Bytes { tensor } => format!("bytes of {tensor}"),
+        Arg::Scalar { elem, .. } => elem.name().to_owned(),
+        Arg::Texture { tensor, .. } => format!("texture of {tensor}"),
+        Arg::Surface { tensor, .. } => format!("surface of {tensor}"),
+        Arg::Null => "nullptr".to_owned(),
+        Arg::Stream => "the stream".to_owned(),
+        Arg::Struct { fields } => format!("a struct of {} fields", fields.len()),
+        Arg::Pad { bytes } => format!("{bytes} bytes of padding"),
+    }
+}
+
+/// `ns::k<float, 4>` of a symbol; the symbol itself where it is not mangled.
+pub fn qualified(symbol: &str) -> String {
+    let options = DemangleOptions::new().no_return_type().no_params();
+    let parsed = Symbol::new(symbol).ok();
+    let name = parsed.and_then(|parsed| parsed.demangle_with_options(&options).ok());
+    name.unwrap_or_else(|| symbol.to_owned())
+}
+
+/// `ns::k<float, 4>(float*, int)` of a symbol; the symbol itself where it is not mangled.
+pub fn whole_name(symbol: &str) -> String {
+    whole(symbol).unwrap_or_else(|| symbol.to_owned())
+}
+
+fn whole(symbol: &str) -> Option<String> {
+    let options = DemangleOptions::new().no_return_type();
+    Symbol::new(symbol)
+        .ok()?
+        .demangle_with_options(&options)
+        .ok()
+}
+
+/// `__half const*, int` of `ns::k<__half>(__half const*, int)`. `None` where the name says nothing of them, as of
+/// `extern "C"`.
+pub fn parameters(symbol: &str) -> Option<Vec<String>> {
+    let name = whole(symbol)?;
+    let inside = name.strip_suffix(')')?;
+    let mut depth = 1usize;
+    let opens = inside.char_indices().rev().find(|(_, c)| {
+        match c {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    let mut parameters = vec![String::new()];
+    let mut depth = 0usize;
+    for c in inside.get(opens.0 + 1..)?.chars() {
+        match c {
+            '(' | '<' => depth += 1,
+            ')' | '>' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parameters.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(last) = parameters.last_mut() {
+            last.push(c);
+        }
+    }
+    let trimmed = parameters.iter().map(|one| one.trim().to_owned());
+    let trimmed: Vec<_> = trimmed.collect();
+    Some(match trimmed.as_slice() {
+        [none] if none.is_empty() => Vec::new(),
+        _ => trimmed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{ScalarType, ScalarValue};
+
+    const RMS: &str = "_ZN4vllm25fused_add_rms_norm_kernelI6__halfLi256EEEvPT_S3_PKS2_fii";
+
+    #[test]
+    fn parameters_are_those_of_the_name() {
+        for (symbol, says) in [
+            (RMS, "__half*|__half*|__half const*|float|int|int"),
+            (
+                "_Z1kPKiPlN2ns1PIffEE",
+                "int const*|long*|ns::P<float, float>",
+            ),
+            ("_Z1kPFvPfE", "void (*)(float*)"),
+            ("_ZN12_GLOBAL__N_11kEPd", "double*"),
+        ] {
+            assert_eq!(parameters(symbol).unwrap().join("|"), says);
+        }
+        assert_eq!(parameters("gather_kv"), None);
+    }
+
+    const PTX: &str = "\
+.visible .entry plain_c(\n\t.param .u64 .ptr .global .align 4 plain_c_param_0,\n\t.param .u32 plain_c_param_1,\n\
+\t.param .f32 plain_c_param_2,\n\t.param .align 8 .b8 plain_c_param_3[16],\n\t.param .u8 plain_c_param_4\n)\n\
+.maxntid 128\n{\n\tret;\n}\n\
+.visible .entry none()\n{\n\tret;\n}\n\
+.entry _Z1k5Color3Pos(\n\t.param .u32 a,\n\t.param .align 4 .b8 b[12]\n)\n{\n\tret;\n}\n";
+
+    fn scalar(elem: ScalarType) -> Arg {
+        let value = ScalarValue::Int(4);
+        Arg::Scalar { elem, value }
+    }
+
+    fn tensor() -> Arg {
+        Arg::Tensor { name: "x".into() }
+    }
+
+    fn struct_of(fields: usize) -> Arg {
+        let fields = (0..fields).map(|_| scalar(ScalarType::F32)).collect();
+        Arg::Struct { fields }
+    }
+
+    fn size(arg: &Arg) -> usize {
+        match arg {
+            Arg::Scalar { elem, .. } => elem.size(),
+            Arg::Struct { fields } => fields.iter().map(size).sum(),
+            _ => 8,
+        }
+    }
+
+    fn said(symbol: &str, args: &[Arg]) -> Vec<String> {
+        let bytes: Vec<usize> = args.iter().map(size).collect();
+        let found = misfits("k", symbol, Some(PTX), args, &bytes);
+        found.into_iter().map(|misfit| misfit.message).collect()
+    }
+
+    #[test]
+    fn room_for_parameters_is_read_from_ptx() {
+        let slot = |kind, bytes| Slot { kind, bytes };
+        assert_eq!(
+            slots(PTX, "plain_c").unwrap(),
+            [
+                slot(SlotKind::Word, 8),
+                slot(SlotKind::Word, 4),
+                slot(SlotKind::Float, 4),
+                slot(SlotKind::Bytes, 16),
+                slot(SlotKind::Word, 1)
+            ]
+        );
+        assert_eq!(slots(PTX, "none").unwrap(), []);
+        assert_eq!(slots(PTX, "plain"), None);
+        for wrong in [
+            ".param .u",
+            ".reg .u32 x",
+            ".param .b8 x[",
+            ".param x",
+            ".param",
+            "x",
+        ] {
+            let ptx = format!(".entry k(\n{wrong}\n)\n{{\n}}\n");
+            assert_eq!(slots(&ptx, "k"), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_argument_of_another_type_is_named_with_what_the_kernel_takes() {
+        use ScalarType::*;
+        let symbol = "_Z1kPKffi";
+        assert_eq!(said(symbol, &[tensor(), scalar(F32), scalar(I32)]), [""; 0]);
+        assert_eq!(
+            said(symbol, &[tensor(), scalar(F32), scalar(F32)]),
+            ["argument 3 of k is f32 in gates.yaml, and the kernel takes int"]
+        );
+        assert_eq!(
+            said(symbol, &[scalar(I32), tensor(), scalar(I64)]),
+            [
+                "argument 1 of k is i32 in gates.yaml, and the kernel takes float const*",
+                "argument 2 of k is tensor x in gates.yaml, and the kernel takes float",
+                "argument 3 of k is i64 in gates.yaml, and the kernel takes int"
+            ]
+        );
+    }
+
+    /// What can be right is no misfit: other signs, addresses as numbers, bits, structs of one field.
+    #[test]
+    fn what_can_be_right_fits() {
+        use ScalarType::*;
+        let null = Arg::Scalar {
+            elem: U64,
+            value: ScalarValue::Int(0),
+        };
+        for (symbol, arg) in [
+            ("_Z1ki", scalar(U32)),
+            ("_Z1kj", scalar(I32)),
+            ("_Z1kb", scalar(U8)),
+            ("_Z1kc", scalar(I8)),
+            ("_Z1km", tensor()),
+            ("_Z1ky", Arg::Scales { tensor: "x".into() }),
+            ("_Z1kPf", Arg::Null),
+            ("_Z1kPf", null),
+            ("_Z1k6__half", scalar(F16)),
+            ("_Z1k6__half", scalar(U16)),
+            ("_Z1k13__nv_bfloat16", scalar(Bf16)),
+            ("_Z1kf", struct_of(1)),
+            ("_Z1kPf", struct_of(2)),
+            ("_Z1k3Any", scalar(F64)),
+        ] {
+            assert_eq!(
+                said(symbol, std::slice::from_ref(&arg)),
+                [""; 0],
+                "{symbol} {arg:?}"
+            );
+        }
+        for (symbol, arg) in [
+            ("_Z1ki", scalar(I64)),
+            ("_Z1ki", tensor()),
+            ("_Z1kf", scalar(F64)),
+            ("_Z1kf", scalar(I32)),
+            ("_Z1kPf", scalar(I64)),
+            ("_Z1k6__half", scalar(Bf16)),
+            ("_Z1k6__half", scalar(F32)),
+            ("_Z1k13__nv_bfloat16", scalar(F16)),
+            ("_Z1kPf", struct_of(1)),
+        ] {
+            assert_eq!(
+                said(symbol, std::slice::from_ref(&arg)).len(),
+                1,
+                "{symbol} {arg:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn where_the_name_does_not_say_the_ptx_does() {
+        use ScalarType::*;
+        let right = [
+            tensor(),
+            scalar(I32),
+            scalar(F32),
+            struct_of(4),
+            scalar(Bool),
+        ];
+        assert_eq!(said("plain_c", &right), [""; 0]);
+        let wrong = [
+            scalar(I64),
+            scalar(F32),
+            scalar(I32),
+            struct_of(3),
+            tensor(),
+        ];
+        assert_eq!(
+            said("plain_c", &wrong),
+            [
+                "argument 2 of k is f32 in gates.yaml, and the kernel takes an integer of 4 bytes",
+                "argument 3 of k is i32 in gates.yaml, and the kernel takes a float",
+                "argument 4 of k is a struct of 12 bytes in gates.yaml, and the kernel takes a struct of 16 bytes",
+                "argument 5 of k is tensor x in gates.yaml, and the kernel takes an integer of one byte"
+            ]
+        );
+        assert_eq!(
+            said("none", &[tensor()]),
+            ["gates.yaml gives 1 arguments, and none takes 0:\n  1: nothing, given tensor x"]
+        );
+        // A type of the user's has a name, and its size is in the PTX.
+        let symbol = "_Z1k5Color3Pos";
+        assert_eq!(said(symbol, &[scalar(I32), struct_of(3)]), [""; 0]);
+        assert_eq!(
+            said(symbol, &[scalar(F32), struct_of(2)]),
+            [
+                "argument 1 of k is f32 in gates.yaml, and the kernel takes Color (4 bytes)",
+                "argument 2 of k is a struct of 8 bytes in gates.yaml, and the kernel takes Pos (12 bytes)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_missing_argument_is_listed_beside_what_is_taken() {
+        let x = || Arg::Tensor { name: "x".into() };
+        let count = || Arg::Scalar {
+            elem: ScalarType::I32,
+            value: ScalarValue::Int(4),
+        };
+        let symbol = "_Z1kPKffi";
+        assert_eq!(
+            misfit(symbol, &[x(), count()]).unwrap(),
+            "gates.yaml gives 2 arguments, and k(float const*, float, int) takes 3:\n  \
+             1: float const*, given tensor x\n  2: float, given i32\n  3: int, given nothing"
+        );
+        assert_eq!(misfit(symbol, &[x(), count(), count()]), None);
+        assert_eq!(misfit("_Z1kv", &[]), None);
+        assert!(
+            misfit("_Z1kv", &[x()])
+                .unwrap()
+                .contains("1: nothing, given tensor x")
+        );
+        assert_eq!(misfit("plain_c", &[x()]), None);
+    }
+}

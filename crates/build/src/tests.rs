@@ -1,0 +1,762 @@
+//! Real nvcc over small sources; the compiler itself is replaced only where a test counts its calls.
+
+use super::*;
+use crate::toolchain::testing;
+use model::{CType, FaultKind, LaunchedEntry, Resources, ScalarType, UnitId};
+use std::collections::BTreeMap;
+
+pub(super) struct Bench {
+    pub root: tempfile::TempDir,
+    pub cache: Cache,
+    _cache_dir: tempfile::TempDir,
+}
+
+impl Bench {
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let cache_dir = tempfile::tempdir().unwrap();
+        let bench = Self {
+            root: tempfile::tempdir().unwrap(),
+            cache: Cache::at(cache_dir.path()).unwrap(),
+            _cache_dir: cache_dir,
+        };
+        for (name, text) in files {
+            bench.write(name, text);
+        }
+        bench
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.root.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn build_with(&self, toolchain: &Toolchain, units: &[Unit]) -> Vec<Built> {
+        self.build_jobs(toolchain, units, 2)
+    }
+
+    pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
+        let root = self.root.path();
+        build_all(root, toolchain, &self.cache, units, jobs, &|_, _| {}).unwrap()
+    }
+
+    pub fn build(&self, units: &[Unit]) -> Vec<Built> {
+        self.build_with(&testing::toolchain(), units)
+    }
+
+    pub fn one(&self, unit: &Unit) -> Built {
+        self.build(std::slice::from_ref(unit)).remove(0)
+    }
+}
+
+pub(super) fn unit(source: &str, arch: &str, call: Callable) -> Unit {
+    Unit {
+        id: UnitId {
+            kernel: "k".into(),
+            variant: "base".into(),
+            arch: arch.parse().unwrap(),
+        },
+        source: source.into(),
+        include_dirs: Vec::new(),
+        defines: BTreeMap::new(),
+        flags: Vec::new(),
+        call,
+    }
+}
+
+pub(super) fn entry(source: &str, name: &str) -> Unit {
+    unit(
+        source,
+        "sm_90",
+        Callable::Entries {
+            names: vec![name.into()],
+            constants: Vec::new(),
+        },
+    )
+}
+
+pub(super) fn got(built: &Built) -> &BuildFacts {
+    built
+        .facts
+        .got()
+        .unwrap_or_else(|| panic!("{:?}", built.facts))
+}
+
+fn fault(built: &Built) -> (FaultKind, String) {
+    match &built.facts {
+        Seen::Fault(fault) => (fault.kind, fault.message.clone()),
+        other => panic!("no fault: {other:?}"),
+    }
+}
+
+const NAMES: &str = r#"
+extern "C" __global__ void plain(int* o) { *o = 1; }
+template <typename T, int N> __global__ void fill(T* o) { o[threadIdx.x] = N; }
+namespace ns {
+__global__ void inside(int* o) { *o = 2; }
+namespace { __global__ void hidden(int* o) { *o = 3; } }
+void use() { hidden<<<1, 1>>>(nullptr); }
+template <int A, int B = A + 1> __global__ void twice(float* o) { *o = A * B; }
+struct Half { short bits; };
+using half = Half;
+template <typename T, int N> __global__ void norm(T* out, const T* in) { out[threadIdx.x % N] = in[0]; }
+}
+static __global__ void local(int* o) { *o = 4; }
+void use() { local<<<1, 1>>>(nullptr); }
+__global__ void over(float* o) { *o = 1; }
+__global__ void over(double* o) { *o = 1; }
+"#;
+
+#[test]
+fn every_kind_of_name_resolves() {
+    let bench = Bench::new(&[("src/names.cu", NAMES)]);
+    let names = [
+        ("plain", "plain"),
+        ("ns::inside", "_ZN2ns6insideEPi"),
+        ("_ZN2ns6insideEPi", "_ZN2ns6insideEPi"),
+        ("fill<float, 4>", "_Z4fillIfLi4EEvPT_"),
+        ("fill<double,2*TWO>", "_Z4fillIdLi4EEvPT_"),
+        ("ns::twice<3>", "_ZN2ns5twiceILi3ELi4EEEvPf"),
+        // An alias and a macro, as the source would write them.
+        (
+            "ns::norm<ns::half, TWO>",
+            "_ZN2ns4normINS_4HalfELi2EEEvPT_PKS2_",
+        ),
+        ("over(double*)", "_Z4overPd"),
+        ("local", "_Z5localPi"),
+    ];
+    let units: Vec<Unit> = names
+        .iter()
+        .map(|(name, _)| Unit {
+            defines: [("TWO".to_owned(), "2".to_owned())].into(),
+            ..entry("src/names.cu", name)
+        })
+        .collect();
+    for (built, (name, symbol)) in bench.build(&units).iter().zip(names) {
+        let facts = got(built);
+        assert_eq!(facts.entries[0].name, name);
+        assert_eq!(facts.entries[0].symbol, symbol);
+        assert!(facts.entries[0].resources.as_ref().unwrap().registers > 0);
+        let Some(Artifact::Cubin {
+            path,
+            entries,
+            ptx: Some(ptx),
+            ..
+        }) = &built.artifact
+        else {
+            panic!("{name}: {:?}", built.artifact);
+        };
+        let entry = (name.to_string(), symbol.to_string());
+        assert!(path.is_file() && *entries == [entry], "{name}");
+        // The simulator finds the entry, and says places as a reader of the repository does.
+        let ptx = std::fs::read_to_string(ptx).unwrap();
+        assert!(ptx.contains(&format!(".entry {symbol}(")), "{name}");
+        assert!(ptx.contains("\"src/names.cu\""), "{name}");
+        assert!(!ptx.contains(&bench.root.path().display().to_string()));
+    }
+    let hidden = bench.one(&entry("src/names.cu", "ns::hidden"));
+    assert!(got(&hidden).entries[0].symbol.contains("hidden"));
+}
+
+#[test]
+fn a_name_that_fits_several_entries_or_none() {
+    let bench = Bench::new(&[("src/names.cu", NAMES)]);
+    let units =
+        ["over", "ns::insidd", "fill<flaot, 4>", "fill"].map(|name| entry("src/names.cu", name));
+    let built = bench.build(&units);
+    let (kind, message) = fault(&built[0]);
+    assert_eq!(kind, FaultKind::EntryNotFound);
+    insta::assert_snapshot!(message, @"entry `over` of src/names.cu: the name is ambiguous; write one of `over(double*)` [_Z4overPd], `over(float*)` [_Z4overPf]");
+    let (kind, message) = fault(&built[1]);
+    assert_eq!(kind, FaultKind::EntryNotFound);
+    assert!(
+        message.contains("no such entry; there are `ns::inside(int*)` [_ZN2ns6insideEPi]"),
+        "{message}"
+    );
+    // Instantiation is the compiler's business, and so is the message.
+    let (kind, message) = fault(&built[2]);
+    assert_eq!(kind, FaultKind::Compile);
+    insta::assert_snapshot!(message, @r#"
+gates.yaml: entry fill<flaot, 4>(1): error: identifier "flaot" is undefined
+  template __attribute__((global)) void gk_instantiate<0, &fill<flaot, 4>>();
+                                                                ^
+
+gates.yaml: entry fill<flaot, 4>(1): error: invalid explicit instantiation declaration
+  template __attribute__((global)) void gk_instantiate<0, &fill<flaot, 4>>();
+           ^
+
+2 errors detected in the compilation of "gatekeeper.cu".
+"#);
+    let (kind, message) = fault(&built[3]);
+    assert_eq!(kind, FaultKind::EntryNotFound, "{message}");
+}
+
+#[test]
+fn a_compiler_error_is_the_compilers_own_words() {
+    let bench = Bench::new(&[
+        (
+            "src/bad.cu",
+            "__global__ void k(int* p) {\n  *p = undefined_name;\n}\n",
+        ),
+        ("src/include.cu", "#include \"nowhere.h\"\n"),
+        (
+            "src/toolkit.cu",
+            "#define __half 5\n#include <cuda_fp16.h>\n",
+        ),
+        (
+            "src/ptx.cu",
+            "__global__ void k(int* p) { asm(\"foo.bar;\"); }\n",
+        ),
+    ]);
+    let variant = |value: &str| Unit {
+        defines: [("V".to_owned(), value.to_owned())].into(),
+        ..entry("src/bad.cu", "k")
+    };
+    let units = [
+        variant("1"),
+        variant("2"),
+        entry("src/include.cu", "k"),
+        entry("src/ptx.cu", "k"),
+        entry("src/missing.cu", "k"),
+        entry("src/toolkit.cu", "k"),
+    ];
+    let faults: Vec<_> = bench.build(&units).iter().map(fault).collect();
+    assert!(faults.iter().all(|(kind, _)| *kind == FaultKind::Compile));
+    insta::assert_snapshot!(faults[0].1, @r#"
+src/bad.cu(2): error: identifier "undefined_name" is undefined
+    *p = undefined_name;
+         ^
+
+1 error detected in the compilation of "src/bad.cu".
+"#);
+    assert_eq!(faults[0].1, faults[1].1);
+    insta::assert_snapshot!(faults[2].1, @r#"
+src/include.cu:1:10: fatal error: nowhere.h: No such file or directory
+    1 | #include "nowhere.h"
+      |          ^~~~~~~~~~~
+compilation terminated.
+"#);
+    insta::assert_snapshot!(faults[3].1, @"
+ptxas ptx.ptx, line 25; error   : Unknown modifier '.bar'
+ptxas ptx.ptx, line 25; error   : Not a name of any known instruction: 'foo'
+ptxas fatal   : Ptx assembly aborted due to errors
+");
+    insta::assert_snapshot!(faults[4].1, @"
+cc1plus: fatal error: src/missing.cu: No such file or directory
+compilation terminated.
+");
+    // Nothing of where this machine keeps its toolkit.
+    let toolkit = &faults[5].1;
+    assert!(
+        toolkit.starts_with("cuda/include/cuda_fp16.h("),
+        "{toolkit}"
+    );
+}
+
+#[test]
+fn relocatable_code_is_refused() {
+    let bench = Bench::new(&[(
+        "k.cu",
+        "extern \"C\" __global__ void k(int* o) { *o = 1; }\n",
+    )]);
+    let built = bench.one(&Unit {
+        flags: vec!["-rdc=true".into()],
+        ..entry("k.cu", "k")
+    });
+    let (kind, message) = fault(&built);
+    assert_eq!(kind, FaultKind::Compile);
+    assert!(message.contains("-rdc=true"), "{message}");
+}
+
+#[test]
+fn what_ptxas_says_arrives_for_each_architecture() {
+    let source = r#"
+        extern "C" __global__ void k(float* o, int n) {
+            __shared__ float tile[256];
+            float local[32];
+            for (int i = 0; i < 32; ++i) local[i] = o[i];
+            for (int i = 0; i < n; ++i) local[(i * n) & 31] += local[(i + n) & 31];
+            tile[threadIdx.x] = local[n & 31];
+            __syncthreads();
+            o[threadIdx.x] = tile[255 - threadIdx.x];
+            int unused;
+        }"#;
+    let bench = Bench::new(&[("k.cu", source)]);
+    let units: Vec<Unit> = ["sm_80", "sm_89", "sm_90", "sm_90a", "sm_120"]
+        .iter()
+        .map(|arch| {
+            unit(
+                "k.cu",
+                arch,
+                Callable::Entries {
+                    names: vec!["k".into()],
+                    constants: Vec::new(),
+                },
+            )
+        })
+        .collect();
+    for built in bench.build(&units) {
+        let facts = got(&built);
+        let resources = facts.entries[0].resources.as_ref().unwrap();
+        assert!(resources.registers > 8, "{resources:?}");
+        assert_eq!(resources.stack, Some(128));
+        assert_eq!(
+            (resources.spill_stores, resources.spill_loads),
+            (Some(0), Some(0))
+        );
+        assert_eq!(resources.static_shared, 1024);
+        assert_eq!(resources.barriers, 1);
+        assert_eq!(resources.cumulative_stack, Some(128));
+        assert_eq!(facts.warnings.len(), 1, "{:?}", facts.warnings);
+        assert!(facts.warnings[0].contains("\"unused\" was declared but never referenced"));
+    }
+}
+
+/// Entries with everything that a cubin says, or does not.
+const TAKES: &str = r#"
+__device__ __noinline__ float deep(float x, int n) { return n <= 0 ? x : deep(x * 2, n - 1) + 1; }
+extern "C" __global__ void plain(float* o) { *o = 1; }
+extern "C" __global__ void shares(float* o, int n) {
+    __shared__ float tile[100];
+    extern __shared__ float more[];
+    tile[threadIdx.x] = o[n];
+    more[threadIdx.x] = 1;
+    __syncthreads();
+    o[threadIdx.x] = tile[99 - threadIdx.x] + more[1];
+}
+extern "C" __global__ void frames(float* o, int n) {
+    float local[32];
+    for (int i = 0; i < 32; ++i) local[i] = o[i];
+    for (int i = 0; i < n; ++i) local[(i * n) & 31] += local[(i + n) & 31];
+    *o = local[n & 31];
+}
+extern "C" __global__ void barriers(float* o) {
+    asm volatile("bar.sync 3, 64;");
+    asm volatile("bar.sync 5, 64;");
+    *o = 1;
+}
+#ifdef DEEP
+extern "C" __global__ void recurses(float* o, int n) { *o = deep(*o, n); }
+#endif
+"#;
+
+#[test]
+fn a_cubin_says_what_ptxas_said_of_it() {
+    let bench = Bench::new(&[("k.cu", TAKES)]);
+    let names = ["plain", "shares", "frames", "barriers"];
+    let arches = ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
+    let units = |source: &str| -> Vec<Unit> {
+        let call = |name: &&str| Callable::Entries {
+            names: vec![(*name).into()],
+            constants: Vec::new(),
+        };
+        let of_arch = |arch: &&str| {
+            let source = source.replace("ARCH", arch);
+            names
+                .iter()
+                .map(move |name| unit(&source, arch, call(name)))
+                .collect::<Vec<_>>()
+        };
+        arches.iter().flat_map(of_arch).collect()
+    };
+    let compiled = bench.build(&units("k.cu"));
+    for (built, arch) in compiled.iter().step_by(names.len()).zip(arches) {
+        let Some(Artifact::Cubin { path, .. }) = &built.artifact else {
+            panic!("{built:?}");
+        };
+        std::fs::copy(path, bench.root.path().join(format!("{arch}.cubin"))).unwrap();
+    }
+    for (read, compiled) in bench.build(&units("ARCH.cubin")).iter().zip(&compiled) {
+        let (ours, theirs) = (got(read), got(compiled));
+        let is_framed = theirs.entries[0].name == "frames";
+        let wanted = Resources {
+            spill_stores: (!is_framed).then_some(0),
+            spill_loads: (!is_framed).then_some(0),
+            cumulative_stack: None,
+            constant_banks: BTreeMap::new(),
+            ..theirs.entries[0].resources.clone().unwrap()
+        };
+        assert_eq!(
+            ours.entries[0].resources,
+            Some(wanted),
+            "{}",
+            theirs.entries[0].name
+        );
+        assert_eq!((&ours.identity, &ours.ptx), (&theirs.identity, &None));
+    }
+}
+
+#[test]
+fn a_cubin_that_calls_or_is_for_another_chip() {
+    let bench = Bench::new(&[("k.cu", TAKES), ("text.cubin", "no ELF")]);
+    let compiled = bench.one(&Unit {
+        defines: [("DEEP".to_owned(), "1".to_owned())].into(),
+        ..entry("k.cu", "recurses")
+    });
+    assert!(got(&compiled).entries[0].resources.as_ref().unwrap().stack > Some(0));
+    let Some(Artifact::Cubin { path, .. }) = &compiled.artifact else {
+        panic!("{compiled:?}");
+    };
+    std::fs::copy(path, bench.root.path().join("k.cubin")).unwrap();
+    let read = bench.one(&entry("k.cubin", "recurses"));
+    let resources = got(&read).entries[0].resources.as_ref().unwrap();
+    assert_eq!((resources.stack, resources.spill_loads), (None, None));
+    let said = |source: &str, arch: &str, name: &str| {
+        fault(&bench.one(&unit(
+            source,
+            arch,
+            Callable::Entries {
+                names: vec![name.into()],
+                constants: Vec::new(),
+            },
+        )))
+        .1
+    };
+    insta::assert_snapshot!(said("k.cubin", "sm_80", "recurses"), @"k.cubin is for sm_90, and gates.yaml asks for sm_80");
+    insta::assert_snapshot!(said("k.cubin", "sm_90", "recurse"), @"entry `recurse` of k.cubin: no such entry; there are `recurses`, `barriers`, `frames`, `shares`, `plain`");
+    let unreadable = said("text.cubin", "sm_90", "k");
+    assert!(
+        unreadable.starts_with("the cubin cannot be read: "),
+        "{unreadable}"
+    );
+}
+
+#[test]
+fn ptx_and_headers_are_sources() {
+    let text = "template <int N> __global__ void add(int* o) { *o += N; }\n\
+                extern \"C\" __global__ void plain(int* o) { *o = 1; }\n";
+    let bench = Bench::new(&[("k.cu", text), ("k.cuh", &format!("#pragma once\n{text}"))]);
+    let compiled = bench.build(&[entry("k.cu", "add<3>"), entry("k.cu", "plain")]);
+    let headers = bench.build(&[entry("k.cuh", "add<3>"), entry("k.cuh", "plain")]);
+    for (header, source) in headers.iter().zip(&compiled) {
+        assert_eq!(got(header).identity, got(source).identity);
+        assert_eq!(got(header).warnings, [""; 0]);
+    }
+    for (built, name) in compiled.iter().zip(["add<3>", "plain"]) {
+        let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
+            panic!("{built:?}");
+        };
+        std::fs::copy(ptx, bench.root.path().join("k.ptx")).unwrap();
+        let assembled = bench.one(&entry("k.ptx", name));
+        let (ours, theirs) = (got(&assembled), got(built));
+        assert_eq!(ours.entries, theirs.entries);
+        assert_eq!((&ours.identity, &ours.ptx), (&theirs.identity, &theirs.ptx));
+        assert!(bench.one(&entry("k.ptx", name)).cached);
+    }
+    bench.write("k.ptx", "no PTX\n");
+    let (kind, message) = fault(&bench.one(&entry("k.ptx", "plain")));
+    assert_eq!(kind, FaultKind::Compile);
+    insta::assert_snapshot!(message, @"
+ptxas k.ptx, line 1; fatal   : Missing .version directive at start of file 'k.ptx'
+ptxas fatal   : Ptx assembly aborted due to errors
+");
+}
+
+#[test]
+fn definitions_with_commas_and_paths_of_the_tree() {
+    let source = r#"
+        #include "shared.h"
+        extern "C" __global__ void k(int* o) { const int list[] = LIST; *o = list[1] + SHARED; }
+        extern "C" __global__ void file(char* o) { const char* f = __FILE__; for (int i = 0; f[i]; ++i) o[i] = f[i]; }
+    "#;
+    let bench = Bench::new(&[("a/k.cu", source), ("b c/shared.h", "#define SHARED 1\n")]);
+    let unit = Unit {
+        defines: [("LIST".to_owned(), "{1, 2}".to_owned())].into(),
+        include_dirs: vec!["b c".into()],
+        ..entry("a/k.cu", "k")
+    };
+    let built = bench.one(&unit);
+    got(&built);
+    let again = bench.one(&unit);
+    assert!(again.cached);
+    assert_eq!(again.facts, built.facts);
+    bench.write("b c/shared.h", "#define SHARED 2\n");
+    assert!(!bench.one(&unit).cached);
+}
+
+const LAUNCHER: &str = r#"
+template <int N> __global__ void add(const float* x, float* y, int n) {
+    extern __shared__ float stage[];
+    if (threadIdx.x < n) { stage[threadIdx.x] = x[threadIdx.x]; y[threadIdx.x] = stage[threadIdx.x] + N; }
+}
+__global__ void undeclared(float* y) { *y = 0; }
+extern "C" RESULT launch(const float* x, float* y, unsigned short n, double scale, cudaStream_t stream) {
+    undeclared<<<1, 1, 0, stream>>>(y);
+    add<2><<<1, 32, 128, stream>>>(x, y, int(n * scale));
+    RETURN;
+}
+"#;
+
+fn launcher(result: &str, back: &str, signature: &[CType]) -> Unit {
+    Unit {
+        defines: [
+            ("RESULT".to_owned(), result.to_owned()),
+            ("RETURN".to_owned(), back.to_owned()),
+        ]
+        .into(),
+        ..unit(
+            "l.cu",
+            "sm_90",
+            Callable::Launcher {
+                function: "launch".into(),
+                signature: signature.to_vec(),
+                launches: vec![LaunchedEntry {
+                    name: "add<2>".into(),
+                    dynamic_shared: 128,
+                }],
+            },
+        )
+    }
+}
+
+const SIGNATURE: [CType; 5] = [
+    CType::Pointer,
+    CType::Pointer,
+    CType::Scalar(ScalarType::U16),
+    CType::Scalar(ScalarType::F64),
+    CType::Stream,
+];
+
+#[test]
+fn a_launcher_becomes_a_library_with_its_entries() {
+    let bench = Bench::new(&[("l.cu", LAUNCHER)]);
+    let units = [
+        launcher("int", "return 7", &SIGNATURE),
+        launcher("void", "", &SIGNATURE),
+        launcher("cudaError_t", "return cudaGetLastError()", &SIGNATURE),
+    ];
+    for built in bench.build(&units) {
+        let facts = got(&built);
+        assert_eq!(facts.entries.len(), 1);
+        assert_eq!(facts.entries[0].symbol, "_Z3addILi2EEvPKfPfi");
+        let Some(Artifact::Launcher {
+            library,
+            function,
+            entries,
+        }) = &built.artifact
+        else {
+            panic!("{:?}", built.artifact);
+        };
+        assert_eq!(
+            entries,
+            &[("add<2>".to_owned(), "_Z3addILi2EEvPKfPfi".to_owned())]
+        );
+        // Loading needs no device; calling does.
+        // SAFETY: the library was just built here.
+        let library = unsafe { libloading::Library::new(library) }.unwrap();
+        // SAFETY: never called.
+        unsafe {
+            library
+                .get::<unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32>(function.as_bytes())
+        }
+        .unwrap();
+        assert!(bench.one(&units[0]).cached);
+    }
+}
+
+#[test]
+fn the_shim_passes_arguments_and_results() {
+    // Pure host code, so that it runs here: what reaches the function is what the worker laid out.
+    let source = r#"
+        struct Pair { int a; double b; };
+        extern "C" int launch(const float* x, unsigned char u, Pair pair, long long big, bool yes, cudaStream_t s) {
+            return (x == (const float*)0x1000) + 2 * (u == 200) + 4 * (pair.a == -3 && pair.b == 0.5)
+                 + 8 * (big == -5000000000LL) + 16 * yes + 32 * (s == (cudaStream_t)0x2000);
+        }
+        __global__ void k() {}
+    "#;
+    let bench = Bench::new(&[("l.cu", source)]);
+    let unit = unit(
+        "l.cu",
+        "sm_90",
+        Callable::Launcher {
+            function: "launch".into(),
+            signature: vec![
+                CType::Pointer,
+                CType::Scalar(ScalarType::U8),
+                CType::Struct { size: 16, align: 8 },
+                CType::Scalar(ScalarType::I64),
+                CType::Scalar(ScalarType::Bool),
+                CType::Stream,
+            ],
+            launches: vec![],
+        },
+    );
+    let built = bench.one(&unit);
+    let Some(Artifact::Launcher {
+        library, function, ..
+    }) = &built.artifact
+    else {
+        panic!("{built:?}");
+    };
+    let (mut x, mut u, mut big, mut yes, mut stream) =
+        (0x1000usize, 200u8, -5_000_000_000i64, true, 0x2000usize);
+    let mut pair = [0u64, 0.5f64.to_bits()];
+    pair[0] = u64::from((-3i32) as u32);
+    let mut args: [*mut std::ffi::c_void; 6] = [
+        (&raw mut x).cast(),
+        (&raw mut u).cast(),
+        (&raw mut pair).cast(),
+        (&raw mut big).cast(),
+        (&raw mut yes).cast(),
+        (&raw mut stream).cast(),
+    ];
+    // SAFETY: the library was just built here.
+    let library = unsafe { libloading::Library::new(library) }.unwrap();
+    // SAFETY: the shim is generated with this signature.
+    let call = unsafe {
+        library.get::<unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32>(function.as_bytes())
+    }
+    .unwrap();
+    // SAFETY: one value for each parameter.
+    assert_eq!(unsafe { call(args.as_mut_ptr()) }, 63);
+}
+
+#[test]
+fn a_signature_that_is_not_the_sources_is_refused() {
+    let bench = Bench::new(&[("l.cu", LAUNCHER)]);
+    let with = |at: usize, ctype: CType| {
+        let mut signature = SIGNATURE.to_vec();
+        signature[at] = ctype;
+        launcher("int", "return 0", &signature)
+    };
+    let units = [
+        with(2, CType::Scalar(ScalarType::I16)),
+        with(3, CType::Scalar(ScalarType::F32)),
+        with(4, CType::Pointer),
+        launcher("int", "return 0", &SIGNATURE[..4]),
+        launcher("float", "return 0", &SIGNATURE),
+    ];
+    let messages: Vec<String> = bench
+        .build(&units)
+        .iter()
+        .map(|built| {
+            let (kind, message) = fault(built);
+            assert_eq!(kind, FaultKind::Compile, "{message}");
+            message.lines().next().unwrap_or_default().to_owned()
+        })
+        .collect();
+    insta::assert_snapshot!(messages.join("\n"), @r#"
+gates.yaml: launcher launch(4): error: static assertion failed with "argument 3 is i16 in gates.yaml and something else here"
+gates.yaml: launcher launch(5): error: static assertion failed with "argument 4 is f32 in gates.yaml and something else here"
+gates.yaml: launcher launch(6): error: static assertion failed with "argument 5 is a pointer in gates.yaml and something else here"
+gates.yaml: launcher launch(1): error: static assertion failed with "gates.yaml gives this launcher 4 arguments"
+gates.yaml: shim(27): error: static assertion failed with "a launcher returns nothing, an int or a cudaError_t"
+"#);
+    let (_, unknown) = fault(&bench.one(&Unit {
+        call: Callable::Launcher {
+            function: "lunch".into(),
+            signature: vec![],
+            launches: vec![],
+        },
+        ..launcher("int", "return 0", &SIGNATURE)
+    }));
+    insta::assert_snapshot!(unknown, @r#"
+gates.yaml: launcher lunch(1): error: identifier "lunch" is undefined
+  static_assert(gk_shim::arity(lunch) == 0, "gates.yaml gives this launcher 0 arguments");
+                               ^
+
+gates.yaml: launcher lunch(1): error: no instance of function template "gk_shim::arity" matches the argument list
+            argument types are: (<error-type>)
+  static_assert(gk_shim::arity(lunch) == 0, "gates.yaml gives this launcher 0 arguments");
+                ^
+gates.yaml: shim(8): note #3327-D: candidate function template "gk_shim::arity" failed deduction
+  constexpr std::size_t arity(Result (*)(Types...)) { return sizeof...(Types); }
+                        ^
+
+gates.yaml: launcher lunch(2): error: no instance of overloaded function "gk_shim::call" matches the argument list
+            argument types are: (<error-type>, void **)
+  extern "C" int gk_call(void** args) noexcept { return gk_shim::call(lunch, args); }
+                                                        ^
+gates.yaml: shim(37): note #3327-D: candidate function template "gk_shim::call(Result (*)(Types...), void **)" failed deduction
+  int call(Result (*function)(Types...), void** args) {
+      ^
+gates.yaml: shim(26): note #3322-D: number of parameters of function template "gk_shim::call(Result (*)(Types...), void **, std::index_sequence<Index...>)" does not match the call
+  int call(Result (*function)(Types...), void** args, std::index_sequence<Index...>) {
+      ^
+
+3 errors detected in the compilation of "gatekeeper.cu".
+"#);
+}
+
+/// `k.cu` through a compiler that is a script.
+fn compile_with(body: &str, deadline: Duration) -> Result<compile::Outcome> {
+    let bench = Bench::new(&[("k.cu", "")]);
+    let dir = tempfile::tempdir().unwrap();
+    let unit = entry("k.cu", "k");
+    let toolchain = Toolchain {
+        nvcc: script(dir.path(), body),
+        ..testing::toolchain()
+    };
+    let shop = Workshop {
+        root: bench.root.path(),
+        toolchain: &toolchain,
+        scratch: dir.path(),
+        outside: &[],
+        hidden: None,
+        deadline,
+    };
+    compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
+}
+
+#[test]
+fn a_hung_compiler_is_a_fault_of_the_unit() {
+    let hung = compile_with("sleep 600", Duration::from_millis(300)).unwrap();
+    assert!(hung.unwrap_err().message.contains("did not finish"));
+}
+
+#[test]
+fn a_compiler_that_cannot_work_here_is_no_fault_of_the_unit() {
+    let minute = Duration::from_secs(60);
+    let too_new = "echo 'host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!'; exit 1";
+    insta::assert_snapshot!(compile_with(too_new, minute).unwrap_err(), @"
+the host compiler is too new for this nvcc: host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!
+  help: set NVCC_CCBIN to an older g++, for example g++-13
+");
+    insta::assert_snapshot!(compile_with("kill -9 $$", minute).unwrap_err(), @"
+nvcc broke: it was killed by SIGKILL, as the operating system does when memory runs out
+  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
+");
+    insta::assert_snapshot!(compile_with("exit 1", minute).unwrap_err(), @"
+nvcc broke: it ended with exit code 1 and no message; is the compiler whole?
+  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
+");
+}
+
+#[test]
+fn only_what_a_compiler_needs_to_start_reaches_it() {
+    // Anything else, such as NVCC_APPEND_FLAGS or CPATH, would change the artifact unseen.
+    let printed = compile_with("env; exit 1", Duration::from_secs(60))
+        .unwrap()
+        .unwrap_err()
+        .message;
+    let mut names: Vec<&str> = printed
+        .lines()
+        .filter_map(|line| line.split('=').next())
+        .collect();
+    names.retain(|name| {
+        ![
+            "HOME",
+            "LD_LIBRARY_PATH",
+            "PATH",
+            "PWD",
+            "_",
+            "OLDPWD",
+            "SHLVL",
+        ]
+        .contains(name)
+    });
+    names.sort_unstable();
+    // Cargo itself is full of variables; none of them is here.
+    assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
+    assert_eq!(
+        names,
+        ["CCACHE_DISABLE", "LC_ALL", "SUNPRO_DEPENDENCIES", "TMPDIR"]
+    );
+}
+
+pub(super) fn script(dir: &Path, body: &str) -> PathBuf {
+    let path = dir.join("nvcc");
+    crate::toolchain::tests::write_script(&path, body);
+    path
+}

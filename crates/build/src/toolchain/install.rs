@@ -1,0 +1,573 @@
+//! The pinned compiler from NVIDIA's wheels, into the cache.
+//!
+//! pip and uv are not confined: they need the network, and the user's settings for it. So nothing of a checkout may
+//! reach them, and whichever mirror answers, only the wheels of these digests are installed.
+
+use super::{Search, Toolchain, find_in, output_of};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::files;
+use system::process::helper;
+use system::temporary::{self, TemporaryDir};
+
+/// What `nvcc --version` of the wheels below says.
+pub(super) const NVCC_VERSION: &str = "13.0.88";
+
+/// Wheels that are installed together, in a directory of their own.
+struct Package {
+    what: &'static str,
+    version: &'static str,
+    /// Of the directory, before the version.
+    name: &'static str,
+    wheels: &'static [Wheel],
+    /// Without it nothing is installed.
+    program: &'static str,
+    size: &'static str,
+    /// The way without an installer.
+    by_hand: &'static str,
+}
+
+/// One of a package index, for both processors that the wheels are made for.
+struct Wheel {
+    name: &'static str,
+    version: &'static str,
+    /// SHA-256 of the files for x86-64 and for aarch64.
+    digests: [&'static str; 2],
+}
+
+impl Wheel {
+    /// A line of a file of requirements.
+    fn requirement(&self) -> String {
+        let digests = self.digests.map(|it| format!(" --hash=sha256:{it}"));
+        format!("{}=={}{}\n", self.name, self.version, digests.concat())
+    }
+}
+
+/// CUDA 13.0 update 2, exactly. nvvm and crt are pinned because nvcc's own wheel asks for them without an
+/// upper bound, and nvvm 13.5 writes PTX that ptxas 13.0 refuses. The `cuda-toolkit` package is only a
+/// list of these, so they are named and nothing is resolved.
+const COMPILER: Package = Package {
+    what: "CUDA",
+    version: NVCC_VERSION,
+    name: "cuda",
+    wheels: &[
+        Wheel {
+            name: "nvidia-cuda-nvcc",
+            version: "13.0.88",
+            digests: [
+                "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03",
+                "c7ff28f86a24effdc6c034fa15230c549a273e4771b10a7fec14996f8cf3307f",
+            ],
+        },
+        Wheel {
+            name: "nvidia-nvvm",
+            version: "13.0.88",
+            digests: [
+                "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0",
+                "c4376a291d72d22a315d9d2f69bdae8f8cd83a627f75bad395cee49a0fe65dc1",
+            ],
+        },
+        Wheel {
+            name: "nvidia-cuda-crt",
+            version: "13.0.88",
+            digests: [
+                "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4",
+                "ee2ea2a97073e02ee62bb27841f437332be2c248e3eac013df07997ada39c003",
+            ],
+        },
+        Wheel {
+            name: "nvidia-cuda-runtime",
+            version: "13.0.96",
+            digests: [
+                "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
+                "ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55",
+            ],
+        },
+        Wheel {
+            name: "nvidia-cuda-cccl",
+            version: "13.0.85",
+            digests: [
+                "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649",
+                "6f0203e29fed809ee2b7fe9b1344df66ecab990c37d6a2e0e189b26d6c97ed7c",
+            ],
+        },
+    ],
+    program: "bin/nvcc",
+    size: "105 MB to fetch, 270 MB on disk",
+    by_hand: "install CUDA 13 by hand and put nvcc on PATH",
+};
+
+/// Takes machine code apart, for `explain`. In a place of its own, because nothing else needs it. Its first wheel is of
+/// CUDA 13.2; each reads the machine code of all CUDA releases before it.
+const DISASSEMBLER: Package = Package {
+    what: "nvdisasm",
+    version: "13.5.37",
+    name: "nvdisasm",
+    wheels: &[Wheel {
+        name: "nvidia-cuda-nvdisasm",
+        version: "13.5.37",
+        digests: [
+            "d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca",
+            "a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605",
+        ],
+    }],
+    program: "bin/nvdisasm",
+    size: "5 MB to fetch, 6 MB on disk",
+    by_hand: "install CUDA 13 by hand and put nvdisasm on PATH",
+};
+
+/// Of the cache.
+pub(super) const DIR: &str = "toolchains";
+/// Where the wheels put the toolkit.
+const TOOLKIT: &str = "nvidia/cu13";
+/// Written last; an install without it is none.
+const MARKER: &str = "complete.json";
+
+/// Size of every file of an install, by path relative to it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Complete {
+    files: BTreeMap<String, u64>,
+}
+
+impl Package {
+    /// The name of its directory.
+    fn home_name(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+
+    /// Its program, if it is there and whole.
+    fn installed(&self, cache: &Cache) -> Result<Option<PathBuf>> {
+        let dir = cache.layered(DIR)?;
+        let whole = dir
+            .places(&self.home_name())
+            .find(|home| self.is_complete(home))
+            .inspect(|home| dir.touch(home));
+        Ok(whole.map(|home| home.join(TOOLKIT).join(self.program)))
+    }
+
+    /// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
+    fn is_complete(&self, home: &Path) -> bool {
+        let Some(complete) = files::read(&home.join(MARKER), files::WRITTEN)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Complete>(&bytes).ok())
+        else {
+            return false;
+        };
+        complete
+            .files
+            .contains_key(&format!("{TOOLKIT}/{}", self.program))
+            && complete.files.iter().all(|(file, &size)| {
+                home.join(file)
+                    .metadata()
+                    .is_ok_and(|meta| meta.len() == size)
+            })
+    }
+}
+
+/// nvcc of the provisioned compiler, if it is there and whole.
+pub(super) fn installed(cache: &Cache) -> Result<Option<PathBuf>> {
+    COMPILER.installed(cache)
+}
+
+/// nvdisasm, if it is there and whole.
+pub(super) fn installed_disassembler(cache: &Cache) -> Result<Option<PathBuf>> {
+    DISASSEMBLER.installed(cache)
+}
+
+/// Installs CUDA 13.0's compiler into the cache unless it is there. Two at once wait for each other.
+/// `progress` gets one line at a time.
+///
+/// # Errors
+/// Environment: no host compiler, no python3, no pip, pip failed, or the cache cannot be written.
+pub fn install(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
+    install_in(cache, progress, &Search::from_environment())
+}
+
+pub(super) fn install_in(
+    cache: &Cache,
+    progress: &dyn Fn(&str),
+    search: &Search,
+) -> Result<Toolchain> {
+    // Said before anything is fetched.
+    search.host_compiler()?;
+    COMPILER.install(cache, progress, search)?;
+    find_in(Some(NVCC_VERSION), cache, search)
+}
+
+/// Installs nvdisasm into the cache unless there is one.
+///
+/// # Errors
+/// As of [`install`].
+pub fn install_disassembler(cache: &Cache, progress: &dyn Fn(&str)) -> Result<()> {
+    DISASSEMBLER.install(cache, progress, &Search::from_environment())
+}
+
+/// Held until dropped; the kernel releases it where a process dies.
+fn lock(dir: &Path, what: &str, progress: &dyn Fn(&str)) -> Result<File> {
+    let file = dir.join("install.lock");
+    let unusable = |error: std::io::Error| {
+        Error::environment(format!("{} cannot be locked: {error}", file.display()))
+    };
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&file)
+        .map_err(unusable)?;
+    if lock.try_lock().is_err() {
+        progress(&format!("waiting for another install, to install {what}"));
+        lock.lock().map_err(unusable)?;
+    }
+    Ok(lock)
+}
+
+impl Package {
+    fn install(&self, cache: &Cache, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
+        if self.installed(cache)?.is_none() {
+            let dir = cache.dir(DIR)?;
+            let lock = lock(&dir, self.what, progress)?;
+            // Whoever held the lock may have done it.
+            if self.installed(cache)?.is_none() {
+                self.fetch(&dir, progress, search)?;
+            }
+            drop(lock);
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
+        let installer = Installer::find(search, self)?;
+        let unwritable = |error: std::io::Error| {
+            Error::Environment(
+                Diagnostic::new(format!(
+                    "{} cannot be written to {}: {error}",
+                    self.what,
+                    dir.display()
+                ))
+                .help("set GATEKEEPER_CACHE to a directory with 500 MB free"),
+            )
+        };
+        // Left by an install that was killed: the lock is ours, so none is in use.
+        for entry in std::fs::read_dir(dir).map_err(unwritable)? {
+            let path = entry.map_err(unwritable)?.path();
+            let name = path.file_name().unwrap_or_default();
+            if name
+                .as_encoded_bytes()
+                .starts_with(temporary::PREFIX.as_bytes())
+            {
+                std::fs::remove_dir_all(&path).map_err(unwritable)?;
+            }
+        }
+        let staging = TemporaryDir::new_in(dir).map_err(unwritable)?;
+        let new = staging.path().join("new");
+        let temporary = staging.path().join("tmp");
+        std::fs::create_dir(&temporary).map_err(unwritable)?;
+
+        progress(&format!(
+            "installing {} {} ({})",
+            self.what, self.version, self.size
+        ));
+        let requirements = staging.path().join("requirements.txt");
+        let lines = self.wheels.iter().map(Wheel::requirement);
+        std::fs::write(&requirements, lines.collect::<String>()).map_err(unwritable)?;
+        let mut command = installer.command();
+        command
+            .env("TMPDIR", &temporary)
+            .arg("--target")
+            .arg(&new)
+            .arg("--requirement")
+            .arg(&requirements);
+        self.fetch_wheels(&installer, command, progress)?;
+
+        let mut complete = Complete {
+            files: BTreeMap::new(),
+        };
+        list(&new, &new, &mut complete.files).map_err(unwritable)?;
+        let marker = serde_json::to_vec(&complete)
+            .map_err(|error| Error::environment(format!("{MARKER}: {error}")))?;
+        std::fs::write(new.join(MARKER), marker).map_err(unwritable)?;
+        if !self.is_complete(&new) {
+            return Err(Error::Environment(
+                Diagnostic::new(format!(
+                    "the wheels contain no {TOOLKIT}/{} for this platform",
+                    self.program
+                ))
+                .help(self.by_hand),
+            ));
+        }
+
+        let home = dir.join(self.home_name());
+        if home.exists() {
+            // Damaged, or `installed` would have found it. Moved first: a removal can be interrupted.
+            std::fs::rename(&home, staging.path().join("damaged")).map_err(unwritable)?;
+        }
+        std::fs::rename(&new, &home).map_err(unwritable)?;
+        progress(&format!("installed {} {}", self.what, self.version));
+        Ok(())
+    }
+}
+
+fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let meta = path.metadata()?;
+        if meta.is_dir() {
+            list(root, &path, files)?;
+        } else if let Ok(relative) = path.strip_prefix(root) {
+            files.insert(relative.to_string_lossy().into_owned(), meta.len());
+        }
+    }
+    Ok(())
+}
+
+/// What fetches wheels.
+enum Installer {
+    /// A python that has it.
+    Pip(PathBuf),
+    Uv(PathBuf),
+}
+
+impl Installer {
+    /// The environments that uv makes have a python without pip, and are the first on PATH in what it runs (`uvx`): then
+    /// another python has one, or uv is there.
+    fn find(search: &Search, package: &Package) -> Result<Self> {
+        let mut first = None;
+        for python in search.all_of("python3") {
+            let mut pip = isolated(&python);
+            pip.args(["-m", "pip", "--version"]);
+            match output_of(pip) {
+                Ok(_) => return Ok(Self::Pip(python)),
+                Err(why) => drop(first.get_or_insert((python, why))),
+            }
+        }
+        if let Some(uv) = search.program("uv") {
+            return Ok(Self::Uv(uv));
+        }
+        let what = package.what;
+        let (wrong, help) = match first {
+            None => (
+                format!(
+                    "installing {what} needs python3 with pip, and there is no python3 on PATH"
+                ),
+                "install it, for example `apt-get install python3-pip`",
+            ),
+            Some((python, why)) => (
+                format!(
+                    "installing {what} needs pip, and {} has none ({})",
+                    python.display(),
+                    why.lines().last().unwrap_or_default()
+                ),
+                "install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`",
+            ),
+        };
+        Err(Error::Environment(
+            Diagnostic::new(wrong)
+                .help(help)
+                .help(format!("or {}", package.by_hand)),
+        ))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Pip(_) => "pip",
+            Self::Uv(_) => "uv",
+        }
+    }
+
+    /// Where one sets a mirror.
+    fn mirrors(&self) -> &'static str {
+        match self {
+            Self::Pip(_) => "check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror",
+            Self::Uv(_) => {
+                "check the network, or set UV_DEFAULT_INDEX or UV_FIND_LINKS to a mirror"
+            }
+        }
+    }
+
+    /// With the user's own settings for the network: how this machine finds its packages (index, proxy, certificates)
+    /// is the user's to say. All that would change what is installed, or by what, is left out.
+    fn command(&self) -> Command {
+        let wheels_alone = ["--no-deps", "--only-binary", ":all:", "--require-hashes"];
+        match self {
+            Self::Pip(python) => {
+                let mut command = isolated(python);
+                told(&mut command, "PIP_", &PIP_SETTINGS);
+                command
+                    // Each of these makes pip refuse --target, and may be in the user's own file.
+                    .env("PIP_USER", "0")
+                    .env("PIP_REQUIRE_VIRTUALENV", "0")
+                    .args(["-m", "pip", "install"])
+                    .args(wheels_alone)
+                    .args(["--no-cache-dir", "--no-compile", "--no-input"])
+                    .args(["--disable-pip-version-check", "--progress-bar", "off"]);
+                command
+            }
+            Self::Uv(uv) => {
+                let mut command = helper::command(uv);
+                told(&mut command, "UV_", &UV_SETTINGS);
+                command
+                    .args(["pip", "install"])
+                    .args(wheels_alone)
+                    // Its settings of a project would be those of the checkout.
+                    .args(["--no-config", "--no-cache", "--no-progress"]);
+                command
+            }
+        }
+    }
+}
+
+/// Variables that tell pip about the network, by how their names begin.
+const PIP_SETTINGS: [&str; 12] = [
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_KEYRING_PROVIDER",
+    "PIP_NO_INDEX",
+    "PIP_PROXY",
+    "PIP_RETRIES",
+    "PIP_TRUSTED_HOST",
+];
+
+const UV_SETTINGS: [&str; 12] = [
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_HTTP_",
+    // With names and passwords, `UV_INDEX_NAME_PASSWORD`.
+    "UV_INDEX",
+    "UV_INSECURE_HOST",
+    "UV_KEYRING_PROVIDER",
+    "UV_NATIVE_TLS",
+    "UV_NO_INDEX",
+    "UV_OFFLINE",
+    // Where it keeps its own pythons.
+    "UV_PYTHON_",
+    "UV_SYSTEM_CERTS",
+];
+
+/// Removes the variables that steer a program, but for those that begin with one of `kept`.
+fn told(command: &mut Command, program: &str, kept: &[&str]) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with(program) && !kept.iter().any(|it| text.starts_with(it)) {
+            command.env_remove(&name);
+        }
+    }
+}
+
+/// A python that imports nothing from where it starts, from `PYTHONPATH` or from the user's own packages, and writes no
+/// bytecode.
+fn isolated(python: &Path) -> Command {
+    let mut command = helper::command(python);
+    command.args(["-I", "-B"]);
+    command
+}
+
+/// What a line of pip's output says of how far it is.
+fn step(line: &str, downloads: &mut usize, of: usize) -> Option<String> {
+    if line.starts_with("Installing collected") {
+        return Some("unpacking".to_owned());
+    }
+    // `Downloading https://.../nvidia_nvvm-13.0.88-py3-none-any.whl (61.2 MB)`
+    let (file, size) = line.strip_prefix("Downloading ")?.rsplit_once(" (")?;
+    let package = file.rsplit('/').next()?.split('-').next()?;
+    if !file.ends_with(".whl") {
+        return None;
+    }
+    *downloads += 1;
+    let size = size.trim_end_matches(')');
+    Some(format!(
+        "downloading {package}, {size} ({downloads} of {})",
+        of
+    ))
+}
+
+impl Package {
+    fn fetch_wheels(
+        &self,
+        installer: &Installer,
+        mut command: Command,
+        progress: &dyn Fn(&str),
+    ) -> Result<()> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let failed = |why: &str| {
+            let name = installer.name();
+            Error::Environment(
+                Diagnostic::new(format!("{name} could not install {}:\n{why}", self.what))
+                    .help(installer.mirrors())
+                    .help(format!("or {}", self.by_hand)),
+            )
+        };
+        let mut child = command
+            .spawn()
+            .map_err(|error| failed(&error.to_string()))?;
+        let errors = child.stderr.take().map(|mut stderr| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // The part that could be read before a failure is still worth showing.
+                let _ = stderr.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        });
+        if let Some(stdout) = child.stdout.take() {
+            let lines = BufReader::new(stdout).lines();
+            let mut downloads = 0;
+            for line in lines.map_while(std::io::Result::ok) {
+                if let Some(told) = step(line.trim(), &mut downloads, self.wheels.len()) {
+                    progress(&told);
+                }
+            }
+        }
+        let status = child.wait().map_err(|error| failed(&error.to_string()))?;
+        let errors = errors
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        if status.success() {
+            return Ok(());
+        }
+        let lines: Vec<&str> = errors
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let last = lines.len().saturating_sub(6);
+        Err(failed(&lines.get(last..).unwrap_or_default().join("\n")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pip_says_how_far_it_is() {
+        let mut downloads = 0;
+        let mut of = |line| step(line, &mut downloads, 5);
+        assert_eq!(of("Collecting nvidia-nvvm==13.0.88"), None);
+        let metadata = "Downloading nvidia_nvvm-13.0.88-py3-none-any.whl.metadata (1.7 kB)";
+        assert_eq!(of(metadata), None);
+        assert_eq!(
+            of("Downloading nvidia_nvvm-13.0.88-py3-none-any.whl (61.2 MB)").as_deref(),
+            Some("downloading nvidia_nvvm, 61.2 MB (1 of 5)")
+        );
+        assert_eq!(
+            of("Downloading https://mirror/a/nvidia_cuda_crt-13.0.88-py3-none-any.whl (118 kB)")
+                .as_deref(),
+            Some("downloading nvidia_cuda_crt, 118 kB (2 of 5)")
+        );
+        let unpacking = of("Installing collected packages: nvidia-nvvm, nvidia-cuda-crt");
+        assert_eq!(unpacking.as_deref(), Some("unpacking"));
+    }
+}

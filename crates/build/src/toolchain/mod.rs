@@ -1,0 +1,260 @@
+//! Where nvcc, its host compiler and the profiler are, which they are, and how a machine without a compiler gets one.
+//!
+//! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
+
+mod breakage;
+mod disassembler;
+mod install;
+mod parts;
+mod probe;
+mod profiler;
+mod sanitizer;
+#[doc(hidden)]
+pub mod testing;
+
+pub use breakage::find_breakage;
+pub use disassembler::{Disassembler, find_disassembler};
+pub use install::{install, install_disassembler};
+pub use parts::{Part, find_parts, version_in};
+pub use profiler::{Profiler, find_profiler, may_read_counters};
+pub use sanitizer::{Sanitizer, find_sanitizer};
+
+use model::CompilerFacts;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::process::helper::is_executable;
+use system::process::{self, helper};
+
+/// A CUDA compiler that was found complete, with the host compiler that it will use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    pub nvcc: PathBuf,
+    pub host_compiler: PathBuf,
+    pub facts: CompilerFacts,
+    /// The toolkit's own headers.
+    pub include: PathBuf,
+    /// Where libcudart_static.a is; nvcc itself looks only in `lib64`, which the wheels do not have.
+    pub library_dir: Option<PathBuf>,
+}
+
+impl Toolchain {
+    /// Directories that are the compilers' own, wherever they are installed, and the compilers themselves.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let programs = [&self.nvcc, &self.host_compiler];
+        let programs: Vec<PathBuf> = programs
+            .into_iter()
+            .filter_map(|program| program.canonicalize().ok())
+            .collect();
+        // `PREFIX/bin/nvcc`
+        let prefixes = programs.iter().filter_map(|it| it.parent()?.parent());
+        let mut places: Vec<PathBuf> = prefixes.map(Path::to_owned).collect();
+        places.extend(programs);
+        places.push(self.include.clone());
+        places.extend(self.library_dir.clone());
+        places
+    }
+}
+
+/// The CUDA release that `install` provides, and the only one that it can.
+pub const PROVIDED: &str = "13.0";
+
+/// Where to look; from the environment, or made up by a test.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Search {
+    /// Directories of PATH.
+    pub path: Vec<PathBuf>,
+    /// Roots of CUDA toolkits, in the order of preference.
+    pub homes: Vec<PathBuf>,
+    /// `NVCC_CCBIN`: the host compiler that the user wants.
+    pub host_compiler: Option<PathBuf>,
+}
+
+impl Search {
+    pub fn from_environment() -> Self {
+        let set = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        Self {
+            path: helper::path_dirs(),
+            homes: [set("CUDA_HOME"), set("CUDA_PATH")]
+                .into_iter()
+                .flatten()
+                // A relative one would be a directory of the checkout.
+                .filter(|home| home.is_absolute())
+                .chain([PathBuf::from("/usr/local/cuda")])
+                .collect(),
+            host_compiler: set("NVCC_CCBIN"),
+        }
+    }
+
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        self.all_of(name).next()
+    }
+
+    /// Programs of this name on PATH.
+    fn all_of(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let files = self.path.iter().map(move |dir| dir.join(name));
+        files.filter(|file| is_executable(file))
+    }
+
+    /// Programs of CUDA toolkits: of PATH, then of each root.
+    fn programs(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let of_homes = self
+            .homes
+            .iter()
+            .map(move |home| home.join("bin").join(name));
+        let of_path = self.program(name).into_iter();
+        of_path.chain(of_homes.filter(|file| is_executable(file)))
+    }
+
+    /// # Errors
+    /// Environment, where there is none.
+    pub fn host_compiler(&self) -> Result<PathBuf> {
+        if let Some(wanted) = &self.host_compiler {
+            let is_name = wanted.components().count() == 1 && wanted.is_relative();
+            if !is_name && !wanted.is_absolute() {
+                return Err(Error::Environment(
+                    Diagnostic::new(format!(
+                        "NVCC_CCBIN names {}, which is relative: the checkout could hold that program",
+                        wanted.display()
+                    ))
+                    .help("set NVCC_CCBIN to the whole path of a C++ compiler, or to its name on PATH"),
+                ));
+            }
+            let found = if is_name {
+                wanted.to_str().and_then(|name| self.program(name))
+            } else {
+                Some(wanted.clone()).filter(|file| is_executable(file))
+            };
+            return found.ok_or_else(|| {
+                Error::Environment(
+                    Diagnostic::new(format!(
+                        "NVCC_CCBIN names {}, which is not a program",
+                        wanted.display()
+                    ))
+                    .help("unset NVCC_CCBIN, or set it to a C++ compiler"),
+                )
+            });
+        }
+        ["g++", "c++", "clang++"]
+            .into_iter()
+            .find_map(|name| self.program(name))
+            .ok_or_else(|| {
+                Error::Environment(
+                    Diagnostic::new(
+                        "no host compiler: nvcc needs a C++ compiler, and neither g++, c++ nor clang++ is on PATH",
+                    )
+                    .help("install one, for example `apt-get install g++`")
+                    .help("or set NVCC_CCBIN to the path of one"),
+                )
+            })
+    }
+}
+
+/// The provisioned compiler if it is installed, else nvcc of PATH, CUDA_HOME, CUDA_PATH or
+/// /usr/local/cuda; of these the first whose version is the pinned one. `pin` is a version or the
+/// beginning of one (`13`, `13.0`, `13.0.88`).
+///
+/// # Errors
+/// Environment: no nvcc, none of the pinned version, an incomplete one, or no host compiler.
+pub fn find(pin: Option<&str>, cache: &Cache) -> Result<Toolchain> {
+    find_in(pin, cache, &Search::from_environment())
+}
+
+pub(crate) fn find_in(pin: Option<&str>, cache: &Cache, search: &Search) -> Result<Toolchain> {
+    let candidates = install::installed(cache)?
+        .into_iter()
+        .chain(search.programs("nvcc"));
+    let mut others = Vec::new();
+    for nvcc in candidates {
+        let version = probe::nvcc_version(&nvcc)?;
+        if pin.is_none_or(|pin| matches_pin(&version, pin)) {
+            return probe::probe(&nvcc, version, &search.host_compiler()?, cache);
+        }
+        others.push(format!("{} is {version}", nvcc.display()));
+    }
+    Err(Error::Environment(missing(pin, &others)))
+}
+
+fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
+    let provided = pin.is_none_or(|pin| matches_pin(install::NVCC_VERSION, pin));
+    let message = match pin {
+        None => "no CUDA compiler: nvcc is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda".to_owned(),
+        Some(pin) if others.is_empty() => {
+            format!("no CUDA compiler: gates.yaml pins nvcc {pin}, which is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda")
+        }
+        Some(pin) => format!("gates.yaml pins nvcc {pin}; {}", others.join("; ")),
+    };
+    let diagnostic = Diagnostic::new(message);
+    let by_hand = pin.unwrap_or("13");
+    if provided {
+        diagnostic.help(format!(
+            "run with --provision, or install CUDA {by_hand} and put nvcc on PATH"
+        ))
+    } else {
+        diagnostic
+            .help(format!("install CUDA {by_hand} and put its nvcc on PATH"))
+            .help(format!(
+                "or pin {PROVIDED} in gates.yaml: --provision installs {} only",
+                install::NVCC_VERSION
+            ))
+    }
+}
+
+/// `13.0` matches 13.0.88 and not 13.05.
+fn matches_pin(version: &str, pin: &str) -> bool {
+    let mut version = version.split('.');
+    pin.split('.').all(|part| version.next() == Some(part))
+}
+
+/// A helper whose environment is its own. Variables that steer nvcc or gcc (NVCC_APPEND_FLAGS,
+/// NVCC_PREPEND_FLAGS, CPATH, CPLUS_INCLUDE_PATH, LIBRARY_PATH, ...) would change the artifact behind the
+/// cache's back, so only what a compiler needs in order to start is passed on.
+pub fn clean_command(program: &Path) -> Command {
+    let mut command = helper::command(program);
+    // A compiler that is a front end of ccache would write to its cache.
+    command
+        .env_clear()
+        .env("LC_ALL", "C")
+        .env("CCACHE_DISABLE", "1");
+    let lists = ["PATH", "LD_LIBRARY_PATH"].map(|name| (name, helper::list(name)));
+    let home = [("HOME", std::env::var_os("HOME"))];
+    for (name, value) in lists.into_iter().chain(home) {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// Longest time that a tool may take to say what it is, and how many bytes of that are kept.
+const DEADLINE: Duration = Duration::from_secs(120);
+const MOST_OUTPUT: u64 = 1 << 20;
+
+/// What a short-lived tool prints, on both streams: nvcc writes its dry run to stderr.
+fn output_of(command: Command) -> std::result::Result<String, String> {
+    match process::run(command, DEADLINE, MOST_OUTPUT) {
+        Ok(Some(ended)) if ended.status.success() => Ok(ended.log),
+        Ok(Some(ended)) => Err(format!(
+            "{}: {}",
+            process::how(ended.status),
+            ended.log.trim()
+        )),
+        Ok(None) => Err(format!("it did not finish within {} s", DEADLINE.as_secs())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn compiler(program: &Path, args: &[&str]) -> Command {
+    let mut command = clean_command(program);
+    command.args(args);
+    command
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,197 @@
+//! Which elements of an output are compared: all, or those that `compare` of gates.yaml asks for.
+
+use super::Values;
+use super::layout::index;
+use model::expr::{Env, ExprValue, Expression, Name};
+use model::{Case, Compare, Tensor};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// By output, whether each element is compared; of an output that is not here all are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared(BTreeMap<String, Vec<bool>>);
+
+impl Compared {
+    /// All of every output.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// `input` gives the values of an input.
+    ///
+    /// # Errors
+    /// A mask that is no input of the same dimensions, and a condition that has no value at some element.
+    pub fn of(case: &Case, input: &dyn Fn(&str) -> Option<Values>) -> Result<Self, String> {
+        let mut all = BTreeMap::new();
+        for tensor in case.tensors.iter().filter(|it| it.role.is_result()) {
+            let Some(compare) = &tensor.compare else {
+                continue;
+            };
+            let parts = match compare {
+                Compare::Where { condition, index } => {
+                    let constants = condition.constants.iter();
+                    let env = constants
+                        .map(|(name, value)| (Name::plain(name), ExprValue::Int(value.0 as i64)));
+                    holds(tensor, &condition.text, index, env.collect())
+                }
+                Compare::Mask { tensor: mask } => match input(mask) {
+                    Some(Values::I64(values)) if values.len() == tensor.len() => {
+                        Ok(values.into_iter().map(|value| value != 0).collect())
+                    }
+                    _ => Err(format!("`{mask}` is no mask of its elements")),
+                },
+            };
+            let parts = parts.map_err(|why| format!("compare of `{}`: {why}", tensor.name))?;
+            all.insert(tensor.name.clone(), parts);
+        }
+        Ok(Self(all))
+    }
+
+    /// What both compare.
+    pub fn and(mut self, other: Self) -> Self {
+        for (name, theirs) in other.0 {
+            let ours = self
+                .0
+                .entry(name)
+                .or_insert_with(|| vec![true; theirs.len()]);
+            for (ours, theirs) in ours.iter_mut().zip(theirs) {
+                *ours &= theirs;
+            }
+        }
+        self
+    }
+
+    /// Of an output of this name; `None` where all of it is compared.
+    pub fn part(&self, output: &str) -> Option<&[bool]> {
+        self.0.get(output).map(Vec::as_slice)
+    }
+
+    pub fn has(&self, output: &str, position: usize) -> bool {
+        is_in(self.part(output), position)
+    }
+}
+
+/// Whether the element at `position` is compared.
+pub fn is_in(part: Option<&[bool]>, position: usize) -> bool {
+    part.is_none_or(|part| part.get(position) == Some(&true))
+}
+
+/// Evaluated once for each value of the indices that it names, and repeated along the others.
+fn holds(tensor: &Tensor, text: &str, names: &[String], env: Env) -> Result<Vec<bool>, String> {
+    let condition = Expression::parse(text).map_err(|error| error.to_string())?;
+    let names: Vec<Name> = names.iter().map(Name::plain).collect();
+    if names.len() != tensor.dims.len() {
+        return Err(format!(
+            "{} names for {} indices",
+            names.len(),
+            tensor.dims.len()
+        ));
+    }
+    // An axis that is not named has one place.
+    let axes: Vec<usize> = names
+        .iter()
+        .zip(&tensor.dims)
+        .map(|(name, dim)| {
+            if condition.names().contains(name) {
+                *dim
+            } else {
+                1
+            }
+        })
+        .collect();
+    let table: Vec<bool> = (0..axes.iter().product())
+        .into_par_iter()
+        .map_with(env, |env, place| {
+            let at = index(&axes, place);
+            for (name, at) in names.iter().zip(&at) {
+                env.insert(name.clone(), ExprValue::Int(*at as i64));
+            }
+            condition
+                .truth(env)
+                .map_err(|error| format!("`{text}` at {at:?}: {error}"))
+        })
+        .collect::<Result<_, String>>()?;
+    if axes == tensor.dims {
+        return Ok(table);
+    }
+    let whole = (0..tensor.len()).into_par_iter().map(|position| {
+        let at = index(&tensor.dims, position);
+        let place = at.iter().zip(&axes).fold(0, |place, (at, axis)| {
+            place * axis + if *axis == 1 { 0 } else { *at }
+        });
+        table.get(place).copied().unwrap_or(false)
+    });
+    Ok(whole.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{case, input, output};
+    use model::{ElemType, Expr, Num};
+
+    fn part(dims: &[usize], index: &[&str], text: &str) -> Result<Vec<bool>, String> {
+        let mut y = output("y", ElemType::F32, dims);
+        y.compare = Some(Compare::Where {
+            condition: Expr {
+                text: text.to_owned(),
+                constants: [("N".to_owned(), Num(2.0))].into(),
+            },
+            index: index.iter().map(|&name| name.to_owned()).collect(),
+        });
+        let found = Compared::of(&case(vec![y]), &|_| None)?;
+        assert!(found.part("other").is_none() && found.has("other", 7));
+        Ok(found.part("y").unwrap().to_vec())
+    }
+
+    #[test]
+    fn a_condition_is_asked_of_every_element() {
+        let lower = part(&[3, 3], &["i", "j"], "i >= j").unwrap();
+        let want = [1, 0, 0, 1, 1, 0, 1, 1, 1].map(|it| it == 1);
+        assert_eq!(lower, want);
+        // Of four dimensions two are asked about, and the others repeat them.
+        let whole = part(&[2, 2, 3, 3], &["b", "h", "row", "col"], "row >= col").unwrap();
+        assert_eq!(whole, want.repeat(4));
+        let first = part(&[2, 2, 2], &["i", "j", "k"], "i == 0 && k < N - 1").unwrap();
+        assert_eq!(first, [1, 0, 1, 0, 0, 0, 0, 0].map(|it| it == 1));
+        assert_eq!(part(&[2, 2], &["i", "j"], "N == 2").unwrap(), [true; 4]);
+        assert_eq!(part(&[], &[], "N == 2").unwrap(), [true]);
+        let said = part(&[2, 2], &["i", "j"], "2 / j > 1").unwrap_err();
+        assert_eq!(
+            said,
+            "compare of `y`: `2 / j > 1` at [0, 0]: division by zero"
+        );
+    }
+
+    #[test]
+    fn a_mask_is_an_input_of_as_many_integers() {
+        let mut y = output("y", ElemType::F32, &[4]);
+        y.compare = Some(Compare::Mask {
+            tensor: "m".to_owned(),
+        });
+        let case = case(vec![input("m", ElemType::U8, &[4]), y]);
+        let of = |values: Option<Values>| Compared::of(&case, &|_| values.clone());
+        let found = of(Some(Values::I64(vec![0, 1, -3, 0]))).unwrap();
+        assert_eq!(found.part("y"), Some(&[false, true, true, false][..]));
+        for wrong in [
+            None,
+            Some(Values::I64(vec![1; 3])),
+            Some(Values::F32(vec![1.0; 4])),
+        ] {
+            let said = of(wrong).unwrap_err();
+            assert_eq!(said, "compare of `y`: `m` is no mask of its elements");
+        }
+    }
+
+    #[test]
+    fn what_both_compare() {
+        let one = |part: &[bool]| Compared([("y".to_owned(), part.to_vec())].into());
+        let both = one(&[true, true, false]).and(one(&[true, false, false]));
+        assert_eq!(both, one(&[true, false, false]));
+        assert_eq!(
+            Compared::all().and(one(&[true, false])),
+            one(&[true, false])
+        );
+        assert_eq!(one(&[false]).and(Compared::all()), one(&[false]));
+    }
+}

@@ -1,0 +1,221 @@
+//! What the elements of an input are drawn from.
+
+use super::Values;
+use super::generator::Stream;
+use model::{Fill, Tensor};
+
+/// Values before any rounding: floats where the tensor holds floats or has a codec, else integers.
+pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
+    let floats = tensor.elem.is_float() || tensor.codec.is_some();
+    let len = tensor.value_dims().iter().product();
+    let fill = tensor.fill.as_ref().ok_or("an input needs a fill")?;
+    let continuous = |values: Vec<f32>| {
+        if floats {
+            Ok(Values::F32(values))
+        } else {
+            Err("a tensor of integers needs an integer fill or a codec".to_owned())
+        }
+    };
+    let whole = |values: Vec<i64>| {
+        if floats {
+            Values::F32(values.into_iter().map(|value| value as f32).collect())
+        } else {
+            Values::I64(values)
+        }
+    };
+    let given = |values: &mut dyn Iterator<Item = f64>| {
+        if floats {
+            return Ok(Values::F32(values.map(|value| value as f32).collect()));
+        }
+        values
+            .map(integral)
+            .collect::<Result<_, _>>()
+            .map(Values::I64)
+    };
+    match fill {
+        Fill::Normal { mean, std } => {
+            let sound = mean.0.is_finite() && std.0.is_finite() && std.0 >= 0.0;
+            if !sound {
+                return Err(format!(
+                    "a normal distribution cannot have mean {mean} and standard deviation {std}"
+                ));
+            }
+            continuous(stream.normal(mean.0, std.0, len))
+        }
+        Fill::Uniform { low, high } => {
+            let some = f64::from((high.0 as f32).next_down()) >= low.0;
+            if !(low.0 < high.0 && (high.0 - low.0).is_finite() && some) {
+                return Err(format!("there is no f32 between {low} and {high}"));
+            }
+            continuous(stream.uniform(low.0, high.0, len))
+        }
+        Fill::Constant { value } => given(&mut std::iter::repeat_n(value.0, len)),
+        Fill::Values { values } if values.len() == len => {
+            given(&mut values.iter().map(|value| value.0))
+        }
+        Fill::Values { values } => Err(format!("{} values for {len} elements", values.len())),
+        Fill::Integers { low, high } if low <= high => Ok(whole(stream.integers(*low, *high, len))),
+        Fill::Integers { low, high } => Err(format!("there is no integer in {low}..={high}")),
+        Fill::Iota => Ok(whole((0..len as i64).collect())),
+        Fill::Permutation => Ok(whole(stream.distinct(len as u64, len))),
+        Fill::BlockTable { pool } => match u64::try_from(*pool) {
+            Ok(pool) if pool >= len as u64 => Ok(whole(stream.distinct(pool, len))),
+            _ => Err(format!("a pool of {pool} has no {len} distinct blocks")),
+        },
+        Fill::Struct { .. } => Err("each field of a struct is drawn by itself".to_owned()),
+        Fill::Offsets { total, min } => {
+            let parts = len
+                .checked_sub(1)
+                .ok_or("offsets need at least one element")?;
+            let least = min.checked_mul(parts as i64);
+            if *min < 0 || least.is_none_or(|least| least > *total) || (parts == 0 && *total != 0) {
+                return Err(format!(
+                    "{parts} sequences of at least {min} do not fit into {total}"
+                ));
+            }
+            Ok(whole(stream.offsets(*total, *min, parts)))
+        }
+    }
+}
+
+fn integral(value: f64) -> Result<i64, String> {
+    // 2^63: every integral f64 below it converts exactly.
+    const BOUND: f64 = -(i64::MIN as f64);
+    if value.fract() == 0.0 && value.abs() < BOUND {
+        Ok(value as i64)
+    } else {
+        Err(format!("{value} is not an integer"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inputs::{TensorData, generate};
+    use crate::testing::{case, input, tensor};
+    use model::{ElemType, Num, Role};
+    use system::error::Error;
+
+    fn one(tensor: Tensor, seed: u64) -> system::error::Result<TensorData> {
+        let name = tensor.name.clone();
+        let inputs = generate(&case(vec![tensor]), seed)?;
+        Ok(inputs.tensors[&name].clone())
+    }
+
+    #[test]
+    fn fills_that_do_not_suit_are_refused() {
+        let num = Num;
+        let bad = [
+            (
+                ElemType::I32,
+                Fill::Normal {
+                    mean: num(0.0),
+                    std: num(1.0),
+                },
+            ),
+            (
+                ElemType::F32,
+                Fill::Normal {
+                    mean: num(0.0),
+                    std: num(-1.0),
+                },
+            ),
+            (
+                ElemType::F32,
+                Fill::Normal {
+                    mean: num(f64::NAN),
+                    std: num(1.0),
+                },
+            ),
+            (
+                ElemType::F32,
+                Fill::Uniform {
+                    low: num(1.0),
+                    high: num(1.0),
+                },
+            ),
+            (
+                ElemType::F32,
+                Fill::Uniform {
+                    low: num(0.0),
+                    high: num(f64::INFINITY),
+                },
+            ),
+            (
+                ElemType::F16,
+                Fill::Constant {
+                    value: num(70000.0),
+                },
+            ),
+            (ElemType::I32, Fill::Constant { value: num(0.5) }),
+            (
+                ElemType::I32,
+                Fill::Constant {
+                    value: num(f64::NAN),
+                },
+            ),
+            (
+                ElemType::F32,
+                Fill::Values {
+                    values: vec![num(1.0)],
+                },
+            ),
+            (ElemType::U8, Fill::Integers { low: 0, high: 300 }),
+            (ElemType::U8, Fill::Integers { low: 2, high: 1 }),
+            (ElemType::I32, Fill::BlockTable { pool: 3 }),
+            (ElemType::I32, Fill::BlockTable { pool: -1 }),
+            (ElemType::I32, Fill::Offsets { total: 5, min: 2 }),
+            (ElemType::I32, Fill::Offsets { total: 5, min: -1 }),
+            (
+                ElemType::I32,
+                Fill::Offsets {
+                    total: 5,
+                    min: i64::MAX,
+                },
+            ),
+        ];
+        for (elem, fill) in bad {
+            let mut tensor = tensor("x", Role::In, elem, &[4]);
+            tensor.fill = Some(fill.clone());
+            // 300 distinct draws would hide a range error only by chance.
+            tensor.dims = if matches!(fill, Fill::Integers { .. }) {
+                vec![400]
+            } else {
+                vec![4]
+            };
+            assert!(
+                matches!(one(tensor, 1), Err(Error::Usage(_))),
+                "{elem:?} {fill:?}"
+            );
+        }
+        let mut missing = tensor("x", Role::In, ElemType::F32, &[4]);
+        missing.fill = None;
+        assert!(one(missing, 1).is_err());
+        let mut aliased = input("x", ElemType::F32, &[4, 4]);
+        aliased.strides = Some(vec![0, 1]);
+        assert!(one(aliased, 1).is_err());
+    }
+
+    #[test]
+    fn rules_for_integers() {
+        let draw = |fill| {
+            let mut tensor = tensor("x", Role::In, ElemType::I32, &[6]);
+            tensor.fill = Some(fill);
+            one(tensor, 4).unwrap().seen
+        };
+        assert_eq!(draw(Fill::Iota), Values::I64((0..6).collect()));
+        assert_eq!(
+            draw(Fill::Constant { value: Num(-3.0) }),
+            Values::I64(vec![-3; 6])
+        );
+        let Values::I64(mut permutation) = draw(Fill::Permutation) else {
+            panic!()
+        };
+        permutation.sort_unstable();
+        assert_eq!(permutation, [0, 1, 2, 3, 4, 5]);
+        let Values::I64(offsets) = draw(Fill::Offsets { total: 20, min: 1 }) else {
+            panic!()
+        };
+        assert_eq!((offsets[0], offsets[5]), (0, 20));
+    }
+}

@@ -1,0 +1,33 @@
+//! Seeded inputs, codecs, references and comparison: everything about correctness that needs no device.
+//!
+//! Knows the case and nothing of CUDA, workers or verdicts: the device side asks for bytes to upload and
+//! hands back bytes to judge. Failing to produce a right answer is a fault with a message, never a skip.
+
+// Outside of tests every file is read through `system::files`.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod beside;
+pub mod cache;
+mod codec;
+pub mod compare;
+pub mod compared;
+mod elem;
+mod fill;
+mod generator;
+pub mod images;
+pub mod inputs;
+mod layout;
+pub mod npy;
+mod packed;
+pub mod poison;
+mod recent;
+pub mod reference;
+mod sealed;
+#[cfg(test)]
+mod testing;
+mod values;
+
+pub use compared::Compared;
+pub use poison::same;
+pub use recent::Recent;
+pub use values::{Outputs, Values, WrongBytes, decode};

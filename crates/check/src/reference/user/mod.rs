@@ -1,0 +1,493 @@
+//! The user's own reference: a C or C++ function with C linkage, built with the host compiler and run in
+//! a process of its own, because it may crash, hang or write where it should not.
+//!
+//! A generated `main` reads each argument from a file, calls the function once, and writes back what it
+//! left in the outputs. Sizes travel with the data, so that one program serves all shapes and seeds.
+
+mod arguments;
+
+use super::{NoAnswer, compared, complete};
+use crate::inputs::{Inputs, View};
+use crate::{Outputs, elem, layout, poison};
+use arguments::{Param, generated_main, parameters, stored};
+use build::apart::{FileRead, Reader, Reads};
+use build::depend::{ask_for_rules, list_linked, list_loaded, list_prerequisites};
+use build::toolchain::{clean_command, find_breakage};
+use model::{Case, Reference, Role};
+use object::Object as _;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use system::cache::{Cache, write_atomically};
+use system::error::Result;
+use system::files;
+use system::limits;
+use system::process::confine::{Hidden, Rules, Sockets, Support, memory_of_machine};
+use system::process::{self, Ended};
+use system::temporary::TemporaryDir;
+
+/// Longest time that the host compiler may take.
+const COMPILE: Duration = Duration::from_secs(120);
+
+/// The directories that are hidden in a run against the base.
+#[derive(Clone, Debug, Default)]
+pub struct HiddenFrom {
+    /// The other side's tree.
+    pub compilers: Option<Hidden>,
+    /// A function computes from its arguments: what it read of a tree would be no part of its identity.
+    pub programs: Option<Hidden>,
+}
+
+/// Builds reference functions and remembers them; one for each run.
+pub struct Functions {
+    root: PathBuf,
+    compiler: Option<PathBuf>,
+    programs: PathBuf,
+    hidden: HiddenFrom,
+    built: Mutex<BTreeMap<Build, std::result::Result<ReferenceProgram, NoAnswer>>>,
+    /// The files that programs were made of, and those that they load.
+    reads: Mutex<Reads>,
+}
+
+/// What identifies a program before its source is read.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Build {
+    source: String,
+    flags: Vec<String>,
+    main: String,
+}
+
+impl Build {
+    /// With the name of the function.
+    fn of(case: &Case) -> std::result::Result<(Self, &str), NoAnswer> {
+        let Reference::User {
+            source,
+            function,
+            args,
+            flags,
+        } = &case.reference
+        else {
+            return Err("the reference is not a user function".into());
+        };
+        let params = parameters(case, args)?;
+        let build = Self {
+            source: source.clone(),
+            flags: flags.clone(),
+            main: generated_main(function, &params)?,
+        };
+        Ok((build, function))
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::Reference(self.source.clone())
+    }
+
+    fn language(&self) -> &'static str {
+        match Path::new(&self.source).extension() {
+            Some(end) if end == "c" => "c",
+            _ => "c++",
+        }
+    }
+
+    /// Contraction changes results from one machine to the next; the user's flags come last and win.
+    fn source(&self) -> [&str; 5] {
+        let language = self.language();
+        ["-O2", "-ffp-contract=off", "-x", language, &self.source]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct ReferenceProgram {
+    executable: PathBuf,
+    /// Of its bytes and of the shared libraries that it loads: all that it can compute with, wherever the compiler
+    /// had it from.
+    pub identity: String,
+    /// Where its calls are made.
+    scratch: PathBuf,
+    /// The directory that it cannot read as it runs.
+    hidden: Option<Arc<Hidden>>,
+}
+
+impl Functions {
+    /// `root` is the directory of gates.yaml; `compiler` the host compiler, `None` where there is none; `hidden` is what
+    /// cannot be read.
+    ///
+    /// # Errors
+    /// Environment, where the cache cannot be written.
+    pub fn new(
+        root: &Path,
+        compiler: Option<&Path>,
+        hidden: HiddenFrom,
+        cache: &Cache,
+    ) -> Result<Self> {
+        Ok(Self {
+            hidden,
+            root: root.to_owned(),
+            compiler: compiler.map(Path::to_owned),
+            programs: cache.dir("reference-programs")?,
+            built: Mutex::default(),
+            reads: Mutex::default(),
+        })
+    }
+
+    /// Once for each run, whatever an earlier one built: nobody but the compiler knows all that it reads. Later
+    /// changes do not matter to this run.
+    ///
+    /// # Errors
+    /// What the compiler said, arguments that a function cannot take, no host compiler.
+    pub fn build(&self, case: &Case) -> std::result::Result<ReferenceProgram, NoAnswer> {
+        let (build, function) = Build::of(case)?;
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        built
+            .entry(build.clone())
+            .or_insert_with(|| self.compile(&build, function))
+            .clone()
+    }
+
+    /// The files that all programs so far were made of, and those that they load.
+    pub fn reads(&self) -> Reads {
+        self.lock_reads().clone()
+    }
+
+    fn broken(&self, error: &std::io::Error) -> NoAnswer {
+        NoAnswer::Environment(format!("{}: {error}", self.programs.display()))
+    }
+
+    fn compiler(&self, build: &Build) -> std::result::Result<&Path, NoAnswer> {
+        self.compiler.as_deref().ok_or_else(|| {
+            NoAnswer::Environment(format!(
+                "the reference in {} needs a host compiler and none was found; install g++",
+                build.source
+            ))
+        })
+    }
+
+    /// In the root, so that messages and line markers name files as the user does.
+    fn call(&self, compiler: &Path) -> Command {
+        let mut command = clean_command(compiler);
+        command.current_dir(&self.root);
+        command
+    }
+
+    fn compile(
+        &self,
+        build: &Build,
+        function: &str,
+    ) -> std::result::Result<ReferenceProgram, NoAnswer> {
+        let compiler = self.compiler(build)?;
+        let broken = |error: std::io::Error| self.broken(&error);
+        let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
+        // At the same place in each run: with `-g` it is part of the program.
+        let main = format!("{}.cpp", blake3::hash(build.main.as_bytes()).to_hex());
+        let main = self.programs.join(main);
+        write_atomically(&main, build.main.as_bytes())
+            .map_err(|error| NoAnswer::Environment(error.to_string()))?;
+        let what = format!("the host compiler on {}", build.source);
+        let run_in = |dir: &Path, hidden: Option<&Hidden>| {
+            let mut compile = self.call(compiler);
+            compile
+                .env("TMPDIR", dir)
+                .args(build.source())
+                .args(["-x", "c++"])
+                .arg(&main)
+                .args(["-x", "none"])
+                .args(&build.flags)
+                .args(["-Xlinker", "-Map", "-Xlinker"])
+                .arg(dir.join(LINKED))
+                .arg("-o")
+                .arg(dir.join(PROGRAM));
+            ask_for_rules(&mut compile, &dir.join(READ));
+            let writes = [dir];
+            let rules = Rules {
+                memory: Some(limits::compiler_memory()),
+                ..rules(&writes, hidden, None)
+            };
+            run(compile, &rules, COMPILE)
+        };
+        let before = SystemTime::now();
+        let hidden = self.hidden.compilers.as_ref();
+        let ended = run_in(scratch.path(), hidden).map_err(|why| why.of(&what, COMPILE))?;
+        if !ended.status.success()
+            && let Some(why) = limits::out_of_memory(&ended.log)
+        {
+            return Err(NoAnswer::Reference(format!("{what}: {why}")));
+        }
+        let is_listed = self.note_reads(build, scratch.path(), before);
+        if hidden.is_some() && !ended.status.success() {
+            // Once more with what is hidden: to tell which files those are, and for nothing else.
+            let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
+            let before = SystemTime::now();
+            let in_sight = run_in(scratch.path(), None);
+            self.note_reads(build, scratch.path(), before);
+            if in_sight.is_ok_and(|it| it.status.success()) {
+                self.lock_reads()
+                    .unlisted
+                    .push((build.reader(), ended.log.clone()));
+            }
+        }
+        if let Some(breakage) = find_breakage(&ended) {
+            return Err(NoAnswer::Environment(format!("{what}: {breakage}")));
+        }
+        let undeclared = ended.log.contains("undefined reference") && ended.log.contains(function);
+        output(ended, &what).map_err(|error| match error {
+            NoAnswer::Reference(message) if undeclared => {
+                NoAnswer::Reference(format!("{message}\nis `{function}` declared extern \"C\"?"))
+            }
+            error => error,
+        })?;
+        if hidden.is_some() && !is_listed && !Support::of_this_system().files {
+            return Err(NoAnswer::Environment(format!(
+                "{what} does not say which files it reads, and this system cannot hide the head's from it; use g++"
+            )));
+        }
+        let program = scratch.path().join(PROGRAM);
+        let bytes = files::read(&program, LARGEST_FILE).map_err(broken)?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&bytes);
+        let executable = self.programs.join(hasher.finalize().to_hex().as_str());
+        // What lies there may have been emptied, cut or replaced; what is new is used last, for whoever prunes the cache.
+        if !files::read(&executable, LARGEST_FILE).is_ok_and(|there| there == bytes) {
+            std::fs::File::open(&program)
+                .and_then(|file| file.sync_all())
+                .and_then(|()| std::fs::rename(&program, &executable))
+                .map_err(broken)?;
+        }
+        let mut hidden = self.hidden.programs.clone();
+        for library in self.libraries(&executable, &bytes, scratch.path())? {
+            let bytes = files::read(&library, LARGEST_FILE).map_err(|error| {
+                NoAnswer::Environment(format!("{what}: {}: {error}", library.display()))
+            })?;
+            hasher.update(blake3::hash(&bytes).as_bytes());
+            let read = FileRead::read_since(&self.root, &library, before);
+            if let Some(hidden) = &mut hidden {
+                hidden.but.push(read.real.clone());
+            }
+            self.note_read(build, read);
+        }
+        Ok(ReferenceProgram {
+            executable,
+            identity: hasher.finalize().to_hex().to_string(),
+            scratch: self.programs.clone(),
+            hidden: hidden.map(Arc::new),
+        })
+    }
+
+    /// Whether the compiler said what it read.
+    fn note_reads(&self, build: &Build, dir: &Path, before: SystemTime) -> bool {
+        let text = |name: &str| {
+            let bytes = files::read(&dir.join(name), LARGEST_FILE).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let compiled = text(READ).map(|rules| list_prerequisites(&rules));
+        let linked = text(LINKED).map(|map| list_linked(&map));
+        let is_listed = compiled.is_some();
+        for name in [compiled, linked].into_iter().flatten().flatten() {
+            // Files in `dir` only pass from one step of the compiler to the next.
+            if !Path::new(&name).starts_with(dir) {
+                self.note_read(build, FileRead::read_since(&self.root, name, before));
+            }
+        }
+        is_listed
+    }
+
+    fn note_read(&self, build: &Build, read: FileRead) {
+        let mut reads = self.lock_reads();
+        reads.files.entry(read).or_insert_with(|| build.reader());
+    }
+
+    fn lock_reads(&self) -> MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shared libraries that the loader would give it, in its order.
+    fn libraries(
+        &self,
+        executable: &Path,
+        bytes: &[u8],
+        dir: &Path,
+    ) -> std::result::Result<Vec<PathBuf>, NoAnswer> {
+        // Without a loader to ask, it would run.
+        let has_loader =
+            object::File::parse(bytes).is_ok_and(|file| file.section_by_name(".interp").is_some());
+        if !has_loader {
+            return Ok(Vec::new());
+        }
+        let mut ask = clean_command(executable);
+        ask.current_dir(dir).env("LD_TRACE_LOADED_OBJECTS", "1");
+        let what = "the loader of a reference";
+        // The program itself names its loader. Nothing is hidden from that: what it would load is asked.
+        let ended =
+            run(ask, &rules(&[], None, Some(0)), COMPILE).map_err(|why| why.of(what, COMPILE))?;
+        let listed = output(ended, what)?;
+        let paths = list_loaded(&listed).into_iter();
+        Ok(paths.map(|path| dir.join(path)).collect())
+    }
+}
+
+/// Files of one run of the compiler.
+const PROGRAM: &str = "program";
+const READ: &str = "read.d";
+const LINKED: &str = "linked.map";
+
+/// Bytes of what the compiler or the function prints that are kept.
+const MOST_OUTPUT: u64 = 16 << 10;
+
+/// A larger file is none that a compiler makes of a reference.
+const LARGEST_FILE: u64 = 4 << 30;
+
+/// What the compiler and the program may do: both do what the tree's author wants.
+fn rules<'a>(writes: &'a [&'a Path], hidden: Option<&'a Hidden>, answer: Option<u64>) -> Rules<'a> {
+    Rules {
+        writes,
+        hidden,
+        sockets: Sockets::None,
+        memory: memory_of_machine(),
+        // What it prints goes to a file, too.
+        file: Some(answer.map_or(LARGEST_FILE, |bytes| bytes.saturating_add(1 << 20))),
+    }
+}
+
+/// Why a program did not come to its end.
+enum NotEnded {
+    Hung,
+    NotStarted(std::io::Error),
+}
+
+impl NotEnded {
+    fn of(self, what: &str, deadline: Duration) -> NoAnswer {
+        match self {
+            Self::Hung => NoAnswer::Late(format!(
+                "{what} did not finish within {} ms and was killed",
+                deadline.as_millis()
+            )),
+            Self::NotStarted(error) => NoAnswer::Environment(format!("{what}: {error}")),
+        }
+    }
+}
+
+/// Runs a program to its end, whatever that is.
+fn run(
+    command: Command,
+    rules: &Rules,
+    deadline: Duration,
+) -> std::result::Result<Ended, NotEnded> {
+    process::run_confined(command, rules, deadline, MOST_OUTPUT)
+        .map_err(NotEnded::NotStarted)?
+        .ok_or(NotEnded::Hung)
+}
+
+/// What a program printed that ended well.
+fn output(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
+    if ended.status.success() {
+        Ok(ended.log)
+    } else {
+        Err(NoAnswer::Reference(format!("{what} {}", ended.failure())))
+    }
+}
+
+/// One call of the function, within the case's deadline.
+///
+/// # Errors
+/// A crash, a hang, a write beyond an argument, and outputs that are missing or not written.
+pub fn call(
+    program: &ReferenceProgram,
+    case: &Case,
+    inputs: &Inputs,
+    view: View,
+) -> std::result::Result<Outputs, NoAnswer> {
+    let Reference::User {
+        source,
+        function,
+        args,
+        ..
+    } = &case.reference
+    else {
+        return Err("the reference is not a user function".into());
+    };
+    let what = format!("the reference `{function}` in {source}");
+    let broken = |error: std::io::Error| NoAnswer::Environment(format!("{what}: {error}"));
+    let params = parameters(case, args)?;
+    let mut image = Vec::new();
+    for param in &params {
+        let bytes = param.bytes(inputs, view)?;
+        image.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        image.extend_from_slice(&bytes);
+    }
+    let expected: usize = params
+        .iter()
+        .filter_map(Param::output)
+        .map(|tensor| tensor.len() * stored(tensor).size())
+        .sum();
+    let scratch = TemporaryDir::new_in(&program.scratch).map_err(broken)?;
+    let (given, answer) = (scratch.path().join("in"), scratch.path().join("out"));
+    std::fs::write(&given, image).map_err(broken)?;
+    let mut command = clean_command(&program.executable);
+    command
+        .current_dir(scratch.path())
+        .env("HOME", scratch.path())
+        .env("TMPDIR", scratch.path())
+        .arg(&given)
+        .arg(&answer);
+    let deadline = Duration::from_millis(case.deadline_ms);
+    let writes = [scratch.path()];
+    let rules = rules(&writes, program.hidden.as_deref(), Some(expected as u64));
+    let ended = run(command, &rules, deadline).map_err(|why| why.of(&what, deadline))?;
+    output(ended, &what)?;
+    let answer = read_answer(&answer, expected)
+        .map_err(|error| NoAnswer::Reference(format!("{what} left no answer: {error}")))?;
+    let compared = compared(case, inputs)?;
+    let mut rest = &answer[..];
+    let mut outputs = Outputs::new();
+    for tensor in params.iter().filter_map(Param::output) {
+        let size = tensor.len() * stored(tensor).size();
+        let Some((bytes, after)) = rest.split_at_checked(size) else {
+            return Err(NoAnswer::Reference(format!(
+                "{what} wrote only a part of `{}`",
+                tensor.name
+            )));
+        };
+        rest = after;
+        let poison = poison::poison(stored(tensor), 1);
+        let unwritten = bytes
+            .chunks_exact(poison.len())
+            .enumerate()
+            .position(|(at, element)| *element == *poison && compared.has(&tensor.name, at));
+        if let Some(at) = unwritten.filter(|_| tensor.elem.is_float() && tensor.role == Role::Out) {
+            return Err(NoAnswer::Reference(format!(
+                "{what} does not write `{}`{:?}",
+                tensor.name,
+                layout::index(&tensor.dims, at)
+            )));
+        }
+        outputs.insert(tensor.name.clone(), elem::decode(stored(tensor), bytes));
+    }
+    if !rest.is_empty() {
+        return Err(NoAnswer::Reference(format!(
+            "{what} wrote more than its outputs"
+        )));
+    }
+    complete(case, inputs, outputs)
+}
+
+/// At most one byte more than is expected, of a file that is one: it is a program of the tree that wrote it.
+fn read_answer(path: &Path, expected: usize) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    // A link leads elsewhere; a pipe would be waited for.
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::with_capacity(expected.saturating_add(1));
+    file.take(expected as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Tensors as the CPU side holds them: contiguous, in one of three types.
+
+use super::{elem, layout::Layout};
+use model::Tensor;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// The elements of a tensor in row-major order of its dimensions, whatever its strides on the device.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Every floating-point element type but f64, and every tensor with a codec.
+    F32(Vec<f32>),
+    /// Elements of f64.
+    F64(Vec<f64>),
+    /// Every integer element type, exactly.
+    I64(Vec<i64>),
+}
+
+/// By tensor name: each tensor that a kernel writes.
+pub type Outputs = BTreeMap<String, Values>;
+
+impl Values {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::I64(values) => values.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::F32(values) => size_of_val(values.as_slice()),
+            Self::F64(values) => size_of_val(values.as_slice()),
+            Self::I64(values) => size_of_val(values.as_slice()),
+        }
+    }
+
+    /// As f32, rounded: of integers, those beyond 2^24.
+    pub fn floats(&self) -> Cow<'_, [f32]> {
+        match self {
+            Self::F32(values) => Cow::Borrowed(values),
+            Self::F64(values) => Cow::Owned(values.iter().map(|&value| value as f32).collect()),
+            Self::I64(values) => Cow::Owned(values.iter().map(|&value| value as f32).collect()),
+        }
+    }
+
+    pub(super) fn all_finite(&self) -> bool {
+        match self {
+            Self::F32(values) => values.iter().all(|value| value.is_finite()),
+            Self::F64(values) => values.iter().all(|value| value.is_finite()),
+            Self::I64(_) => true,
+        }
+    }
+}
+
+/// A device buffer that is not as long as its tensor says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tensor `{tensor}` spans {want} bytes and the buffer has {got}")]
+pub struct WrongBytes {
+    pub tensor: String,
+    pub want: usize,
+    pub got: usize,
+}
+
+/// What a device buffer holds, strides resolved. A codec is not undone: outputs have none.
+///
+/// # Errors
+/// Where `bytes` is not exactly the span of the tensor.
+pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Result<Values, WrongBytes> {
+    let bytes = Layout::of(tensor).gather(tensor, bytes)?;
+    Ok(elem::decode(tensor.elem, &bytes))
+}

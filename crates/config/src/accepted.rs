@@ -1,0 +1,286 @@
+//! baselines/accepted.yaml: regressions that are intended, each with a limit, and findings that are known, each
+//! with its line; with a name and a last day.
+
+use super::context::Context;
+use super::gates::Key;
+use super::limit::{read_counters, read_limit};
+use super::scope::Scope;
+use super::select::parse_filter;
+use super::yaml::{Problem, Source, Spot};
+use super::{Loaded, check_version};
+use model::{
+    Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding, Limit, Rule,
+    Subject, with_single_blanks,
+};
+use std::collections::BTreeMap;
+use system::error::{Diagnostic, Error, Result};
+use system::files;
+
+/// Relative to gates.yaml.
+pub const ACCEPTED: &str = "baselines/accepted.yaml";
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceptedFile {
+    #[expect(dead_code, reason = "checked before the rest is read")]
+    version: Spot<u32>,
+    accepted: Spot<Vec<Spot<AcceptedEntry>>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceptedEntry {
+    /// As a filter of `run`: each part a glob.
+    case: Spot<String>,
+    /// With `limit`, or instead of both `finding`.
+    metric: Option<Spot<String>>,
+    limit: Option<Spot<String>>,
+    finding: Option<Spot<FindingEntry>>,
+    reason: Spot<String>,
+    by: Spot<String>,
+    until: Spot<String>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FindingEntry {
+    kind: FindingKind,
+    file: Spot<String>,
+    line: Spot<String>,
+}
+
+/// What an entry lets pass, as it was written.
+enum Written<'a> {
+    Limit {
+        metric: &'a Spot<String>,
+        limit: &'a Spot<String>,
+    },
+    Finding(&'a FindingEntry),
+}
+
+impl Spot<AcceptedEntry> {
+    fn written(&self) -> std::result::Result<Written<'_>, Problem> {
+        let missing = |key: &str| Err(Problem::new(self.at, format!("the key `{key}` is missing")));
+        match (&self.metric, &self.limit, &self.finding) {
+            (Some(metric), Some(limit), None) => Ok(Written::Limit { metric, limit }),
+            (None, None, Some(finding)) => Ok(Written::Finding(finding)),
+            (Some(_), None, None) => missing("limit"),
+            (None, Some(_), None) => missing("metric"),
+            (None, None, None) => Err(Problem::new(
+                self.at,
+                "it accepts nothing: `metric` and `limit` are missing, or `finding`",
+            )),
+            (Some(other), _, Some(_)) | (None, Some(other), Some(_)) => Err(Problem::new(
+                other.at,
+                "an entry accepts a limit or a finding, not both",
+            )
+            .help("write two entries")),
+        }
+    }
+}
+
+/// What is accepted beside the gates of `loaded`; nothing where there is no such file.
+///
+/// # Errors
+/// Usage, for anything wrong with the file, with line, column and key.
+pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
+    let text = match files::read_text(&loaded.root.join(ACCEPTED), files::WRITTEN) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(|error| {
+            Error::Usage(Diagnostic::new(format!("cannot be read: {error}")).at(ACCEPTED))
+        })?,
+    };
+    parse(&text, loaded).map_err(Error::Usage)
+}
+
+/// As [`acceptances`], and each has to be of something that gates.yaml asks for.
+///
+/// # Errors
+/// Usage, as there, and for one that is of nothing.
+pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
+    let accepted = load_acceptances(loaded)?;
+    match accepted.iter().find(|it| it.subjects.is_empty()) {
+        Some(it) => Err(Error::Usage(
+            Diagnostic::new(format!("`{}` matches no case of {}", it.case, loaded.file))
+                .at(&it.declared)
+                .help("examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission"),
+        )),
+        None => Ok(accepted),
+    }
+}
+
+pub(super) fn parse(
+    text: &str,
+    loaded: &Loaded,
+) -> std::result::Result<Vec<Acceptance>, Diagnostic> {
+    let is_bare = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    if text.lines().all(is_bare) {
+        return Err(Diagnostic::new("the file is empty")
+            .at(ACCEPTED)
+            .help("remove it, or write `version: 1` and `accepted: []`"));
+    }
+    let source = Source::parse(ACCEPTED, text)?;
+    check_version(&source)
+        .and_then(|()| source.read())
+        .and_then(|file: AcceptedFile| {
+            let entries = file.accepted.iter();
+            entries
+                .map(|entry| resolve_acceptance(entry, loaded))
+                .collect()
+        })
+        .map_err(|problem| source.diagnose(&problem))
+}
+
+fn resolve_acceptance(
+    entry: &Spot<AcceptedEntry>,
+    loaded: &Loaded,
+) -> std::result::Result<Acceptance, Problem> {
+    check_not_empty(&entry.reason, "reason")?;
+    check_not_empty(&entry.by, "by")?;
+    let filter = parse_filter(&entry.case).map_err(|bad| {
+        bad.help
+            .into_iter()
+            .fold(Problem::new(entry.case.at, bad.message), Problem::help)
+    })?;
+    let allows = match entry.written()? {
+        Written::Limit { metric, limit } => Allowance::Limit(resolve_rule(metric, limit)?),
+        Written::Finding(finding) => Allowance::Finding(resolve_finding(finding)?),
+    };
+    let of_units = match &allows {
+        Allowance::Limit(Rule::Limit { metric, .. }) if metric.facet() == Facet::Resources => {
+            Some(metric)
+        }
+        Allowance::Limit(_) | Allowance::Finding(_) => None,
+    };
+    if let Some(metric) = of_units
+        && filter.shape.is_some()
+    {
+        return Err(Problem::new(
+            entry.case.at,
+            format!("{metric} is the same at every shape"),
+        )
+        .help("name the kernel and the variant: KERNEL/VARIANT"));
+    }
+    let (subjects, left_out) = match of_units {
+        Some(_) => matching_units(&filter, loaded),
+        None => matching_cases(&filter, loaded),
+    };
+    Ok(Acceptance {
+        case: entry.case.value.clone(),
+        subjects,
+        left_out,
+        allows,
+        reason: entry.reason.trim().to_owned(),
+        by: entry.by.trim().to_owned(),
+        until: check_date(&entry.until)?,
+        declared: format!("{ACCEPTED}:{}", entry.at.line()),
+    })
+}
+
+fn check_not_empty(spot: &Spot<String>, key: &str) -> std::result::Result<(), Problem> {
+    match spot.trim().is_empty() {
+        true => Err(Problem::new(spot.at, format!("`{key}` is empty"))),
+        false => Ok(()),
+    }
+}
+
+fn resolve_finding(entry: &FindingEntry) -> std::result::Result<KnownFinding, Problem> {
+    check_not_empty(&entry.file, "file")?;
+    check_not_empty(&entry.line, "line")?;
+    Ok(KnownFinding {
+        kind: entry.kind,
+        file: entry.file.trim().to_owned(),
+        line: with_single_blanks(&entry.line),
+    })
+}
+
+fn matching_cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
+    let known = loaded.all.iter().filter(|id| filter.fits(id));
+    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) =
+        known.partition(|id| loaded.plan.case(id).is_some());
+    let left_out = !elsewhere.is_empty() || (loaded.reseeded && !here.is_empty());
+    (
+        here.into_iter().cloned().map(Subject::Case).collect(),
+        left_out,
+    )
+}
+
+fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
+    let here = |id: &CaseId| {
+        let mut units = loaded.plan.units.iter();
+        units.any(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+    };
+    let mut known = loaded.all.iter().filter(|id| filter.fits(id));
+    let left_out = known.any(|id| !here(id));
+    let units = loaded.plan.units.iter().filter(|unit| {
+        let mut known = loaded.all.iter().filter(|id| filter.fits(id));
+        known.any(|id| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+    });
+    let units = units.map(|unit| Subject::Unit(unit.id.clone()));
+    (units.collect(), left_out)
+}
+
+/// What holds in the place of the gate's own limit.
+fn resolve_rule(
+    written: &Spot<String>,
+    limit: &Spot<String>,
+) -> std::result::Result<Rule, Problem> {
+    let metric = match Key::parse(written)? {
+        Key::Metric(metric) => metric,
+        Key::Counters => {
+            let change = read_counters(limit)?;
+            return Ok(Rule::Counters { change });
+        }
+        Key::Conditions => {
+            return Err(Problem::new(
+                written.at,
+                "a condition cannot be accepted: it has no limit to replace",
+            )
+            .help("change the condition in gates.yaml; a run with `--base` reports that as loosened until `--allow-loosened`"));
+        }
+    };
+    let nowhere = BTreeMap::new();
+    let nothing = BTreeMap::new();
+    let scope = Scope::new("", &nowhere, &nothing);
+    let resolved = read_limit(
+        limit,
+        metric,
+        &Context {
+            scope: &scope,
+            unit: metric.facet() == Facet::Resources,
+            variant: "",
+            siblings: &[],
+            dims: &[],
+            rivals: &[],
+            has_codec: true,
+            has_output: true,
+            launcher: false,
+        },
+    )?;
+    match resolved {
+        Limit::Absolute {
+            bound: Bound::Expr(_),
+            ..
+        } => Err(Problem::new(
+            limit.at,
+            "an accepted limit must be a number or a relative limit",
+        )
+        .help("examples: `+5%`, `400us`")),
+        Limit::Base { .. } => Err(Problem::new(
+            limit.at,
+            "an accepted limit applies to the base revision and the baseline alike",
+        )
+        .help("write it without `of base`")),
+        limit => Ok(Rule::Limit { metric, limit }),
+    }
+}
+
+/// A day that there is, in the form that sorts as text.
+fn check_date(spot: &Spot<String>) -> std::result::Result<String, Problem> {
+    let day = spot.trim();
+    match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {
+        Ok(_) => Ok(day.to_owned()),
+        Err(_) => Err(Problem::new(spot.at, format!("`{day}` is not a date"))
+            .help("write the last day on which it holds: 2027-01-31")),
+    }
+}

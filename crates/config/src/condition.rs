@@ -1,0 +1,61 @@
+//! Conditions: `registers <= 64 || occupancy >= 0.5`.
+
+use super::context::{Context, suggest_metric};
+use super::scope;
+use super::yaml::{Problem, Spot};
+use model::expr::{Expression, Kind, Name};
+use model::{Expr, Facet, Metric};
+
+pub fn read_condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr, Problem> {
+    let expression = scope::parse_expression(spot, spot)?;
+    if expression.kind() == Kind::Number {
+        return Err(
+            Problem::new(spot.at, format!("`{}` is not a condition", spot.value))
+                .help("compare it with something: registers <= 64 || occupancy >= 0.5"),
+        );
+    }
+    let (references, constants) = context.resolve_names(spot, &expression)?;
+    if references.is_empty() {
+        return Err(
+            Problem::new(spot.at, format!("`{}` refers to no metric", spot.value))
+                .help(suggest_metric("", &[])),
+        );
+    }
+    Ok(Expr {
+        text: spot.trim().to_owned(),
+        constants,
+    })
+}
+
+/// Whether all that a condition refers to belongs to a unit.
+pub fn is_about_resources(text: &str, dims: &[&str]) -> bool {
+    let resource = |name: &str| {
+        Metric::from_name(name).is_none_or(|metric| metric.facet() == Facet::Resources)
+    };
+    Expression::parse(text).is_ok_and(|expression| {
+        expression.names().iter().all(|name| match name {
+            Name::Plain(name) => resource(name) && !dims.contains(&name.as_str()),
+            Name::Dotted(_, name) | Name::Rival(_, _, name) => resource(name),
+        })
+    })
+}
+
+/// Whose times an expression refers to: the variant, or `None` for its own.
+pub fn timed_variants(text: &str) -> Vec<Option<String>> {
+    let is_time =
+        |name: &str| Metric::from_name(name).is_some_and(|metric| metric.facet() == Facet::Times);
+    let Ok(expression) = Expression::parse(text) else {
+        return Vec::new();
+    };
+    expression
+        .names()
+        .iter()
+        .filter_map(|name| match name {
+            Name::Plain(name) if is_time(name) => Some(None),
+            Name::Dotted(variant, name) if is_time(name) => Some(Some(variant.clone())),
+            // A rival runs beside what is timed.
+            Name::Rival(..) => Some(None),
+            Name::Plain(_) | Name::Dotted(..) => None,
+        })
+        .collect()
+}

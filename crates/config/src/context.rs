@@ -1,0 +1,214 @@
+//! What limits and conditions may refer to.
+
+use super::kernel::KernelVariant;
+use super::scope::Scope;
+use super::yaml::{Problem, Spot, Suggestion, suggest};
+use model::expr::{Expression, Name};
+use model::{Facet, Metric, Num, Rival};
+use ptxsim::facts::can_be_gated;
+use std::collections::BTreeMap;
+
+/// What a limit belongs to.
+pub struct Context<'a> {
+    pub scope: &'a Scope<'a>,
+    /// One limit for all shapes: only resources, and no dimensions.
+    pub unit: bool,
+    pub variant: &'a str,
+    /// All variants of the kernel.
+    pub siblings: &'a [KernelVariant<'a>],
+    pub dims: &'a [&'a str],
+    pub rivals: &'a [Rival],
+    pub has_codec: bool,
+    pub has_output: bool,
+    pub launcher: bool,
+}
+
+/// A metric that an expression refers to.
+#[derive(PartialEq, Eq)]
+pub enum Reference {
+    Own(Metric),
+    Sibling(Metric),
+    Rival(Metric),
+}
+
+impl Reference {
+    pub fn metric(&self) -> Metric {
+        let (Self::Own(metric) | Self::Sibling(metric) | Self::Rival(metric)) = self;
+        *metric
+    }
+}
+
+impl Context<'_> {
+    /// Refuses what no evidence will ever be for.
+    pub fn check_measured(&self, spot: &Spot<String>, metric: Metric) -> Result<(), Problem> {
+        if self.unit && metric.facet() != Facet::Resources {
+            return Err(Problem::new(
+                spot.at,
+                format!("a limit on resources cannot depend on {metric}"),
+            )
+            .help("put it under `conditions`"));
+        }
+        match metric {
+            Metric::OriginalMaxErr
+            | Metric::OriginalMeanErr
+            | Metric::CodecMaxErr
+            | Metric::CodecMeanErr
+                if !self.has_codec =>
+            {
+                Err(Problem::new(
+                    spot.at,
+                    format!("no tensor has a codec, so there is no {metric}"),
+                ))
+            }
+            metric if metric.facet() == Facet::Correctness && !self.has_output => {
+                Err(Problem::new(
+                    spot.at,
+                    format!("no tensor is an output, so there is no {metric}"),
+                )
+                .help("give one `role: out` or `role: inout`, and a `reference`"))
+            }
+            Metric::Counter(_) if self.launcher => Err(Problem::new(
+                spot.at,
+                format!("a launcher is not simulated, so it has no {metric}"),
+            )),
+            Metric::Counter(counter) if !can_be_gated(counter) => Err(Problem::new(
+                spot.at,
+                format!("{counter} is shown for information and cannot be gated"),
+            )
+            .help(
+                "the simulator's count of it was not confirmed against a GPU; crates/ptxsim/CALIBRATION.md lists the counters that were",
+            )),
+            Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(Problem::new(
+                spot.at,
+                format!("a launcher chooses its own blocks, so it has no {metric}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Metrics that the expression refers to, and the values of everything else.
+    pub fn resolve_names(
+        &self,
+        spot: &Spot<String>,
+        expression: &Expression,
+    ) -> Result<(Vec<Reference>, BTreeMap<String, Num>), Problem> {
+        let mut references = Vec::new();
+        let mut constants = BTreeMap::new();
+        for name in expression.names() {
+            match name {
+                Name::Plain(text) => {
+                    if let Some(metric) = Metric::from_name(text) {
+                        self.check_measured(spot, metric)?;
+                        references.push(Reference::Own(metric));
+                    } else if let Some(value) = self.scope.env().get(name) {
+                        constants.insert(text.clone(), Num(value.as_f64()));
+                    } else {
+                        return Err(self.explain_unknown(spot, name));
+                    }
+                }
+                Name::Dotted(variant, text) => {
+                    self.check_sibling(spot, variant)?;
+                    let metric = read_metric(spot, text)?;
+                    self.check_measured(spot, metric)?;
+                    references.push(Reference::Sibling(metric));
+                }
+                Name::Rival(rival, contestant, text) => {
+                    self.check_rival(spot, rival, contestant)?;
+                    let metric = read_metric(spot, text)?;
+                    self.check_measured(spot, metric)?;
+                    if !metric.has_rival() {
+                        let known = Metric::ALL.into_iter().filter(|it| it.has_rival());
+                        let known: Vec<_> = known.map(Metric::name).collect();
+                        let problem = format!("a rival has no {metric}");
+                        return Err(Problem::new(spot.at, problem)
+                            .help(format!("its samples give {}", known.join(", "))));
+                    }
+                    references.push(Reference::Rival(metric));
+                }
+            }
+        }
+        Ok((references, constants))
+    }
+
+    fn check_sibling(&self, spot: &Spot<String>, variant: &str) -> Result<(), Problem> {
+        let Some(sibling) = self.siblings.iter().find(|it| it.variant == variant) else {
+            let known = self.siblings.iter().map(|sibling| sibling.variant);
+            return Err(
+                Problem::new(spot.at, format!("unknown variant `{variant}`"))
+                    .help(suggest(variant, known)),
+            );
+        };
+        if variant == self.variant {
+            return Err(Problem::new(
+                spot.at,
+                format!("variant `{variant}` is compared with itself"),
+            )
+            .help("put the limit under `gates` of the variants that it is for"));
+        }
+        sibling.check_measure(spot, self.scope.shape())
+    }
+
+    fn check_rival(
+        &self,
+        spot: &Spot<String>,
+        rival: &str,
+        contestant: &str,
+    ) -> Result<(), Problem> {
+        let Some(known) = self.rivals.iter().find(|it| it.name == rival) else {
+            let problem = Problem::new(spot.at, format!("unknown rival `{rival}`"));
+            return Err(match self.rivals {
+                [] => problem.help(format!(
+                    "declare it: rivals: {{{rival}: {{command: [...], contestants: [{contestant}]}}}}"
+                )),
+                rivals => problem.help(suggest(rival, rivals.iter().map(|it| it.name.as_str()))),
+            });
+        };
+        if !known.contestants.iter().any(|it| it == contestant) {
+            let contestants = known.contestants.iter().map(String::as_str);
+            let problem = format!("`{contestant}` is no contestant of the rival `{rival}`");
+            return Err(Problem::new(spot.at, problem).help(suggest(contestant, contestants)));
+        }
+        Ok(())
+    }
+
+    fn explain_unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {
+        let text = name.to_string();
+        if self.unit && self.dims.contains(&text.as_str()) {
+            return Problem::new(
+                spot.at,
+                format!(
+                    "a limit on resources holds for all shapes, and `{text}` depends on the shape"
+                ),
+            );
+        }
+        match suggest_metric(&text, self.dims) {
+            close @ Suggestion::Close(_) => Problem::new(
+                spot.at,
+                format!("`{text}` is not a metric, a dimension or a macro"),
+            )
+            .help(close),
+            Suggestion::Known(_) => self.scope.explain_unknown(spot, name),
+        }
+    }
+}
+
+fn read_metric(spot: &Spot<String>, text: &str) -> Result<Metric, Problem> {
+    Metric::from_name(text).ok_or_else(|| {
+        Problem::new(spot.at, format!("unknown metric `{text}`")).help(suggest_metric(text, &[]))
+    })
+}
+
+/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters
+/// of the simulator and of profiles, which docs/gates.md lists.
+pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
+    let others = others.iter().copied();
+    let all = Metric::ALL.iter().map(|metric| metric.name());
+    let close = suggest(name, all.chain(others.clone()));
+    if let Suggestion::Close(_) = close {
+        return close;
+    }
+    let metrics = Metric::ALL
+        .iter()
+        .filter(|metric| !matches!(metric.facet(), Facet::Counters | Facet::Profile));
+    suggest(name, metrics.map(|metric| metric.name()).chain(others))
+}

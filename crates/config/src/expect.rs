@@ -1,0 +1,78 @@
+//! `expect`: variants that are wrong on purpose, by the gates that catch them.
+
+use super::condition::timed_variants;
+use super::kernel::KernelVariant;
+use super::yaml::{Problem, Spot, suggest};
+use model::{Bound, Expected, Facet, Gate, GateName, Limit, Rule};
+
+/// Whether a variant that is to fail is asked for what a gate is about. Nobody measures how fast a wrong kernel is,
+/// and there is no baseline to hold it to.
+pub fn is_asked(gate: &Gate) -> bool {
+    match &gate.rule {
+        Rule::Limit { metric, limit } => {
+            metric.facet() != Facet::Times
+                && match limit {
+                    Limit::Absolute {
+                        bound: Bound::Expr(expr),
+                        ..
+                    } => timed_variants(&expr.text).is_empty(),
+                    Limit::Absolute { .. } => true,
+                    Limit::Baseline { .. } | Limit::Anchor { .. } | Limit::Base { .. } => false,
+                }
+        }
+        Rule::Condition { expr } => timed_variants(&expr.text).is_empty(),
+        Rule::Counters { .. } => false,
+        Rule::Built
+        | Rule::HasEffect
+        | Rule::Finite
+        | Rule::Written
+        | Rule::Deterministic
+        | Rule::InputsIntact
+        | Rule::AgreesWithDriver
+        | Rule::NoFindings => true,
+    }
+}
+
+/// `gates`: those that the variant is asked for.
+pub fn resolve(
+    kernel: &KernelVariant<'_>,
+    names: &Spot<Vec<Spot<String>>>,
+    gates: &[Gate],
+    file: &str,
+) -> Result<Expected, Problem> {
+    if names.is_empty() {
+        return Err(
+            Problem::new(names.at, "no gate: nothing would have to fail")
+                .help("name those that catch it: fail: [memory and races, max_err]"),
+        );
+    }
+    let mut known: Vec<GateName> = Vec::new();
+    for name in gates.iter().filter_map(|gate| GateName::of(&gate.rule)) {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    let mut named: Vec<GateName> = Vec::new();
+    for name in names.iter() {
+        let problem = |message: String| Problem::new(name.at, message);
+        let Some(gate) = known.iter().find(|gate| gate.name() == name.value) else {
+            let known = known.iter().map(|gate| gate.name());
+            let message = format!(
+                "`{}` has no gate `{}` that it could fail",
+                kernel.variant, name.value
+            );
+            return Err(problem(message).help(suggest(name, known)));
+        };
+        if named.contains(gate) {
+            return Err(problem(format!("duplicate gate `{}`", name.value)));
+        }
+        named.push(*gate);
+    }
+    Ok(Expected {
+        kernel: kernel.kernel.to_owned(),
+        variant: kernel.variant.to_owned(),
+        gates: named,
+        left_out: false,
+        declared: format!("{file}:{}", names.at.line()),
+    })
+}

@@ -1,0 +1,99 @@
+//! `fallback`: another variant that can stand in for one, as it computes the same.
+
+use super::kernel::KernelVariant;
+use super::yaml::{Problem, Spot, suggest};
+use model::{Case, Fallback, Reference, Tensor};
+
+/// `cases`: of all variants.
+pub fn resolve(
+    kernels: &[KernelVariant<'_>],
+    cases: &[Case],
+    file: &str,
+) -> Result<Vec<Fallback>, Problem> {
+    let mut fallbacks = Vec::new();
+    for kernel in kernels {
+        let Some(name) = kernel.fallback else {
+            continue;
+        };
+        check(kernel, name, kernels, cases)?;
+        fallbacks.push(Fallback {
+            kernel: kernel.kernel.to_owned(),
+            variant: kernel.variant.to_owned(),
+            to: name.value.clone(),
+            declared: format!("{file}:{}", name.at.line()),
+        });
+    }
+    Ok(fallbacks)
+}
+
+fn check(
+    kernel: &KernelVariant<'_>,
+    name: &Spot<String>,
+    kernels: &[KernelVariant<'_>],
+    cases: &[Case],
+) -> Result<(), Problem> {
+    let variant = kernel.variant;
+    let problem = |message: String| Err(Problem::new(name.at, message));
+    let Some(other) = kernels.iter().find(|it| it.variant == name.value) else {
+        let known = kernels.iter().map(|kernel| kernel.variant);
+        let unknown = Problem::new(name.at, format!("unknown variant `{}`", name.value));
+        return Err(unknown.help(suggest(name, known)));
+    };
+    if kernel.failing.is_some() {
+        return problem(format!(
+            "`{variant}` is expected to fail: nothing can stand in for it"
+        ));
+    }
+    if comes_back(kernel, kernels) {
+        return problem(format!("`{variant}` falls back on itself"));
+    }
+    for shape in &kernel.shapes {
+        other.check_measure(name, Some(&shape.name))?;
+    }
+    let of = |variant: &str, shape: &str| {
+        let is_it = |case: &&Case| case.id.variant == variant && case.id.shape == shape;
+        cases.iter().find(is_it)
+    };
+    let pairs = kernel.shapes.iter();
+    let mut pairs = pairs.filter_map(|shape| {
+        let (own, theirs) = (of(variant, &shape.name), of(other.variant, &shape.name));
+        Some((own?, theirs?))
+    });
+    match pairs.find(|(own, theirs)| !compute_the_same(own, theirs)) {
+        None => Ok(()),
+        Some((own, _)) => {
+            let message = format!(
+                "`{}` has other outputs or another reference than `{variant}` at shape `{}`",
+                name.value, own.id.shape
+            );
+            Err(Problem::new(name.at, message).help("only what computes the same can stand in"))
+        }
+    }
+}
+
+/// Whether the line of fallbacks leads back to where it began.
+fn comes_back(first: &KernelVariant<'_>, kernels: &[KernelVariant<'_>]) -> bool {
+    let mut next = first.fallback;
+    for _ in kernels {
+        let Some(name) = next else {
+            return false;
+        };
+        if name.value == first.variant {
+            return true;
+        }
+        let other = kernels.iter().find(|it| it.variant == name.value);
+        next = other.and_then(|other| other.fallback);
+    }
+    false
+}
+
+/// The same outputs by the same reference, or by each other: what is held against the other one computes what that does.
+fn compute_the_same(own: &Case, other: &Case) -> bool {
+    let outputs = |case: &Case| -> Vec<Tensor> {
+        let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
+        outputs.cloned().collect()
+    };
+    let is_held_against = |reference: &Reference| matches!(reference, Reference::Variant { variant } if *variant == other.id.variant);
+    outputs(own) == outputs(other)
+        && (own.reference == other.reference || is_held_against(&own.reference))
+}

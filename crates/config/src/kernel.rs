@@ -1,0 +1,997 @@
+//! One kernel: its variants, its shapes, and from them units, cases and gates.
+
+use super::call::{self, Callee};
+use super::defaults;
+use super::expect;
+use super::fallback;
+use super::flags::check_nvcc_flag;
+use super::gates::{self, DEFAULT, Writer};
+use super::image;
+use super::memory;
+use super::raw::{self, RawArg, RawLaunch, RawReference};
+use super::reference;
+use super::rival;
+use super::scope::{self, Scope};
+use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes, resolve_shapes};
+use super::target;
+use super::tensor::{self, Declared};
+use super::tune::{self, Tune};
+use super::yaml::{Ordered, Position, Problem, Spot, suggest};
+use model::{
+    Arch, Arg, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, MemoryStep,
+    Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
+};
+use std::collections::BTreeMap;
+use system::files;
+use system::sources::{self, Made, NoDirectory};
+
+/// A kernel as one of its variants has it.
+pub struct KernelVariant<'a> {
+    pub kernel: &'a str,
+    pub variant: &'a str,
+    pub raw: &'a raw::Kernel,
+    pub defines: BTreeMap<String, String>,
+    pub call: Call<'a>,
+    /// Which tensor fills which constant.
+    pub constants: Vec<(&'a Spot<String>, &'a Spot<String>)>,
+    pub tensors: Vec<Declared<'a>>,
+    /// `None` where nothing is an output.
+    pub reference: Option<&'a Spot<RawReference>>,
+    pub determinism: Determinism,
+    /// Those of the kernel's that it is run at.
+    pub shapes: Vec<NamedShape>,
+    pub gates: Vec<gates::WrittenGate<'a>>,
+    pub targets: Vec<target::Written<'a>>,
+    /// The variant that can stand in for it.
+    pub fallback: Option<&'a Spot<String>>,
+    /// Gates that it is kept to fail, as written.
+    pub failing: Option<&'a Spot<Vec<Spot<String>>>>,
+    /// What can be tuned of it.
+    pub tune: Option<&'a Spot<raw::RawTune>>,
+}
+
+/// What is called, as written.
+pub enum Call<'a> {
+    /// One after the other; at least one.
+    Steps(Vec<WrittenStep<'a>>),
+    Launcher {
+        launcher: &'a Spot<raw::Launcher>,
+        args: &'a Args,
+    },
+}
+
+pub struct WrittenStep<'a> {
+    entry: &'a Spot<String>,
+    args: &'a Args,
+    launch: &'a Spot<RawLaunch>,
+    before: Vec<memory::Written<'a>>,
+    after: Vec<memory::Written<'a>>,
+}
+
+type Args = Spot<Vec<Spot<RawArg>>>;
+
+/// What the file says once for all kernels, and what is on disk.
+pub struct Shared<'a> {
+    pub file: &'a str,
+    pub architectures: &'a [Arch],
+    pub flags: &'a [Spot<String>],
+    pub disk: &'a dyn Fn(&str) -> Option<PathKind>,
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    File,
+    /// More than any source has.
+    LargeFile,
+    /// A FIFO, a device or a socket.
+    Special,
+    Directory,
+    /// Something above the directory of gates.yaml that is not of its repository.
+    Outside(Outside),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Outside the repository, once its links are followed.
+    Repository,
+    /// There is no repository.
+    Everything,
+}
+
+pub struct Resolved {
+    pub units: Vec<Unit>,
+    pub cases: Vec<Case>,
+    pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
+    pub expected: Vec<Expected>,
+    pub fallbacks: Vec<Fallback>,
+    pub rivals: Vec<Rival>,
+    pub tunes: Vec<Tune>,
+}
+
+/// What is built and run of one variant, and what has to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    pub units: Vec<Unit>,
+    pub cases: Vec<Case>,
+    pub gates: Vec<Gate>,
+}
+
+pub fn resolve_kernel(
+    name: &Spot<String>,
+    raw: &Spot<raw::Kernel>,
+    shared: &Shared<'_>,
+) -> Result<Resolved, Problem> {
+    check_file_name(name, "kernel")?;
+    let shapes = resolve_shapes(raw)?;
+    let kernels = resolve_variants(name, raw, &shapes)?;
+    let rivals = rival::resolve_rivals(name, raw)?;
+    let mut resolved = Resolved {
+        units: Vec::new(),
+        cases: Vec::new(),
+        gates: Vec::new(),
+        targets: Vec::new(),
+        expected: Vec::new(),
+        fallbacks: Vec::new(),
+        rivals: rivals.clone(),
+        tunes: Vec::new(),
+    };
+    let dims = names_of_dims(&shapes);
+    for kernel in &kernels {
+        let writer = Writer {
+            kernel,
+            siblings: &kernels,
+            architectures: shared.architectures,
+            shapes: &shapes,
+            rivals: &rivals,
+            dims: &dims,
+            file: shared.file,
+        };
+        let Asked {
+            units,
+            cases,
+            mut gates,
+        } = resolve_one(&writer, shared)?;
+        resolved.units.extend(units);
+        resolved.tunes.extend(tune::resolve(kernel, &shapes)?);
+        let targets = target::resolve(&writer, &kernel.targets, &cases)?;
+        match kernel.failing {
+            None => resolved.targets.extend(targets),
+            // Of what is wrong no figure is a good one.
+            Some(names) => {
+                gates.retain(expect::is_asked);
+                resolved
+                    .expected
+                    .push(expect::resolve(kernel, names, &gates, shared.file)?);
+            }
+        }
+        resolved.gates.extend(gates);
+        resolved.cases.extend(cases);
+    }
+    check_variant_references(&kernels, &resolved.cases)?;
+    resolved.fallbacks = fallback::resolve(&kernels, &resolved.cases, shared.file)?;
+    gates::mark_cases(&resolved.gates, &resolved.targets, &mut resolved.cases);
+    Ok(resolved)
+}
+
+fn names_of_dims(shapes: &[NamedShape]) -> Vec<&str> {
+    shapes.first().map_or(Vec::new(), |shape| {
+        shape.dims.keys().map(String::as_str).collect()
+    })
+}
+
+/// A variant with other values of some macros, under a name of its own: what `tune` tries. It is held to what can be
+/// said of it alone.
+pub fn resolve_candidate(
+    (name, raw): (&Spot<String>, &Spot<raw::Kernel>),
+    (variant, candidate): (&str, &str),
+    macros: &BTreeMap<String, String>,
+    shared: &Shared<'_>,
+) -> Result<Asked, Problem> {
+    let shapes = resolve_shapes(raw)?;
+    let siblings = resolve_variants(name, raw, &shapes)?;
+    let variants = raw.variants.as_ref();
+    let changes = variants.and_then(|variants| variants.get(variant));
+    let mut kernel = resolve_variant(name, candidate, raw, changes.map(|it| &it.value), &shapes)?;
+    kernel.defines.extend(macros.clone());
+    let rivals = rival::resolve_rivals(name, raw)?;
+    let writer = Writer {
+        kernel: &kernel,
+        siblings: &siblings,
+        architectures: shared.architectures,
+        shapes: &shapes,
+        rivals: &rivals,
+        dims: &names_of_dims(&shapes),
+        file: shared.file,
+    };
+    let mut asked = resolve_one(&writer, shared)?;
+    asked.gates.retain(tune::is_asked);
+    gates::mark_cases(&asked.gates, &[], &mut asked.cases);
+    Ok(asked)
+}
+
+fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<Asked, Problem> {
+    let kernel = writer.kernel;
+    check_names(kernel, writer.shapes)?;
+    let cases: Vec<Case> = kernel
+        .shapes
+        .iter()
+        .map(|shape| resolve_case(kernel, shape, shared))
+        .collect::<Result<_, _>>()?;
+    Ok(Asked {
+        units: resolve_units(kernel, &kernel.shapes, &cases, shared)?,
+        gates: gates::resolve_gates(writer, &cases)?,
+        cases,
+    })
+}
+
+fn resolve_variants<'a>(
+    name: &'a Spot<String>,
+    raw: &'a raw::Kernel,
+    shapes: &[NamedShape],
+) -> Result<Vec<KernelVariant<'a>>, Problem> {
+    let Some(variants) = &raw.variants else {
+        return Ok(vec![resolve_variant(name, DEFAULT, raw, None, shapes)?]);
+    };
+    if variants.is_empty() {
+        return Err(
+            Problem::new(variants.at, "no variants: nothing would be judged")
+                .help("remove the key: a kernel without it has one variant named `default`"),
+        );
+    }
+    variants
+        .iter()
+        .map(|(variant, changes)| {
+            check_identifier(variant, "variant")?;
+            resolve_variant(name, variant, raw, Some(changes), shapes)
+        })
+        .collect()
+}
+
+fn resolve_variant<'a>(
+    kernel: &'a str,
+    variant: &'a str,
+    raw: &'a raw::Kernel,
+    changes: Option<&'a raw::Variant>,
+    shapes: &[NamedShape],
+) -> Result<KernelVariant<'a>, Problem> {
+    let mut tensors: Vec<Declared<'a>> = raw
+        .tensors
+        .iter()
+        .map(|(name, tensor)| (name, tensor))
+        .collect();
+    for (name, tensor) in changes
+        .into_iter()
+        .flat_map(|changes| changes.tensors.iter())
+    {
+        let known = tensors
+            .iter_mut()
+            .find(|(known, _)| known.value == name.value);
+        *known.ok_or_else(|| {
+            Problem::new(
+                name.at,
+                format!("the kernel has no tensor `{}` to replace", name.value),
+            )
+            .help(suggest(name, raw.tensors.names()))
+        })? = (name, tensor);
+    }
+    let reason = changes
+        .and_then(|changes| changes.nondeterministic.as_ref())
+        .or(raw.nondeterministic.as_ref());
+    let determinism = match reason {
+        None => Determinism::BitExact,
+        Some(reason)
+            if reason.trim().len() < 3 || matches!(reason.trim(), "true" | "false" | "yes") =>
+        {
+            return Err(Problem::new(
+                reason.at,
+                "`nondeterministic` needs the reason why launches differ",
+            )
+            .help("nondeterministic: float atomics"));
+        }
+        Some(reason) => Determinism::Declared {
+            reason: reason.value.clone(),
+        },
+    };
+    Ok(KernelVariant {
+        kernel,
+        variant,
+        raw,
+        defines: resolve_defines(&[Some(&raw.define), changes.map(|changes| &changes.define)])?,
+        call: resolve_call(raw, changes)?,
+        constants: changes
+            .and_then(|changes| changes.constants.as_ref())
+            .or(raw.constants.as_ref())
+            .into_iter()
+            .flat_map(|constants| constants.iter())
+            .map(|(name, tensor)| (name, tensor))
+            .collect(),
+        tensors,
+        reference: changes
+            .and_then(|changes| changes.reference.as_ref())
+            .or(raw.reference.as_ref()),
+        determinism,
+        shapes: choose_shapes(shapes, changes.and_then(|changes| changes.shapes.as_ref()))?,
+        gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
+        targets: target::merge(&raw.target, changes.map(|changes| &changes.target))?,
+        fallback: changes.and_then(|changes| changes.fallback.as_ref()),
+        failing: changes
+            .and_then(|changes| changes.expect.as_ref())
+            .map(|expect| &expect.fail),
+        tune: changes
+            .and_then(|changes| changes.tune.as_ref())
+            .or(raw.tune.as_ref()),
+    })
+}
+
+fn resolve_call<'a>(
+    raw: &'a raw::Kernel,
+    changes: Option<&'a raw::Variant>,
+) -> Result<Call<'a>, Problem> {
+    let of_variant = changes.and_then(|changes| changes.sequence.as_ref());
+    let own_entry = changes.and_then(|changes| changes.entry.as_ref());
+    let own_launch = changes.and_then(|changes| changes.launch.as_ref());
+    // What the variant's sequence replaces is no matter of it.
+    let (entry, args, launch) = match of_variant {
+        Some(_) => (own_entry, None, own_launch),
+        None => (
+            own_entry.or(raw.entry.as_ref()),
+            raw.args.as_ref(),
+            own_launch.or(raw.launch.as_ref()),
+        ),
+    };
+    let sequence = of_variant.or(raw.sequence.as_ref());
+    let both = |at, keys: &str| Problem::new(at, format!("either {keys}, not both"));
+    match (entry, sequence, &raw.launcher) {
+        (Some(entry), None, None) => {
+            let args = args.ok_or_else(|| missing_args(entry.at))?;
+            let launch = launch.ok_or_else(|| missing_launch(args.at))?;
+            let step = WrittenStep {
+                entry,
+                args,
+                launch,
+                before: Vec::new(),
+                after: Vec::new(),
+            };
+            Ok(Call::Steps(vec![step]))
+        }
+        (None, Some(sequence), None) => {
+            let in_steps = args.map(|args| (args.at, "args"));
+            let in_steps = in_steps.or(launch.map(|launch| (launch.at, "launch")));
+            if let Some((at, key)) = in_steps {
+                return Err(Problem::new(
+                    at,
+                    format!("each step of a sequence has its own `{key}`: remove this one"),
+                ));
+            }
+            if sequence.is_empty() {
+                return Err(Problem::new(
+                    sequence.at,
+                    "a sequence without steps: nothing would be launched",
+                )
+                .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
+            }
+            resolve_sequence(sequence).map(Call::Steps)
+        }
+        (None, None, Some(launcher)) => {
+            if let Some(launch) = launch {
+                return Err(Problem::new(
+                    launch.at,
+                    "a launcher sets its own launch: remove `launch`",
+                ));
+            }
+            let args = args.ok_or_else(|| missing_args(launcher.at))?;
+            Ok(Call::Launcher { launcher, args })
+        }
+        (Some(entry), Some(_), _) => Err(both(entry.at, "`entry` or `sequence`")
+            .help("a sequence of one step takes the place of an entry")),
+        (Some(entry), None, Some(_)) => Err(both(entry.at, "`entry` or `launcher`")),
+        (None, Some(sequence), Some(_)) => Err(both(sequence.at, "`sequence` or `launcher`")),
+        (None, None, None) => Err(Problem::new(
+            raw.source.at,
+            "the key `entry`, `sequence` or `launcher` is missing",
+        )
+        .help("entry: the __global__ function as written in the source")
+        .help("sequence: several of them, which run one after the other")
+        .help("launcher: a host function that launches it")),
+    }
+}
+
+/// Each launch with what happens to memory before it, and the last one with what happens behind it.
+fn resolve_sequence(
+    sequence: &Spot<Vec<Spot<raw::RawStep>>>,
+) -> Result<Vec<WrittenStep<'_>>, Problem> {
+    let mut steps: Vec<WrittenStep<'_>> = Vec::new();
+    let mut open = Vec::new();
+    for step in sequence.iter() {
+        let Some(entry) = memory::read(step, &mut open)? else {
+            continue;
+        };
+        steps.push(WrittenStep {
+            entry,
+            args: step.args.as_ref().ok_or_else(|| missing_args(entry.at))?,
+            launch: step
+                .launch
+                .as_ref()
+                .ok_or_else(|| missing_launch(entry.at))?,
+            before: std::mem::take(&mut open),
+            after: Vec::new(),
+        });
+    }
+    match steps.last_mut() {
+        Some(last) => last.after = open,
+        None => {
+            return Err(Problem::new(
+                sequence.at,
+                "no step is a kernel: nothing would be launched",
+            )
+            .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
+        }
+    }
+    Ok(steps)
+}
+
+fn missing_launch(at: Position) -> Problem {
+    Problem::new(at, "the key `launch` is missing").help("launch: {grid: [...], block: [...]}")
+}
+
+fn missing_args(at: Position) -> Problem {
+    Problem::new(at, "the key `args` is missing")
+        .help("args: [{tensor: x}, {i32: N}], in the order of the parameters")
+}
+
+fn resolve_defines(
+    layers: &[Option<&Ordered<Spot<raw::Word>>>],
+) -> Result<BTreeMap<String, String>, Problem> {
+    let mut defines = BTreeMap::new();
+    for (name, value) in layers.iter().flatten().flat_map(|layer| layer.iter()) {
+        check_identifier(name, "macro")?;
+        if value.0.contains('\n') {
+            return Err(Problem::new(
+                value.at,
+                "the value of a macro must be a single line",
+            ));
+        }
+        defines.insert(name.value.clone(), value.0.clone());
+    }
+    Ok(defines)
+}
+
+/// In an expression one name has one meaning.
+fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
+    let dims = shapes.first().map(|shape| &shape.dims);
+    for name in kernel.defines.keys() {
+        let clash = if Metric::from_name(name).is_some() {
+            "a metric"
+        } else if dims.is_some_and(|dims| dims.contains_key(name)) {
+            "a dimension"
+        } else {
+            continue;
+        };
+        let at = kernel
+            .raw
+            .define
+            .iter()
+            .chain(kernel.variant_defines())
+            .find(|(found, _)| found.value == *name)
+            .map_or(kernel.raw.gates.at, |(found, _)| found.at);
+        return Err(Problem::new(at, format!("`{name}` is already {clash}")));
+    }
+    Ok(())
+}
+
+impl<'a> KernelVariant<'a> {
+    pub fn unit(&self, arch: Arch) -> UnitId {
+        UnitId {
+            kernel: self.kernel.to_owned(),
+            variant: self.variant.to_owned(),
+            arch,
+        }
+    }
+
+    /// Whether another variant can be held against it at a shape; `named`: where it is named.
+    pub fn check_measure(&self, named: &Spot<String>, shape: Option<&str>) -> Result<(), Problem> {
+        let variant = self.variant;
+        if self.failing.is_some() {
+            let message = format!("`{variant}` is expected to fail, and is no measure for others");
+            return Err(Problem::new(named.at, message));
+        }
+        match shape.filter(|shape| !self.shapes.iter().any(|own| own.name == *shape)) {
+            None => Ok(()),
+            Some(shape) => {
+                let message = format!("`{variant}` is not run at shape `{shape}`");
+                let help = format!("add `{shape}` to the `shapes` of `{variant}`");
+                Err(Problem::new(named.at, message).help(help))
+            }
+        }
+    }
+
+    pub fn has_output(&self) -> bool {
+        let mut roles = self.tensors.iter().filter_map(|(_, it)| it.role.as_ref());
+        roles.any(|role| role.is_result())
+    }
+
+    fn variant_defines(&self) -> impl Iterator<Item = &'a (Spot<String>, Spot<raw::Word>)> {
+        let variants = self
+            .raw
+            .variants
+            .iter()
+            .flat_map(|variants| variants.iter());
+        variants
+            .filter(|(name, _)| name.value == self.variant)
+            .flat_map(|(_, changes)| changes.define.iter())
+    }
+}
+
+/// Checks the images of all steps together, as the steps share the tensors.
+fn check_images(
+    steps: &[Step],
+    tensors: &[Tensor],
+    kernel: &KernelVariant<'_>,
+) -> Result<(), Problem> {
+    let args: Vec<&Arg> = steps.iter().flat_map(|step| &step.args).collect();
+    let declared = |name: &str| {
+        let mut all = kernel.tensors.iter();
+        let found = all.find(|(declared, _)| declared.value == name);
+        found.map_or(kernel.raw.source.at, |(declared, _)| declared.at)
+    };
+    image::check_together(&args, kernel.raw.source.at)?;
+    let only_read = image::only_read(&args);
+    let is_written =
+        |tensor: &&Tensor| tensor.role != Role::In && only_read.contains(&tensor.name.as_str());
+    match tensors.iter().find(is_written) {
+        None => Ok(()),
+        Some(tensor) => Err(Problem::new(
+            declared(&tensor.name),
+            format!(
+                "`{}` is written by the kernel, and a texture is only read",
+                tensor.name
+            ),
+        )
+        .help(format!("pass {{surface: {{tensor: {}}}}}", tensor.name))),
+    }
+}
+
+fn resolve_case(
+    kernel: &KernelVariant<'_>,
+    shape: &NamedShape,
+    shared: &Shared<'_>,
+) -> Result<Case, Problem> {
+    let raw = kernel.raw;
+    let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
+    let tensors = tensor::resolve_tensors(&kernel.tensors, &scope)?;
+    let steps = resolve_steps(&kernel.call, &tensors, &scope)?;
+    check_constants(kernel, &tensors)?;
+    check_images(&steps, &tensors, kernel)?;
+    let passed = steps
+        .iter()
+        .flat_map(|step| call::passed_tensors(&step.args));
+    let filling = kernel.constants.iter().map(|(_, tensor)| tensor.as_str());
+    let around = steps
+        .iter()
+        .flat_map(|step| step.before.iter().chain(&step.after));
+    let around = around.flat_map(MemoryStep::tensors);
+    let passed: Vec<_> = passed.chain(filling).chain(around).collect();
+    let reference = resolve_reference(kernel, &tensors, &scope, shared)?;
+    check_use(kernel, &tensors, &passed, &reference)?;
+    let deadline = match &raw.deadline {
+        None => defaults::DEADLINE_NS,
+        Some(deadline) => scope::parse_duration(deadline, "a deadline", 1e6..=3.6e12)?,
+    };
+    let launches = match &raw.launches {
+        None => defaults::LAUNCHES,
+        Some(launches) if (2..=1000).contains(&launches.value) => launches.value,
+        Some(launches) => {
+            return Err(Problem::new(
+                launches.at,
+                format!(
+                    "`launches` is {}; it must be between 2 and 1000",
+                    launches.value
+                ),
+            ));
+        }
+    };
+    Ok(Case {
+        id: CaseId {
+            kernel: kernel.kernel.to_owned(),
+            variant: kernel.variant.to_owned(),
+            shape: shape.name.clone(),
+        },
+        dims: shape.dims.clone(),
+        tensors,
+        steps,
+        seeds: shape.seeds.clone(),
+        reference,
+        tolerance: None,
+        determinism: kernel.determinism.clone(),
+        launches,
+        deadline_ms: (deadline / 1e6) as u64,
+        timed: false,
+    })
+}
+
+fn resolve_reference(
+    kernel: &KernelVariant<'_>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+    shared: &Shared<'_>,
+) -> Result<Reference, Problem> {
+    let has_output = tensors.iter().any(|tensor| tensor.role.is_result());
+    let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
+    match kernel.reference {
+        Some(reference) if has_output => {
+            reference::resolve_reference(reference, tensors, scope, &path)
+        }
+        Some(reference) => Err(Problem::new(
+            reference.at,
+            "no tensor is an output: the reference has nothing to compute",
+        )
+        .help("give one `role: out` or `role: inout`")
+        .help("if the kernel has no output, remove `reference`")),
+        None if has_output => {
+            let at = kernel
+                .tensors
+                .iter()
+                .find(|(_, tensor)| tensor.role.as_ref().is_some_and(|role| role.is_result()))
+                .map_or(kernel.raw.source.at, |(name, _)| name.at);
+            Err(
+                Problem::new(at, "the key `reference` is missing: this is an output")
+                    .help(super::yaml::REFERENCE),
+            )
+        }
+        None => Ok(Reference::NoOutput),
+    }
+}
+
+/// Every tensor is there for something: a kernel gets it, or the reference alone reads it and says so.
+fn check_use(
+    kernel: &KernelVariant<'_>,
+    tensors: &[Tensor],
+    passed: &[&str],
+    reference: &Reference,
+) -> Result<(), Problem> {
+    let read = reference::inputs(reference, tensors);
+    for ((name, _), tensor) in kernel.tensors.iter().zip(tensors) {
+        let (at, name) = (name.at, name.as_str());
+        let is_passed = passed.contains(&name);
+        let problem = match tensor.role {
+            Role::Reference if is_passed => Problem::new(
+                at,
+                format!("`{name}` is for the reference alone, and a kernel gets it"),
+            )
+            .help("remove `role: reference`: an input is for both"),
+            Role::Reference if !read.contains(&name) => Problem::new(
+                at,
+                format!("the reference does not read `{name}`, which is for it alone"),
+            )
+            .help("name it in the `reference`, or remove the tensor"),
+            Role::In | Role::Inout | Role::Out | Role::Scratch if !is_passed => {
+                let problem = Problem::new(at, format!("no argument passes the tensor `{name}`"))
+                    .help(format!(
+                        "add {{tensor: {name}}} to args, or remove the tensor"
+                    ));
+                match read.contains(&name) && tensor.role == Role::In {
+                    true => problem.help("if only the reference reads it: role: reference"),
+                    false => problem,
+                }
+            }
+            _ => continue,
+        };
+        return Err(problem);
+    }
+    Ok(())
+}
+
+fn resolve_steps(
+    call: &Call<'_>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+) -> Result<Vec<Step>, Problem> {
+    match call {
+        Call::Steps(steps) => steps
+            .iter()
+            .map(|step| {
+                let memory = |written: &[memory::Written<'_>]| -> Result<Vec<_>, Problem> {
+                    let steps = written.iter();
+                    steps
+                        .map(|it| memory::resolve(it, tensors, scope))
+                        .collect()
+                };
+                Ok(Step {
+                    args: call::resolve_args(step.args, tensors, Callee::Kernel, scope)?,
+                    launch: Some(call::resolve_launch(step.launch, scope)?),
+                    before: memory(&step.before)?,
+                    after: memory(&step.after)?,
+                })
+            })
+            .collect(),
+        Call::Launcher { args, .. } => {
+            let args = call::resolve_args(args, tensors, Callee::Launcher, scope)?;
+            Ok(vec![Step::new(args, None)])
+        }
+    }
+}
+
+/// A constant is filled before the first launch, from what is known by then.
+fn check_constants(kernel: &KernelVariant<'_>, tensors: &[Tensor]) -> Result<(), Problem> {
+    if let (Some((name, _)), Call::Launcher { .. }) = (kernel.constants.first(), &kernel.call) {
+        return Err(Problem::new(
+            name.at,
+            "a launcher fills its constants itself: remove `constants`",
+        )
+        .help("in the launcher: cudaMemcpyToSymbolAsync"));
+    }
+    for (_, tensor) in &kernel.constants {
+        if call::find_tensor(tensor, tensors)?.role != Role::In {
+            return Err(Problem::new(
+                tensor.at,
+                format!(
+                    "a constant is filled from an input, and `{}` is none",
+                    tensor.value
+                ),
+            )
+            .help("leave out the tensor's `role`, or write `role: in`"));
+        }
+    }
+    Ok(())
+}
+
+fn resolve_units(
+    kernel: &KernelVariant<'_>,
+    shapes: &[NamedShape],
+    cases: &[Case],
+    shared: &Shared<'_>,
+) -> Result<Vec<Unit>, Problem> {
+    let raw = kernel.raw;
+    let call = match &kernel.call {
+        Call::Steps(steps) => Callable::Entries {
+            names: steps
+                .iter()
+                .map(|step| call::check_entry_name(step.entry, "a kernel"))
+                .collect::<Result<_, _>>()?,
+            constants: kernel
+                .constants
+                .iter()
+                .map(|(name, tensor)| {
+                    Ok(Constant {
+                        name: call::check_entry_name(name, "a constant")?,
+                        tensor: tensor.value.clone(),
+                    })
+                })
+                .collect::<Result<_, _>>()?,
+        },
+        Call::Launcher { launcher, args } => {
+            let scopes: Vec<_> = shapes
+                .iter()
+                .map(|shape| Scope::new(&shape.name, &shape.dims, &kernel.defines))
+                .collect();
+            let step = cases.first().and_then(|case| case.steps.first());
+            let resolved = step.map_or(&[][..], |step| &step.args);
+            call::resolve_launcher(launcher, resolved, args, &scopes)?
+        }
+    };
+    let source = check_path(&raw.source, PathKind::File, shared)?;
+    if let Some(made) = Made::of(&source) {
+        check_made(kernel, made)?;
+    }
+    let include_dirs: Vec<String> = raw
+        .include_dirs
+        .iter()
+        .map(|dir| check_include_dir(dir, shared))
+        .collect::<Result<_, _>>()?;
+    let flags: Vec<String> = shared
+        .flags
+        .iter()
+        .chain(&raw.flags)
+        .map(check_nvcc_flag)
+        .collect::<Result<_, _>>()?;
+    Ok(shared
+        .architectures
+        .iter()
+        .map(|&arch| Unit {
+            id: kernel.unit(arch),
+            source: source.clone(),
+            include_dirs: include_dirs.clone(),
+            defines: kernel.defines.clone(),
+            flags: flags.clone(),
+            call: call.clone(),
+        })
+        .collect())
+}
+
+/// Refuses what only a compiler of C++ could use.
+fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
+    let raw = kernel.raw;
+    let what = match made {
+        Made::Ptx => "PTX",
+        Made::Cubin => "a cubin",
+    };
+    let mut defines = raw.define.iter().chain(kernel.variant_defines());
+    let useless = [
+        defines.next().map(|(name, _)| (name.at, "`define`")),
+        raw.include_dirs
+            .first()
+            .map(|dir| (dir.at, "`include_dirs`")),
+        raw.launcher
+            .as_ref()
+            .map(|launcher| (launcher.at, "a launcher")),
+        raw.flags
+            .first()
+            .filter(|_| made == Made::Cubin)
+            .map(|flag| (flag.at, "`flags`")),
+    ];
+    match useless.into_iter().flatten().next() {
+        None => Ok(()),
+        Some((at, key)) => Err(Problem::new(
+            at,
+            format!("the source is {what}: {key} can change nothing in it"),
+        )
+        .help("remove it, or name the C++ source")),
+    }
+}
+
+/// A directory of the repository, or one of this machine. What is recorded of the latter is what was written.
+fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String, Problem> {
+    if !sources::is_outside(spot) {
+        return check_path(spot, PathKind::Directory, shared);
+    }
+    let problem = |message: String| Problem::new(spot.at, message);
+    let found = sources::expand(spot, shared.environment).map_err(|why| match why {
+        NoDirectory::Unset { variable } => {
+            problem(format!("the environment variable {variable} is not set")).help(format!(
+                "set {variable} to the directory that headers are in"
+            ))
+        }
+        NoDirectory::Relative { variable, value } => problem(format!(
+            "the environment variable {variable} is `{value}`, which is no absolute path"
+        )),
+        NoDirectory::Misplaced => problem(format!("`{}` is not a directory", spot.value))
+            .help("write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch"),
+    })?;
+    let means = match found == **spot {
+        true => found.clone(),
+        false => format!("{} ({found})", spot.value),
+    };
+    match (shared.disk)(&found) {
+        Some(PathKind::Directory) => match spot.trim_end_matches('/') {
+            "" => Ok("/".to_owned()),
+            written => Ok(written.to_owned()),
+        },
+        Some(_) => Err(problem(format!("{means} is not a directory"))),
+        None => Err(problem(format!("{means} does not exist"))),
+    }
+}
+
+/// A path of the repository: relative, inside it, with forward slashes, and there. It may begin with `..`.
+fn check_path(
+    spot: &Spot<String>,
+    wanted: PathKind,
+    shared: &Shared<'_>,
+) -> Result<String, Problem> {
+    let text = spot.trim_end_matches('/');
+    let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
+    // Behind a name it is not known where `..` leads: the name may be a link.
+    let below = parts.iter().skip_while(|part| **part == "..");
+    let inside = !text.is_empty()
+        && !text.starts_with('/')
+        && !text.contains(['\\', ':', '\0'])
+        && below
+            .into_iter()
+            .all(|part| !part.is_empty() && *part != "..");
+    if !inside {
+        return Err(Problem::new(
+            spot.at,
+            format!("`{}` is not a path of this repository", spot.value),
+        )
+        .help("write it relative to the directory of gates.yaml, with forward slashes, and `..` at its beginning alone"));
+    }
+    let text = if parts.is_empty() {
+        ".".to_owned()
+    } else {
+        parts.join("/")
+    };
+    match ((shared.disk)(&text), wanted) {
+        (Some(found), wanted) if found == wanted => Ok(text),
+        (Some(PathKind::Outside(Outside::Repository)), _) => Err(Problem::new(
+            spot.at,
+            format!("`{}` leads out of the repository of gates.yaml", spot.value),
+        )
+        .help("put it into the repository: a base has to have files of its own")),
+        (Some(PathKind::Outside(Outside::Everything)), _) => Err(Problem::new(
+            spot.at,
+            format!(
+                "`{}` is above the directory of gates.yaml, which is in no git repository",
+                spot.value
+            ),
+        )
+        .help("put it below that directory; in a repository it may be anywhere")),
+        (Some(_), PathKind::Directory) => {
+            Err(Problem::new(spot.at, format!("{text} is not a directory")))
+        }
+        (Some(PathKind::Special), _) => Err(Problem::new(
+            spot.at,
+            format!("{text} is a pipe, a device or a socket, not a file"),
+        )),
+        (Some(PathKind::LargeFile), _) => Err(Problem::new(
+            spot.at,
+            format!("{text} has more than {} MiB", files::SOURCE >> 20),
+        )),
+        (Some(_), _) => Err(Problem::new(spot.at, format!("{text} is a directory"))),
+        (None, _) => Err(Problem::new(spot.at, format!("{text} does not exist"))
+            .help("paths are relative to the directory of gates.yaml")),
+    }
+}
+
+/// A variant that others are compared with is itself compared with something computed, and is alike.
+fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Problem> {
+    let outputs = |case: &Case| -> Vec<Tensor> {
+        let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
+        outputs.cloned().collect()
+    };
+    for kernel in kernels {
+        let Some(RawReference::Variant(name)) = kernel.reference.map(|it| &it.value) else {
+            continue;
+        };
+        if name.value == kernel.variant {
+            return Err(Problem::new(
+                name.at,
+                format!("variant `{}` is its own reference", name.value),
+            )
+            .help("give that variant a `reference` of its own"));
+        }
+        let Some(target) = kernels.iter().find(|other| other.variant == name.value) else {
+            let known = kernels.iter().map(|kernel| kernel.variant);
+            return Err(
+                Problem::new(name.at, format!("unknown variant `{}`", name.value))
+                    .help(suggest(name, known)),
+            );
+        };
+        for shape in &kernel.shapes {
+            target.check_measure(name, Some(&shape.name))?;
+        }
+        let measure = target.reference.map(|it| &it.value);
+        if matches!(measure, None | Some(RawReference::None)) {
+            return Err(Problem::new(
+                name.at,
+                format!(
+                    "`{}` has no reference: nobody knows whether it is right",
+                    name.value
+                ),
+            )
+            .help("give that variant a `reference` that is computed"));
+        }
+        if matches!(measure, Some(RawReference::Variant(_))) {
+            return Err(Problem::new(
+                name.at,
+                format!("the reference of `{}` is another variant, too", name.value),
+            )
+            .help("one of the two needs a reference that is computed"));
+        }
+        let of = |variant: &str| -> Vec<&Case> {
+            cases
+                .iter()
+                .filter(|case| case.id.variant == variant)
+                .collect()
+        };
+        let targets = of(target.variant);
+        for case in of(kernel.variant) {
+            let mut targets = targets.iter();
+            let Some(target) = targets.find(|target| target.id.shape == case.id.shape) else {
+                continue;
+            };
+            let alike = |a: &Tensor, b: &Tensor| a.name == b.name && a.dims == b.dims;
+            let (own, others) = (outputs(case), outputs(target));
+            if own.len() != others.len() || !own.iter().zip(&others).all(|(a, b)| alike(a, b)) {
+                return Err(Problem::new(
+                    name.at,
+                    format!(
+                        "`{}` and `{}` have different outputs",
+                        name.value, kernel.variant
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! One limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `<= 0.90 * stage1.p50`.
+//!
+//! A bare value is the worst one allowed: at most, or at least where more is better. What can only be a mistake
+//! is refused: a limit in the wrong direction (a worse kernel would pass and a better one fail),
+//! a time without its unit, a limit that nothing can break. Conditions can say anything.
+
+use super::context::{Context, Reference};
+use super::scope;
+use super::yaml::{Problem, Spot};
+use model::expr::{Kind, Unit, unit};
+use model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op, Since};
+
+/// From the text to the limit that the judge holds the metric to.
+pub fn read_limit(
+    spot: &Spot<String>,
+    metric: Metric,
+    context: &Context<'_>,
+) -> Result<Limit, Problem> {
+    context.check_measured(spot, metric)?;
+    match split_change(spot.trim()) {
+        Some((amount, of)) => read_change(spot, amount, of, metric),
+        None => read_bound(spot, metric, context),
+    }
+}
+
+/// `+2%`, and what it is of: `+0.5% of base`, `+5% of v1.0`. `None` where this is no change.
+fn split_change(text: &str) -> Option<(&str, Option<&str>)> {
+    let (amount, of) = match text.split_once("of ") {
+        Some((amount, of)) => (amount.trim_end(), Some(of.trim())),
+        None => (text, None),
+    };
+    let is_change = amount.starts_with('+') || (amount.starts_with('-') && amount.ends_with('%'));
+    is_change.then_some((amount, of))
+}
+
+fn read_change(
+    spot: &Spot<String>,
+    amount: &str,
+    of: Option<&str>,
+    metric: Metric,
+) -> Result<Limit, Problem> {
+    let problem = |message: String| Problem::new(spot.at, message);
+    // Against the base it is a difference of shares, in points.
+    if !metric.has_relative() && of != Some("base") {
+        return Err(problem(format!(
+            "{metric} is mostly 0, so a limit relative to it means nothing"
+        ))
+        .help("write the largest share allowed: `10%`, or `+5% of base` for five points more than at the base"));
+    }
+    let (worse, better) = match metric.larger_is_better() {
+        true => ('-', '+'),
+        false => ('+', '-'),
+    };
+    let is_time = metric.facet() == Facet::Times;
+    match of {
+        Some(name) if !is_revision(name) => {
+            return Err(problem(format!("`{name}` is not a revision")).help(format!(
+                "write `{amount} of base`, or name a tag: `{amount} of v1.0`"
+            )));
+        }
+        Some("best") if !is_time => {
+            return Err(problem(format!(
+                "`of best` is for times only, and {metric} is not a time"
+            ))
+            .help(format!("write `{amount}` to compare with the baseline")));
+        }
+        Some("base") if !is_time => {
+            return Err(problem(format!(
+                "`of base` is for times only, and {metric} is not a time"
+            ))
+            .help(format!("write `{amount}` to compare with the baseline")));
+        }
+        _ => {}
+    }
+    if amount.starts_with(better) {
+        return Err(problem(format!(
+            "`{amount}` would require {metric} to be better than its baseline"
+        ))
+        .help(format!("write how much worse it may be: `{worse}2%`")));
+    }
+    let change = parse_change(amount, worse).ok_or_else(|| {
+        problem(format!(
+            "`{amount}` is not a relative limit: write `{worse}2%`"
+        ))
+    })?;
+    Ok(match of {
+        None => Limit::Baseline { change },
+        Some("base") => Limit::Base { change },
+        Some("best") => Limit::Anchor {
+            anchor: Since::Best,
+            change,
+        },
+        Some(revision) => Limit::Anchor {
+            anchor: Since::Revision(revision.to_owned()),
+            change,
+        },
+    })
+}
+
+/// 0.025 of `+2.5%`: one sign, a number, and the unit.
+pub fn parse_change(text: &str, sign: char) -> Option<Num> {
+    let number = text.strip_prefix(sign)?.strip_suffix('%')?;
+    let percent: f64 = number
+        .starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        .then(|| number.parse().ok())??;
+    (0.0..=1000.0)
+        .contains(&percent)
+        .then_some(Num(percent / 100.0))
+}
+
+/// What can be handed to git: nothing that it would take for an option.
+fn is_revision(name: &str) -> bool {
+    let fits = |c: char| !c.is_whitespace() && !c.is_control();
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
+}
+
+/// How much more than its baseline any counter may be.
+pub fn read_counters(spot: &Spot<String>) -> Result<Num, Problem> {
+    let text = spot.trim();
+    parse_change(text, '+').ok_or_else(|| {
+        Problem::new(spot.at, format!("`{text}` is not a relative limit: write `+0%`")).help(
+            "`counters` compares all counters with their baselines; put a limit on one of them under its own name",
+        )
+    })
+}
+
+/// `128`, `<= 48KiB`, `25%`, or an expression.
+fn read_bound(
+    spot: &Spot<String>,
+    metric: Metric,
+    context: &Context<'_>,
+) -> Result<Limit, Problem> {
+    let (op, rest) = split_operator(spot.trim(), metric);
+    check_direction(spot, op, rest, metric)?;
+    let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, rest));
+    if let Some(number) = rest.strip_suffix('%') {
+        let percent = number
+            .parse()
+            .ok()
+            .filter(|percent: &f64| percent.is_finite() && scope::unit_suffix(number) == Some(""))
+            .ok_or_else(|| problem(format!("`{rest}` is not a share: write 25%")))?;
+        if metric.measure() != Measure::Share {
+            return Err(problem(format!("{rest} of what?"))
+                .help(format!("write `+{rest}` to compare with the baseline")));
+        }
+        return check_breakable(spot, metric, op, percent / 100.0);
+    }
+    let expression = scope::parse_expression(spot, rest)
+        .map_err(|problem| problem.offset(offset(spot, rest)))?;
+    if expression.kind() == Kind::Truth {
+        return Err(problem(format!("`{rest}` is a condition, not a limit"))
+            .help("put it into the list of conditions: conditions: [...]"));
+    }
+    let (references, constants) = context.resolve_names(spot, &expression)?;
+    if references.contains(&Reference::Own(metric)) {
+        return Err(problem(format!(
+            "the limit on {metric} refers to {metric} itself"
+        )));
+    }
+    let mut metrics = references.iter().map(Reference::metric);
+    let later = metrics.find(|metric| matches!(metric.facet(), Facet::Times | Facet::Profile));
+    if let (Some(later), Facet::Correctness) = (later, metric.facet()) {
+        return Err(problem(format!(
+            "a limit on {metric} cannot depend on {later}: a kernel that is wrong is never {}",
+            match later.facet() {
+                Facet::Profile => "profiled",
+                _ => "timed",
+            }
+        )));
+    }
+    if !references.is_empty() {
+        return Ok(Limit::Absolute {
+            op,
+            bound: Bound::Expr(Expr {
+                text: rest.to_owned(),
+                constants,
+            }),
+        });
+    }
+    check_unit(spot, rest, metric)?;
+    let value = expression
+        .number(context.scope.env())
+        .map_err(|error| context.scope.explain_error(spot, &error))?;
+    check_breakable(spot, metric, op, value)
+}
+
+fn split_operator(text: &str, metric: Metric) -> (Op, &str) {
+    let operators = [
+        ("<=", Op::Le),
+        (">=", Op::Ge),
+        ("==", Op::Eq),
+        ("<", Op::Lt),
+        (">", Op::Gt),
+    ];
+    operators
+        .into_iter()
+        .find_map(|(symbol, op)| Some((op, text.strip_prefix(symbol)?.trim_start())))
+        .unwrap_or((default_operator(metric), text))
+}
+
+/// At most, or at least where more is better.
+fn default_operator(metric: Metric) -> Op {
+    match metric.larger_is_better() {
+        true => Op::Ge,
+        false => Op::Le,
+    }
+}
+
+fn check_direction(
+    spot: &Spot<String>,
+    op: Op,
+    bound: &str,
+    metric: Metric,
+) -> Result<(), Problem> {
+    let is_wrong = match op {
+        Op::Eq => false,
+        Op::Le | Op::Lt => metric.larger_is_better(),
+        Op::Ge | Op::Gt => !metric.larger_is_better(),
+    };
+    if !is_wrong {
+        return Ok(());
+    }
+    let right = default_operator(metric);
+    Err(Problem::new(
+        spot.at,
+        format!("`{op} {bound}` is the wrong way round for {metric}: a worse kernel would pass"),
+    )
+    .help(format!(
+        "write `{right} {bound}`, or put it under `conditions`"
+    )))
+}
+
+/// Characters before `part` in the scalar.
+fn offset(spot: &Spot<String>, part: &str) -> usize {
+    spot.find(part)
+        .and_then(|bytes| spot.get(..bytes))
+        .map_or(0, |before| before.chars().count())
+}
+
+/// Literals carry the unit of their metric; expressions are in ns and bytes.
+fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Problem> {
+    let Some(suffix) = scope::unit_suffix(text) else {
+        return Ok(());
+    };
+    let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, text));
+    match (unit(suffix).map(|(unit, _)| unit), metric.measure()) {
+        (None, Measure::Nanoseconds) => Err(problem(format!("`{text}` has no unit"))
+            .help(format!("write {text}us, {text}ms or {text}ns"))),
+        (None, _)
+        | (Some(Unit::Bytes), Measure::Bytes)
+        | (Some(Unit::Nanoseconds), Measure::Nanoseconds) => Ok(()),
+        (Some(unit), _) => {
+            let counts = match unit {
+                Unit::Bytes => "bytes",
+                Unit::Nanoseconds => "time",
+            };
+            Err(problem(format!(
+                "`{suffix}` is a unit of {counts}, and {metric} is not measured in it"
+            )))
+        }
+    }
+}
+
+/// The limit, where a kernel can break it and another can hold it.
+fn check_breakable(
+    spot: &Spot<String>,
+    metric: Metric,
+    op: Op,
+    value: f64,
+) -> Result<Limit, Problem> {
+    let nonsense = match metric {
+        _ if value < 0.0 => Some("a limit cannot be negative"),
+        // The instruction set has 255 registers for a thread.
+        Metric::Registers if value > 255.0 => Some("a thread has at most 255 registers"),
+        Metric::Occupancy if value > 1.0 => Some("occupancy is a share: write 25% or 0.25"),
+        Metric::Occupancy | Metric::BlocksPerSm if value == 0.0 => Some("every kernel passes this"),
+        Metric::OverTolerance if value >= 1.0 => Some("every kernel passes this"),
+        Metric::Profile(of) if of.is_share() && value > 1.0 => {
+            Some("it is a share: write 50% or 0.5")
+        }
+        Metric::Profile(of) if of.larger_is_better() && value == 0.0 => {
+            Some("every kernel passes this")
+        }
+        _ if metric.facet() == Facet::Times && value == 0.0 => Some("every kernel fails this"),
+        _ => None,
+    };
+    match nonsense {
+        Some(reason) => Err(Problem::new(spot.at, format!("`{}`: {reason}", spot.value))),
+        None => Ok(Limit::Absolute {
+            op,
+            bound: Bound::Value(Num(value)),
+        }),
+    }
+}

@@ -1,0 +1,139 @@
+//! Steps of a sequence that are no kernel: what the stream sets or copies between launches.
+
+use super::call::find_tensor;
+use super::raw::{RawCopy, RawMemset, RawStep};
+use super::scope::Scope;
+use super::yaml::{Problem, Spot};
+use model::{MemoryStep, Role, Tensor};
+
+/// As it stands in the file.
+#[derive(Clone, Copy)]
+pub enum Written<'a> {
+    Memset(&'a Spot<RawMemset>),
+    Copy(&'a Spot<RawCopy>),
+}
+
+/// The entry of a step that is a kernel; any other goes to the end of `open`.
+pub fn read<'a>(
+    step: &'a Spot<RawStep>,
+    open: &mut Vec<Written<'a>>,
+) -> Result<Option<&'a Spot<String>>, Problem> {
+    let of_kernel = [
+        step.entry.as_ref().map(|it| it.at),
+        step.args.as_ref().map(|it| it.at),
+        step.launch.as_ref().map(|it| it.at),
+    ];
+    let of_kernel = of_kernel.into_iter().flatten().next();
+    let written = match (&step.memset, &step.copy, of_kernel) {
+        (Some(memset), None, None) => Written::Memset(memset),
+        (None, Some(copy), None) => Written::Copy(copy),
+        (None, None, Some(_)) => {
+            let entry = step.entry.as_ref();
+            let missing = || Problem::new(step.at, "the key `entry` is missing");
+            return entry.map(Some).ok_or_else(missing);
+        }
+        (None, None, None) => {
+            return Err(Problem::new(step.at, "a step without a key does nothing")
+                .help("{entry: ..., args: [...], launch: {...}}")
+                .help("{memset: {tensor: x, value: 0}}")
+                .help("{copy: {from: a, to: b}}"));
+        }
+        _ => {
+            return Err(
+                Problem::new(step.at, "a step is a kernel, a `memset` or a `copy`")
+                    .help("make two steps of it, in the order in which they run"),
+            );
+        }
+    };
+    open.push(written);
+    Ok(None)
+}
+
+pub fn resolve(
+    written: &Written<'_>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+) -> Result<MemoryStep, Problem> {
+    match written {
+        Written::Memset(memset) => {
+            let tensor = find_target(&memset.tensor, tensors)?;
+            let value =
+                scope.eval_integer_in(&memset.value.value, "the value of each byte", 0..=255);
+            Ok(MemoryStep::Memset {
+                tensor: tensor.name.clone(),
+                // In the range of the line above.
+                value: value.map_err(|problem| {
+                    problem.help("255 sets every bit, as -1 of cudaMemset does")
+                })? as u8,
+            })
+        }
+        Written::Copy(copy) => {
+            let (from, to) = (
+                find_placed(&copy.from, tensors)?,
+                find_target(&copy.to, tensors)?,
+            );
+            if from.name == to.name {
+                return Err(Problem::new(
+                    copy.to.at,
+                    format!("`{}` is copied onto itself", to.name),
+                ));
+            }
+            if (from.elem, from.len()) != (to.elem, to.len()) {
+                let what = |tensor: &Tensor| format!("{} of {}", tensor.len(), tensor.elem.name());
+                return Err(scope.problem(
+                    &copy.to,
+                    format!(
+                        "`{}` has {}, and `{}` has {}: a copy is of the same type and size",
+                        to.name,
+                        what(to),
+                        from.name,
+                        what(from)
+                    ),
+                ));
+            }
+            Ok(MemoryStep::Copy {
+                from: from.name.clone(),
+                to: to.name.clone(),
+            })
+        }
+    }
+}
+
+/// A tensor in the memory of the device, without gaps: what lies between strides is nobody's to write.
+fn find_placed<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+    let tensor = find_tensor(name, tensors)?;
+    if !tensor.role.is_placed() {
+        return Err(Problem::new(
+            name.at,
+            format!(
+                "`{}` is for the reference alone: no step has it",
+                name.value
+            ),
+        )
+        .help("remove its `role: reference`"));
+    }
+    if tensor.span() != tensor.len() {
+        return Err(Problem::new(
+            name.at,
+            format!(
+                "`{}` has gaps between its strides: a step takes whole tensors",
+                name.value
+            ),
+        )
+        .help("a launcher can set or copy a part: cudaMemset2DAsync, cudaMemcpy2DAsync"));
+    }
+    Ok(tensor)
+}
+
+/// The same, that a step may write.
+fn find_target<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+    let tensor = find_placed(name, tensors)?;
+    match tensor.role {
+        Role::Out | Role::Inout | Role::Scratch => Ok(tensor),
+        Role::In | Role::Reference => Err(Problem::new(
+            name.at,
+            format!("`{}` is an input: no step may write to it", name.value),
+        )
+        .help("give it `role: inout` or `role: scratch`")),
+    }
+}

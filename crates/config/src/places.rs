@@ -1,0 +1,136 @@
+//! Where in gates.yaml something of a case was written, for what is asked once the file is resolved.
+
+use super::tree::Tree;
+use super::yaml::{Source, Spot};
+use model::UnitId;
+
+/// A file of gates as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    pub file: String,
+    pub text: String,
+}
+
+/// Whose key it is: of variants each has its own, or the kernel's.
+#[derive(Clone, Copy)]
+pub struct Owner<'a> {
+    pub kernel: &'a str,
+    pub variant: &'a str,
+}
+
+impl Places {
+    /// `gates.yaml:17` of an argument of a unit, or of the list of them; the file where the text does not say.
+    pub fn argument(&self, unit: &UnitId, step: usize, argument: Option<usize>) -> String {
+        let owner = Owner {
+            kernel: &unit.kernel,
+            variant: &unit.variant,
+        };
+        let found = argument.and_then(|at| self.of_step(owner, step, &["args"], Some(at)));
+        let found = found.or_else(|| self.of_step(owner, step, &["args"], None));
+        found.unwrap_or_else(|| self.file.clone())
+    }
+
+    /// `gates.yaml:17` of a key, as in `["tensors", "x"]`; `None` where nobody wrote it.
+    pub fn key(&self, owner: Owner, path: &[&str]) -> Option<String> {
+        self.line(owner, |node| descend(node, path))
+    }
+
+    /// The same of a launch, which stands in a sequence or is the kernel itself; `item` of a list.
+    pub fn of_step(
+        &self,
+        owner: Owner,
+        step: usize,
+        path: &[&str],
+        item: Option<usize>,
+    ) -> Option<String> {
+        self.line(owner, |node| {
+            let steps = descend(node, &["sequence"]);
+            let own = match steps {
+                Some(steps) => nth_kernel(steps, step)?,
+                None => node,
+            };
+            let found = descend(own, path)?;
+            match item {
+                Some(at) => nth(found, at),
+                None => Some(found),
+            }
+        })
+    }
+
+    /// `gates.yaml:3` of a key of the file itself.
+    pub fn of_file(&self, key: &str) -> Option<String> {
+        let source = Source::parse(&self.file, &self.text).ok()?;
+        let found = descend(source.root(), &[key])?;
+        Some(format!("{}:{}", self.file, found.at.line()))
+    }
+
+    fn line(
+        &self,
+        owner: Owner,
+        find: impl Fn(&Spot<Tree>) -> Option<&Spot<Tree>>,
+    ) -> Option<String> {
+        let source = Source::parse(&self.file, &self.text).ok()?;
+        let kernel = ["kernels", owner.kernel];
+        let variant = ["kernels", owner.kernel, "variants", owner.variant];
+        let of = |path: &[&str]| find(descend(source.root(), path)?);
+        let found = of(&variant).or_else(|| of(&kernel))?;
+        Some(format!("{}:{}", self.file, found.at.line()))
+    }
+}
+
+fn descend<'a>(node: &'a Spot<Tree>, path: &[&str]) -> Option<&'a Spot<Tree>> {
+    path.iter().try_fold(node, |node, key| match &node.value {
+        Tree::Map(map) => map.get(key),
+        Tree::Null | Tree::Scalar(_) | Tree::List(_) => None,
+    })
+}
+
+/// Among the steps of a sequence, those that are not kernels left out.
+fn nth_kernel(node: &Spot<Tree>, at: usize) -> Option<&Spot<Tree>> {
+    match &node.value {
+        Tree::List(items) => {
+            let mut kernels = items
+                .iter()
+                .filter(|item| descend(item, &["entry"]).is_some());
+            kernels.nth(at)
+        }
+        Tree::Null | Tree::Scalar(_) | Tree::Map(_) => None,
+    }
+}
+
+fn nth(node: &Spot<Tree>, at: usize) -> Option<&Spot<Tree>> {
+    match &node.value {
+        Tree::List(items) => items.get(at),
+        Tree::Null | Tree::Scalar(_) | Tree::Map(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variants_own_goes_before_the_kernels() {
+        let places = Places {
+            file: "gates.yaml".to_owned(),
+            text: "version: 1\nkernels:\n  k:\n    variants:\n      plain: {}\n      wide:\n        launch: {grid: [1]}\n    \
+                   args:\n      - {tensor: x}\n      - {i32: N}\n    launch: {grid: [2]}\n"
+                .to_owned(),
+        };
+        let unit = |variant: &str| UnitId {
+            kernel: "k".to_owned(),
+            variant: variant.to_owned(),
+            arch: "sm_90".parse().unwrap(),
+        };
+        let of = |variant, path: &[&str]| {
+            let kernel = "k";
+            places.key(Owner { kernel, variant }, path)
+        };
+        assert_eq!(of("wide", &["launch"]).as_deref(), Some("gates.yaml:7"));
+        assert_eq!(of("plain", &["launch"]).as_deref(), Some("gates.yaml:11"));
+        assert_eq!(of("plain", &["seeds"]), None);
+        assert_eq!(places.argument(&unit("wide"), 0, Some(1)), "gates.yaml:10");
+        assert_eq!(places.argument(&unit("wide"), 0, Some(2)), "gates.yaml:9");
+        assert_eq!(places.argument(&unit("wide"), 0, None), "gates.yaml:9");
+    }
+}

@@ -1,0 +1,910 @@
+//! gates.yaml as it was written. Comments here are what an editor shows for each key (`schema`).
+//!
+//! No `untagged` and no `flatten`: both lose positions. Types named Raw have a twin of the same name in
+//! `model`: here an expression, there the numbers that it gives at one shape.
+
+use super::yaml::{Ordered, Spot};
+use model::{
+    Binary, ElemType, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
+    TextureFilter, TextureRead, Unary, WarpHazards,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// The kernels and the limits that they must keep.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "gates.yaml")]
+pub struct GatesFile {
+    /// Version of this format: 1. Must come first.
+    #[expect(dead_code, reason = "checked before the rest is read")]
+    pub version: Spot<u32>,
+    /// Every kernel is built for each of these: [sm_89, sm_90].
+    pub architectures: Spot<Vec<Spot<String>>>,
+    /// The compiler that the limits are for, as `cuda: "13.0"`; takes precedence over PATH. Default: any nvcc.
+    #[serde(default)]
+    pub toolchain: Toolchain,
+    /// nvcc flags of all kernels: [-O3, -std=c++17]. Default: none.
+    #[serde(default)]
+    pub flags: Vec<Spot<String>>,
+    /// How kernels are timed. Default: those of its keys.
+    #[serde(default)]
+    pub timing: Timing,
+    /// How much is simulated on a machine without a GPU. Default: that of its key.
+    #[serde(default)]
+    pub simulation: RawSimulation,
+    /// Kernels by name: letters, digits, `_`, `-`.
+    pub kernels: Spot<Ordered<Spot<Kernel>>>,
+}
+
+#[derive(Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Toolchain {
+    /// CUDA release, quoted: "13.0".
+    pub cuda: Option<Spot<String>>,
+}
+
+#[derive(Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// `warm`: launches back to back. `cold`: L2 is flushed before each. Default: `warm`.
+    pub mode: Option<Mode>,
+    /// Launches before the first sample. Default: 20.
+    pub warmup: Option<Spot<u32>>,
+    /// Batched samples of each process, for p50, mean, min and max (`--iters`). Default: 30.
+    pub iterations: Option<Spot<u32>>,
+    /// Samples of one launch each, of each process, for p90, p99 and cv. Default: 200.
+    pub singles: Option<Spot<u32>>,
+    /// The least duration of a batched sample. Default: `200us`.
+    pub batch: Option<Spot<Formula>>,
+    /// Fresh processes that time every case. Default: 3.
+    pub processes: Option<Spot<u32>>,
+    /// The most processes, if the first ones do not decide. Default: 8.
+    pub max_processes: Option<Spot<u32>>,
+}
+
+#[derive(Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Simulation")]
+pub struct RawSimulation {
+    /// Warp instructions of one case over all its seeds, a matrix product as 16 of them; a case that takes more is
+    /// skipped (`--sim-budget`). Default: 50000000.
+    pub budget: Option<Spot<u64>>,
+    /// `note`: a hazard within a warp fails only where it is new against the base.
+    /// `fail`: everywhere. Default: `note`.
+    pub warp_hazards: Option<WarpHazards>,
+}
+
+/// One kernel and how to call it.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// A .cu file or a header (.cuh), relative to gates.yaml; or what a compiler has made: .ptx or .cubin.
+    pub source: Spot<String>,
+    /// C++ name of the `__global__` function as the source would write it: `k`, `ns::k`, or a template with its arguments,
+    /// which can be aliases and macros: `"k<half, BLOCK>"`. Required, unless there is a `sequence` or `launcher`.
+    pub entry: Option<Spot<String>>,
+    /// Instead of `entry`, `args` and `launch`: several kernels of the source that run one after the other over the
+    /// same tensors. They are checked and timed as one. Default: none.
+    pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
+    /// Instead of `entry`: a host function that launches the kernel. Default: none.
+    pub launcher: Option<Spot<Launcher>>,
+    /// Directories for `-I`, relative to gates.yaml; one outside the repository as `${NAME}`, `${NAME}/below`, from the
+    /// environment, or as a whole path. Default: none.
+    #[serde(default)]
+    pub include_dirs: Vec<Spot<String>>,
+    /// For nvcc, after those of the file. Default: none.
+    #[serde(default)]
+    pub flags: Vec<Spot<String>>,
+    /// Macros (`-D`); expressions can use those that are integers. Default: none.
+    #[serde(default)]
+    pub define: Ordered<Spot<Word>>,
+    /// The kernel with other macros, or other parts replaced, by name. Default: one, called `default`.
+    pub variants: Option<Spot<Ordered<Spot<Variant>>>>,
+    /// Integer dimensions by name, the same in all shapes; a value can be an expression over the others:
+    /// `{N: 128, K: N / 2}`. Default: one, called `default`.
+    pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
+    /// A number of seeds, a list of them, or either by shape with a `default`. Default: 5, which are 1 to 5.
+    pub seeds: Option<Spot<Seeds>>,
+    /// Buffers by name. Default: none.
+    #[serde(default)]
+    pub tensors: Ordered<Spot<RawTensor>>,
+    /// `__constant__` and `__device__` variables that the host fills before each launch, and the tensor whose content each
+    /// gets: `{COEFFS: c}`. Both have the same size. Default: none.
+    pub constants: Option<Spot<Ordered<Spot<String>>>>,
+    /// In the order of the kernel's parameters. Required, unless there is a `sequence`.
+    pub args: Option<Spot<Vec<Spot<RawArg>>>>,
+    /// Grid, block, and what else a launch has. Required with `entry`.
+    pub launch: Option<Spot<RawLaunch>>,
+    /// How the right output is computed. Required, unless no tensor is an output.
+    pub reference: Option<Spot<RawReference>>,
+    /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
+    pub nondeterministic: Option<Spot<String>>,
+    /// Launches of each seed, compared bit for bit; in the simulator one, and this many where each leaves something new in
+    /// variables of the module. Default: 8.
+    pub launches: Option<Spot<u32>>,
+    /// Time limit for checking one seed, or timing one case. Default: `30s`.
+    pub deadline: Option<Spot<Formula>>,
+    /// Other programs that do the same work, timed in the same run where there is a GPU. Default: none.
+    #[serde(default)]
+    pub rivals: Ordered<Spot<RawRival>>,
+    /// Limits; every case with an output needs `max_err` or `rel_l2`.
+    pub gates: Spot<Gates>,
+    /// Figures to be reached: reported, and no gates. Default: none.
+    #[serde(default)]
+    pub target: Targets,
+    /// What `gatekeeper tune` searches. Default: none.
+    pub tune: Option<Spot<RawTune>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tune")]
+pub struct RawTune {
+    /// Macros, and the integers that each can be: `{BLOCK_M: [32, 64, 128]}`.
+    pub parameters: Spot<Ordered<Spot<Vec<Spot<i64>>>>>,
+    /// Conditions over parameters and integer macros that a configuration has to hold: `BLOCK_M / NUM_WARPS >= 8`.
+    /// Default: none.
+    #[serde(default)]
+    pub constraints: Vec<Spot<String>>,
+    /// `p50 of SHAPE`; or a weight for each of several shapes, `{mission: 2, long: 1}`: the weighted geometric mean of
+    /// their p50.
+    pub objective: Spot<RawObjective>,
+    /// Where the search ends: `200 evaluations`, or a time such as `10min`. Default: `100 evaluations`.
+    pub budget: Option<Spot<String>>,
+}
+
+/// What is to be small.
+#[derive(Debug)]
+pub enum RawObjective {
+    /// `p50 of mission`.
+    One(String),
+    /// A weight for each shape.
+    Weighted(Ordered<Spot<Formula>>),
+}
+
+impl<'de> Deserialize<'de> for RawObjective {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectiveVisitor;
+        impl<'de> Visitor<'de> for ObjectiveVisitor {
+            type Value = RawObjective;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`p50 of SHAPE`, or a mapping from shapes to weights")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<RawObjective, E> {
+                Ok(RawObjective::One(text.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawObjective, A::Error> {
+                Ordered::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(RawObjective::Weighted)
+            }
+        }
+        deserializer.deserialize_any(ObjectiveVisitor)
+    }
+}
+
+impl JsonSchema for RawObjective {
+    fn schema_name() -> Cow<'static, str> {
+        "Objective".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "p50 of mission; or a weight for each of several shapes: {mission: 2, long: 1}.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "object", "additionalProperties": { "type": "number", "exclusiveMinimum": 0 } },
+            ],
+        })
+    }
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rival")]
+pub struct RawRival {
+    /// The program and its arguments, started in the directory of gates.yaml: `[python3, rivals/torch_sdpa.py]`.
+    pub command: Spot<Vec<Spot<String>>>,
+    /// Its ways of doing the work, by name; a limit names `RIVAL.CONTESTANT.METRIC`.
+    pub contestants: Spot<Vec<Spot<String>>>,
+    /// Time limit of one process, over all that it is given. Default: `300s`.
+    pub deadline: Option<Spot<Formula>>,
+}
+
+/// Dimensions by name.
+pub type Dims = Ordered<Spot<Formula>>;
+
+/// What a variant changes. Everything else is the kernel's.
+#[derive(Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Added to the kernel's macros; replaces those of the same name.
+    #[serde(default)]
+    pub define: Ordered<Spot<Word>>,
+    pub entry: Option<Spot<String>>,
+    /// Replaces the kernel's, or its `entry`, `args` and `launch`.
+    pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
+    /// Replaces the kernel's; {} fills none.
+    pub constants: Option<Spot<Ordered<Spot<String>>>>,
+    /// Each replaces the kernel's tensor of that name entirely.
+    #[serde(default)]
+    pub tensors: Ordered<Spot<RawTensor>>,
+    /// Replaces the kernel's.
+    pub launch: Option<Spot<RawLaunch>>,
+    /// Replaces the kernel's.
+    pub reference: Option<Spot<RawReference>>,
+    pub nondeterministic: Option<Spot<String>>,
+    /// Those of the kernel's shapes that it is run at. Default: all.
+    pub shapes: Option<Spot<Vec<Spot<String>>>>,
+    /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
+    #[serde(default)]
+    pub gates: Gates,
+    /// Added to the kernel's targets; replaces those on the same metric.
+    #[serde(default)]
+    pub target: Targets,
+    /// The variant that stands in for it where it fails, if the run allows that: --allow-fallback.
+    pub fallback: Option<Spot<String>>,
+    /// That it is wrong, and kept to show that a gate catches it.
+    pub expect: Option<Expect>,
+    /// Replaces the kernel's.
+    pub tune: Option<Spot<RawTune>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// Gates of which at least one fails, and no other: [memory and races, max_err].
+    pub fail: Spot<Vec<Spot<String>>>,
+}
+
+/// One kernel of a sequence, with `entry`, `args` and `launch`; or what happens to memory between kernels.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Step")]
+pub struct RawStep {
+    /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
+    pub entry: Option<Spot<String>>,
+    /// In the order of its parameters.
+    pub args: Option<Spot<Vec<Spot<RawArg>>>>,
+    pub launch: Option<Spot<RawLaunch>>,
+    /// Instead: each byte of a tensor gets a value, as by cudaMemsetAsync.
+    pub memset: Option<Spot<RawMemset>>,
+    /// Instead: a tensor gets what another one of the same type and size holds, as by cudaMemcpyAsync.
+    pub copy: Option<Spot<RawCopy>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Memset")]
+pub struct RawMemset {
+    pub tensor: Spot<String>,
+    /// Of each byte: 0 to 255.
+    pub value: Spot<Formula>,
+}
+
+/// Names are of tensors.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Copy")]
+pub struct RawCopy {
+    pub from: Spot<String>,
+    pub to: Spot<String>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Launcher {
+    /// extern "C" function in the same source; takes `args` in order.
+    pub function: Spot<String>,
+    /// Every kernel that it launches.
+    pub launches: Spot<Vec<Launched>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Launched {
+    pub entry: Spot<String>,
+    /// Bytes; of all shapes, the largest value is used.
+    pub dynamic_shared: Option<Spot<Formula>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Launch")]
+pub struct RawLaunch {
+    /// Blocks: [x], [x, y] or [x, y, z].
+    pub grid: Spot<Vec<Spot<Formula>>>,
+    /// Threads per block.
+    pub block: Spot<Vec<Spot<Formula>>>,
+    /// Blocks per cluster.
+    pub cluster: Option<Spot<Vec<Spot<Formula>>>>,
+    /// All blocks run at a time and can wait for each other: what `grid.sync()` needs.
+    pub cooperative: Option<bool>,
+    /// Dynamic shared memory in bytes.
+    pub dynamic_shared: Option<Spot<Formula>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tensor")]
+pub struct RawTensor {
+    /// `in`, `out`, `inout` (restored before every launch), `scratch` (not checked; with a `fill`, restored before every
+    /// launch), `reference` (an input that only the reference or a `mask` reads). Default: `in`.
+    pub role: Option<Spot<Role>>,
+    /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
+    #[serde(rename = "type")]
+    pub elem: Spot<RawType>,
+    /// Slowest dimension first; `[]` is one element. Of structs, how many there are.
+    pub shape: Spot<Vec<Spot<Formula>>>,
+    /// In elements. Default: contiguous.
+    pub strides: Option<Spot<Vec<Spot<Formula>>>>,
+    /// How inputs are made from the seed; what scratch starts with: `zeros`, `constant`, `iota` or `values`. Default:
+    /// normal(0, 1) for inputs of floats.
+    pub fill: Option<Spot<RawFill>>,
+    /// How float inputs become the codes that the kernel reads. Default: none.
+    pub codec: Option<Spot<RawCodec>>,
+    /// Which elements of an output are compared. Default: all.
+    pub compare: Option<Spot<RawCompare>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Type")]
+pub enum RawType {
+    F64,
+    F32,
+    F16,
+    Bf16,
+    E4m3,
+    E5m2,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    /// Fields in their order, laid out as in C.
+    Struct(Ordered<Spot<RawField>>),
+}
+
+impl RawType {
+    /// `None` for a struct.
+    pub fn elem(&self) -> Option<ElemType> {
+        Some(match self {
+            Self::F64 => ElemType::F64,
+            Self::F32 => ElemType::F32,
+            Self::F16 => ElemType::F16,
+            Self::Bf16 => ElemType::Bf16,
+            Self::E4m3 => ElemType::E4m3,
+            Self::E5m2 => ElemType::E5m2,
+            Self::I8 => ElemType::I8,
+            Self::U8 => ElemType::U8,
+            Self::I16 => ElemType::I16,
+            Self::U16 => ElemType::U16,
+            Self::I32 => ElemType::I32,
+            Self::U32 => ElemType::U32,
+            Self::I64 => ElemType::I64,
+            Self::Struct(_) => return None,
+        })
+    }
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Field")]
+pub struct RawField {
+    #[serde(rename = "type")]
+    pub elem: Spot<RawType>,
+    /// Of elements. Default: 1.
+    pub count: Option<Spot<Formula>>,
+    /// As of a tensor; not where a codec fills the struct.
+    pub fill: Option<Spot<RawFill>>,
+}
+
+/// Either `where` or `mask`.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Compare")]
+pub struct RawCompare {
+    /// A condition over the element's indices, dimensions and integer macros: i >= j.
+    #[serde(rename = "where")]
+    pub condition: Option<Spot<String>>,
+    /// Names of the indices in `where`, one for each dimension. Default: i, j, k, l, m, n.
+    pub index: Option<Spot<Vec<Spot<String>>>>,
+    /// An input of integers of the same shape: elements are compared where it is not 0.
+    pub mask: Option<Spot<String>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "Fill")]
+pub enum RawFill {
+    Normal {
+        /// Default: 0.
+        mean: Option<Spot<Formula>>,
+        /// Default: 1.
+        std: Option<Spot<Formula>>,
+    },
+    /// Uniform in [low, high).
+    Uniform {
+        low: Spot<Formula>,
+        high: Spot<Formula>,
+    },
+    Constant(Spot<Formula>),
+    Zeros,
+    /// Uniform integers in [low, high], both included.
+    Integers {
+        low: Spot<Formula>,
+        high: Spot<Formula>,
+    },
+    /// 0, 1, 2, ...
+    Iota,
+    /// A seeded permutation of 0, 1, 2, ...
+    Permutation,
+    /// Start offsets of ragged sequences: from 0 to `total`, each at least `min` long.
+    Offsets {
+        total: Spot<Formula>,
+        /// Default: 0.
+        min: Option<Spot<Formula>>,
+    },
+    /// Distinct indices below `pool`.
+    BlockTable {
+        pool: Spot<Formula>,
+    },
+    /// One value per element.
+    Values(Vec<Spot<Formula>>),
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "Codec")]
+pub enum RawCodec {
+    /// code = round(x / amax * levels) + zero_point; the kernel gets amax / scale_divisor.
+    Symmetric {
+        per: Spot<Per>,
+        /// Default: the largest value of the type (e4m3 448, e5m2 57344, i8 and u8 127).
+        levels: Option<Spot<Formula>>,
+        /// Default: 0, and 128 for u8.
+        zero_point: Option<Spot<Formula>>,
+        /// Default: the value of `levels`.
+        scale_divisor: Option<Spot<Formula>>,
+    },
+    /// code = round(x / scale) + zero, clamped to low..=high.
+    Affine {
+        per: Spot<Per>,
+        /// Default: the smallest value of the type.
+        low: Option<Spot<Formula>>,
+        /// Default: the largest value of the type.
+        high: Option<Spot<Formula>>,
+    },
+    /// Of a struct, with the scale beside the codes: code = round(x / scale) + zero_point, scale = amax / levels.
+    Blocks(RawBlocks),
+}
+
+/// Names are of fields.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Blocks")]
+pub struct RawBlocks {
+    /// The field of the scale: one float.
+    pub scale: Spot<String>,
+    /// The field of the codes: integers of up to 16 bits.
+    pub codes: Spot<String>,
+    /// A field of one float that gets `scale` times the sum of `code - zero_point`, as in q8_1. Default: none.
+    pub sum: Option<Spot<String>>,
+    /// Two codes of 4 bits a u8, the low half first. `halves`: codes i and i + n / 2; `pairs`: codes 2 i and 2 i + 1.
+    /// Default: one code an element.
+    pub nibbles: Option<Nibbles>,
+    /// The code of amax. Default: 8 with `nibbles`, else 127; for 16 bits 32767.
+    pub levels: Option<Spot<Formula>>,
+    /// The code of zero. Default: the middle of unsigned codes, 0 of signed ones.
+    pub zero_point: Option<Spot<Formula>>,
+}
+
+/// What shares one scale.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Per {
+    /// The whole tensor.
+    Tensor,
+    /// One scale per index along these axes: [0, 1] of [B, H, S, D] is one scale per batch and head.
+    Axes(Vec<Spot<u32>>),
+    /// One scale per block of this extent along each dimension.
+    Block(Vec<Spot<Formula>>),
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "Arg")]
+pub enum RawArg {
+    /// Pointer to this tensor.
+    Tensor(Spot<String>),
+    /// Pointer to the f32 scales of the tensor's codec.
+    Scales(Spot<String>),
+    /// Pointer to the i32 zero points of the tensor's affine codec.
+    ZeroPoints(Spot<String>),
+    /// For a reference: pointer to the bytes of this input as the kernel reads them.
+    Bytes(Spot<String>),
+    /// cudaTextureObject_t over this tensor.
+    Texture(Spot<RawTexture>),
+    /// cudaSurfaceObject_t over this tensor.
+    Surface(Spot<RawSurface>),
+    Nullptr,
+    /// The launcher's cudaStream_t.
+    Stream,
+    Bool(Spot<Formula>),
+    I8(Spot<Formula>),
+    U8(Spot<Formula>),
+    I16(Spot<Formula>),
+    U16(Spot<Formula>),
+    I32(Spot<Formula>),
+    U32(Spot<Formula>),
+    I64(Spot<Formula>),
+    U64(Spot<Formula>),
+    F16(Spot<Formula>),
+    Bf16(Spot<Formula>),
+    F32(Spot<Formula>),
+    F64(Spot<Formula>),
+    /// A struct by value, field by field, aligned as in C.
+    Struct(Vec<Spot<RawArg>>),
+    /// Padding bytes in a struct.
+    Pad(Spot<u32>),
+}
+
+/// A tensor [depth, height, width] of one to three dimensions, x last.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Texture")]
+pub struct RawTexture {
+    pub tensor: Spot<String>,
+    /// Default: point.
+    pub filter: Option<Spot<TextureFilter>>,
+    /// Default: clamp.
+    pub address: Option<Spot<TextureAddress>>,
+    /// Coordinates from 0 to 1. Default: false.
+    pub normalized: Option<bool>,
+    /// Default: element.
+    pub read: Option<Spot<TextureRead>>,
+    /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
+    pub channels: Option<Spot<u32>>,
+    /// The first dimension of the tensor counts layers. Default: false.
+    pub layered: Option<bool>,
+    /// array, or linear for tex1Dfetch. Default: array.
+    pub memory: Option<Spot<ImageMemory>>,
+}
+
+/// As a texture's tensor.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Surface")]
+pub struct RawSurface {
+    pub tensor: Spot<String>,
+    /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
+    pub channels: Option<Spot<u32>>,
+    /// The first dimension of the tensor counts layers. Default: false.
+    pub layered: Option<bool>,
+}
+
+/// Names are of tensors.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "Reference")]
+pub enum RawReference {
+    /// softmax(scale * q k^T) v; q [B, Hq, Sq, D], k and v [B, Hk, Sk, D], Hq a multiple of Hk.
+    Sdpa {
+        q: Spot<String>,
+        k: Spot<String>,
+        v: Spot<String>,
+        out: Spot<String>,
+        /// Default: 1 / sqrt(D).
+        scale: Option<Spot<Formula>>,
+        #[serde(default)]
+        causal: bool,
+    },
+    /// epilogue(alpha * a b + beta * c + bias); a [.., M, K], b [.., K, N], bias [N].
+    Gemm {
+        a: Spot<String>,
+        b: Spot<String>,
+        out: Spot<String>,
+        c: Option<Spot<String>>,
+        bias: Option<Spot<String>>,
+        /// Default: 1.
+        alpha: Option<Spot<Formula>>,
+        /// Default: 1 with c, 0 without.
+        beta: Option<Spot<Formula>>,
+        #[serde(default)]
+        transpose_a: bool,
+        #[serde(default)]
+        transpose_b: bool,
+        epilogue: Option<Unary>,
+    },
+    /// Over the last dimension.
+    Softmax { x: Spot<String>, out: Spot<String> },
+    /// Over the last dimension.
+    LayerNorm {
+        x: Spot<String>,
+        out: Spot<String>,
+        gamma: Option<Spot<String>>,
+        beta: Option<Spot<String>>,
+        /// Default: 1e-5.
+        eps: Option<Spot<Formula>>,
+    },
+    /// Over the last dimension.
+    RmsNorm {
+        x: Spot<String>,
+        out: Spot<String>,
+        gamma: Option<Spot<String>>,
+        /// Default: 1e-5.
+        eps: Option<Spot<Formula>>,
+    },
+    Reduce {
+        x: Spot<String>,
+        out: Spot<String>,
+        op: ReduceOp,
+        axes: Spot<Vec<Spot<u32>>>,
+    },
+    Transpose {
+        x: Spot<String>,
+        out: Spot<String>,
+        /// Dimension i of out is dimension permutation[i] of x.
+        permutation: Spot<Vec<Spot<u32>>>,
+    },
+    Unary {
+        x: Spot<String>,
+        out: Spot<String>,
+        op: Unary,
+    },
+    Binary {
+        a: Spot<String>,
+        b: Spot<String>,
+        out: Spot<String>,
+        op: Binary,
+    },
+    /// Your own C or C++ function over floats.
+    User {
+        /// .c or .cpp file, relative to gates.yaml.
+        source: Spot<String>,
+        /// extern "C".
+        function: Spot<String>,
+        args: Spot<Vec<Spot<RawArg>>>,
+        /// Flags of the host compiler.
+        #[serde(default)]
+        flags: Vec<Spot<String>>,
+    },
+    /// The output of another variant of this kernel.
+    Variant(Spot<String>),
+    /// Not written yet: limits on errors stay inconclusive, and nothing is timed.
+    None,
+}
+
+/// A number, a quantity (48KiB, 900us), or an expression over dimensions and integer macros.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Formula(pub String);
+
+impl JsonSchema for Formula {
+    fn schema_name() -> Cow<'static, str> {
+        "Formula".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number, a quantity (48KiB, 900us), or an expression over dimensions and integer macros.",
+            "type": ["number", "string"],
+        })
+    }
+}
+
+/// The value of a macro, as text.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Word(pub String);
+
+impl JsonSchema for Word {
+    fn schema_name() -> Cow<'static, str> {
+        "Word".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": "The value of a macro.", "type": ["number", "string", "boolean"] })
+    }
+}
+
+#[derive(Debug)]
+pub enum Seeds {
+    /// 1 to this.
+    Count(u64),
+    List(Vec<Spot<u64>>),
+    ByShape(Ordered<Spot<Seeds>>),
+}
+
+impl<'de> Deserialize<'de> for Seeds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SeedsVisitor;
+        impl<'de> Visitor<'de> for SeedsVisitor {
+            type Value = Seeds;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a number of seeds, a list of seeds, or a mapping from shapes to either",
+                )
+            }
+            fn visit_u64<E>(self, count: u64) -> Result<Seeds, E> {
+                Ok(Seeds::Count(count))
+            }
+            fn visit_i64<E: de::Error>(self, count: i64) -> Result<Seeds, E> {
+                u64::try_from(count)
+                    .map(Seeds::Count)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(count), &self))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Seeds, A::Error> {
+                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Seeds::List)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Seeds, A::Error> {
+                Ordered::deserialize(de::value::MapAccessDeserializer::new(map)).map(Seeds::ByShape)
+            }
+        }
+        deserializer.deserialize_any(SeedsVisitor)
+    }
+}
+
+impl JsonSchema for Seeds {
+    fn schema_name() -> Cow<'static, str> {
+        "Seeds".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let either = serde_json::json!([
+            { "type": "integer", "minimum": 1 },
+            { "type": "array", "items": { "type": "integer", "minimum": 0 } },
+        ]);
+        json_schema!({
+            "description": "A number of seeds, a list of seeds, or either of them per shape, with a `default`.",
+            "anyOf": [
+                { "type": "integer", "minimum": 1 },
+                { "type": "array", "items": { "type": "integer", "minimum": 0 } },
+                { "type": "object", "additionalProperties": { "anyOf": either } },
+            ],
+        })
+    }
+}
+
+/// By metric, `counters` and `conditions`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Gates(pub Ordered<Spot<Limits>>);
+
+/// Key of the conditions among the metrics.
+pub const CONDITIONS: &str = "conditions";
+
+/// Key of all counters that can be gated, together.
+pub const COUNTERS: &str = "counters";
+
+fn limits_by_metric(generator: &mut SchemaGenerator) -> serde_json::Map<String, serde_json::Value> {
+    let limits = generator.subschema_for::<Limits>().to_value();
+    let metrics = Metric::ALL.iter();
+    metrics
+        .map(|metric| (metric.name().to_owned(), limits.clone()))
+        .collect()
+}
+
+impl JsonSchema for Gates {
+    fn schema_name() -> Cow<'static, str> {
+        "Gates".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut keys = limits_by_metric(generator);
+        keys.insert(
+            CONDITIONS.to_owned(),
+            serde_json::json!({
+                "description": "Expressions over metrics that must be true: registers <= 64 || occupancy >= 0.5",
+                "type": "array",
+                "items": { "type": "string" },
+            }),
+        );
+        keys.insert(
+            COUNTERS.to_owned(),
+            serde_json::json!({
+                "description": "How much more than its baseline any counter of the simulator may be. Default: +0%. Can differ by shape.",
+                "anyOf": [
+                    { "type": "string" },
+                    { "type": "object", "additionalProperties": { "type": "string" } },
+                ],
+            }),
+        );
+        json_schema!({
+            "description": "Limits by metric.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// By metric, and `because`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Targets(pub Ordered<Spot<Limits>>);
+
+/// Key of the reason among the targets.
+pub const BECAUSE: &str = "because";
+
+impl JsonSchema for Targets {
+    fn schema_name() -> Cow<'static, str> {
+        "Targets".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut keys = limits_by_metric(generator);
+        keys.insert(
+            BECAUSE.to_owned(),
+            serde_json::json!({
+                "description": "Why a target is missed, with figures: a negative result that reports list.",
+                "type": "string",
+            }),
+        );
+        json_schema!({
+            "description": "Figures to be reached, by metric. No baseline is involved.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// The limits on one metric.
+#[derive(Debug)]
+pub enum Limits {
+    One(String),
+    All(Vec<Spot<String>>),
+    /// By architecture or shape.
+    By(Ordered<Spot<Limits>>),
+}
+
+impl<'de> Deserialize<'de> for Limits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LimitsVisitor;
+        impl<'de> Visitor<'de> for LimitsVisitor {
+            type Value = Limits;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a limit, a list of limits, or a mapping to limits")
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Limits, E> {
+                Ok(Limits::One(value.to_string()))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Limits, E> {
+                Ok(Limits::One(value.to_string()))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Limits, E> {
+                // Debug keeps a large one short: 1e300.
+                Ok(Limits::One(format!("{value:?}")))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Limits, E> {
+                Ok(Limits::One(text.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Limits, A::Error> {
+                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Limits::All)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Limits, A::Error> {
+                Ordered::deserialize(de::value::MapAccessDeserializer::new(map)).map(Limits::By)
+            }
+        }
+        deserializer.deserialize_any(LimitsVisitor)
+    }
+}
+
+impl JsonSchema for Limits {
+    fn schema_name() -> Cow<'static, str> {
+        "Limits".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics).",
+            "anyOf": [
+                { "type": ["number", "string"] },
+                { "type": "array", "items": { "type": ["number", "string"] } },
+                { "type": "object", "additionalProperties": { "anyOf": [
+                    { "type": ["number", "string"] },
+                    { "type": "array", "items": { "type": ["number", "string"] } },
+                ] } },
+            ],
+        })
+    }
+}

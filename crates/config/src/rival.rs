@@ -1,0 +1,63 @@
+//! Rivals: other programs that do the work of a kernel.
+
+use super::raw::{self, RawRival};
+use super::shape::check_identifier;
+use super::yaml::{Problem, Spot};
+use super::{defaults, scope};
+use model::Rival;
+
+pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Problem> {
+    raw.rivals
+        .iter()
+        .map(|(name, rival)| resolve_rival(kernel, name, rival))
+        .collect()
+}
+
+fn resolve_rival(
+    kernel: &str,
+    name: &Spot<String>,
+    raw: &Spot<RawRival>,
+) -> Result<Rival, Problem> {
+    check_identifier(name, "rival")?;
+    match raw.command.first() {
+        Some(program) if !program.trim().is_empty() => {}
+        Some(program) => return Err(Problem::new(program.at, "the program has no name")),
+        None => {
+            return Err(
+                Problem::new(raw.command.at, "no command: nothing would be started")
+                    .help("command: [python3, rivals/torch_sdpa.py]"),
+            );
+        }
+    }
+    if let Some(part) = raw.command.iter().find(|part| part.contains('\0')) {
+        return Err(Problem::new(part.at, "a NUL cannot be part of a command"));
+    }
+    if raw.contestants.is_empty() {
+        return Err(Problem::new(
+            raw.contestants.at,
+            "no contestants: nothing would be compared",
+        ));
+    }
+    let mut contestants: Vec<String> = Vec::new();
+    for contestant in raw.contestants.iter() {
+        check_identifier(contestant, "contestant")?;
+        if contestants.contains(&contestant.value) {
+            return Err(Problem::new(
+                contestant.at,
+                format!("duplicate contestant `{}`", contestant.value),
+            ));
+        }
+        contestants.push(contestant.value.clone());
+    }
+    let deadline = match &raw.deadline {
+        None => defaults::RIVAL_DEADLINE_NS,
+        Some(deadline) => scope::parse_duration(deadline, "a deadline", 1e9..=3.6e12)?,
+    };
+    Ok(Rival {
+        kernel: kernel.to_owned(),
+        name: name.value.clone(),
+        command: raw.command.iter().map(|part| part.value.clone()).collect(),
+        contestants,
+        deadline_ms: (deadline / 1e6) as u64,
+    })
+}

@@ -1,0 +1,202 @@
+//! What names mean at one shape, and the value of a formula there.
+
+use super::raw::Formula;
+use super::yaml::{Problem, Spot, suggest};
+use model::Num;
+use model::expr::{Env, EvalError, ExprValue, Expression, Name, Unit, unit};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// Dimensions of one shape, and the integer macros of one variant.
+pub struct Scope<'a> {
+    /// `shape` is empty where formulas belong to no shape.
+    shape: &'a str,
+    env: Env,
+    /// Macros that are no integers, with what they are.
+    opaque: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Scope<'a> {
+    pub fn new(
+        shape: &'a str,
+        dims: &'a BTreeMap<String, i64>,
+        defines: &'a BTreeMap<String, String>,
+    ) -> Self {
+        let mut env: Env = dims
+            .iter()
+            .map(|(name, value)| (Name::plain(name), ExprValue::Int(*value)))
+            .collect();
+        let mut opaque = BTreeMap::new();
+        for (name, text) in defines {
+            match text.parse() {
+                Ok(value) => {
+                    env.insert(Name::plain(name), ExprValue::Int(value));
+                }
+                Err(_) => {
+                    opaque.insert(name.as_str(), text.as_str());
+                }
+            }
+        }
+        Self { shape, env, opaque }
+    }
+
+    /// Its name; `None` where formulas belong to no shape.
+    pub fn shape(&self) -> Option<&str> {
+        (!self.shape.is_empty()).then_some(self.shape)
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub fn eval_integer(&self, formula: &Spot<Formula>) -> Result<i64, Problem> {
+        let expression = parse_expression(formula, &formula.0)?;
+        expression
+            .integer(&self.env)
+            .map_err(|error| self.explain_error(formula, &error))
+    }
+
+    pub fn eval_number(&self, formula: &Spot<Formula>) -> Result<f64, Problem> {
+        let expression = parse_expression(formula, &formula.0)?;
+        expression
+            .number(&self.env)
+            .map_err(|error| self.explain_error(formula, &error))
+    }
+
+    pub fn eval_number_or(
+        &self,
+        formula: Option<&Spot<Formula>>,
+        absent: f64,
+    ) -> Result<Num, Problem> {
+        formula
+            .map_or(Ok(absent), |formula| self.eval_number(formula))
+            .map(Num)
+    }
+
+    /// An integer within a range; `what` it is, for the message.
+    pub fn eval_integer_in(
+        &self,
+        formula: &Spot<Formula>,
+        what: &str,
+        range: RangeInclusive<i64>,
+    ) -> Result<i64, Problem> {
+        let value = self.eval_integer(formula)?;
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        Err(self.problem(
+            formula,
+            format!(
+                "{what} is {value}; it must be between {} and {}",
+                range.start(),
+                range.end()
+            ),
+        ))
+    }
+
+    /// A problem that says at which shape.
+    pub fn problem<T>(&self, spot: &Spot<T>, message: impl Into<String>) -> Problem {
+        let mut message = message.into();
+        if !self.shape.is_empty() {
+            message += &format!(" (at shape `{}`)", self.shape);
+        }
+        Problem::new(spot.at, message)
+    }
+
+    pub fn explain_error<T>(&self, spot: &Spot<T>, error: &EvalError) -> Problem {
+        match error {
+            EvalError::Missing(names) => match names.first() {
+                Some(name) => self.explain_unknown(spot, name),
+                None => self.problem(spot, error.to_string()),
+            },
+            EvalError::NotWhole(_) => self
+                .problem(spot, error.to_string())
+                .help("round up with ceil_div(a, b)"),
+            _ => self.problem(spot, error.to_string()),
+        }
+    }
+
+    /// A name that has no value here.
+    pub fn explain_unknown<T>(&self, spot: &Spot<T>, name: &Name) -> Problem {
+        let text = name.to_string();
+        if let Some(value) = self.opaque.get(text.as_str()) {
+            return self.problem(
+                spot,
+                format!("the macro `{name}` is `{value}`, which is not an integer"),
+            );
+        }
+        let known: Vec<_> = self.env.keys().map(Name::to_string).collect();
+        let problem = self.problem(
+            spot,
+            format!("`{name}` is neither a dimension nor a macro under `define`"),
+        );
+        let problem = match known.is_empty() {
+            true => problem,
+            false => problem.help(suggest(&text, known.iter().map(String::as_str))),
+        };
+        problem.help(format!(
+            "declare it as a dimension of every shape, or as a macro: define: {{{name}: ...}}"
+        ))
+    }
+}
+
+/// `text`, as the scalar at `spot` has it somewhere.
+pub fn parse_expression<T>(spot: &Spot<T>, text: &str) -> Result<Expression, Problem> {
+    Expression::parse(text).map_err(|error| {
+        let problem = Problem::new(spot.at, format!("`{text}`: {error}"));
+        let problem = problem.offset(error.column - 1);
+        match is_cut_at_a_comma(text) {
+            true => problem.help(QUOTE),
+            false => problem,
+        }
+    })
+}
+
+const QUOTE: &str =
+    "a comma ends an item of a list: quote an expression that has one, as \"ceil_div(a, b)\"";
+
+/// Whether YAML has taken the rest of it for the next item: `[ceil_div(N, 256)]` is a list of two.
+pub fn is_cut_at_a_comma(text: &str) -> bool {
+    let count = |c| text.matches(c).count();
+    count('(') != count(')')
+}
+
+/// A duration with its unit (`200us`), in ns.
+pub fn parse_duration(
+    formula: &Spot<Formula>,
+    what: &str,
+    ns: RangeInclusive<f64>,
+) -> Result<f64, Problem> {
+    let text = formula.0.trim();
+    let is_time = matches!(
+        unit_suffix(text).and_then(unit),
+        Some((Unit::Nanoseconds, _))
+    );
+    let value = match Expression::parse(text) {
+        Ok(expression) if is_time => expression.number(&Env::new()).ok(),
+        _ => None,
+    };
+    match value {
+        Some(value) if ns.contains(&value) => Ok(value),
+        Some(_) => Err(Problem::new(
+            formula.at,
+            format!("{what} of {text} is out of range"),
+        )),
+        None => Err(
+            Problem::new(formula.at, format!("`{text}` is not a duration"))
+                .help("write a number and its unit: 30s, 500ms, 200us"),
+        ),
+    }
+}
+
+/// The letters behind a plain number: `KiB` of `48KiB`, `` of `48`. `None` for anything else.
+pub fn unit_suffix(text: &str) -> Option<&str> {
+    let number = text.trim_end_matches(|char: char| char.is_alphabetic());
+    let is_number = number.starts_with(|char: char| char.is_ascii_digit())
+        && number.parse::<f64>().is_ok_and(f64::is_finite);
+    if is_number {
+        return text.get(number.len()..);
+    }
+    // 1e-3: what looks like a unit is inside the number.
+    text.parse::<f64>().is_ok_and(f64::is_finite).then_some("")
+}

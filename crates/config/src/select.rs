@@ -1,0 +1,169 @@
+//! Filters: which cases of a resolved file are run.
+
+use super::yaml::suggest;
+use super::{Resolved, Selection};
+use globset::GlobMatcher;
+use model::{BadFilter, CaseId, Filter, Gate, Plan, Rule, Subject, Target};
+use std::collections::HashSet;
+use system::error::Diagnostic;
+
+pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diagnostic> {
+    let cases = resolved.plan.cases.iter();
+    let all: Vec<CaseId> = cases.map(|case| case.id.clone()).collect();
+    let filters = parse_filters(&all, &selection.filters)?;
+    narrow(
+        &mut resolved.plan,
+        &mut resolved.gates,
+        &mut resolved.targets,
+        filters,
+    );
+    let plan = &mut resolved.plan;
+
+    if let Some(seeds) = &selection.seeds {
+        if seeds.is_empty() {
+            return Err(Diagnostic::new("--seeds lists no seed"));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = seeds.iter().find(|seed| !seen.insert(**seed)) {
+            return Err(Diagnostic::new(format!("--seeds: duplicate seed {twice}"))
+                .help("a seed gives the same inputs each time: list each once"));
+        }
+        for case in &mut plan.cases {
+            case.seeds.clone_from(seeds);
+        }
+    }
+    if let Some(budget) = selection.sim_budget {
+        plan.simulation.budget = budget;
+    }
+    match selection.iters {
+        Some(0) => return Err(Diagnostic::new("--iters 0 would measure nothing")),
+        Some(iters) => plan.timing.iterations = iters,
+        None => {}
+    }
+    Ok(())
+}
+
+/// Leaves of a plan, and of what it is judged by, what these filters take in.
+pub fn narrow(
+    plan: &mut Plan,
+    gates: &mut Vec<Gate>,
+    targets: &mut Vec<Target>,
+    filters: Vec<Filter>,
+) {
+    plan.filters = filters;
+    let all = plan.cases.iter().map(|case| case.id.clone());
+    let (chosen, left_out): (Vec<_>, Vec<_>) = all.partition(|id| plan.selects(id));
+    plan.left_out
+        .extend(left_out.into_iter().map(|id| id.kernel));
+    for expected in &mut plan.expected {
+        let mut cases = plan.cases.iter().filter(|case| expected.is_of(&case.id));
+        expected.left_out |= cases.any(|case| !chosen.contains(&case.id));
+    }
+    plan.cases.retain(|case| chosen.contains(&case.id));
+    plan.expected
+        .retain(|expected| chosen.iter().any(|id| expected.is_of(id)));
+    plan.fallbacks
+        .retain(|fallback| chosen.iter().any(|id| fallback.is_of(id)));
+    let built: HashSet<(&str, &str)> = chosen
+        .iter()
+        .map(|id| (id.kernel.as_str(), id.variant.as_str()))
+        .collect();
+    plan.units
+        .retain(|unit| built.contains(&(unit.id.kernel.as_str(), unit.id.variant.as_str())));
+    targets.retain(|target| match &target.subject {
+        Subject::Case(id) => chosen.contains(id),
+        Subject::Unit(id) => built.contains(&(id.kernel.as_str(), id.variant.as_str())),
+    });
+    plan.rivals
+        .retain(|rival| built.iter().any(|(kernel, _)| *kernel == rival.kernel));
+    gates.retain(|gate| match &gate.subject {
+        Subject::Case(id) => chosen.contains(id),
+        Subject::Unit(id) => {
+            let siblings = built
+                .iter()
+                .filter(|(kernel, _)| *kernel == id.kernel)
+                .count();
+            built.contains(&(id.kernel.as_str(), id.variant.as_str()))
+                // Alone, a variant has nothing to differ from.
+                && (gate.rule != Rule::HasEffect || siblings > 1)
+        }
+    });
+}
+
+pub(super) fn parse_filter(text: &str) -> Result<Filter, Diagnostic> {
+    text.parse().map_err(|bad: BadFilter| {
+        let diagnostic = Diagnostic::new(bad.to_string());
+        match bad {
+            BadFilter::Form(_) => diagnostic.help(
+                "examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
+            ),
+            BadFilter::Glob { .. } => diagnostic,
+        }
+    })
+}
+
+/// Names the part that matches nothing, or both where no case has the two together.
+fn explain_no_match(filter: &Filter, all: &[CaseId]) -> Diagnostic {
+    let diagnostic = Diagnostic::new(format!("the filter `{filter}` matches nothing"));
+    let of_kernel: Vec<_> = all
+        .iter()
+        .filter(|id| filter.kernel.is_match(&id.kernel))
+        .collect();
+    if of_kernel.is_empty() {
+        let kernels = all.iter().map(|id| id.kernel.as_str());
+        return diagnostic.help(suggest_names(
+            "kernel",
+            filter.kernel.glob().glob(),
+            kernels,
+        ));
+    }
+    let variants = of_kernel.iter().map(|id| id.variant.as_str());
+    let shapes = of_kernel.iter().map(|id| id.shape.as_str());
+    match (
+        unmatched(&filter.variant, variants.clone()),
+        unmatched(&filter.shape, shapes.clone()),
+    ) {
+        (Some(variant), None) => diagnostic.help(suggest_names("variant", variant, variants)),
+        (None, Some(shape)) => diagnostic.help(suggest_names("shape", shape, shapes)),
+        (variant, shape) => diagnostic
+            .help(suggest_names(
+                "variant",
+                variant.unwrap_or_default(),
+                variants,
+            ))
+            .help(suggest_names("shape", shape.unwrap_or_default(), shapes)),
+    }
+}
+
+/// The pattern, where it matches none of the names.
+fn unmatched<'a, 'b>(
+    glob: &'a Option<GlobMatcher>,
+    mut names: impl Iterator<Item = &'b str>,
+) -> Option<&'a str> {
+    let glob = glob.as_ref()?;
+    let unmatched = !names.any(|name| glob.is_match(name));
+    unmatched.then(|| glob.glob().glob())
+}
+
+/// # Errors
+/// The first that is none, or that fits none of all cases.
+pub fn parse_filters(all: &[CaseId], written: &[String]) -> Result<Vec<Filter>, Diagnostic> {
+    let filters = written.iter().map(|text| parse_filter(text));
+    let filters: Vec<Filter> = filters.collect::<Result<_, _>>()?;
+    let mut unmatched = filters.iter();
+    match unmatched.find(|filter| !all.iter().any(|id| filter.fits(id))) {
+        Some(filter) => Err(explain_no_match(filter, all)),
+        None => Ok(filters),
+    }
+}
+
+/// `kernel: did you mean ...?`, each name once, in the order of the file.
+fn suggest_names<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    format!("{what}: {}", suggest(name, distinct.into_iter()))
+}

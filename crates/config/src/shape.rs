@@ -1,0 +1,265 @@
+//! Shapes of a kernel, their seeds, and what names may be.
+
+use super::defaults;
+use super::gates::DEFAULT;
+use super::raw;
+use super::scope::{self, Scope};
+use super::yaml::{Ordered, Position, Problem, Spot, suggest};
+use model::Metric;
+use model::expr::{Name, is_identifier};
+use std::collections::BTreeMap;
+
+#[derive(Clone)]
+pub struct NamedShape {
+    pub name: String,
+    pub dims: BTreeMap<String, i64>,
+    pub seeds: Vec<u64>,
+}
+
+pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
+    let Some(written) = &raw.shapes else {
+        let shape = NamedShape {
+            name: DEFAULT.to_owned(),
+            dims: BTreeMap::new(),
+            seeds: resolve_seeds(raw, DEFAULT)?,
+        };
+        check_seeds(raw, &[DEFAULT])?;
+        return Ok(vec![shape]);
+    };
+    let Some((first, first_dims)) = written.first() else {
+        return Err(Problem::new(
+            written.at,
+            "no shapes: nothing would be judged",
+        ));
+    };
+    check_seeds(raw, &written.names().collect::<Vec<_>>())?;
+    let mut shapes = Vec::new();
+    for (name, dims) in written.iter() {
+        check_file_name(name, "shape")?;
+        for (dim, _) in dims.iter() {
+            check_identifier(dim, "dimension")?;
+            if Metric::from_name(dim).is_some() {
+                return Err(Problem::new(
+                    dim.at,
+                    format!("`{}` is a metric and cannot name a dimension", dim.value),
+                ));
+            }
+            if !first_dims.names().any(|known| known == dim.value) {
+                return Err(Problem::new(
+                    dim.at,
+                    format!("shape `{}` has no dimension `{}`", first.value, dim.value),
+                )
+                .help(suggest(dim, first_dims.names())));
+            }
+        }
+        if let Some(lacking) = first_dims.names().find(|dim| dims.get(dim).is_none()) {
+            return Err(Problem::new(
+                dims.at,
+                format!(
+                    "shape `{}` has no dimension `{lacking}`, which `{}` has",
+                    name.value, first.value
+                ),
+            ));
+        }
+        shapes.push(NamedShape {
+            name: name.value.clone(),
+            dims: resolve_dims(name, dims, &raw.define)?,
+            seeds: resolve_seeds(raw, name)?,
+        });
+    }
+    Ok(shapes)
+}
+
+/// The integers of one shape. A formula may use the other dimensions in any order, and no macro: those differ by
+/// variant.
+fn resolve_dims(
+    shape: &str,
+    written: &raw::Dims,
+    macros: &Ordered<Spot<raw::Word>>,
+) -> Result<BTreeMap<String, i64>, Problem> {
+    let mut formulas = Vec::new();
+    for (dim, formula) in written.iter() {
+        let expression = scope::parse_expression(formula, &formula.0)?;
+        let names: Vec<String> = expression.names().iter().map(Name::to_string).collect();
+        if let Some(unknown) = names.iter().find(|name| written.get(name).is_none()) {
+            let problem = Problem::new(
+                formula.at,
+                format!("shape `{shape}` has no dimension `{unknown}`"),
+            );
+            return Err(match macros.get(unknown) {
+                Some(_) => problem.help(
+                    "it is a macro, which variants can change: a shape is the same for all of them",
+                ),
+                None => problem.help(suggest(unknown, written.names())),
+            });
+        }
+        formulas.push((dim.as_str(), formula, names));
+    }
+    let mut dims = BTreeMap::new();
+    while dims.len() < formulas.len() {
+        let is_next = |(dim, _, names): &&(&str, &Spot<raw::Formula>, Vec<String>)| {
+            !dims.contains_key(*dim) && names.iter().all(|name| dims.contains_key(name))
+        };
+        let Some((dim, formula, _)) = formulas.iter().find(is_next) else {
+            return Err(explain_cycle(&formulas, &dims));
+        };
+        let value = Scope::new(shape, &dims, &BTreeMap::new()).eval_integer(formula)?;
+        dims.insert((*dim).to_owned(), value);
+    }
+    Ok(dims)
+}
+
+/// Each dimension that has no value yet uses another that has none: along them one comes back.
+fn explain_cycle(
+    formulas: &[(&str, &Spot<raw::Formula>, Vec<String>)],
+    known: &BTreeMap<String, i64>,
+) -> Problem {
+    let of = |wanted: &str| formulas.iter().find(|(dim, ..)| *dim == wanted);
+    let open = |names: &[String]| {
+        names
+            .iter()
+            .find(|name| !known.contains_key(*name))
+            .cloned()
+    };
+    let mut way: Vec<String> = Vec::new();
+    let mut next = formulas
+        .iter()
+        .find(|(dim, ..)| !known.contains_key(*dim))
+        .map(|(dim, ..)| (*dim).to_owned());
+    while let Some(dim) = next.take_if(|dim| !way.contains(dim)) {
+        next = of(&dim).and_then(|(_, _, names)| open(names));
+        way.push(dim);
+    }
+    let first = next.unwrap_or_default();
+    let circle = way.iter().skip_while(|dim| **dim != first);
+    let circle: Vec<String> = circle
+        .chain([&first])
+        .map(|dim| format!("`{dim}`"))
+        .collect();
+    let at = of(&first).map_or_else(Position::default, |(_, formula, _)| formula.at);
+    Problem::new(
+        at,
+        format!("dimensions of one another: {}", circle.join(" needs ")),
+    )
+}
+
+/// Those of the kernel's that a variant names; all of them where it names none.
+pub fn choose_shapes(
+    all: &[NamedShape],
+    names: Option<&Spot<Vec<Spot<String>>>>,
+) -> Result<Vec<NamedShape>, Problem> {
+    let Some(names) = names else {
+        return Ok(all.to_vec());
+    };
+    let known = || all.iter().map(|shape| shape.name.as_str());
+    for (at, name) in names.iter().enumerate() {
+        if !known().any(|known| known == name.value) {
+            return Err(
+                Problem::new(name.at, format!("unknown shape `{}`", name.value))
+                    .help(suggest(name, known())),
+            );
+        }
+        if names.iter().take(at).any(|it| it.value == name.value) {
+            let message = format!("duplicate shape `{}`", name.value);
+            return Err(Problem::new(name.at, message));
+        }
+    }
+    let is_named = |shape: &&NamedShape| names.iter().any(|name| name.value == shape.name);
+    let chosen: Vec<_> = all.iter().filter(is_named).cloned().collect();
+    match chosen.is_empty() {
+        true => Err(Problem::new(names.at, "no shapes: nothing would be judged")),
+        false => Ok(chosen),
+    }
+}
+
+fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
+    let Some(Spot {
+        value: raw::Seeds::ByShape(by),
+        ..
+    }) = &raw.seeds
+    else {
+        return Ok(());
+    };
+    match by
+        .iter()
+        .find(|(name, _)| name.value != DEFAULT && !shapes.contains(&name.as_str()))
+    {
+        None => Ok(()),
+        Some((name, _)) => Err(
+            Problem::new(name.at, format!("unknown shape `{}`", name.value))
+                .help(suggest(name, shapes.iter().copied().chain([DEFAULT]))),
+        ),
+    }
+}
+
+fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
+    fn read_list(seeds: &Spot<raw::Seeds>) -> Result<Vec<u64>, Problem> {
+        let problem = |message: &str| Err(Problem::new(seeds.at, message));
+        match &seeds.value {
+            raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),
+            raw::Seeds::Count(count) if *count > defaults::MAX_SEEDS => {
+                problem("more than 1000 seeds; for one large seed write a list: [123456]")
+            }
+            raw::Seeds::Count(count) => Ok((1..=*count).collect()),
+            raw::Seeds::List(list) => {
+                for (index, seed) in list.iter().enumerate() {
+                    if list
+                        .iter()
+                        .take(index)
+                        .any(|earlier| earlier.value == seed.value)
+                    {
+                        return Err(Problem::new(
+                            seed.at,
+                            format!("duplicate seed {}", seed.value),
+                        ));
+                    }
+                }
+                match list.len() as u64 {
+                    0 => problem("no seed: nothing would be checked"),
+                    count if count > defaults::MAX_SEEDS => problem("more than 1000 seeds"),
+                    _ => Ok(list.iter().map(|seed| seed.value).collect()),
+                }
+            }
+            raw::Seeds::ByShape(_) => problem("expected a number or a list of seeds"),
+        }
+    }
+    match &raw.seeds {
+        None => Ok((1..=defaults::SEEDS).collect()),
+        Some(Spot {
+            value: raw::Seeds::ByShape(by),
+            ..
+        }) => by
+            .get(shape)
+            .or_else(|| by.get(DEFAULT))
+            .map_or_else(|| Ok((1..=defaults::SEEDS).collect()), read_list),
+        Some(seeds) => read_list(seeds),
+    }
+}
+
+/// Names of kernels, variants and shapes are used in file names, and in filters between `/` and `@`.
+pub fn check_file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+    let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        name.at,
+        format!(
+            "`{}` cannot name a {what}: use letters, digits, _ and -",
+            name.value
+        ),
+    ))
+}
+
+pub fn check_identifier(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+    if is_identifier(name) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        name.at,
+        format!(
+            "`{}` cannot name a {what}: use letters, digits and _, and no digit first",
+            name.value
+        ),
+    ))
+}

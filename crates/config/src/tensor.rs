@@ -1,0 +1,683 @@
+//! Tensors of one case: extents, strides, how they are filled and coded.
+
+use super::call::find_tensor;
+use super::packed;
+use super::raw::{Formula, Per, RawCodec, RawCompare, RawFill, RawTensor, RawType};
+use super::scope::{self, Scope};
+use super::shape::check_identifier;
+use super::yaml::{Position, Problem, Spot};
+use model::expr::{Kind, Name};
+use model::{Codec, CodecScheme, Compare, ElemType, Expr, Fill, Num, Role, Tensor};
+use std::collections::BTreeMap;
+
+/// All tensors of a case together; more is a mistake rather than a kernel under test.
+const MAX_BYTES: u64 = 16 << 30;
+
+/// Name, as declared, and what was declared.
+pub type Declared<'a> = (&'a Spot<String>, &'a Spot<RawTensor>);
+
+pub fn resolve_tensors(
+    declared: &[Declared<'_>],
+    scope: &Scope<'_>,
+) -> Result<Vec<Tensor>, Problem> {
+    let mut bytes = 0u64;
+    let mut tensors = Vec::new();
+    for (name, raw) in declared {
+        let tensor = resolve_tensor(name, raw, scope)?;
+        bytes = bytes.saturating_add(tensor.span() as u64 * tensor.elem.size() as u64);
+        if bytes > MAX_BYTES {
+            return Err(scope.problem(name, "the tensors up to here take more than 16 GiB"));
+        }
+        tensors.push(tensor);
+    }
+    for (name, raw) in declared {
+        if let Some(compare) = &raw.compare {
+            let resolved = resolve_compare(name, compare, &tensors, scope)?;
+            if let Some(tensor) = tensors.iter_mut().find(|it| it.name == name.value) {
+                tensor.compare = Some(resolved);
+            }
+        }
+    }
+    Ok(tensors)
+}
+
+fn resolve_tensor(
+    name: &Spot<String>,
+    raw: &Spot<RawTensor>,
+    scope: &Scope<'_>,
+) -> Result<Tensor, Problem> {
+    let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
+    let layout = match &raw.elem.value {
+        RawType::Struct(fields) => Some(packed::resolve_struct(fields, &raw.elem, scope)?),
+        _ => None,
+    };
+    // Structs are bytes.
+    let elem = raw.elem.elem().unwrap_or(ElemType::U8);
+    let each = layout.as_ref().map_or(elem.size(), |layout| layout.bytes);
+    let extent = |formula: &Spot<Formula>| {
+        scope
+            .eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
+            .map(|extent| extent as usize)
+    };
+    let dims: Vec<usize> = raw.shape.iter().map(extent).collect::<Result<_, _>>()?;
+    let elements = dims
+        .iter()
+        .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
+        .filter(|elements| *elements <= MAX_BYTES / each as u64)
+        .ok_or_else(|| scope.problem(&raw.shape, "the tensor takes more than 16 GiB"))?;
+    let strides = raw
+        .strides
+        .as_ref()
+        .map(|strides| self::resolve_strides(strides, &dims, scope))
+        .transpose()?;
+
+    if !role.is_drawn() {
+        let fill = raw.fill.as_ref().filter(|_| role != Role::Scratch);
+        let at = fill
+            .map(|fill| ("fill", fill.at))
+            .or_else(|| raw.codec.as_ref().map(|codec| ("codec", codec.at)));
+        if let Some((key, at)) = at {
+            return Err(Problem::new(
+                at,
+                format!("`{}` is not an input: `{key}` is not allowed", name.value),
+            ));
+        }
+    }
+    let codec = match &raw.codec {
+        Some(codec) if role == Role::Inout => {
+            return Err(Problem::new(
+                codec.at,
+                format!(
+                    "`{}` is written by the kernel: `codec` is not allowed",
+                    name.value
+                ),
+            ));
+        }
+        Some(codec) if role == Role::Reference => {
+            return Err(Problem::new(
+                codec.at,
+                format!(
+                    "`{}` is for the reference alone: `codec` is not allowed",
+                    name.value
+                ),
+            )
+            .help(
+                "a reference gets the values that it is given; a codec makes what a kernel reads",
+            ));
+        }
+        Some(spot) => Some(match &layout {
+            Some(layout) => layout.resolve_codec(spot, &dims, scope)?,
+            None => resolve_codec(spot, elem, &dims, scope)?,
+        }),
+        None => None,
+    };
+    let floats = codec.is_some() || elem.is_float();
+    let drawn = Drawn {
+        elem,
+        floats,
+        elements: match codec.as_ref().map(|codec| &codec.scheme) {
+            Some(CodecScheme::Blocks(blocks)) => {
+                blocks.values.iter().map(|it| *it as u64).product()
+            }
+            _ => elements,
+        },
+    };
+    let fill = match (&layout, role) {
+        (Some(layout), _) if codec.is_none() => {
+            layout.resolve_fill(name, role, raw.fill.as_ref(), elements, scope)?
+        }
+        (_, Role::Out) => None,
+        (_, Role::Scratch) => match &raw.fill {
+            None => None,
+            Some(spot) => {
+                check_fill_of_scratch(name, spot)?;
+                Some(resolve_fill(spot, drawn, scope)?)
+            }
+        },
+        (_, Role::In | Role::Inout | Role::Reference) => Some(resolve_fill_of_input(
+            name,
+            raw.at,
+            raw.fill.as_ref(),
+            drawn,
+            scope,
+        )?),
+    };
+    let (dims, strides) = match &layout {
+        None => (dims, strides),
+        Some(layout) => in_bytes(dims, strides, layout.bytes),
+    };
+    Ok(Tensor {
+        name: name.value.clone(),
+        role,
+        elem,
+        dims,
+        strides,
+        fill,
+        codec,
+        compare: None,
+    })
+}
+
+/// Of structs to that of their bytes.
+fn in_bytes(
+    mut dims: Vec<usize>,
+    strides: Option<Vec<usize>>,
+    each: usize,
+) -> (Vec<usize>, Option<Vec<usize>>) {
+    dims.push(each);
+    let strides = strides.map(|strides| {
+        let strides = strides
+            .into_iter()
+            .map(|stride| stride.saturating_mul(each));
+        strides.chain([1]).collect()
+    });
+    (dims, strides)
+}
+
+/// What a fill makes.
+#[derive(Clone, Copy)]
+pub struct Drawn {
+    pub elem: ElemType,
+    /// Drawn as floats, whether stored so or coded.
+    pub floats: bool,
+    pub elements: u64,
+}
+
+pub fn resolve_fill_of_input(
+    name: &Spot<String>,
+    at: Position,
+    fill: Option<&Spot<RawFill>>,
+    drawn: Drawn,
+    scope: &Scope<'_>,
+) -> Result<Fill, Problem> {
+    match fill {
+        Some(fill) => resolve_fill(fill, drawn, scope),
+        None if drawn.floats => Ok(Fill::Normal {
+            mean: Num(0.0),
+            std: Num(1.0),
+        }),
+        None => Err(Problem::new(
+            at,
+            format!("`{}` holds integers and needs a `fill`", name.value),
+        )
+        .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values")),
+    }
+}
+
+/// Of an element's indices, where nothing else is said.
+const INDEX: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
+
+fn resolve_compare(
+    name: &Spot<String>,
+    raw: &Spot<RawCompare>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+) -> Result<Compare, Problem> {
+    let tensor = find_tensor(name, tensors)?;
+    if !tensor.role.is_result() {
+        return Err(Problem::new(
+            raw.at,
+            format!(
+                "`{}` is not an output: `compare` is not allowed",
+                name.value
+            ),
+        ));
+    }
+    match (&raw.condition, &raw.mask) {
+        (Some(condition), None) => {
+            let index = resolve_index(raw, condition, tensor, scope)?;
+            resolve_condition(condition, index, scope)
+        }
+        (None, Some(mask)) => {
+            if let Some(index) = &raw.index {
+                return Err(Problem::new(
+                    index.at,
+                    "`index` names what `where` asks about",
+                ));
+            }
+            let found = find_tensor(mask, tensors)?;
+            let is_integer = !found.elem.is_float() && found.codec.is_none();
+            let is_input = matches!(found.role, Role::In | Role::Reference);
+            if !is_input || !is_integer || found.dims != tensor.dims {
+                return Err(scope.problem(
+                    mask,
+                    format!(
+                        "`{}` is no input of integers that is {:?}, as `{}` is",
+                        mask.value, tensor.dims, name.value
+                    ),
+                ));
+            }
+            Ok(Compare::Mask {
+                tensor: mask.value.clone(),
+            })
+        }
+        _ => Err(Problem::new(raw.at, "either `where` or `mask`")
+            .help("compare: {where: \"i >= j\"}")
+            .help("compare: {mask: M}, where M is an input of integers of the same shape")),
+    }
+}
+
+/// In a condition one name has one meaning.
+fn resolve_index(
+    raw: &RawCompare,
+    condition: &Spot<String>,
+    tensor: &Tensor,
+    scope: &Scope<'_>,
+) -> Result<Vec<String>, Problem> {
+    let rank = tensor.dims.len();
+    let is_taken = |name: &str| scope.env().contains_key(&Name::plain(name));
+    let propose = |problem: Problem| {
+        let names: Vec<String> = (0..rank).map(|at| format!("index{at}")).collect();
+        problem.help(format!("name the indices: index: [{}]", names.join(", ")))
+    };
+    let Some(index) = &raw.index else {
+        if rank > INDEX.len() {
+            return Err(propose(Problem::new(
+                condition.at,
+                format!("a tensor of {rank} dimensions has indices without a name"),
+            )));
+        }
+        let used = scope::parse_expression(condition, condition)?;
+        let mut names = INDEX.iter().take(rank);
+        let is_twice = |name: &&&str| is_taken(name) && used.names().contains(&Name::plain(**name));
+        if let Some(name) = names.find(is_twice) {
+            return Err(propose(scope.problem(
+                condition,
+                format!("`{name}` is an index of the element, and a dimension or macro too"),
+            )));
+        }
+        return Ok(INDEX
+            .iter()
+            .take(rank)
+            .map(|&name| name.to_owned())
+            .collect());
+    };
+    if index.len() != rank {
+        return Err(Problem::new(
+            index.at,
+            format!("{} names for {rank} dimensions", index.len()),
+        ));
+    }
+    for (at, name) in index.iter().enumerate() {
+        check_identifier(name, "index")?;
+        let is_repeated = index.iter().take(at).any(|other| other.value == name.value);
+        if is_repeated || is_taken(name) {
+            return Err(scope.problem(name, format!("`{}` already has a meaning", name.value)));
+        }
+    }
+    Ok(index.iter().map(|name| name.value.clone()).collect())
+}
+
+fn resolve_condition(
+    condition: &Spot<String>,
+    index: Vec<String>,
+    scope: &Scope<'_>,
+) -> Result<Compare, Problem> {
+    let expression = scope::parse_expression(condition, condition)?;
+    if expression.kind() != Kind::Truth {
+        return Err(Problem::new(
+            condition.at,
+            format!("`{}` is no condition", condition.value),
+        )
+        .help("compare the indices with something: i >= j"));
+    }
+    let mut constants = BTreeMap::new();
+    for name in expression.names() {
+        let text = name.to_string();
+        if index.contains(&text) {
+            continue;
+        }
+        let Some(value) = scope.env().get(name) else {
+            return Err(scope
+                .explain_unknown(condition, name)
+                .help(format!("the indices are {}", index.join(", "))));
+        };
+        constants.insert(text, Num(value.as_f64()));
+    }
+    Ok(Compare::Where {
+        condition: Expr {
+            text: condition.value.clone(),
+            constants,
+        },
+        index,
+    })
+}
+
+/// What a caller prepares does not depend on a seed, and what does is an input.
+fn check_fill_of_scratch(name: &Spot<String>, fill: &Spot<RawFill>) -> Result<(), Problem> {
+    match &fill.value {
+        RawFill::Zeros | RawFill::Constant(_) | RawFill::Iota | RawFill::Values(_) => Ok(()),
+        _ => Err(Problem::new(
+            fill.at,
+            format!(
+                "`{}` is scratch and cannot start with something random",
+                name.value
+            ),
+        )
+        .help("zeros, {constant: ...}, iota or {values: [...]}; what is drawn from the seed is an input: role: inout")),
+    }
+}
+
+/// Each element has a place of its own: an input filled twice would not be what the reference sees.
+fn resolve_strides(
+    raw: &Spot<Vec<Spot<Formula>>>,
+    dims: &[usize],
+    scope: &Scope<'_>,
+) -> Result<Vec<usize>, Problem> {
+    if raw.len() != dims.len() {
+        return Err(Problem::new(
+            raw.at,
+            format!("{} strides for {} dimensions", raw.len(), dims.len()),
+        ));
+    }
+    let strides: Vec<usize> = raw
+        .iter()
+        .map(|stride| {
+            scope
+                .eval_integer_in(stride, "the stride", 0..=MAX_BYTES as i64)
+                .map(|stride| stride as usize)
+        })
+        .collect::<Result<_, _>>()?;
+    let mut order: Vec<_> = strides
+        .iter()
+        .zip(dims)
+        .filter(|(_, dim)| **dim > 1)
+        .collect();
+    order.sort();
+    let mut span = 1u64;
+    for (&stride, &dim) in order {
+        if (stride as u64) < span {
+            return Err(scope.problem(raw, "two elements share an address"));
+        }
+        span = (dim as u64 - 1)
+            .checked_mul(stride as u64)
+            .and_then(|reach| reach.checked_add(span))
+            .filter(|span| *span <= MAX_BYTES)
+            .ok_or_else(|| scope.problem(raw, "the tensor spans more than 16 GiB"))?;
+    }
+    Ok(strides)
+}
+
+/// Smallest and largest value of an integer type.
+pub fn integer_range(elem: ElemType) -> Option<(i64, i64)> {
+    Some(match elem {
+        ElemType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        ElemType::U8 => (0, i64::from(u8::MAX)),
+        ElemType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        ElemType::U16 => (0, i64::from(u16::MAX)),
+        ElemType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        ElemType::U32 => (0, i64::from(u32::MAX)),
+        ElemType::I64 => (i64::MIN, i64::MAX),
+        ElemType::F64
+        | ElemType::F32
+        | ElemType::F16
+        | ElemType::Bf16
+        | ElemType::E4m3
+        | ElemType::E5m2 => return None,
+    })
+}
+
+fn resolve_fill(raw: &Spot<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<Fill, Problem> {
+    let Drawn {
+        elem,
+        floats,
+        elements,
+    } = drawn;
+    let (low, high) = match integer_range(elem) {
+        Some(range) if !floats => range,
+        _ => (i64::MIN, i64::MAX),
+    };
+    let wants = |integers: bool| {
+        if integers != floats {
+            return Ok(());
+        }
+        let message = if integers {
+            "this rule makes integers, and the tensor holds floats"
+        } else {
+            "this distribution makes floats, and the tensor holds integers"
+        };
+        Err(Problem::new(raw.at, message))
+    };
+    let fits = |largest: i64| {
+        if largest <= high {
+            return Ok(());
+        }
+        Err(scope.problem(raw, format!("values up to {largest} do not fit the type")))
+    };
+    let count = i64::try_from(elements).unwrap_or(i64::MAX);
+    Ok(match &raw.value {
+        RawFill::Normal { mean, std } => {
+            wants(false)?;
+            let deviation = scope.eval_number_or(std.as_ref(), 1.0)?;
+            if let Some(std) = std.as_ref().filter(|_| deviation.0 < 0.0) {
+                return Err(scope.problem(std, "a standard deviation cannot be negative"));
+            }
+            Fill::Normal {
+                mean: scope.eval_number_or(mean.as_ref(), 0.0)?,
+                std: deviation,
+            }
+        }
+        RawFill::Uniform { low, high } => {
+            wants(false)?;
+            let (from, to) = (scope.eval_number(low)?, scope.eval_number(high)?);
+            if from >= to {
+                return Err(
+                    scope.problem(high, format!("high is {to}; it must be above low, {from}"))
+                );
+            }
+            Fill::Uniform {
+                low: Num(from),
+                high: Num(to),
+            }
+        }
+        RawFill::Constant(value) => Fill::Constant {
+            value: if floats {
+                Num(scope.eval_number(value)?)
+            } else {
+                Num(scope.eval_integer_in(value, "the value", low..=high)? as f64)
+            },
+        },
+        RawFill::Zeros => Fill::Constant { value: Num(0.0) },
+        RawFill::Integers {
+            low: from,
+            high: to,
+        } => {
+            wants(true)?;
+            let from = scope.eval_integer_in(from, "low", low..=high)?;
+            Fill::Integers {
+                low: from,
+                high: scope.eval_integer_in(to, "high", from..=high)?,
+            }
+        }
+        RawFill::Iota => {
+            wants(true)?;
+            fits(count - 1)?;
+            Fill::Iota
+        }
+        RawFill::Permutation => {
+            wants(true)?;
+            fits(count - 1)?;
+            Fill::Permutation
+        }
+        RawFill::Offsets { total, min } => {
+            wants(true)?;
+            let sum = scope.eval_integer_in(total, "the total", 0..=high)?;
+            let min = match min {
+                Some(min) => scope.eval_integer_in(min, "the shortest", 0..=high)?,
+                None => 0,
+            };
+            if min.checked_mul(count - 1).is_none_or(|least| least > sum) {
+                return Err(scope.problem(
+                    total,
+                    format!(
+                        "{} sequences of at least {min} do not fit into a total of {sum}",
+                        count - 1
+                    ),
+                ));
+            }
+            Fill::Offsets { total: sum, min }
+        }
+        RawFill::BlockTable { pool } => {
+            wants(true)?;
+            let size = scope.eval_integer_in(pool, "the pool", 1..=i64::MAX)?;
+            fits(size - 1)?;
+            if size < count {
+                return Err(scope.problem(
+                    pool,
+                    format!("a pool of {size} does not have {count} distinct indices"),
+                ));
+            }
+            Fill::BlockTable { pool: size }
+        }
+        RawFill::Values(values) => {
+            if values.len() as u64 != elements {
+                return Err(scope.problem(
+                    raw,
+                    format!("{} values for {elements} elements", values.len()),
+                ));
+            }
+            let value = |value: &Spot<Formula>| {
+                if floats {
+                    return scope.eval_number(value).map(Num);
+                }
+                scope
+                    .eval_integer_in(value, "the value", low..=high)
+                    .map(|value| Num(value as f64))
+            };
+            Fill::Values {
+                values: values.iter().map(value).collect::<Result<_, _>>()?,
+            }
+        }
+    })
+}
+
+fn resolve_codec(
+    raw: &Spot<RawCodec>,
+    elem: ElemType,
+    dims: &[usize],
+    scope: &Scope<'_>,
+) -> Result<Codec, Problem> {
+    // Largest magnitude, and the code of zero where codes are offset.
+    let (largest, offset) = match elem {
+        ElemType::E4m3 => (448.0, 0),
+        ElemType::E5m2 => (57344.0, 0),
+        ElemType::I8 => (127.0, 0),
+        ElemType::U8 => (127.0, 128),
+        _ => {
+            return Err(
+                Problem::new(raw.at, "elements of this type cannot have a codec")
+                    .help("a codec makes e4m3, e5m2, i8 or u8"),
+            );
+        }
+    };
+    let positive = |formula: Option<&Spot<Formula>>, absent: f64| match formula {
+        None => Ok(absent),
+        Some(formula) => match scope.eval_number(formula)? {
+            value if value > 0.0 => Ok(value),
+            value => Err(scope.problem(formula, format!("{value} must be positive"))),
+        },
+    };
+    match &raw.value {
+        RawCodec::Symmetric {
+            per,
+            levels,
+            zero_point,
+            scale_divisor,
+        } => {
+            let (low, high) = integer_range(elem).unwrap_or((0, 0));
+            let zero = match zero_point {
+                Some(formula) => scope.eval_integer_in(formula, "the zero point", low..=high)?,
+                None => offset,
+            };
+            let count = positive(levels.as_ref(), largest)?;
+            let room = integer_range(elem)
+                .map_or(largest, |(low, high)| (high - zero).min(zero - low) as f64);
+            // i8 has one code more below zero than above; -128 of 127 levels is not used.
+            if count > room {
+                let at = levels.as_ref().map_or(raw.at, |levels| levels.at);
+                return Err(Problem::new(
+                    at,
+                    format!(
+                        "{count} levels around the zero point {zero} do not fit the type: at most {room}"
+                    ),
+                ));
+            }
+            Ok(Codec {
+                scheme: CodecScheme::Symmetric {
+                    levels: Num(count),
+                    zero_point: zero,
+                    scale_divisor: Num(positive(scale_divisor.as_ref(), count)?),
+                },
+                block: resolve_block(per, dims, scope)?,
+            })
+        }
+        RawCodec::Blocks(_) => Err(Problem::new(raw.at, "`blocks` is the codec of a struct")
+            .help("type: {struct: {d: {type: f16}, qs: {type: i8, count: 32}}}")),
+        RawCodec::Affine { per, low, high } => {
+            let (least, most) = integer_range(elem).ok_or_else(|| {
+                Problem::new(raw.at, "an affine codec needs an integer type").help("i8 or u8")
+            })?;
+            let from = match low {
+                Some(low) => scope.eval_integer_in(low, "low", least..=most)?,
+                None => least,
+            };
+            let to = match high {
+                Some(high) => scope.eval_integer_in(high, "high", from.saturating_add(1)..=most)?,
+                None => most,
+            };
+            Ok(Codec {
+                scheme: CodecScheme::Affine {
+                    low: from,
+                    high: to,
+                },
+                block: resolve_block(per, dims, scope)?,
+            })
+        }
+    }
+}
+
+fn resolve_block(
+    per: &Spot<Per>,
+    dims: &[usize],
+    scope: &Scope<'_>,
+) -> Result<Vec<usize>, Problem> {
+    match &per.value {
+        Per::Tensor => Ok(dims.to_vec()),
+        Per::Axes(axes) => {
+            let mut block = dims.to_vec();
+            for axis in axes {
+                match block.get_mut(axis.value as usize) {
+                    Some(extent) => *extent = 1,
+                    None => {
+                        return Err(Problem::new(
+                            axis.at,
+                            format!(
+                                "axis {} is out of range: the tensor has rank {}",
+                                axis.value,
+                                dims.len()
+                            ),
+                        )
+                        .help("axes count from 0"));
+                    }
+                }
+            }
+            Ok(block)
+        }
+        Per::Block(extents) => {
+            if extents.len() != dims.len() {
+                return Err(Problem::new(
+                    per.at,
+                    format!("{} extents for {} dimensions", extents.len(), dims.len()),
+                ));
+            }
+            extents
+                .iter()
+                .map(|extent| {
+                    scope
+                        .eval_integer_in(extent, "the extent", 1..=i64::from(u32::MAX))
+                        .map(|extent| extent as usize)
+                })
+                .collect()
+        }
+    }
+}

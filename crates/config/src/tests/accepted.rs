@@ -1,0 +1,283 @@
+//! baselines/accepted.yaml beside a small file.
+
+use super::*;
+use crate::Places;
+use crate::accepted::parse as read_accepted;
+use model::{
+    Acceptance, Allowance, Bound, FindingKind, KnownFinding, Limit, Metric, Num, Op, Rule, Subject,
+};
+use std::path::PathBuf;
+
+const ENTRY: &str = r#"version: 1
+accepted:
+  - case: scale/wide@small
+    metric: p50
+    limit: "+5%"
+    reason: the new softmax is exact
+    by: jane@example.org
+    until: 2027-01-31
+"#;
+
+const LIMIT: &str = "    metric: p50\n    limit: \"+5%\"\n";
+const FINDING: &str = "    finding: {kind: shared_race, file: k.cu, line: \"s[t]  = x; \"}\n";
+
+fn loaded(selection: &Selection) -> Loaded {
+    let mut resolved = accepted(RIGHT);
+    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
+    let all = all.collect();
+    select::select(&mut resolved, selection).unwrap();
+    Loaded {
+        root: PathBuf::new(),
+        file: "gates.yaml".to_owned(),
+        places: Places {
+            file: "gates.yaml".to_owned(),
+            text: String::new(),
+        },
+        plan: resolved.plan,
+        gates: resolved.gates,
+        targets: resolved.targets,
+        toolchain: resolved.toolchain,
+        all,
+        reseeded: selection.seeds.is_some(),
+        tunes: Vec::new(),
+    }
+}
+
+fn entry(old: &str, new: &str, selection: &Selection) -> std::result::Result<Acceptance, String> {
+    // What accepts a finding is the same entry with another key for two.
+    let of_finding = ENTRY.replace(LIMIT, FINDING);
+    let text = match ENTRY.contains(old) {
+        true => ENTRY,
+        false => &of_finding,
+    };
+    assert_eq!(text.matches(old).count(), 1, "{old}");
+    let read = read_accepted(&text.replace(old, new), &loaded(selection));
+    match read {
+        Ok(mut read) => {
+            assert_eq!(read.len(), 1);
+            Ok(read.remove(0))
+        }
+        Err(diagnostic) => Err(diagnostic.to_string()),
+    }
+}
+
+fn whole(old: &str, new: &str) -> Acceptance {
+    entry(old, new, &Selection::default()).unwrap()
+}
+
+fn subjects(acceptance: &Acceptance) -> Vec<String> {
+    acceptance.subjects.iter().map(Subject::to_string).collect()
+}
+
+#[test]
+fn an_entry_says_what_it_is_for() {
+    let acceptance = whole("+5%", "+5%");
+    assert_eq!(subjects(&acceptance), ["scale/wide@small"]);
+    assert_eq!(
+        (acceptance.by.as_str(), acceptance.until.as_str()),
+        ("jane@example.org", "2027-01-31")
+    );
+    assert_eq!(acceptance.reason, "the new softmax is exact");
+    assert_eq!(acceptance.declared, "baselines/accepted.yaml:3");
+    assert!(!acceptance.left_out);
+    let instead = |old: &str, new: &str| match whole(old, new).allows {
+        Allowance::Limit(limit) => limit,
+        Allowance::Finding(finding) => panic!("{finding:?}"),
+    };
+    let change = Num(0.05);
+    let p50 = |limit| Rule::Limit {
+        metric: Metric::P50,
+        limit,
+    };
+    assert_eq!(instead("+5%", "+5%"), p50(Limit::Baseline { change }));
+    assert_eq!(
+        instead("+5%", "<= 400us"),
+        p50(Limit::Absolute {
+            op: Op::Le,
+            bound: Bound::Value(Num(400_000.0)),
+        })
+    );
+    assert_eq!(
+        instead("metric: p50", "metric: counters"),
+        Rule::Counters { change }
+    );
+    assert!(matches!(
+        instead("metric: p50", "metric: max_err"),
+        Rule::Limit { .. }
+    ));
+    let none = read_accepted("version: 1\naccepted: []\n", &loaded(&Selection::default()));
+    assert_eq!(none.unwrap(), []);
+}
+
+#[test]
+fn a_finding_is_named_by_its_line() {
+    let acceptance = whole(LIMIT, FINDING);
+    assert_eq!(subjects(&acceptance), ["scale/wide@small"]);
+    let known = KnownFinding {
+        kind: FindingKind::SharedRace,
+        file: "k.cu".into(),
+        line: "s[t] = x;".into(),
+    };
+    assert_eq!(acceptance.allows, Allowance::Finding(known));
+}
+
+#[test]
+fn each_part_is_a_glob_and_resources_have_no_shape() {
+    let of = |case: &str| subjects(&whole("scale/wide@small", case));
+    assert_eq!(
+        of("scale"),
+        [
+            "scale/plain@small",
+            "scale/plain@large",
+            "scale/wide@small",
+            "scale/wide@large"
+        ]
+    );
+    assert_eq!(of("s*/w*@large"), ["scale/wide@large"]);
+    assert_eq!(of("scale/gone"), [""; 0]);
+    let registers = "scale/wide\n    metric: registers";
+    assert_eq!(
+        subjects(&whole("scale/wide@small\n    metric: p50", registers)),
+        ["scale/wide [sm_89]", "scale/wide [sm_90]"]
+    );
+}
+
+#[test]
+fn what_a_filter_left_out_is_known() {
+    let selected = |filter: &str, case: &str| {
+        let selection = Selection {
+            filters: vec![filter.to_owned()],
+            ..Selection::default()
+        };
+        let found = entry("scale/wide@small", case, &selection).unwrap();
+        (found.subjects.len(), found.left_out)
+    };
+    assert_eq!(selected("scale@small", "scale/wide@small"), (1, false));
+    assert_eq!(selected("scale@small", "scale/wide"), (1, true));
+    assert_eq!(selected("scale@large", "scale/wide@small"), (0, true));
+    assert_eq!(selected("scale@large", "gone"), (0, false));
+    let selection = Selection {
+        seeds: Some(vec![7]),
+        ..Selection::default()
+    };
+    let found = entry("+5%", "+5%", &selection).unwrap();
+    assert!(found.left_out, "other seeds, other errors");
+}
+
+#[test]
+fn a_mistake_has_a_place() {
+    for (old, new, said) in [
+        (
+            "2027-01-31",
+            "2027-02-30",
+            "baselines/accepted.yaml:8:12: accepted[0].until: `2027-02-30` is not a date\n  help: write the last day on which it holds: 2027-01-31",
+        ),
+        (
+            "2027-01-31",
+            "next week",
+            "baselines/accepted.yaml:8:12: accepted[0].until: `next week` is not a date\n  help: write the last day on which it holds: 2027-01-31",
+        ),
+        (
+            "metric: p50",
+            "metric: p5o",
+            "baselines/accepted.yaml:4:13: accepted[0].metric: unknown metric `p5o`\n  help: did you mean `p50`?",
+        ),
+        (
+            "metric: p50",
+            "metric: conditions",
+            "baselines/accepted.yaml:4:13: accepted[0].metric: a condition cannot be accepted: it has no limit to replace\n  help: change the condition in gates.yaml; a run with `--base` reports that as loosened until `--allow-loosened`",
+        ),
+        (
+            "\"+5%\"",
+            "\"-5%\"",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: `-5%` would require p50 to be better than its baseline\n  help: write how much worse it may be: `+2%`",
+        ),
+        (
+            "\"+5%\"",
+            "400",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: `400` has no unit\n  help: write 400us, 400ms or 400ns",
+        ),
+        (
+            "\"+5%\"",
+            "\"+5% of base\"",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: an accepted limit applies to the base revision and the baseline alike\n  help: write it without `of base`",
+        ),
+        (
+            "\"+5%\"",
+            "2 * cycles",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: an accepted limit must be a number or a relative limit\n  help: examples: `+5%`, `400us`",
+        ),
+        (
+            "jane@example.org",
+            "\" \"",
+            "baselines/accepted.yaml:7:9: accepted[0].by: `by` is empty",
+        ),
+        (
+            "    by: jane@example.org\n",
+            "",
+            "baselines/accepted.yaml:3:5: accepted[0]: the key `by` is missing",
+        ),
+        (
+            "by: jane@example.org",
+            "who: jane@example.org",
+            "baselines/accepted.yaml:7:5: accepted[0].who: unknown key `who`\n  help: there are `case`, `metric`, `limit`, `finding`, `reason`, `by`, `until`",
+        ),
+        (
+            "scale/wide@small",
+            "scale//wide",
+            "baselines/accepted.yaml:3:11: accepted[0].case: `scale//wide` is not a filter\n  help: examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
+        ),
+        (
+            "metric: p50",
+            "metric: registers",
+            "baselines/accepted.yaml:3:11: accepted[0].case: registers is the same at every shape\n  help: name the kernel and the variant: KERNEL/VARIANT",
+        ),
+        (
+            LIMIT,
+            "    metric: p50\n",
+            "baselines/accepted.yaml:3:5: accepted[0]: the key `limit` is missing",
+        ),
+        (
+            LIMIT,
+            "    limit: 400us\n",
+            "baselines/accepted.yaml:3:5: accepted[0]: the key `metric` is missing",
+        ),
+        (
+            LIMIT,
+            "",
+            "baselines/accepted.yaml:3:5: accepted[0]: it accepts nothing: `metric` and `limit` are missing, or `finding`",
+        ),
+        (
+            FINDING,
+            "    finding: {kind: shared_race, file: k.cu, line: x}\n    limit: 400us\n",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: an entry accepts a limit or a finding, not both\n  help: write two entries",
+        ),
+        (
+            "shared_race",
+            "shared_rase",
+            "baselines/accepted.yaml:4:21: accepted[0].finding.kind: unknown name `shared_rase`\n  help: did you mean `shared_race`?",
+        ),
+        (
+            "s[t]  = x; ",
+            " ",
+            "baselines/accepted.yaml:4:52: accepted[0].finding.line: `line` is empty",
+        ),
+        (
+            "file: k.cu, ",
+            "",
+            "baselines/accepted.yaml:4:14: accepted[0].finding: the key `file` is missing",
+        ),
+        (
+            "version: 1",
+            "version: 2",
+            "baselines/accepted.yaml:1:10: version: unknown version 2: this gatekeeper reads version 1",
+        ),
+    ] {
+        assert_eq!(entry(old, new, &Selection::default()).unwrap_err(), said);
+    }
+    let empty = read_accepted("# later\n\n", &loaded(&Selection::default()));
+    assert_eq!(
+        empty.unwrap_err().to_string(),
+        "baselines/accepted.yaml: the file is empty\n  help: remove it, or write `version: 1` and `accepted: []`"
+    );
+}

@@ -1,0 +1,618 @@
+//! What right files resolve to: units and cases.
+
+use super::super::{schema, template};
+use super::{RIGHT, accepted, case, check, right, said_of, with};
+use model::*;
+
+#[test]
+fn a_unit_and_a_case_in_full() {
+    let resolved = accepted(RIGHT);
+    let units: Vec<_> = resolved
+        .plan
+        .units
+        .iter()
+        .map(|unit| unit.id.to_string())
+        .collect();
+    assert_eq!(
+        units,
+        [
+            "scale/plain [sm_89]",
+            "scale/plain [sm_90]",
+            "scale/wide [sm_89]",
+            "scale/wide [sm_90]"
+        ]
+    );
+    let define = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        resolved.plan.units[3],
+        Unit {
+            id: case(&resolved, "scale/wide@large")
+                .id
+                .unit("sm_90".parse().unwrap()),
+            source: "scale.cu".to_owned(),
+            include_dirs: Vec::new(),
+            defines: [
+                define("MODE", "fast"),
+                define("TILE", "64"),
+                define("WIDE", "1")
+            ]
+            .into(),
+            flags: Vec::new(),
+            call: Callable::Entries {
+                names: vec!["scale".to_owned()],
+                constants: Vec::new(),
+            },
+        }
+    );
+    let tensor = |name: &str, role, fill| Tensor {
+        name: name.to_owned(),
+        role,
+        elem: ElemType::F32,
+        dims: vec![4096],
+        strides: None,
+        fill,
+        codec: None,
+        compare: None,
+    };
+    let normal = Fill::Normal {
+        mean: Num(0.0),
+        std: Num(1.0),
+    };
+    assert_eq!(
+        resolved.plan.cases[3],
+        Case {
+            id: CaseId {
+                kernel: "scale".to_owned(),
+                variant: "wide".to_owned(),
+                shape: "large".to_owned(),
+            },
+            dims: [("N".to_owned(), 4096)].into(),
+            tensors: vec![
+                tensor("x", Role::In, Some(normal)),
+                tensor("y", Role::Out, None),
+            ],
+            steps: vec![Step {
+                args: vec![
+                    Arg::Tensor {
+                        name: "x".to_owned()
+                    },
+                    Arg::Tensor {
+                        name: "y".to_owned()
+                    },
+                    Arg::Scalar {
+                        elem: ScalarType::I32,
+                        value: ScalarValue::Int(4096),
+                    },
+                    Arg::Scalar {
+                        elem: ScalarType::F32,
+                        value: ScalarValue::Float(Num(0.5)),
+                    },
+                ],
+                launch: Some(Launch {
+                    grid: [64, 1, 1],
+                    block: [64, 1, 1],
+                    cluster: None,
+                    cooperative: false,
+                    dynamic_shared: 0,
+                }),
+                before: Vec::new(),
+                after: Vec::new(),
+            }],
+            seeds: vec![1, 2, 3, 4, 5],
+            reference: Reference::Unary {
+                x: "x".to_owned(),
+                out: "y".to_owned(),
+                op: Unary::Relu,
+            },
+            tolerance: Some(Num(1e-6)),
+            determinism: Determinism::BitExact,
+            launches: 8,
+            deadline_ms: 30_000,
+            timed: true,
+        }
+    );
+    assert_eq!(resolved.plan.timing, super::super::defaults::TIMING);
+}
+
+#[test]
+fn timing() {
+    let resolved = right(
+        "kernels:\n",
+        "timing: {mode: cold, warmup: 0, iterations: 9, singles: 10, batch: 1.5ms, processes: 9}\nkernels:\n",
+    );
+    assert_eq!(
+        resolved.plan.timing,
+        Schedule {
+            mode: Mode::Cold,
+            warmup: 0,
+            iterations: 9,
+            singles: 10,
+            batch_ns: 1_500_000,
+            processes: 9,
+            // Never fewer than at first.
+            max_processes: 9,
+        }
+    );
+}
+
+#[test]
+fn seeds() {
+    let of = |seeds: &str| -> Vec<Vec<u64>> {
+        let resolved = right("    shapes:", &format!("    seeds: {seeds}\n    shapes:"));
+        resolved
+            .plan
+            .cases
+            .iter()
+            .take(2)
+            .map(|case| case.seeds.clone())
+            .collect()
+    };
+    assert_eq!(of("2"), [[1, 2], [1, 2]]);
+    assert_eq!(of("[7, 0]"), [[7, 0], [7, 0]]);
+    assert_eq!(of("{default: 1, large: [5]}"), [[1], [5]]);
+    assert_eq!(of("{large: 1}"), [vec![1, 2, 3, 4, 5], vec![1]]);
+}
+
+/// `RIGHT` with an integer tensor `x` and the reference in the user's hands.
+fn with_integers(x: &str) -> String {
+    with("x: {type: f32, shape: [N]}", x).replace(
+        "unary: {x: x, out: y, op: relu}",
+        "user: {source: r.cpp, function: f, args: [{tensor: x}, {tensor: y}]}",
+    )
+}
+
+#[test]
+fn fills_and_codecs() {
+    let tensor = |x: &str| accepted(&with_integers(x)).plan.cases[0].tensors[0].clone();
+    let fill = |x: &str| tensor(x).fill.unwrap();
+    assert_eq!(fill("x: {type: i32, shape: [N], fill: iota}"), Fill::Iota);
+    assert_eq!(
+        fill("x: {type: i64, shape: [N], fill: permutation}"),
+        Fill::Permutation
+    );
+    assert_eq!(
+        fill("x: {type: i32, shape: [N + 1], fill: {offsets: {total: 7 * N, min: 1}}}"),
+        Fill::Offsets { total: 896, min: 1 }
+    );
+    assert_eq!(
+        fill("x: {type: u32, shape: [N], fill: {block_table: {pool: 2 * N}}}"),
+        Fill::BlockTable { pool: 256 }
+    );
+    assert_eq!(
+        fill("x: {type: i8, shape: [3], fill: {values: [1, -128, 127]}}"),
+        Fill::Values {
+            values: vec![Num(1.0), Num(-128.0), Num(127.0)]
+        }
+    );
+    assert_eq!(
+        fill("x: {type: f16, shape: [], fill: {uniform: {low: -1, high: 0.5}}}"),
+        Fill::Uniform {
+            low: Num(-1.0),
+            high: Num(0.5)
+        }
+    );
+    assert_eq!(
+        fill("x: {type: f32, shape: [N], fill: {normal: {std: 8}}}"),
+        Fill::Normal {
+            mean: Num(0.0),
+            std: Num(8.0)
+        }
+    );
+    assert_eq!(
+        tensor("x: {type: f32, shape: [2, 3], strides: [4, 1]}").strides,
+        Some(vec![4, 1])
+    );
+    assert_eq!(
+        tensor("x: {role: inout, type: f32, shape: [N]}").role,
+        Role::Inout
+    );
+
+    let codec = |x: &str| tensor(x).codec.unwrap();
+    assert_eq!(
+        codec("x: {type: e4m3, shape: [2, 8, N], codec: {symmetric: {per: {axes: [0, 1]}}}}"),
+        Codec {
+            scheme: CodecScheme::Symmetric {
+                levels: Num(448.0),
+                zero_point: 0,
+                scale_divisor: Num(448.0)
+            },
+            block: vec![1, 1, 128],
+        }
+    );
+    assert_eq!(
+        codec("x: {type: u8, shape: [N], codec: {symmetric: {per: tensor, scale_divisor: 448}}}"),
+        Codec {
+            scheme: CodecScheme::Symmetric {
+                levels: Num(127.0),
+                zero_point: 128,
+                scale_divisor: Num(448.0)
+            },
+            block: vec![128],
+        }
+    );
+    assert_eq!(
+        codec("x: {type: i8, shape: [4, N], codec: {affine: {per: {block: [1, 32]}}}}"),
+        Codec {
+            scheme: CodecScheme::Affine {
+                low: -128,
+                high: 127
+            },
+            block: vec![1, 32]
+        }
+    );
+}
+
+#[test]
+fn fills_that_do_not_fit() {
+    let said = |x: &str| said_of(&with_integers(x));
+    for (x, expected) in [
+        (
+            "x: {type: i8, shape: [129], fill: iota}",
+            "gates.yaml:15:41: kernels.scale.tensors.x.fill: values up to 128 do not fit the type (at shape `small`)",
+        ),
+        (
+            "x: {type: u8, shape: [N], fill: {integers: {low: -1, high: 9}}}",
+            "gates.yaml:15:56: kernels.scale.tensors.x.fill.integers.low: low is -1; it must be between 0 and 255 (at shape `small`)",
+        ),
+        (
+            "x: {type: u8, shape: [N], fill: {integers: {low: 9, high: 8}}}",
+            "gates.yaml:15:65: kernels.scale.tensors.x.fill.integers.high: high is 8; it must be between 9 and 255 (at shape `small`)",
+        ),
+        (
+            "x: {type: i32, shape: [N], fill: {block_table: {pool: N - 1}}}",
+            "gates.yaml:15:61: kernels.scale.tensors.x.fill.block_table.pool: a pool of 127 does not have 128 distinct indices (at shape `small`)",
+        ),
+        (
+            "x: {type: i32, shape: [5], fill: {offsets: {total: 7, min: 2}}}",
+            "gates.yaml:15:58: kernels.scale.tensors.x.fill.offsets.total: 4 sequences of at least 2 do not fit into a total of 7 (at shape `small`)",
+        ),
+        (
+            "x: {type: i32, shape: [N], fill: {normal: {}}}",
+            "gates.yaml:15:40: kernels.scale.tensors.x.fill: this distribution makes floats, and the tensor holds integers",
+        ),
+        (
+            "x: {type: f32, shape: [4, 4], strides: [3, 1]}",
+            "gates.yaml:15:46: kernels.scale.tensors.x.strides: two elements share an address (at shape `small`)",
+        ),
+    ] {
+        assert_eq!(said(x), expected);
+    }
+}
+
+#[test]
+fn arguments_by_value() {
+    let args = "{struct: [{tensor: x}, {tensor: y}, {pad: 4}, {struct: [{u8: 7}]}]}, {bool: 1}, {i64: N}, nullptr";
+    let resolved = right("{tensor: x}, {tensor: y}, {i32: N}", args);
+    let name = |name: &str| Arg::Tensor {
+        name: name.to_owned(),
+    };
+    let scalar = |elem, value| Arg::Scalar {
+        elem,
+        value: ScalarValue::Int(value),
+    };
+    assert_eq!(
+        resolved.plan.cases[0].steps[0].args,
+        [
+            Arg::Struct {
+                fields: vec![
+                    name("x"),
+                    name("y"),
+                    Arg::Pad { bytes: 4 },
+                    Arg::Struct {
+                        fields: vec![scalar(ScalarType::U8, 7)]
+                    },
+                ]
+            },
+            scalar(ScalarType::Bool, 1),
+            scalar(ScalarType::I64, 128),
+            Arg::Null,
+            Arg::Scalar {
+                elem: ScalarType::F32,
+                value: ScalarValue::Float(Num(0.5))
+            },
+        ]
+    );
+}
+
+#[test]
+fn a_variant_can_be_a_sequence() {
+    let resolved = right(
+        "wide: {define: {WIDE: 1}}",
+        "wide:\n        sequence:\n          - {entry: \"first<float>\", args: [{tensor: x}, {tensor: y}], launch: {grid: [N / 64], block: [64]}}\n          \
+         - {entry: second, args: [{tensor: y}, {i32: N}], launch: {grid: [1], block: [32]}}",
+    );
+    assert_eq!(
+        resolved.plan.units[0].call,
+        Callable::Entries {
+            names: vec!["scale".to_owned()],
+            constants: Vec::new(),
+        }
+    );
+    assert_eq!(
+        resolved.plan.units[2].call,
+        Callable::Entries {
+            names: vec!["first<float>".to_owned(), "second".to_owned()],
+            constants: Vec::new(),
+        }
+    );
+    let steps = |id: &str| {
+        let steps = case(&resolved, id).steps.iter();
+        let steps = steps.map(|step| (step.args.len(), step.launch.unwrap().grid[0]));
+        steps.collect::<Vec<_>>()
+    };
+    assert_eq!(steps("scale/plain@large"), [(4, 64)]);
+    assert_eq!(steps("scale/wide@small"), [(2, 2), (2, 1)]);
+    assert_eq!(steps("scale/wide@large"), [(2, 64), (2, 1)]);
+}
+
+/// `RIGHT` with a launcher of these `launches` and `args`.
+fn with_launcher(launches: &str, args: &str) -> String {
+    with(
+        "    entry: scale\n",
+        &format!("    launcher: {{function: run, launches: {launches}}}\n"),
+    )
+    .replace(
+        "    launch: {grid: [\"ceil_div(N, TILE)\"], block: [TILE]}\n",
+        "",
+    )
+    .replace("[{tensor: x}, {tensor: y}, {i32: N}, {f32: 0.5}]", args)
+}
+
+#[test]
+fn launchers() {
+    let launches = "[{entry: \"k<float, 4>\", dynamic_shared: N * 4}, {entry: reduce}]";
+    let resolved = accepted(&with_launcher(
+        launches,
+        "[{tensor: x}, {tensor: y}, {i32: N}, stream]",
+    ));
+    // The most over all shapes, whichever is run.
+    assert_eq!(
+        resolved.plan.units[0].call,
+        Callable::Launcher {
+            function: "run".to_owned(),
+            signature: vec![
+                CType::Pointer,
+                CType::Pointer,
+                CType::Scalar(ScalarType::I32),
+                CType::Stream
+            ],
+            launches: vec![
+                LaunchedEntry {
+                    name: "k<float, 4>".to_owned(),
+                    dynamic_shared: 16384
+                },
+                LaunchedEntry {
+                    name: "reduce".to_owned(),
+                    dynamic_shared: 0
+                },
+            ],
+        }
+    );
+    assert_eq!(resolved.plan.cases[0].steps[0].launch, None);
+
+    let said = |launches: &str, args: &str| said_of(&with_launcher(launches, args));
+    assert_eq!(
+        said("[{entry: k}]", "[{tensor: x}, {tensor: y}]"),
+        "gates.yaml:6:15: kernels.scale.launcher: a launcher must take the stream exactly once, not 0 times\n  help: add `stream` \
+         to args, where the function has its cudaStream_t"
+    );
+    assert_eq!(
+        said("[]", "[{tensor: x}, {tensor: y}, stream]"),
+        "gates.yaml:6:41: kernels.scale.launcher.launches: a launcher must list the kernels that it launches"
+    );
+    assert_eq!(
+        said(
+            "[{entry: k}]",
+            "[{struct: [{tensor: x}, {tensor: y}]}, stream]"
+        ),
+        "gates.yaml:17:12: kernels.scale.args[0]: a launcher cannot take a struct by value\n  help: pass its fields one by \
+         one, and build the struct in the launcher"
+    );
+    let occupancy = with_launcher("[{entry: k}]", "[{tensor: x}, {tensor: y}, stream]")
+        .replace("registers: 128", "occupancy: 25%");
+    assert_eq!(
+        said_of(&occupancy),
+        "gates.yaml:21:18: kernels.scale.gates.occupancy: a launcher chooses its own blocks, so it has no occupancy"
+    );
+}
+
+#[test]
+fn a_variant_changes_tensors_launch_and_entry() {
+    let resolved = right(
+        "wide: {define: {WIDE: 1}}",
+        "wide: {entry: \"scale<2>\", define: {TILE: 32}, launch: {grid: [1, N], block: [TILE]}, nondeterministic: float \
+         atomics, tensors: {x: {type: f16, shape: [N]}}}",
+    );
+    let wide = case(&resolved, "scale/wide@small");
+    assert_eq!(wide.steps[0].launch.unwrap().grid, [1, 128, 1]);
+    assert_eq!(wide.steps[0].launch.unwrap().block, [32, 1, 1]);
+    assert_eq!(wide.tensors[0].elem, ElemType::F16);
+    assert_eq!(
+        wide.determinism,
+        Determinism::Declared {
+            reason: "float atomics".to_owned()
+        }
+    );
+    assert_eq!(
+        resolved.plan.units[2].call,
+        Callable::Entries {
+            names: vec!["scale<2>".to_owned()],
+            constants: Vec::new(),
+        }
+    );
+    let plain = case(&resolved, "scale/plain@small");
+    assert_eq!(plain.tensors[0].elem, ElemType::F32);
+    assert_eq!(plain.determinism, Determinism::BitExact);
+}
+
+#[test]
+fn a_kernel_without_shapes_or_variants_has_one_of_each() {
+    let text = with(
+        "    variants:\n      plain: {}\n      wide: {define: {WIDE: 1}}\n",
+        "",
+    )
+    .replace(
+        "    shapes:\n      small: {N: 128}\n      large: {N: 4096}\n",
+        "",
+    )
+    .replace("TILE: 64", "TILE: 64, N: 64");
+    let resolved = accepted(&text);
+    assert_eq!(resolved.plan.cases.len(), 1);
+    assert_eq!(
+        resolved.plan.cases[0].id.to_string(),
+        "scale/default@default"
+    );
+    assert!(
+        resolved
+            .gates
+            .iter()
+            .all(|gate| gate.rule != Rule::HasEffect)
+    );
+}
+
+#[test]
+fn one_letter_names_are_no_booleans() {
+    // YAML 1.1 reads N, y and on as truths.
+    let text = RIGHT
+        .replace("N", "y")
+        .replace("y: {role", "on: {role")
+        .replace("tensor: y", "tensor: on")
+        .replace("out: y", "out: on");
+    assert_eq!(accepted(&text).plan.cases[0].dims["y"], 128);
+}
+
+#[test]
+fn a_dimension_may_be_an_expression_over_others_in_any_order() {
+    let resolved = right(
+        "small: {N: 128}\n      large: {N: 4096}",
+        "small: {BLOCKS: \"ceil_div(K, 24)\", K: N / 2, N: 128}\n      large: {N: 4096, K: 7, BLOCKS: 1}",
+    );
+    let dims = |id: &str| {
+        let dims = &case(&resolved, id).dims;
+        ["N", "K", "BLOCKS"].map(|dim| dims[dim])
+    };
+    assert_eq!(dims("scale/plain@small"), [128, 64, 3]);
+    assert_eq!(dims("scale/wide@large"), [4096, 7, 1]);
+}
+
+#[test]
+fn the_template_loads() {
+    assert_eq!(accepted(template()).plan.cases.len(), 2);
+}
+
+#[test]
+fn paths_are_normalised_and_stay_inside() {
+    let unit = |source: &str| right("source: scale.cu", source).plan.units[0].clone();
+    assert_eq!(unit("source: ./a/./b.cu").source, "a/b.cu");
+    assert_eq!(
+        unit("source: a.cu\n    include_dirs: [., \"inc/\"]").include_dirs,
+        [".", "inc"]
+    );
+    check(
+        "source: scale.cu",
+        "source: a//b.cu",
+        "gates.yaml:5:13: kernels.scale.source: `a//b.cu` is not a path of this repository\n  help: write it relative \
+         to the directory of gates.yaml, with forward slashes, and `..` at its beginning alone",
+    );
+}
+
+#[test]
+fn what_is_compiled_already_takes_nothing_of_a_compiler() {
+    let text = RIGHT.replace("source: scale.cu", "source: scale.ptx");
+    assert_eq!(
+        super::read(&text).err().as_deref(),
+        Some(
+            "gates.yaml:7:14: kernels.scale.define.TILE: the source is PTX: `define` can change nothing in it\n  \
+             help: remove it, or name the C++ source"
+        )
+    );
+    let text = text
+        .replace("    define: {TILE: 64, MODE: fast}\n", "")
+        .replace("wide: {define: {WIDE: 1}}", "wide: {entry: wide}")
+        .replace("TILE", "64");
+    assert_eq!(accepted(&text).plan.units[0].source, "scale.ptx");
+    for (source, line, says) in [
+        (
+            "scale.ptx",
+            "include_dirs: [include]",
+            "gates.yaml:6:20: kernels.scale.include_dirs[0]: the source is PTX: `include_dirs` can change nothing in it",
+        ),
+        (
+            "scale.cubin",
+            "flags: [-O3]",
+            "gates.yaml:6:13: kernels.scale.flags[0]: the source is a cubin: `flags` can change nothing in it",
+        ),
+    ] {
+        let text = text.replace(
+            "source: scale.ptx",
+            &format!("source: {source}\n    {line}"),
+        );
+        let error = super::read(&text).err().unwrap_or_default();
+        assert!(error.starts_with(says), "{error}");
+    }
+    let text = text.replace(
+        "source: scale.ptx",
+        "source: scale.ptx\n    flags: [-maxrregcount=32]",
+    );
+    assert_eq!(accepted(&text).plan.units[0].flags, ["-maxrregcount=32"]);
+}
+
+/// What is recorded is the same on every machine.
+#[test]
+fn directories_outside_the_tree_are_recorded_as_written() {
+    let dirs = |dirs: &str| {
+        let text = format!("source: scale.cu\n    include_dirs: [{dirs}]");
+        right("source: scale.cu", &text).plan.units[0]
+            .include_dirs
+            .clone()
+    };
+    assert_eq!(
+        dirs("inc, \"${TORCH_INCLUDE}\", \"${TORCH_INCLUDE}/ATen/\", /opt/cutlass/"),
+        [
+            "inc",
+            "${TORCH_INCLUDE}",
+            "${TORCH_INCLUDE}/ATen",
+            "/opt/cutlass"
+        ]
+    );
+    for (dir, says) in [
+        (
+            "${CUTLASS}/include",
+            "the environment variable CUTLASS is not set\n  help: set CUTLASS to the directory that headers are in",
+        ),
+        (
+            "${RELATIVE}",
+            "the environment variable RELATIVE is `include`, which is no absolute path",
+        ),
+        (
+            "$TORCH_INCLUDE",
+            "`$TORCH_INCLUDE` is not a directory\n  help: write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch",
+        ),
+        (
+            "${TORCH_INCLUDE}/missing",
+            "${TORCH_INCLUDE}/missing (/opt/torch/include/missing) does not exist",
+        ),
+        ("/opt/missing", "/opt/missing does not exist"),
+        ("/opt/a.h", "/opt/a.h is not a directory"),
+    ] {
+        check(
+            "source: scale.cu",
+            &format!("source: scale.cu\n    include_dirs: [\"{dir}\"]"),
+            &format!("gates.yaml:6:20: kernels.scale.include_dirs[0]: {says}"),
+        );
+    }
+}
+
+/// Editors read the file; `UPDATE_SCHEMA=1 cargo test` writes it again.
+#[test]
+fn the_schema_file_is_the_schema_of_the_types() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../gates.schema.json");
+    let generated = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(path, &generated).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap() == generated,
+        "gates.schema.json is not what `gatekeeper schema` prints; UPDATE_SCHEMA=1 cargo test writes it"
+    );
+}

@@ -1,0 +1,597 @@
+//! YAML text to values that know where they were written. With `layout` the only user of
+//! `serde_yaml`.
+
+use super::tree::Tree;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_yaml::budget::BudgetBreach;
+use serde_yaml::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use system::error::Diagnostic;
+
+/// Where something was written. Two places, because an alias or a merge (`<<`) uses what was written elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    written: Place,
+    used: Place,
+    /// A key, not a value: a mapping and its first key start at the same place.
+    is_key: bool,
+}
+
+/// Line and column, both from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    line: u64,
+    column: u64,
+}
+
+impl Place {
+    fn new(location: serde_yaml::Location) -> Self {
+        Self {
+            line: location.line(),
+            column: location.column(),
+        }
+    }
+}
+
+impl Position {
+    pub fn line(self) -> u64 {
+        self.written.line
+    }
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub struct Spot<T> {
+    pub value: T,
+    pub at: Position,
+}
+
+impl<T> Deref for Spot<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spot<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = serde_yaml::Spanned::<T>::deserialize(deserializer)?;
+        Ok(Self {
+            value: spanned.value,
+            at: Position {
+                written: Place::new(spanned.defined),
+                used: Place::new(spanned.referenced),
+                is_key: false,
+            },
+        })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Spot<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A mapping in the order of the file.
+#[derive(Clone, Debug)]
+pub struct Ordered<V>(pub Vec<(Spot<String>, V)>);
+
+impl<V> Default for Ordered<V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<V> Deref for Ordered<V> {
+    type Target = [(Spot<String>, V)];
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<V> Ordered<V> {
+    pub fn get(&self, name: &str) -> Option<&V> {
+        self.iter()
+            .find(|(key, _)| key.value == name)
+            .map(|(_, value)| value)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|(key, _)| key.value.as_str())
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MapVisitor<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for MapVisitor<V> {
+            type Value = Ordered<V>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((mut key, value)) = map.next_entry::<Spot<String>, V>()? {
+                    key.at.is_key = true;
+                    entries.push((key, value));
+                }
+                Ok(Ordered(entries))
+            }
+        }
+        deserializer.deserialize_map(MapVisitor(PhantomData))
+    }
+}
+
+impl<V: JsonSchema> JsonSchema for Ordered<V> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("MapOf{}", V::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let values = generator.subschema_for::<V>();
+        schemars::json_schema!({ "type": "object", "additionalProperties": values })
+    }
+}
+
+/// What is wrong with the file, before it is known what to call the place.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub message: String,
+    pub at: Position,
+    /// In characters from 0, inside the scalar at `at`.
+    pub offset: usize,
+    pub help: Vec<String>,
+}
+
+impl Problem {
+    pub fn new(at: Position, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            at,
+            offset: 0,
+            help: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+
+    #[must_use]
+    pub fn offset(mut self, characters: usize) -> Self {
+        self.offset += characters;
+        self
+    }
+}
+
+/// The text of a file and its structure, to read values from and to name places in.
+pub struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+    tree: Spot<Tree>,
+}
+
+impl<'a> Source<'a> {
+    /// # Errors
+    /// Text that is not one YAML document, or has a key without a value.
+    pub fn parse(file: &'a str, text: &'a str) -> Result<Self, Diagnostic> {
+        // The typed reading refuses duplicates; here both have to be found, to name the second.
+        let tree = serde_yaml::from_str_with_options(
+            text,
+            reader_options(text, DuplicateKeyPolicy::LastWins),
+        )
+        .map_err(|error| {
+            let problem = explain_error(&error);
+            let diagnostic = Diagnostic::new(problem.message);
+            match problem.at.written {
+                Place { line: 0, .. } => diagnostic.at(file),
+                Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
+            }
+        })?;
+        let source = Self { file, text, tree };
+        if let Tree::Null = source.tree.value {
+            return Err(Diagnostic::new("the file is empty")
+                .at(file)
+                .help("write one with `gatekeeper init`"));
+        }
+        // A key with nothing behind it would read as an empty list of gates.
+        match source.find(|_, node| matches!(node, Some(Tree::Null))) {
+            None => Ok(source),
+            Some((at, _)) => Err(source.diagnose(
+                &Problem::new(at, "the key has no value")
+                    .help("give it a value, or remove the key; an empty mapping is `{}`"),
+            )),
+        }
+    }
+
+    /// # Errors
+    /// Unknown, missing and duplicate keys, and values of the wrong type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let options = reader_options(self.text, DuplicateKeyPolicy::Error);
+        serde_yaml::from_str_with_options(self.text, options)
+            .map_err(|error| self.place(&error, explain_error(&error)))
+    }
+
+    /// The reader names a key where it means the key, its value, or the mapping that it is in.
+    fn place(&self, error: &serde_yaml::Error, mut problem: Problem) -> Problem {
+        use serde_yaml::Error as E;
+        let place = problem.at.written;
+        match root_error(error) {
+            E::SerdeUnknownField { .. }
+            | E::SerdeUnknownVariant { .. }
+            | E::DuplicateMappingKey { .. } => problem.at.is_key = true,
+            E::SerdeMissingField { .. } => {
+                if let Some((mapping, _)) = find_entry(&self.tree, place) {
+                    problem.at = mapping;
+                }
+            }
+            E::SerdeInvalidType { .. } | E::SerdeInvalidValue { .. } => {
+                if let Some((_, value)) = find_entry(&self.tree, place) {
+                    problem.at = value;
+                }
+            }
+            // Of a single word where a word and its keys are wanted (`reference: softmax`) the place is behind it,
+            // where the next key is or nothing.
+            E::Unexpected { .. } => {
+                let value =
+                    |at: Position, node: Option<&Tree>| node.is_some() && at.written == place;
+                if self.find(value).is_none()
+                    && let Some(before) = self.scalar_before(place)
+                {
+                    problem.at = before;
+                }
+            }
+            _ => {}
+        }
+        problem
+    }
+
+    /// The last single value that begins before `place`.
+    fn scalar_before(&self, place: Place) -> Option<Position> {
+        fn walk(node: &Spot<Tree>, place: Place, last: &mut Option<Position>) {
+            let order = |place: Place| (place.line, place.column);
+            match &node.value {
+                Tree::Null => {}
+                Tree::Scalar(_) if order(node.at.written) < order(place) => *last = Some(node.at),
+                Tree::Scalar(_) => {}
+                Tree::List(items) => items.iter().for_each(|item| walk(item, place, last)),
+                Tree::Map(map) => map.iter().for_each(|(_, value)| walk(value, place, last)),
+            }
+        }
+        let mut last = None;
+        walk(&self.tree, place, &mut last);
+        last
+    }
+
+    /// The first key of the file, and its value where that is a single one.
+    pub fn first_entry(&self) -> Option<(&Spot<String>, Option<Spot<&str>>)> {
+        let Tree::Map(map) = &self.tree.value else {
+            return None;
+        };
+        let (key, value) = map.first()?;
+        let text = match &value.value {
+            Tree::Scalar(text) => Some(Spot {
+                value: text.as_str(),
+                at: value.at,
+            }),
+            Tree::Null | Tree::List(_) | Tree::Map(_) => None,
+        };
+        Some((key, text))
+    }
+
+    /// Whether the file is a mapping that has this key, however it is quoted.
+    pub fn has(&self, key: &str) -> bool {
+        matches!(&self.tree.value, Tree::Map(map) if map.get(key).is_some())
+    }
+
+    pub fn into_tree(self) -> Tree {
+        self.tree.value
+    }
+
+    pub fn root(&self) -> &Spot<Tree> {
+        &self.tree
+    }
+
+    pub fn start(&self) -> Position {
+        self.tree.at
+    }
+
+    /// Says in full where the problem is.
+    pub fn diagnose(&self, problem: &Problem) -> Diagnostic {
+        let mut diagnostic = Diagnostic::new(&problem.message);
+        diagnostic.help.clone_from(&problem.help);
+        let Place { line, column } = problem.at.written;
+        if line == 0 {
+            return diagnostic.at(self.file);
+        }
+        let column = column + self.offset(problem);
+        let exact = |at: Position, _: Option<&Tree>| at == problem.at;
+        // An error of the reader knows only one of the two places, and a key or a value at it.
+        let nearby = |at: Position, _: Option<&Tree>| {
+            [at.written, at.used].contains(&problem.at.written) && at.is_key == problem.at.is_key
+        };
+        let anything = |at: Position, _: Option<&Tree>| at.written == problem.at.written;
+        let found = self
+            .find(exact)
+            .or_else(|| self.find(nearby))
+            .or_else(|| self.find(anything));
+        let diagnostic = diagnostic.at(format!("{}:{line}:{column}", self.file));
+        match found {
+            Some((_, path)) if !path.is_empty() => diagnostic.key(path),
+            _ => diagnostic,
+        }
+    }
+
+    /// Columns from the start of a scalar to the character that the problem is about.
+    fn offset(&self, problem: &Problem) -> u64 {
+        let Place { line, column } = problem.at.written;
+        let index = |number: u64| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+        let start = self
+            .text
+            .lines()
+            .nth(index(line))
+            .and_then(|text| text.chars().nth(index(column)));
+        match start {
+            // Blocks keep their text on other lines; an anchor or tag stands before its value.
+            Some('|' | '>' | '&' | '!') | None => 0,
+            Some('"' | '\'') if problem.offset > 0 => 1 + problem.offset as u64,
+            Some(_) => problem.offset as u64,
+        }
+    }
+
+    /// The first place, from the root, that `wanted` is true of, and its key path. Keys have no node.
+    fn find(&self, wanted: impl Fn(Position, Option<&Tree>) -> bool) -> Option<(Position, String)> {
+        fn walk(
+            node: &Spot<Tree>,
+            path: &str,
+            wanted: &dyn Fn(Position, Option<&Tree>) -> bool,
+        ) -> Option<(Position, String)> {
+            if wanted(node.at, Some(&node.value)) {
+                return Some((node.at, path.to_owned()));
+            }
+            match &node.value {
+                Tree::Null | Tree::Scalar(_) => None,
+                Tree::List(items) => items
+                    .iter()
+                    .enumerate()
+                    .find_map(|(index, item)| walk(item, &format!("{path}[{index}]"), wanted)),
+                Tree::Map(map) => map.iter().find_map(|(key, value)| {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    let path = format!("{path}{dot}{}", key.value);
+                    if wanted(key.at, None) {
+                        return Some((key.at, path));
+                    }
+                    walk(value, &path, wanted)
+                }),
+            }
+        }
+        walk(&self.tree, "", &wanted)
+    }
+}
+
+/// The mapping whose key is at `place`, and the value of that key.
+fn find_entry(node: &Spot<Tree>, place: Place) -> Option<(Position, Position)> {
+    match &node.value {
+        Tree::Null | Tree::Scalar(_) => None,
+        Tree::List(items) => items.iter().find_map(|item| find_entry(item, place)),
+        Tree::Map(map) => map.iter().find_map(|(key, value)| {
+            if key.at.written == place {
+                return Some((node.at, value.at));
+            }
+            find_entry(value, place)
+        }),
+    }
+}
+
+/// Values that any file may have, and that the largest may.
+const LEAST_NODES: usize = 50_000;
+const MOST_NODES: usize = 1_000_000;
+
+fn reader_options(text: &str, duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
+    // A value that is written takes two bytes at least. What aliases repeat has a limit of the reader's own, which does
+    // not grow with the text.
+    let nodes = (text.len() / 2).clamp(LEAST_NODES, MOST_NODES);
+    serde_yaml::options! {
+        duplicate_keys: duplicate_keys,
+        // YAML 1.1 would read a dimension named N as `false`.
+        strict_booleans: true,
+        with_snippet: false,
+        reject_unsupported_tags: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        // A right file is a dozen deep. Reading recurses, and a debug build needs 40 KiB of stack for each level.
+        budget: serde_yaml::budget! {
+            max_depth: 32,
+            max_nodes: nodes,
+            // A list or mapping has an end, too, and an alias is no value.
+            max_events: 3 * MOST_NODES,
+        },
+    }
+}
+
+fn root_error(error: &serde_yaml::Error) -> &serde_yaml::Error {
+    match error {
+        serde_yaml::Error::AliasError { error, .. }
+        | serde_yaml::Error::WithSnippet { error, .. } => root_error(error),
+        error => error,
+    }
+}
+
+/// The reader's errors in the words of this file.
+fn explain_error(error: &serde_yaml::Error) -> Problem {
+    use serde_yaml::Error as E;
+    let place = root_error(error)
+        .location()
+        .or_else(|| error.location())
+        .map(Place::new)
+        .unwrap_or_default();
+    let at = Position {
+        written: place,
+        used: place,
+        is_key: false,
+    };
+    let one_of = |what: &str, name: &str, expected: &[&'static str]| {
+        let problem = Problem::new(at, format!("unknown {what} `{name}`"))
+            .help(suggest(name, expected.iter().copied()));
+        match expected.contains(&"nullptr") {
+            true => problem.help("write an argument like {tensor: x} or {i32: N}"),
+            false => problem,
+        }
+    };
+    let message = match root_error(error) {
+        E::SerdeUnknownField {
+            field, expected, ..
+        } => return one_of("key", field, expected),
+        E::SerdeUnknownVariant {
+            variant, expected, ..
+        } => return one_of("name", variant, expected),
+        E::SerdeMissingField { field, .. } => {
+            let problem = Problem::new(at, format!("the key `{field}` is missing"));
+            return match key_example(field) {
+                Some(example) => problem.help(example),
+                None => problem,
+            };
+        }
+        E::DuplicateMappingKey { key, .. } => match key {
+            Some(key) => format!("duplicate key `{key}`"),
+            None => "duplicate key".to_owned(),
+        },
+        E::InvalidScalar { ty, .. } => match *ty {
+            "boolean" => "expected true or false".to_owned(),
+            "floating point" => "expected a number".to_owned(),
+            "u32" => format!("expected a whole number from 0 to {}", u32::MAX),
+            "u64" => "expected a whole number that is not negative".to_owned(),
+            _ => "expected a whole number".to_owned(),
+        },
+        E::InvalidBooleanStrict { .. } => "expected true or false".to_owned(),
+        E::Unexpected { expected, .. } => match *expected {
+            "string scalar" => "expected a single value, not a list or a mapping".to_owned(),
+            "sequence start" => "expected a list: [a, b]".to_owned(),
+            "mapping start" => "expected a mapping: {key: value}".to_owned(),
+            other => format!("expected {other}"),
+        },
+        E::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
+            "expected a name or a mapping of one key, not a list".to_owned()
+        }
+        E::UnexpectedValueForUnitEnumVariant { .. } => "this name cannot have a value".to_owned(),
+        E::ExpectedMappingEndAfterEnumVariantValue { .. } => {
+            "expected a single key; this is a second one".to_owned()
+        }
+        E::SerdeInvalidType {
+            unexpected,
+            expected,
+            ..
+        }
+        | E::SerdeInvalidValue {
+            unexpected,
+            expected,
+            ..
+        } => format!("expected {expected}, not {unexpected}"),
+        E::Budget {
+            breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. },
+            ..
+        }
+        | E::AliasReplayLimitExceeded { .. } => {
+            return Problem::new(
+                at,
+                format!("more values than a file of this length may have, at most {MOST_NODES}"),
+            )
+            .help("write fewer values by aliases, or split the kernels into several gates files: --config");
+        }
+        E::MultipleDocuments { .. } => "a second YAML document starts here".to_owned(),
+        E::Eof { .. } => "the file is empty".to_owned(),
+        other => {
+            serde_yaml::MessageFormatter::format_message(&serde_yaml::UserMessageFormatter, other)
+                .into_owned()
+        }
+    };
+    Problem::new(at, message)
+}
+
+/// Of the key `reference`.
+pub const REFERENCE: &str = "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}";
+
+/// How a key that has no default may look, where its name says too little.
+fn key_example(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "version" => "version: 1",
+        "architectures" => "architectures: [sm_90]",
+        "kernels" => "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}",
+        "tensors" => "tensors: {x: {type: f32, shape: [N]}, y: {role: out, type: f32, shape: [N]}}",
+        "args" => "args: [{tensor: x}, {tensor: y}, {i32: N}], in the order of the parameters",
+        "shape" => "shape: [M, N], slowest dimension first; [] is one element",
+        "reference" => REFERENCE,
+        "gates" => "gates: {max_err: 1e-3, spills: 0}",
+        _ => return None,
+    })
+}
+
+/// What a wrong name may have been meant to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suggestion<'a> {
+    /// One name is like it.
+    Close(&'a str),
+    /// None is: all that there are.
+    Known(Vec<&'a str>),
+}
+
+impl fmt::Display for Suggestion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Close(name) => write!(f, "did you mean `{name}`?"),
+            Self::Known(names) => match names.as_slice() {
+                [] => f.write_str("there are none"),
+                [only] => write!(f, "there is only `{only}`"),
+                [first, rest @ ..] => {
+                    write!(f, "there are `{first}`")?;
+                    rest.iter().try_for_each(|name| write!(f, ", `{name}`"))
+                }
+            },
+        }
+    }
+}
+
+impl From<Suggestion<'_>> for String {
+    fn from(suggestion: Suggestion<'_>) -> Self {
+        suggestion.to_string()
+    }
+}
+
+/// The one of `known` that is close to `name`, or the only one that begins so; else all.
+pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Suggestion<'a> {
+    let known: Vec<&str> = known.collect();
+    let close = known
+        .iter()
+        .map(|known| (strsim::osa_distance(name, known), *known))
+        .filter(|(distance, known)| {
+            let length = name.len().max(known.len());
+            *distance <= (length / 3).max(1) && *distance < length
+        })
+        .min_by_key(|(distance, _)| *distance);
+    if let Some((_, known)) = close {
+        return Suggestion::Close(known);
+    }
+    let mut longer = known.iter().filter(|known| known.starts_with(name));
+    if let (false, Some(only), None) = (name.is_empty(), longer.next(), longer.next()) {
+        return Suggestion::Close(only);
+    }
+    Suggestion::Known(known)
+}

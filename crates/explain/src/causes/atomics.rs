@@ -1,0 +1,25 @@
+//! Atomics: more of them, or the same on global memory where they were on shared memory.
+
+use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use model::InstructionKind;
+
+/// Cycles of an atomic on global memory where others want the same places, about,
+const GLOBAL: f64 = 200.0;
+/// and of one on shared memory.
+const SHARED: f64 = 30.0;
+
+pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+    let kinds = [
+        (InstructionKind::GlobalAtomic, GLOBAL),
+        (InstructionKind::SharedAtomic, SHARED),
+    ];
+    let causes = kinds.into_iter().filter_map(|(kind, cycles)| {
+        let growth = beside.growth(&|it| it == kind);
+        let first = growth.lines.first().filter(|_| growth.total > 0.0)?;
+        let cause = Cause::new(CauseClass::AtomicsContended, growth.total * cycles)
+            .at(growth.places())
+            .with(Measure::Code(kind), first.base_count, first.head_count);
+        Some(cause)
+    });
+    causes.collect()
+}

@@ -1,0 +1,63 @@
+//! Shared memory: lanes of a warp that ask the same bank for different words, so that an access takes more passes.
+
+use crate::counts::{Counted, counted, grown_lines, per_warp};
+use crate::{Beside, Cause, CauseClass, Sides};
+use model::Counter;
+
+/// Cycles of one pass more: each takes one of the SM's, and a few warps are kept waiting.
+const CYCLES: f64 = 4.0;
+
+struct Way {
+    requests: Counter,
+    passes: Counter,
+    ideal: Option<Counter>,
+}
+
+const WAYS: [Way; 3] = [
+    Way {
+        requests: Counter::SharedLoadRequests,
+        passes: Counter::SharedLoadWavefronts,
+        ideal: Some(Counter::SharedLoadWavefrontsIdeal),
+    },
+    Way {
+        requests: Counter::SharedStoreRequests,
+        passes: Counter::SharedStoreWavefronts,
+        ideal: Some(Counter::SharedStoreWavefrontsIdeal),
+    },
+    Way {
+        requests: Counter::MatrixLoads,
+        passes: Counter::MatrixLoadWavefronts,
+        ideal: None,
+    },
+];
+
+pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+    let causes = WAYS.iter().filter_map(|way| of(way, sides));
+    causes.collect()
+}
+
+fn of(way: &Way, sides: &Sides) -> Option<Cause> {
+    let requests = counted(sides, way.requests)?;
+    let passes = counted(sides, way.passes)?;
+    // Without conflicts: as counted, or as many for each access as base had.
+    let least = match way.ideal {
+        Some(ideal) => counted(sides, ideal)?,
+        None => Counted {
+            base: passes.base,
+            head: passes.base / requests.base * requests.head,
+        },
+    };
+    let conflicts = passes.less(least);
+    // A quotient of nothing is not a number, and never larger.
+    let grown = conflicts.growth() > 0.0 && passes.over(requests).ratio() > 1.01;
+    if !grown {
+        return None;
+    }
+    let ideal: Vec<Counter> = way.ideal.into_iter().collect();
+    let weight = per_warp(sides, conflicts.growth()) * CYCLES;
+    let cause = Cause::new(CauseClass::BankConflicts, weight)
+        .at(grown_lines(sides, &[way.passes], &ideal))
+        .with_count(way.requests, requests)
+        .with_count(way.passes, passes);
+    Some(cause)
+}

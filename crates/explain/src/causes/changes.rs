@@ -1,0 +1,70 @@
+//! What else is another one: inputs, launch, compiler, GPU, driver, clocks. None of it says that the kernel is worse, and
+//! all of it changes its time.
+
+use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use model::{Case, DeviceFacts, Num};
+
+/// Below all that says why it is slower.
+const WEIGHT: f64 = 0.1;
+/// Clocks that are closer than this are the same.
+const NOTABLE: f64 = 0.01;
+
+pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+    let (base, head) = (&sides.base, &sides.head);
+    let changed = [
+        (CauseClass::Data, !same_data(base.case, head.case)),
+        (CauseClass::Launch, !same_launch(base.case, head.case)),
+        (CauseClass::Compiler, base.compiler != head.compiler),
+        (CauseClass::Driver, !same_gpu(base.device(), head.device())),
+    ];
+    let changed = changed.into_iter().filter(|(_, is_changed)| *is_changed);
+    let mut causes: Vec<Cause> = changed
+        .map(|(class, _)| Cause::new(class, WEIGHT))
+        .collect();
+    causes.extend(clocks(sides));
+    causes
+}
+
+fn same_data(base: &Case, head: &Case) -> bool {
+    let arguments = |case: &Case| -> Vec<_> {
+        let steps = case.steps.iter().cloned();
+        steps.map(|it| (it.args, it.before, it.after)).collect()
+    };
+    base.tensors == head.tensors
+        && base.dims == head.dims
+        && base.seeds == head.seeds
+        && arguments(base) == arguments(head)
+}
+
+fn same_launch(base: &Case, head: &Case) -> bool {
+    let launches = |case: &Case| -> Vec<_> { case.steps.iter().map(|step| step.launch).collect() };
+    launches(base) == launches(head)
+}
+
+fn same_gpu(base: Option<&DeviceFacts>, head: Option<&DeviceFacts>) -> bool {
+    let what = |device: &DeviceFacts| {
+        (
+            device.name.clone(),
+            device.multiprocessors,
+            device.driver.clone(),
+        )
+    };
+    base.map(what) == head.map(what)
+}
+
+fn clocks(sides: &Sides) -> Option<Cause> {
+    let (base, head) = (sides.base.sm_mhz()?, sides.head.sm_mhz()?);
+    // By how much a launch takes longer at the clock of head, if it hangs on the SMs alone.
+    let longer = base / head - 1.0;
+    let policies = [&sides.base, &sides.head].map(|side| side.device().map(|it| &it.clock_policy));
+    if !(longer.abs() > NOTABLE || policies[0] != policies[1]) {
+        return None;
+    }
+    let mut cause = Cause::new(CauseClass::Clocks, WEIGHT).with(Measure::SmMhz, base, head);
+    if longer > 0.0 {
+        cause.share = sides
+            .slowdown()
+            .map(|slowdown| Num((longer / slowdown).min(1.0)));
+    }
+    Some(cause)
+}

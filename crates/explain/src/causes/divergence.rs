@@ -1,0 +1,37 @@
+//! Lanes of a warp that go different ways: the warp goes all of them, with a part of its lanes each.
+
+use crate::counts::{counted, grown_lines, per_warp};
+use crate::{Beside, Cause, CauseClass, Sides};
+use model::Counter;
+
+/// Share of a warp's lanes that has to be lost for it to be named.
+const NOTABLE: f64 = 0.02;
+/// Cycles of an instruction that a warp would not have had.
+const CYCLES: f64 = 2.0;
+
+pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+    of(sides).into_iter().collect()
+}
+
+fn of(sides: &Sides) -> Option<Cause> {
+    let instructions = counted(sides, Counter::Instructions)?;
+    let lanes = counted(sides, Counter::LaneInstructions)?;
+    let at_work = lanes.over(instructions);
+    // Beyond what the same work of lanes would take with as many of them at a time as base had; and no more than there
+    // are more.
+    let apart = instructions.head - lanes.head / at_work.base;
+    let more = apart.min(instructions.growth());
+    let lost = (at_work.base - at_work.head) / 32.0;
+    if !(lost > NOTABLE && more > 0.0) {
+        return None;
+    }
+    let weight = per_warp(sides, more) * CYCLES;
+    let mut cause = Cause::new(CauseClass::Divergence, weight)
+        .at(grown_lines(sides, &[Counter::DivergentBranches], &[]))
+        .with_count(Counter::Instructions, instructions)
+        .with_count(Counter::LaneInstructions, lanes);
+    if let Some(branches) = counted(sides, Counter::DivergentBranches) {
+        cause = cause.with_count(Counter::DivergentBranches, branches);
+    }
+    Some(cause)
+}

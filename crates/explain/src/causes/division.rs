@@ -1,0 +1,38 @@
+//! Division that is rounded exactly, or of integers: a dozen instructions, and for some numbers a call.
+
+use crate::beside::{Counted, Pile};
+use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use model::InstructionKind as Kind;
+
+/// Cycles of one division.
+const CYCLES: f64 = 40.0;
+
+pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+    let growth = beside.growth_of(&divisions);
+    if growth.total <= 0.0 {
+        return Vec::new();
+    }
+    let mut cause = Cause::new(CauseClass::SlowDivision, growth.total * CYCLES).at(growth.places());
+    for kind in [Kind::DivisionCheck, Kind::Reciprocal] {
+        let (base, head) = beside.counts(kind);
+        if base != head {
+            cause = cause.with(Measure::Code(kind), base, head);
+        }
+    }
+    vec![cause]
+}
+
+/// A quotient of floats has a check whether it needs the slow way. One of integers takes the reciprocal of a float that
+/// was an integer.
+fn divisions(pile: &Pile) -> Counted {
+    let checks = pile.of(&|kind| kind == Kind::DivisionCheck);
+    let reciprocals = pile.of(&|kind| kind == Kind::Reciprocal);
+    let conversions = pile.of(&|kind| kind == Kind::Conversion);
+    match conversions.count >= 2 * reciprocals.count.saturating_sub(checks.count) {
+        true => Counted {
+            count: checks.count.max(reciprocals.count),
+            runs: checks.runs.max(reciprocals.runs),
+        },
+        false => checks,
+    }
+}

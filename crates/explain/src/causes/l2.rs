@@ -1,0 +1,68 @@
+//! Less reuse in L2: as many bytes are asked for as before, and more of them come from device memory. Only a profile
+//! knows: which blocks run beside each other, and what is left of a line when it is asked for again, is no matter of the
+//! code.
+
+use crate::counts::{Counted, counted, per_warp};
+use crate::stalls::add_slower_lines;
+use crate::{Beside, Cause, CauseClass, Measure, Side, Sides};
+use model::{Counter, ProfileMetric};
+
+/// Cycles of one sector more of device memory.
+const CYCLES: f64 = 8.0;
+const SECTOR: f64 = 32.0;
+/// By what share more has to come from device memory.
+const NOTABLE: f64 = 1.1;
+/// By what share what is asked for may differ.
+const SAME: f64 = 0.05;
+
+/// Sectors that accesses ask for. What L2 counts as asked of it has some of what is filled into it as well.
+const ASKED: [Counter; 3] = [
+    Counter::GlobalLoadSectors,
+    Counter::GlobalStoreSectors,
+    Counter::AsyncCopySectors,
+];
+
+pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+    of(sides).into_iter().collect()
+}
+
+fn of(sides: &Sides) -> Option<Cause> {
+    let asked = ASKED.into_iter().map(|counter| counted(sides, counter));
+    let asked = asked.collect::<Option<Vec<_>>>()?;
+    let fetched = profiled(sides, ProfileMetric::DramBytes)?;
+    let hits = profiled(sides, ProfileMetric::L2HitRate)?;
+    let sum = |of: fn(&Counted) -> f64| asked.iter().map(of).sum::<f64>();
+    let is_same = (sum(|it| it.head) / sum(|it| it.base) - 1.0).abs() < SAME;
+    if !(is_same && fetched.ratio() > NOTABLE && hits.head < hits.base) {
+        return None;
+    }
+    let sectors = fetched.growth() / SECTOR;
+    let cause = Cause::new(CauseClass::L2Reuse, per_warp(sides, sectors) * CYCLES)
+        .with(
+            Measure::Profile(ProfileMetric::L2HitRate),
+            hits.base,
+            hits.head,
+        )
+        .with(
+            Measure::Profile(ProfileMetric::DramBytes),
+            fetched.base,
+            fetched.head,
+        );
+    Some(add_slower_lines(cause, sides))
+}
+
+fn profiled(sides: &Sides, metric: ProfileMetric) -> Option<Counted> {
+    Some(Counted {
+        base: of_side(&sides.base, metric)?,
+        head: of_side(&sides.head, metric)?,
+    })
+}
+
+/// Of the first repeat, of a launch of one kernel: shares of several are none.
+fn of_side(side: &Side, metric: ProfileMetric) -> Option<f64> {
+    let [kernel] = side.profiles.first()?.kernels.as_slice() else {
+        return None;
+    };
+    let value = kernel.metrics.get(&metric)?.got()?;
+    Some(value.0)
+}

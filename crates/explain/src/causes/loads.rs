@@ -1,0 +1,41 @@
+//! Loads that are made more often than before, though the source asks for the same: because a store may have changed
+//! what they read (`const __restrict__` is gone), or because they went into a loop.
+
+use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use model::InstructionKind as Kind;
+
+/// Cycles of one load more.
+const CYCLES: f64 = 30.0;
+/// Of the loads that are gone elsewhere.
+const NOTABLE: f64 = 0.01;
+
+pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+    let is_load = |kind: Kind| matches!(kind, Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_));
+    let growth = beside.growth(&is_load);
+    let (base, head) = beside.runs(&is_load);
+    if growth.total <= NOTABLE * base.min(head) {
+        return Vec::new();
+    }
+    let read_only = beside.runs(&|kind| matches!(kind, Kind::ReadOnlyLoad(_)));
+    let stores = beside.runs(&|kind| matches!(kind, Kind::GlobalStore(_)));
+    // What left one line for another that runs more often.
+    let moved = beside.growth_where(&|base, head| {
+        let (was, is) = (base.of(&is_load), head.of(&is_load));
+        (is.count < was.count).then_some((is, was))
+    });
+    let class = if read_only.1 < read_only.0 && stores.1 > 0.0 {
+        CauseClass::Reload
+    } else if !moved.lines.is_empty() {
+        CauseClass::LoopInvariant
+    } else {
+        return Vec::new();
+    };
+    let mut cause = Cause::new(class, growth.total * CYCLES).at(growth.places());
+    for kind in Kind::all().filter(|kind| is_load(*kind)) {
+        let (base, head) = beside.counts(kind);
+        if base != head {
+            cause = cause.with(Measure::Code(kind), base, head);
+        }
+    }
+    vec![cause]
+}

@@ -1,0 +1,39 @@
+//! A special function in its exact form: what the unit for it cannot take is prepared and put right around it.
+
+use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use model::InstructionKind as Kind;
+
+/// Cycles of one instruction around it.
+const CYCLES: f64 = 4.0;
+
+pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+    let is_special = |kind: Kind| {
+        matches!(
+            kind,
+            Kind::Root | Kind::Exponential | Kind::Logarithm | Kind::Sine | Kind::OtherSpecial
+        )
+    };
+    let is_around = |kind: Kind| {
+        matches!(
+            kind,
+            Kind::Fp32 | Kind::Fp16 | Kind::Int | Kind::Compare | Kind::Select
+        )
+    };
+    let growth = beside.growth_where(&|base, head| {
+        let (was, is) = (base.runs(&is_special), head.runs(&is_special));
+        let as_many = was > 0.0 && (0.8..=1.25).contains(&(is / was));
+        let divides = |kind: Kind| kind == Kind::DivisionCheck;
+        let (before, after) = (base.of(&is_around), head.of(&is_around));
+        // At least one more for each.
+        let is_more = after.runs - before.runs >= is && head.runs(&divides) <= base.runs(&divides);
+        (as_many && is_more).then_some((before, after))
+    });
+    if growth.total <= 0.0 {
+        return Vec::new();
+    }
+    let (base, head) = growth.first_counts();
+    let cause = Cause::new(CauseClass::SlowSpecialFunction, growth.total * CYCLES)
+        .at(growth.places())
+        .with(Measure::Around, base, head);
+    vec![cause]
+}

@@ -1,0 +1,393 @@
+//! Of each cause that lies in launch, counters, clocks or inputs, two records that have it, and two that do not.
+
+use crate::{Cause, CauseClass, Measure, Sides, explain};
+use judge::fixture;
+use model::{
+    CaseId, Counter, LaunchBounds, LineCount, LineProfile, Num, ProfileMetric, Record, Seen, Stall,
+};
+use std::collections::BTreeMap;
+
+fn id() -> CaseId {
+    fixture::case_id("direct", "small")
+}
+
+fn explained(base: &Record, head: &Record) -> Vec<Cause> {
+    explain(&Sides::of_two(base, head, &id()).unwrap())
+}
+
+fn classes(base: &Record, head: &Record) -> Vec<CauseClass> {
+    let causes = explained(base, head);
+    causes.into_iter().map(|cause| cause.class).collect()
+}
+
+/// A record whose case is simulated to these counts.
+fn counting(counts: &[(Counter, u64)]) -> Record {
+    let mut record = fixture::record_simulated();
+    fixture::resimulate(&mut record, &id(), |_, facts| {
+        if let Seen::Got(facts) = facts {
+            facts.counters = counts.iter().copied().collect();
+        }
+    });
+    record
+}
+
+fn at_line(record: &mut Record, counter: Counter, place: &str, count: u64) {
+    fixture::resimulate(record, &id(), |_, facts| {
+        if let Seen::Got(facts) = facts {
+            let line = LineCount {
+                place: place.to_owned(),
+                count,
+            };
+            facts.lines.entry(counter).or_default().push(line);
+        }
+    });
+}
+
+fn loads(requests: u64, sectors: u64, ideal: u64) -> Vec<(Counter, u64)> {
+    vec![
+        (Counter::GlobalLoadRequests, requests),
+        (Counter::GlobalLoadSectors, sectors),
+        (Counter::GlobalLoadSectorsIdeal, ideal),
+    ]
+}
+
+#[test]
+fn loads_of_more_sectors_each_no_longer_coalesce() {
+    let mut base = counting(&loads(1000, 4000, 4000));
+    let mut head = counting(&loads(1000, 32_000, 4000));
+    at_line(&mut base, Counter::GlobalLoadSectors, "k.cu:3", 3000);
+    at_line(&mut base, Counter::GlobalLoadSectors, "k.cu:5", 1000);
+    at_line(&mut head, Counter::GlobalLoadSectors, "k.cu:0", 30_000);
+    at_line(&mut head, Counter::GlobalLoadSectors, "k.cu:5", 29_000);
+    at_line(
+        &mut head,
+        Counter::GlobalLoadSectors,
+        "k.cu:3 inlined at k.cu:9",
+        3000,
+    );
+    let causes = explained(&base, &head);
+    assert_eq!(causes[0].class, CauseClass::CoalescingLost);
+    let places: Vec<_> = causes[0]
+        .places
+        .iter()
+        .map(|it| it.line.to_string())
+        .collect();
+    assert_eq!(places, ["k.cu:5"], "the other line counts what it did");
+    assert_eq!(classes(&head, &base), [CauseClass::NothingChanged]);
+}
+
+#[test]
+fn more_loads_are_more_traffic() {
+    let (base, head) = (
+        counting(&loads(1000, 4000, 4000)),
+        counting(&loads(3000, 12_000, 12_000)),
+    );
+    assert_eq!(classes(&base, &head), [CauseClass::MoreTraffic]);
+    // Four narrow loads in place of a wide one touch the sectors of it four times.
+    let narrow = counting(&loads(4000, 16_000, 4000));
+    assert_eq!(classes(&base, &narrow), [CauseClass::MoreTraffic]);
+    // A boundary.
+    let same = counting(&loads(1010, 4050, 4000));
+    assert_eq!(classes(&base, &same), [CauseClass::NothingChanged]);
+}
+
+#[test]
+fn passes_beyond_the_least_are_conflicts() {
+    let stores = |requests, passes, ideal| {
+        counting(&[
+            (Counter::SharedStoreRequests, requests),
+            (Counter::SharedStoreWavefronts, passes),
+            (Counter::SharedStoreWavefrontsIdeal, ideal),
+        ])
+    };
+    let base = stores(1000, 1000, 1000);
+    assert_eq!(
+        classes(&base, &stores(1000, 8000, 1000)),
+        [CauseClass::BankConflicts]
+    );
+    // Twice as many stores, none of which conflicts.
+    assert_eq!(
+        classes(&base, &stores(2000, 2000, 2000)),
+        [CauseClass::NothingChanged]
+    );
+    let matrix = |passes| {
+        counting(&[
+            (Counter::MatrixLoads, 100),
+            (Counter::MatrixLoadWavefronts, passes),
+        ])
+    };
+    assert_eq!(
+        classes(&matrix(400), &matrix(3200)),
+        [CauseClass::BankConflicts]
+    );
+    assert_eq!(
+        classes(&matrix(400), &matrix(400)),
+        [CauseClass::NothingChanged]
+    );
+}
+
+#[test]
+fn fewer_lanes_for_each_instruction_are_divergence() {
+    let issued = |instructions, lanes| {
+        counting(&[
+            (Counter::Instructions, instructions),
+            (Counter::LaneInstructions, lanes),
+        ])
+    };
+    let base = issued(10_000, 320_000);
+    assert_eq!(
+        classes(&base, &issued(20_000, 330_000))[0],
+        CauseClass::Divergence
+    );
+    // More work, by all lanes.
+    assert_eq!(
+        classes(&base, &issued(20_000, 640_000)),
+        [CauseClass::NothingChanged]
+    );
+}
+
+/// The base has 16 blocks on an SM, and the grid fills all of them several times.
+fn resident(registers: u32, shared: u32, bounds: LaunchBounds, blocks: u32) -> Record {
+    let mut record = counting(&[(Counter::Instructions, 1_000_000)]);
+    fixture::rebuild(&mut record, "direct", |facts| {
+        let entry = &mut facts.entries[0];
+        entry.resources.as_mut().unwrap().registers = registers;
+        entry.resources.as_mut().unwrap().static_shared = shared;
+        entry.bounds = bounds;
+    });
+    for case in &mut record.plan.cases {
+        let launch = case.steps[0].launch.as_mut().unwrap();
+        launch.grid = [blocks, 1, 1];
+        launch.dynamic_shared = 0;
+    }
+    record
+}
+
+#[test]
+fn occupancy_is_lost_to_what_limits_it_now() {
+    let free = LaunchBounds::default();
+    let many = 132 * 64;
+    let base = resident(32, 0, free, many);
+    let first = |head: &Record| classes(&base, head)[0];
+    assert_eq!(
+        first(&resident(64, 0, free, many)),
+        CauseClass::OccupancyRegisters
+    );
+    assert_eq!(
+        first(&resident(32, 64 * 1024, free, many)),
+        CauseClass::OccupancyShared
+    );
+    // More registers that cost no warp, and fewer of them.
+    assert_eq!(
+        first(&resident(30, 0, free, many)),
+        CauseClass::NothingChanged
+    );
+    assert_eq!(
+        classes(&resident(64, 0, free, many), &base),
+        [CauseClass::NothingChanged]
+    );
+}
+
+#[test]
+fn a_bound_that_was_dropped_is_named_before_the_registers() {
+    let asked = LaunchBounds {
+        blocks: Some(16),
+        ..LaunchBounds::default()
+    };
+    let base = resident(32, 0, asked, 132 * 64);
+    let head = resident(40, 0, LaunchBounds::default(), 132 * 64);
+    assert_eq!(classes(&base, &head)[0], CauseClass::LaunchBound);
+    // Kept: the registers have another cause.
+    let head = resident(40, 0, asked, 132 * 64);
+    assert_eq!(classes(&base, &head)[0], CauseClass::OccupancyRegisters);
+}
+
+#[test]
+fn blocks_beyond_a_full_wave_leave_a_tail() {
+    let free = LaunchBounds::default();
+    let waves = |blocks| resident(32, 0, free, blocks);
+    let one = 132 * 16;
+    let causes = explained(&waves(one), &waves(one + 88));
+    assert_eq!(causes[0].class, CauseClass::TailWave);
+    assert_eq!(causes[0].share, None, "nobody timed it");
+    // Two full waves have none, part of one has none, and after many waves it is nothing.
+    for (base, head) in [(one, 2 * one), (one / 2, one), (40 * one, 40 * one + 88)] {
+        let classes = classes(&waves(base), &waves(head));
+        assert_eq!(classes, [CauseClass::Launch], "{base} {head}");
+    }
+}
+
+#[test]
+fn a_tail_accounts_for_a_share_of_the_time() {
+    let timed = |blocks: u32, ns: u64| {
+        let mut record = fixture::record();
+        for case in &mut record.plan.cases {
+            case.steps[0].launch.as_mut().unwrap().grid = [blocks, 1, 1];
+        }
+        fixture::slow(&mut record, &id(), ns);
+        let simulated = counting(&[(Counter::Instructions, 1_000_000)]);
+        let is_of_it =
+            |piece: &model::Evidence| matches!(piece, model::Evidence::Simulation { .. });
+        record
+            .evidence
+            .extend(simulated.evidence.into_iter().filter(is_of_it));
+        record
+    };
+    // 96 registers: five blocks of 128 threads on each SM.
+    let (base, head) = (timed(132 * 5, 100_000), timed(132 * 5 + 1, 400_000));
+    let causes = explained(&base, &head);
+    assert_eq!(causes[0].class, CauseClass::TailWave);
+    // A second wave for one block of 661, and four times as long in truth. Processes differ a little.
+    let share = causes[0].share.unwrap().0;
+    let longer = 2.0 * 660.0 / 661.0 - 1.0;
+    assert!((share - longer / 3.0).abs() < 1e-3, "{share}");
+}
+
+#[test]
+fn what_else_changed_is_named() {
+    let base = fixture::record();
+    let mut head = fixture::record();
+    head.plan.cases[0].dims.insert("N".to_owned(), 65);
+    assert_eq!(classes(&base, &head), [CauseClass::Data]);
+
+    let mut head = fixture::record();
+    if let Seen::Got(device) = &mut head.environment.device {
+        device.driver = "590.10".to_owned();
+    }
+    assert_eq!(classes(&base, &head), [CauseClass::Driver]);
+
+    let mut head = fixture::record();
+    if let Seen::Got(compiler) = &mut head.environment.compiler {
+        compiler.version = "13.1.2".to_owned();
+    }
+    assert_eq!(classes(&base, &head), [CauseClass::Compiler]);
+
+    assert_eq!(classes(&base, &base), [CauseClass::NothingChanged]);
+    let mut head = fixture::record();
+    fixture::rebuild(&mut head, "direct", |facts| facts.identity.push('2'));
+    assert_eq!(classes(&base, &head), [CauseClass::CodeChanged]);
+}
+
+#[test]
+fn a_slower_clock_accounts_for_what_it_can() {
+    let clocked = |mhz: f64, ns: u64| {
+        let mut record = fixture::record();
+        fixture::slow(&mut record, &id(), ns);
+        fixture::retime(&mut record, &id(), |_, facts| {
+            facts.gpu.sm_mhz_before = Some(Num(mhz));
+            facts.gpu.sm_mhz_after = Some(Num(mhz));
+        });
+        record
+    };
+    let base = clocked(2000.0, 100_000);
+    let causes = explained(&base, &clocked(1600.0, 150_000));
+    assert_eq!(causes[0].class, CauseClass::Clocks);
+    // A quarter longer, of a half. Processes differ a little.
+    let share = causes[0].share.unwrap().0;
+    assert!((share - 0.5).abs() < 1e-3, "{share}");
+    assert_eq!(
+        classes(&base, &clocked(1995.0, 150_000)),
+        [CauseClass::NothingChanged]
+    );
+}
+
+#[test]
+fn reuse_in_l2_is_what_a_profile_says() {
+    let profiled = |hits: f64, dram: f64, sectors: u64| {
+        let mut record = fixture::record_profiled();
+        fixture::reprofile(&mut record, &id(), |_, facts| {
+            let metrics = &mut facts.kernels[0].metrics;
+            metrics.insert(ProfileMetric::L2HitRate, Seen::Got(Num(hits)));
+            metrics.insert(ProfileMetric::DramBytes, Seen::Got(Num(dram)));
+            let counters = &mut facts.kernels[0].counters;
+            counters.insert(Counter::GlobalLoadSectors, sectors);
+            counters.insert(Counter::GlobalStoreSectors, 1000);
+            counters.insert(Counter::AsyncCopySectors, 0);
+        });
+        record
+    };
+    let base = profiled(0.8, 1e6, 300_000);
+    assert_eq!(
+        classes(&base, &profiled(0.4, 3e6, 300_000)),
+        [CauseClass::L2Reuse]
+    );
+    // More is asked for, too: that is no matter of reuse alone.
+    assert_eq!(
+        classes(&base, &profiled(0.4, 3e6, 900_000)),
+        [CauseClass::NothingChanged]
+    );
+    assert_eq!(
+        classes(&base, &profiled(0.8, 1e6, 300_000)),
+        [CauseClass::NothingChanged]
+    );
+}
+
+/// On a GPU nothing is simulated.
+#[test]
+fn a_profile_of_both_sides_tells_what_the_simulator_would() {
+    let profiled = |passes: u64| {
+        let mut record = fixture::record_profiled();
+        fixture::reprofile(&mut record, &id(), |_, facts| {
+            let kernel = &mut facts.kernels[0];
+            kernel.counters = BTreeMap::from([
+                (Counter::SharedLoadRequests, 1000),
+                (Counter::SharedLoadWavefronts, passes),
+                (Counter::SharedLoadWavefrontsIdeal, 1000),
+            ]);
+            let line = |number: u32, counters: &[(Counter, u64)]| LineProfile {
+                place: format!("k.cu:{number}"),
+                instructions: 1000,
+                samples: BTreeMap::new(),
+                counters: counters.iter().copied().collect(),
+            };
+            kernel.lines = vec![
+                line(7, &[(Counter::SharedLoadRequests, 500)]),
+                line(9, &[(Counter::SharedLoadWavefronts, passes)]),
+            ];
+        });
+        record
+    };
+    let causes = explained(&profiled(1000), &profiled(32_000));
+    assert_eq!(causes[0].class, CauseClass::BankConflicts);
+    assert_eq!(causes[0].places[0].line.number, 9);
+    assert_eq!(
+        classes(&profiled(1000), &profiled(1000)),
+        [CauseClass::NothingChanged]
+    );
+}
+
+/// Where no rule knows, the lines that take longer are named, whatever the profilers' rates of sampling.
+#[test]
+fn slower_lines_are_named_where_no_rule_knows() {
+    let profiled = |identity: &str, ns: f64, samples: [u64; 2]| {
+        let mut record = fixture::record_profiled();
+        fixture::rebuild(&mut record, "direct", |facts| {
+            facts.identity = identity.into()
+        });
+        fixture::reprofile(&mut record, &id(), |_, facts| {
+            let kernel = &mut facts.kernels[0];
+            kernel.duration_ns = Num(ns);
+            let line = |number: usize, samples: u64| LineProfile {
+                place: format!("k.cu:{number}"),
+                instructions: 1000,
+                samples: BTreeMap::from([(Stall::LongScoreboard, samples)]),
+                counters: BTreeMap::new(),
+            };
+            kernel.lines = vec![line(7, samples[0]), line(9, samples[1])];
+            kernel.stalls = BTreeMap::from([(Stall::LongScoreboard, Num(ns / 1e4))]);
+        });
+        record
+    };
+    let base = profiled("a", 1e5, [100, 100]);
+    // Twice as long, sampled half as often: line 7 takes as long as it did.
+    let causes = explained(&base, &profiled("b", 2e5, [50, 150]));
+    assert_eq!(causes[0].class, CauseClass::CodeChanged);
+    let lines: Vec<u32> = causes[0].places.iter().map(|it| it.line.number).collect();
+    assert_eq!(lines, [9]);
+    let stall = &causes[0].figures[0];
+    assert_eq!(stall.measure, Measure::Stall(Stall::LongScoreboard));
+    assert_eq!((stall.base, stall.head), (Num(10.0), Num(20.0)));
+    // As fast as before: no line is.
+    let causes = explained(&base, &profiled("b", 1e5, [70, 70]));
+    assert!(causes[0].places.is_empty());
+}

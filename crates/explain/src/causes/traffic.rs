@@ -1,0 +1,64 @@
+//! Global memory: more sectors for each access of a warp (its lanes no longer read side by side), or more accesses.
+
+use crate::counts::{counted, grown_lines, per_warp};
+use crate::{Beside, Cause, CauseClass, Sides};
+use model::Counter;
+
+/// Cycles of one sector more, about: a sector of device memory takes two of an SM's cycles, of which a few warps are
+/// kept waiting.
+const CYCLES: f64 = 8.0;
+/// Less than this is the change of a boundary.
+const NOTABLE: f64 = 1.02;
+
+struct Way {
+    requests: Counter,
+    sectors: Counter,
+    ideal: Counter,
+}
+
+const WAYS: [Way; 2] = [
+    Way {
+        requests: Counter::GlobalLoadRequests,
+        sectors: Counter::GlobalLoadSectors,
+        ideal: Counter::GlobalLoadSectorsIdeal,
+    },
+    Way {
+        requests: Counter::GlobalStoreRequests,
+        sectors: Counter::GlobalStoreSectors,
+        ideal: Counter::GlobalStoreSectorsIdeal,
+    },
+];
+
+pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+    let causes = WAYS.iter().filter_map(|way| of(way, sides));
+    causes.collect()
+}
+
+fn of(way: &Way, sides: &Sides) -> Option<Cause> {
+    let requests = counted(sides, way.requests)?;
+    let sectors = counted(sides, way.sectors)?;
+    let ideal = counted(sides, way.ideal)?;
+    let grown = sectors.head > 0.0 && sectors.ratio() > NOTABLE;
+    if !grown {
+        return None;
+    }
+    let cycles = per_warp(sides, sectors.growth()) * CYCLES;
+    // Each request takes more sectors; or there are more requests, which a narrower or a further access makes.
+    let each = sectors.over(requests);
+    let is_scattered = each.ratio() > NOTABLE && each.ratio() >= requests.ratio();
+    let (class, cycles) = match is_scattered {
+        true => (CauseClass::CoalescingLost, cycles),
+        // Below every rule that knows why.
+        false => (CauseClass::MoreTraffic, cycles * 0.25),
+    };
+    let waste = match is_scattered {
+        true => vec![way.ideal],
+        false => Vec::new(),
+    };
+    let cause = Cause::new(class, cycles)
+        .at(grown_lines(sides, &[way.sectors], &waste))
+        .with_count(way.requests, requests)
+        .with_count(way.sectors, sectors)
+        .with_count(way.ideal, ideal);
+    Some(cause)
+}

@@ -1,0 +1,150 @@
+//! What to try first, by rules. Where each comes from stands beside its sentence in `report`.
+
+use super::{Bound, Residency, Resource, Waste};
+use model::Stall;
+use model::occupancy::Limiter;
+use serde::Serialize;
+
+/// Stable names: programs match on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    CoalesceLoads,
+    CoalesceStores,
+    AvoidBankConflicts,
+    MoveFewerBytes,
+    ReuseInSharedMemory,
+    ReuseInRegisters,
+    UseAsynchronousProducts,
+    UseTensorCores,
+    UseSinglePrecision,
+    UseFasterFunctions,
+    IssueFewerInstructions,
+    KeepMoreWarps,
+    LoadEarlier,
+    WaitAtFewerBarriers,
+    OverlapInstructions,
+    UseMoreBlocks,
+    EvenOutBlocks,
+    JoinLaunches,
+}
+
+impl Advice {
+    pub const ALL: [Self; 18] = [
+        Self::CoalesceLoads,
+        Self::CoalesceStores,
+        Self::AvoidBankConflicts,
+        Self::MoveFewerBytes,
+        Self::ReuseInSharedMemory,
+        Self::ReuseInRegisters,
+        Self::UseAsynchronousProducts,
+        Self::UseTensorCores,
+        Self::UseSinglePrecision,
+        Self::UseFasterFunctions,
+        Self::IssueFewerInstructions,
+        Self::KeepMoreWarps,
+        Self::LoadEarlier,
+        Self::WaitAtFewerBarriers,
+        Self::OverlapInstructions,
+        Self::UseMoreBlocks,
+        Self::EvenOutBlocks,
+        Self::JoinLaunches,
+    ];
+}
+
+const MOST: usize = 2;
+/// Below this occupancy more warps may hide what warps wait for.
+const LOW_OCCUPANCY: f64 = 0.5;
+
+/// Of rules that fit, the first ones: what is wasted on the bound before what could do without it.
+pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Vec<Advice> {
+    let theoretical = residency.and_then(|it| it.theoretical.as_ref());
+    let on = &On {
+        coalesce: [
+            (waste.loads, Advice::CoalesceLoads),
+            (waste.stores, Advice::CoalesceStores),
+        ],
+        conflicts: waste.conflicts,
+        few_warps: theoretical.is_some_and(|it| {
+            let by_use = matches!(it.limiter, Limiter::Registers | Limiter::SharedMemory);
+            it.occupancy.0 < LOW_OCCUPANCY && by_use
+        }),
+    };
+    let fitting = rules(bound, on).into_iter().filter(|(fits, _)| *fits);
+    fitting.map(|(_, advice)| advice).take(MOST).collect()
+}
+
+/// What rules look at beside the bound.
+struct On {
+    coalesce: [(bool, Advice); 2],
+    conflicts: bool,
+    few_warps: bool,
+}
+
+/// All of a bound, the first ones first, with whether they fit.
+fn rules(bound: &Bound, on: &On) -> Vec<(bool, Advice)> {
+    let mut found: Vec<(bool, Advice)> = Vec::new();
+    match bound {
+        Bound::Resource { resource } => match resource {
+            Resource::Dram => {
+                found.extend(on.coalesce);
+                found.push((true, Advice::MoveFewerBytes));
+            }
+            Resource::L2 => {
+                found.extend(on.coalesce);
+                found.push((true, Advice::ReuseInSharedMemory));
+                found.push((true, Advice::MoveFewerBytes));
+            }
+            Resource::SharedMemory => {
+                found.push((on.conflicts, Advice::AvoidBankConflicts));
+                found.push((true, Advice::ReuseInRegisters));
+            }
+            Resource::Tensor => found.push((true, Advice::UseAsynchronousProducts)),
+            Resource::Fp32 | Resource::Fp16 => {
+                found.push((true, Advice::UseTensorCores));
+                found.push((true, Advice::IssueFewerInstructions));
+            }
+            Resource::Fp64 => found.push((true, Advice::UseSinglePrecision)),
+            Resource::SpecialFunctions => found.push((true, Advice::UseFasterFunctions)),
+            Resource::IssueSlots => found.push((true, Advice::IssueFewerInstructions)),
+        },
+        Bound::Latency { stall } => {
+            found.extend(match stall {
+                Stall::LongScoreboard | Stall::LgThrottle | Stall::TexThrottle | Stall::Drain => {
+                    Some((true, Advice::LoadEarlier))
+                }
+                Stall::ShortScoreboard | Stall::MioThrottle if on.conflicts => {
+                    Some((true, Advice::AvoidBankConflicts))
+                }
+                Stall::ShortScoreboard | Stall::MioThrottle => {
+                    Some((true, Advice::ReuseInRegisters))
+                }
+                Stall::Barrier | Stall::Membar | Stall::WarpgroupArrive => {
+                    Some((true, Advice::WaitAtFewerBarriers))
+                }
+                Stall::Wait | Stall::MathPipeThrottle | Stall::DispatchStall | Stall::Gmma => {
+                    Some((true, Advice::OverlapInstructions))
+                }
+                // Of these no rule says what to do that fits most kernels.
+                Stall::NotSelected
+                | Stall::Selected
+                | Stall::NoInstruction
+                | Stall::BranchResolving
+                | Stall::ImcMiss
+                | Stall::Sleeping
+                | Stall::Misc => None,
+            });
+            found.push((on.few_warps, Advice::KeepMoreWarps));
+            found.extend(on.coalesce);
+        }
+        Bound::FewBlocks { busy } => {
+            found.push((true, Advice::UseMoreBlocks));
+            let of_busy = busy.as_deref().map(|busy| rules(busy, on));
+            found.extend(of_busy.into_iter().flatten());
+        }
+        Bound::Tail => found.push((true, Advice::EvenOutBlocks)),
+        Bound::Launch => found.push((true, Advice::JoinLaunches)),
+        Bound::Unknown { .. } => {}
+    }
+    found
+}

@@ -1,0 +1,197 @@
+//! What bounded a case before and what bounds it now, of the cases of a judgement that a reader asks about.
+
+use super::{Diagnosis, Moved, Residency, Resource, Side, diagnose};
+use model::{
+    CaseId, Facet, Judgement, Metric, Num, Outcome, Question, Record, Rule, Subject, Verdict,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Diagnosed {
+    pub case: CaseId,
+    pub standing: Standing,
+    /// At the base; `None` where there is none, or it does not have the case.
+    pub before: Option<Diagnosis>,
+    pub after: Diagnosis,
+    /// What moved between the two, the most first.
+    pub changes: Vec<Change>,
+}
+
+/// Why a case is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    Failed,
+    Improved,
+    Held,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    pub figure: Figure,
+    pub before: Num,
+    pub after: Num,
+}
+
+/// A figure of a diagnosis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    EstimatedTime,
+    Time,
+    Occupancy,
+    Blocks,
+    Waves,
+    Use(Resource),
+    LoadRequests,
+    LoadSectors,
+    StoreRequests,
+    StoreSectors,
+    SharedLoadWavefronts,
+    SharedStoreWavefronts,
+}
+
+impl Figure {
+    /// 0 to 1, shown as per cent.
+    pub fn is_share(self) -> bool {
+        matches!(self, Self::Occupancy | Self::Use(_))
+    }
+}
+
+/// Cases whose time, counters or resources broke a gate, and those that are better than their baseline; of those
+/// what is known on either side.
+pub fn notable(record: &Record, base: Option<&Record>, judgement: &Judgement) -> Vec<Diagnosed> {
+    let failed = judgement.verdicts.iter().filter(|it| costs(it));
+    let failed = cases(record, failed.map(|verdict| &verdict.subject));
+    let improved = cases(record, judgement.wins.iter().map(|win| &win.subject));
+    let standing = |id: &CaseId| {
+        if failed.contains(id) {
+            Some(Standing::Failed)
+        } else {
+            improved.contains(id).then_some(Standing::Improved)
+        }
+    };
+    let found = record.plan.cases.iter();
+    let found = found.filter_map(|case| Some((standing(&case.id)?, &case.id)));
+    let mut found: Vec<_> = found
+        .map(|(standing, id)| diagnosed(record, base, id, standing))
+        .collect();
+    found.retain(|it| it.after.is_known() || it.before.as_ref().is_some_and(Diagnosis::is_known));
+    // What failed stands first, in the order of gates.yaml.
+    found.sort_by_key(|it| it.standing);
+    found
+}
+
+/// All cases, in the order of gates.yaml.
+pub fn all(record: &Record) -> Vec<Diagnosed> {
+    let cases = record.plan.cases.iter();
+    cases
+        .map(|case| diagnosed(record, None, &case.id, Standing::Held))
+        .collect()
+}
+
+/// `base`: the record that it is compared with, where it is not the run itself that has a base.
+fn diagnosed(record: &Record, base: Option<&Record>, id: &CaseId, standing: Standing) -> Diagnosed {
+    let after = diagnose(&Side::head(record), id);
+    let base = base.map(Side::head).or_else(|| Side::base(record));
+    let base = base.filter(|side| side.has(id));
+    let before = base.map(|side| diagnose(&side, id));
+    let changes = match &before {
+        Some(before) => changes(before, &after),
+        None => Vec::new(),
+    };
+    Diagnosed {
+        case: id.clone(),
+        standing,
+        before,
+        after,
+        changes,
+    }
+}
+
+/// A gate on what a kernel costs, that is broken.
+fn costs(verdict: &Verdict) -> bool {
+    let is_cost = match &verdict.question {
+        Question::Gate(Rule::Counters { .. } | Rule::Condition { .. }) => true,
+        Question::Gate(Rule::Limit { metric, .. }) => is_cost(*metric),
+        _ => false,
+    };
+    verdict.outcome == Outcome::Fail && is_cost
+}
+
+fn is_cost(metric: Metric) -> bool {
+    metric.facet() != Facet::Correctness
+}
+
+/// A unit stands for the first of its cases.
+fn cases<'a>(record: &Record, subjects: impl Iterator<Item = &'a Subject>) -> BTreeSet<CaseId> {
+    let of = |subject: &Subject| match subject {
+        Subject::Case(case) => Some(case.clone()),
+        Subject::Unit(unit) => {
+            let mut cases = record.plan.cases.iter();
+            let of_unit = cases
+                .find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant));
+            of_unit.map(|case| case.id.clone())
+        }
+    };
+    subjects.filter_map(of).collect()
+}
+
+/// Less than this, of itself or of a whole, is no change.
+const LEAST: f64 = 0.01;
+const MOST: usize = 6;
+
+fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
+    let (was, is) = (figures(before), figures(after));
+    let both = was.into_iter().filter_map(|(figure, before)| {
+        let after = *is.get(&figure)?;
+        let by = match figure.is_share() {
+            true => (after - before).abs(),
+            false => (after - before).abs() / before.abs().max(f64::MIN_POSITIVE),
+        };
+        (by >= LEAST).then_some((by, figure, before, after))
+    });
+    let mut found: Vec<_> = both.collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let found = found.into_iter().take(MOST);
+    found
+        .map(|(_, figure, before, after)| Change {
+            figure,
+            before: Num(before),
+            after: Num(after),
+        })
+        .collect()
+}
+
+/// As profiled, else as the launch allows.
+fn occupancy(on: &Residency) -> Option<f64> {
+    let theoretical = on.theoretical.as_ref().map(|it| it.occupancy);
+    on.achieved.or(theoretical).map(|share| share.0)
+}
+
+fn figures(of: &Diagnosis) -> BTreeMap<Figure, f64> {
+    let residency = of.residency.as_ref();
+    let requests = |moved: Option<Moved>| moved.map(|it| it.requests as f64);
+    let moved = |moved: Option<Moved>| moved.map(|it| it.moved as f64);
+    let traffic = &of.traffic;
+    let known = [
+        (Figure::EstimatedTime, of.estimated_ns.map(|it| it.0)),
+        (Figure::Time, of.time_ns.map(|it| it.0)),
+        (Figure::Occupancy, residency.and_then(occupancy)),
+        (Figure::Blocks, residency.map(|it| it.blocks as f64)),
+        (Figure::Waves, residency.map(|it| it.waves.0)),
+        (Figure::LoadRequests, requests(traffic.loads)),
+        (Figure::LoadSectors, moved(traffic.loads)),
+        (Figure::StoreRequests, requests(traffic.stores)),
+        (Figure::StoreSectors, moved(traffic.stores)),
+        (Figure::SharedLoadWavefronts, moved(traffic.shared_loads)),
+        (Figure::SharedStoreWavefronts, moved(traffic.shared_stores)),
+    ];
+    let known = known.into_iter();
+    let known = known.filter_map(|(figure, value)| Some((figure, value?)));
+    let uses = of.uses.iter();
+    known
+        .chain(uses.map(|(resource, share)| (Figure::Use(*resource), share.0)))
+        .collect()
+}

@@ -1,0 +1,264 @@
+//! What bounds a case that was profiled: by the counters of the GPU itself.
+
+use super::peaks::Peaks;
+use super::view::View;
+use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
+use super::{Waste, advice};
+use model::{Arithmetic, DeviceFacts, KernelProfile, Num, ProfileFacts, ProfileMetric, Stall};
+use std::collections::BTreeMap;
+
+/// A launch that takes less does too little: an empty kernel in a graph of launches takes 1.3 us (H100).
+const MOSTLY_START_NS: f64 = 2_600.0;
+/// Multiprocessors that are at work for less of the launch than this wait for others.
+const ACTIVE: f64 = 0.8;
+/// Sectors of one request, beyond what lanes with 16 bytes each beside one another need.
+const MOST_SECTORS: f64 = 16.0;
+/// Bank conflicts for each access to shared memory from which on they are worth a look.
+const CONFLICTS: f64 = 0.25;
+
+/// Resources of a multiprocessor, whose use is of the time in which it has work.
+const OF_SM: [(Resource, ProfileMetric); 5] = [
+    (Resource::Tensor, ProfileMetric::TensorActive),
+    (Resource::Fp32, ProfileMetric::Fp32Active),
+    (Resource::Fp64, ProfileMetric::Fp64Active),
+    (Resource::SpecialFunctions, ProfileMetric::SpecialActive),
+    (Resource::IssueSlots, ProfileMetric::IssueActive),
+];
+
+/// Of the whole launch, as the GPU counts them.
+const OF_GPU: [(Resource, ProfileMetric); 2] = [
+    (Resource::L2, ProfileMetric::L2Throughput),
+    (Resource::Dram, ProfileMetric::DramThroughput),
+];
+
+/// Of the kernel that a launch consists of.
+pub fn diagnose(view: &View, device: &DeviceFacts, repeats: &[&ProfileFacts]) -> Diagnosis {
+    let kernels: Option<Vec<&KernelProfile>> = repeats
+        .iter()
+        .map(|facts| match facts.kernels.as_slice() {
+            [kernel] => Some(kernel),
+            _ => None,
+        })
+        .collect();
+    let (Some(kernels), Some(first)) = (kernels, repeats.first()) else {
+        return Diagnosis::unknown(Unknown::SeveralKernels);
+    };
+    let read = Reading::new(&kernels);
+    let residency = view
+        .residency(device.multiprocessors)
+        .or_else(|| read.residency(device.multiprocessors));
+    let residency = residency.map(|on| Residency {
+        achieved: read.get(ProfileMetric::AchievedOccupancy).map(Num),
+        ..on
+    });
+    let (busy, whole) = read.uses();
+    let bound = bound(&read, &busy, &whole, residency.as_ref());
+    let reached = match bound {
+        // What decided: over the whole launch it can be less, as multiprocessors start and end.
+        Bound::Resource { resource } => {
+            let of_launch = whole.get(&resource).filter(|share| share.0 >= BUSY);
+            of_launch.or_else(|| busy.get(&resource)).copied()
+        }
+        _ => None,
+    };
+    let most = whole.values().map(|share| share.0).fold(0.0, f64::max);
+    let peaks = Peaks::of(device);
+    let waste = read.waste();
+    Diagnosis {
+        basis: Basis::Profile {
+            gpu: device.name.clone(),
+            profiler: first.profiler.clone(),
+        },
+        advice: advice(&bound, &waste, residency.as_ref()),
+        bound,
+        reached,
+        roofline: peaks.and_then(|peaks| read.roofline(&peaks, &whole)),
+        residency,
+        traffic: view.traffic(),
+        time_ns: view.p50_ns.or(read.duration_ns).map(Num),
+        estimated_ns: None,
+        least_ns: read.duration_ns.map(|ns| Num(ns * most)),
+        stalls: read.stalls,
+        uses: whole,
+    }
+}
+
+fn bound(
+    read: &Reading,
+    busy: &BTreeMap<Resource, Num>,
+    whole: &BTreeMap<Resource, Num>,
+    residency: Option<&Residency>,
+) -> Bound {
+    if let Some((resource, share)) = most_used(whole)
+        && share >= BUSY
+    {
+        return Bound::Resource { resource };
+    }
+    if read.duration_ns.is_some_and(|ns| ns < MOSTLY_START_NS) {
+        return Bound::Launch;
+    }
+    let of_busy = match most_used(busy) {
+        Some((resource, share)) if share >= BUSY => Bound::Resource { resource },
+        _ => read.latency(),
+    };
+    let Some(on) = residency else {
+        return of_busy;
+    };
+    if on.share_with_blocks() < FEW {
+        return Bound::FewBlocks {
+            busy: Some(Box::new(of_busy)),
+        };
+    }
+    let is_idle = read
+        .get(ProfileMetric::SmActive)
+        .is_some_and(|share| share < ACTIVE);
+    match is_idle && on.lost_by_waves() >= LOST {
+        true => Bound::Tail,
+        false => of_busy,
+    }
+}
+
+fn most_used(uses: &BTreeMap<Resource, Num>) -> Option<(Resource, f64)> {
+    let most = uses.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    most.map(|(resource, share)| (*resource, share.0))
+}
+
+/// What repeats of one profile come to.
+struct Reading {
+    /// Medians; what any repeat lacks is not here.
+    metrics: BTreeMap<ProfileMetric, f64>,
+    /// Cycles for each instruction that a warp issues.
+    stalls: BTreeMap<Stall, Num>,
+    duration_ns: Option<f64>,
+    blocks: u64,
+    /// Of warps, that access shared memory.
+    shared_accesses: f64,
+}
+
+impl Reading {
+    fn new(kernels: &[&KernelProfile]) -> Self {
+        let metric = |metric: ProfileMetric| {
+            let values = kernels
+                .iter()
+                .map(|it| it.metrics.get(&metric)?.got().map(|it| it.0));
+            Some((metric, median(values)?))
+        };
+        let stall = |stall: Stall| {
+            let values = kernels
+                .iter()
+                .map(|it| it.stalls.get(&stall).map(|it| it.0));
+            Some((stall, Num(median(values)?)))
+        };
+        let first = kernels.first();
+        let shared = |name: &str| ["LDS", "STS", "LDSM", "STSM", "ATOMS"].contains(&name);
+        let accesses = first.map_or(0, |it| {
+            let by_name = it.instructions.iter();
+            by_name
+                .filter(|(name, _)| shared(name))
+                .map(|(_, count)| *count)
+                .sum::<u64>()
+        });
+        Self {
+            metrics: ProfileMetric::ALL.into_iter().filter_map(metric).collect(),
+            stalls: Stall::ALL.into_iter().filter_map(stall).collect(),
+            duration_ns: median(kernels.iter().map(|it| Some(it.duration_ns.0)))
+                .filter(|ns| *ns > 0.0),
+            blocks: first.map_or(0, |it| it.grid.iter().map(|&n| u64::from(n)).product()),
+            shared_accesses: accesses as f64,
+        }
+    }
+
+    fn get(&self, metric: ProfileMetric) -> Option<f64> {
+        self.metrics.get(&metric).copied()
+    }
+
+    /// While multiprocessors have work, and of all that the GPU has over the whole launch.
+    fn uses(&self) -> (BTreeMap<Resource, Num>, BTreeMap<Resource, Num>) {
+        let read = |(resource, metric): (Resource, ProfileMetric)| {
+            Some((resource, Num(self.get(metric)?)))
+        };
+        let active = self
+            .get(ProfileMetric::SmActive)
+            .filter(|share| *share > 0.0);
+        let active = active.unwrap_or(1.0);
+        let over = |share: Num, by: f64| Num((share.0 / by).min(1.0));
+        // Passes through shared memory are of multiprocessors, and counted over the whole launch.
+        let shared = read((Resource::SharedMemory, ProfileMetric::SharedThroughput));
+        let of_gpu = || OF_GPU.into_iter().filter_map(read);
+        let of_sm = || OF_SM.into_iter().filter_map(read);
+        let busy = shared.map(|(resource, share)| (resource, over(share, active)));
+        let whole = of_sm().map(|(resource, share)| (resource, Num(share.0 * active)));
+        (
+            of_sm().chain(busy).chain(of_gpu()).collect(),
+            whole.chain(shared).chain(of_gpu()).collect(),
+        )
+    }
+
+    /// What warps wait for most; those that issue, or could, do not wait.
+    fn latency(&self) -> Bound {
+        let waits = self.stalls.iter();
+        let waits =
+            waits.filter(|(stall, _)| !matches!(stall, Stall::Selected | Stall::NotSelected));
+        match waits.max_by(|a, b| a.1.0.total_cmp(&b.1.0)) {
+            Some((stall, _)) => Bound::Latency { stall: *stall },
+            None => Bound::Unknown {
+                why: Unknown::NoStalls,
+            },
+        }
+    }
+
+    fn waste(&self) -> Waste {
+        let many = |metric| {
+            self.get(metric)
+                .is_some_and(|sectors| sectors > MOST_SECTORS)
+        };
+        let conflicts = self.get(ProfileMetric::BankConflicts).unwrap_or(0.0);
+        Waste {
+            loads: many(ProfileMetric::SectorsPerLoad),
+            stores: many(ProfileMetric::SectorsPerStore),
+            conflicts: conflicts > CONFLICTS * self.shared_accesses && conflicts > 0.0,
+        }
+    }
+
+    /// Of a launch that the plan does not know. What limits it is not known then.
+    fn residency(&self, multiprocessors: u32) -> Option<Residency> {
+        let waves = self.get(ProfileMetric::Waves)?;
+        (self.blocks > 0 && waves > 0.0).then_some(Residency {
+            blocks: self.blocks,
+            multiprocessors,
+            waves: Num(waves),
+            theoretical: None,
+            achieved: None,
+        })
+    }
+
+    fn roofline(&self, peaks: &Peaks, uses: &BTreeMap<Resource, Num>) -> Option<Roofline> {
+        // Of what type tensor instructions are, their counters do not say.
+        let kinds = [
+            (Arithmetic::TensorF16, ProfileMetric::TensorOperations),
+            (Arithmetic::Fp32, ProfileMetric::Fp32Operations),
+            (Arithmetic::Fp16, ProfileMetric::Fp16Operations),
+            (Arithmetic::Fp64, ProfileMetric::Fp64Operations),
+        ];
+        let kinds = kinds
+            .into_iter()
+            .filter_map(|(kind, metric)| Some((kind, self.get(metric)?, peaks.arithmetic(kind)?)));
+        let computed = kinds.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
+        let used = |resource| uses.get(&resource).map_or(0.0, |share: &Num| share.0);
+        let (memory, metric, bandwidth) = match used(Resource::Dram) >= used(Resource::L2) {
+            true => (Resource::Dram, ProfileMetric::DramBytes, peaks.dram_bytes),
+            false => (Resource::L2, ProfileMetric::L2Bytes, peaks.l2.bytes),
+        };
+        let bytes = self.get(metric)?;
+        let reached = self.duration_ns.map(|ns| computed.1 / ns * 1e9);
+        Roofline::new(computed, (memory, bytes, bandwidth), reached)
+    }
+}
+
+/// `None` where one is missing, or is no number.
+fn median(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect::<Option<_>>()?;
+    values.sort_by(f64::total_cmp);
+    let middle = values.get(values.len() / 2).copied();
+    middle.filter(|value| value.is_finite())
+}

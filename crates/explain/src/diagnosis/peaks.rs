@@ -1,0 +1,636 @@
+//! What a GPU can do at the most: operations, bytes and instructions a second. Pure.
+//!
+//! Rates of one SM are those of its architecture; a GPU has so many SMs and a clock. Device memory is by the name of
+//! the GPU. Each has its source beside it. `gatekeeper doctor --peaks` measures them on a GPU.
+
+use model::{Arch, Arithmetic, DeviceFacts};
+use serde::Serialize;
+
+/// Rates of one SM, for each clock cycle.
+#[derive(Debug, PartialEq)]
+struct Sm {
+    /// Lanes that finish an addition, product or both in one.
+    fp32: f64,
+    fp64: f64,
+    /// The same of halves, two in one register.
+    fp16: f64,
+    /// Exponentials, roots, reciprocals, sines.
+    special: f64,
+    /// Products with addition of the tensor cores, dense: of f16 or bf16 summed up in f32, ...
+    tensor_16: f64,
+    tensor_tf32: f64,
+    /// `None` where the tensor cores lack the type.
+    tensor_fp8: Option<f64>,
+    tensor_fp64: Option<f64>,
+    tensor_int8: f64,
+}
+
+/// Of every architecture here: a scheduler issues one instruction a cycle, shared memory moves 32 banks of 4 bytes.
+/// CUDA C++ Programming Guide, "Compute Capabilities".
+pub const SCHEDULERS: f64 = 4.0;
+const SHARED_BYTES: f64 = 128.0;
+/// Between L2 and one SM, each cycle: Nsight Compute, Profiling Guide, "Memory Chart"; NVIDIA, GTC 2018 S81006,
+/// "Volta: Architecture and Performance Optimization". No GPU has all of it from L2 at once. One multiprocessor of an
+/// H100 takes in more (74 bytes a cycle: `reduce/default@all`), so for Hopper it is not taken.
+const L2_PORT_BYTES: f64 = 64.0;
+
+/// Measured on an H100: kernels/NOTES.md; Luo et al., arXiv 2402.13499, have the same.
+const HOPPER_SYNCHRONOUS: f64 = 0.62;
+/// Of a GPU's own 16.8 MB in L2: `reduce` of this repository reads them in 2.5 us beyond its start, on an H100.
+const HOPPER_L2: Option<(f64, &str)> = Some((3390.0, "measured: kernels/reduce.cu on an H100"));
+
+/// CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; tensor cores by the whitepapers of
+/// Turing, Ampere (GA100, GA102), Ada, Hopper and Blackwell. `None`: not in these.
+fn sm(arch: Arch) -> Option<Sm> {
+    let sm = |fp32, fp64, fp16, [tensor_16, tensor_tf32, tensor_int8]: [f64; 3]| Sm {
+        fp32,
+        fp64,
+        fp16,
+        special: 16.0,
+        tensor_16,
+        tensor_tf32,
+        tensor_fp8: None,
+        tensor_fp64: None,
+        tensor_int8,
+    };
+    Some(match (arch.major, arch.minor) {
+        // Turing has no tf32: what is asked of it is refused by the compiler.
+        (7, 5) => sm(64.0, 2.0, 128.0, [512.0, 0.0, 1024.0]),
+        (8, 0) => Sm {
+            tensor_fp64: Some(64.0),
+            ..sm(64.0, 32.0, 256.0, [1024.0, 512.0, 2048.0])
+        },
+        (8, 6) => sm(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0]),
+        (8, 9) => Sm {
+            tensor_fp8: Some(1024.0),
+            ..sm(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0])
+        },
+        (9, 0) => Sm {
+            tensor_fp8: Some(4096.0),
+            tensor_fp64: Some(128.0),
+            ..sm(128.0, 64.0, 256.0, [2048.0, 1024.0, 4096.0])
+        },
+        (10, 0) => Sm {
+            tensor_fp8: Some(8192.0),
+            tensor_fp64: Some(64.0),
+            ..sm(128.0, 64.0, 256.0, [4096.0, 2048.0, 8192.0])
+        },
+        (12, 0) => Sm {
+            tensor_fp8: Some(1024.0),
+            ..sm(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0])
+        },
+        _ => return None,
+    })
+}
+
+/// A GPU as NVIDIA sells it.
+#[derive(Debug)]
+pub struct Model {
+    /// As the driver names it.
+    name: &'static str,
+    arch: (u8, u8),
+    multiprocessors: u32,
+    /// Boost clock, and that of tensor cores under load, in MHz.
+    mhz: f64,
+    tensor_mhz: f64,
+    /// Of the architecture's rate what this GPU's tensor cores keep up where sums are of 32 bits.
+    tensor_share: f64,
+    /// GB/s.
+    dram: f64,
+    /// MiB.
+    l2_mib: u64,
+    source: &'static str,
+    /// Of L2 in bytes a cycle, where NVIDIA tells, and where it does.
+    l2: Option<(f64, &'static str)>,
+}
+
+const A100_L2: Option<(f64, &str)> = Some((5120.0, "NVIDIA A100 whitepaper, L2 cache"));
+
+/// What all of them have in common unless said.
+const PLAIN: Model = Model {
+    name: "",
+    arch: (0, 0),
+    multiprocessors: 0,
+    mhz: 0.0,
+    tensor_mhz: 0.0,
+    tensor_share: 1.0,
+    dram: 0.0,
+    l2_mib: 0,
+    source: "",
+    l2: None,
+};
+
+/// The first of an architecture is the one that estimates are for where no GPU is known.
+const MODELS: [Model; 24] = [
+    Model {
+        name: "NVIDIA H100 80GB HBM3",
+        arch: (9, 0),
+        multiprocessors: 132,
+        mhz: 1980.0,
+        tensor_mhz: 1830.0,
+        dram: 3352.0,
+        l2_mib: 50,
+        source: "NVIDIA H100 whitepaper and datasheet, H100 SXM5",
+        l2: HOPPER_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA H100 PCIe",
+        arch: (9, 0),
+        multiprocessors: 114,
+        mhz: 1755.0,
+        tensor_mhz: 1620.0,
+        dram: 2039.0,
+        l2_mib: 50,
+        source: "NVIDIA H100 whitepaper, H100 PCIe",
+        l2: HOPPER_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA H100 NVL",
+        arch: (9, 0),
+        multiprocessors: 132,
+        mhz: 1785.0,
+        tensor_mhz: 1545.0,
+        dram: 3938.0,
+        l2_mib: 50,
+        source: "NVIDIA H100 datasheet, H100 NVL",
+        l2: HOPPER_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA H200",
+        arch: (9, 0),
+        multiprocessors: 132,
+        mhz: 1980.0,
+        tensor_mhz: 1830.0,
+        dram: 4800.0,
+        l2_mib: 50,
+        source: "NVIDIA H200 datasheet, H200 SXM",
+        l2: HOPPER_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA H200 NVL",
+        arch: (9, 0),
+        multiprocessors: 132,
+        mhz: 1785.0,
+        tensor_mhz: 1545.0,
+        dram: 4800.0,
+        l2_mib: 50,
+        source: "NVIDIA H200 datasheet, H200 NVL",
+        l2: HOPPER_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A100-SXM4-80GB",
+        arch: (8, 0),
+        multiprocessors: 108,
+        mhz: 1410.0,
+        tensor_mhz: 1410.0,
+        dram: 2039.0,
+        l2_mib: 40,
+        source: "NVIDIA A100 datasheet, A100 80GB SXM",
+        l2: A100_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A100-SXM4-40GB",
+        arch: (8, 0),
+        multiprocessors: 108,
+        mhz: 1410.0,
+        tensor_mhz: 1410.0,
+        dram: 1555.0,
+        l2_mib: 40,
+        source: "NVIDIA A100 whitepaper, A100 SXM4 40GB",
+        l2: A100_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A100 80GB PCIe",
+        arch: (8, 0),
+        multiprocessors: 108,
+        mhz: 1410.0,
+        tensor_mhz: 1410.0,
+        dram: 1935.0,
+        l2_mib: 40,
+        source: "NVIDIA A100 datasheet, A100 80GB PCIe",
+        l2: A100_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A100-PCIE-40GB",
+        arch: (8, 0),
+        multiprocessors: 108,
+        mhz: 1410.0,
+        tensor_mhz: 1410.0,
+        dram: 1555.0,
+        l2_mib: 40,
+        source: "NVIDIA A100 PCIe product brief, 40GB",
+        l2: A100_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A10G",
+        arch: (8, 6),
+        multiprocessors: 80,
+        mhz: 1710.0,
+        tensor_mhz: 1710.0,
+        tensor_share: 0.5,
+        dram: 600.0,
+        l2_mib: 6,
+        source: "NVIDIA A10G datasheet (70 TFLOP/s f16 tensor, 35 TFLOP/s FP32)",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A10",
+        arch: (8, 6),
+        multiprocessors: 72,
+        mhz: 1695.0,
+        tensor_mhz: 1695.0,
+        dram: 600.0,
+        l2_mib: 6,
+        source: "NVIDIA A10 datasheet",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A40",
+        arch: (8, 6),
+        multiprocessors: 84,
+        mhz: 1740.0,
+        tensor_mhz: 1740.0,
+        dram: 696.0,
+        l2_mib: 6,
+        source: "NVIDIA A40 datasheet",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA RTX A6000",
+        arch: (8, 6),
+        multiprocessors: 84,
+        mhz: 1800.0,
+        tensor_mhz: 1800.0,
+        dram: 768.0,
+        l2_mib: 6,
+        source: "NVIDIA RTX A6000 datasheet",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA GeForce RTX 3090",
+        arch: (8, 6),
+        multiprocessors: 82,
+        mhz: 1695.0,
+        tensor_mhz: 1695.0,
+        tensor_share: 0.5,
+        dram: 936.0,
+        l2_mib: 6,
+        source: "NVIDIA Ampere GA102 whitepaper, GeForce RTX 3090",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA L4",
+        arch: (8, 9),
+        multiprocessors: 58,
+        mhz: 2040.0,
+        tensor_mhz: 2040.0,
+        dram: 300.0,
+        l2_mib: 48,
+        source: "NVIDIA L4 datasheet",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA L40S",
+        arch: (8, 9),
+        multiprocessors: 142,
+        mhz: 2520.0,
+        tensor_mhz: 2490.0,
+        dram: 864.0,
+        l2_mib: 96,
+        source: "NVIDIA L40S datasheet",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA L40",
+        arch: (8, 9),
+        multiprocessors: 142,
+        mhz: 2490.0,
+        tensor_mhz: 2490.0,
+        tensor_share: 0.5,
+        dram: 864.0,
+        l2_mib: 96,
+        source: "NVIDIA L40 datasheet",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA GeForce RTX 4090",
+        arch: (8, 9),
+        multiprocessors: 128,
+        mhz: 2520.0,
+        tensor_mhz: 2520.0,
+        tensor_share: 0.5,
+        dram: 1008.0,
+        l2_mib: 72,
+        source: "NVIDIA Ada whitepaper, GeForce RTX 4090",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA RTX 6000 Ada Generation",
+        arch: (8, 9),
+        multiprocessors: 142,
+        mhz: 2505.0,
+        tensor_mhz: 2505.0,
+        dram: 960.0,
+        l2_mib: 96,
+        source: "NVIDIA RTX 6000 Ada datasheet",
+        ..PLAIN
+    },
+    Model {
+        name: "Tesla T4",
+        arch: (7, 5),
+        multiprocessors: 40,
+        mhz: 1590.0,
+        tensor_mhz: 1590.0,
+        dram: 320.0,
+        l2_mib: 4,
+        source: "NVIDIA T4 datasheet, Turing whitepaper",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA B200",
+        arch: (10, 0),
+        multiprocessors: 148,
+        mhz: 1965.0,
+        tensor_mhz: 1850.0,
+        dram: 8000.0,
+        l2_mib: 126,
+        source: "NVIDIA HGX B200 datasheet (2.25 PFLOP/s f16 dense, 75 TFLOP/s FP32, 8 TB/s)",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA GeForce RTX 5090",
+        arch: (12, 0),
+        multiprocessors: 170,
+        mhz: 2407.0,
+        tensor_mhz: 2407.0,
+        tensor_share: 0.5,
+        dram: 1792.0,
+        l2_mib: 96,
+        source: "NVIDIA RTX Blackwell whitepaper, GeForce RTX 5090",
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA GH200 480GB",
+        arch: (9, 0),
+        multiprocessors: 132,
+        mhz: 1980.0,
+        tensor_mhz: 1830.0,
+        dram: 4000.0,
+        l2_mib: 50,
+        source: "NVIDIA GH200 datasheet, HBM3",
+        l2: HOPPER_L2,
+        ..PLAIN
+    },
+    Model {
+        name: "NVIDIA A30",
+        arch: (8, 0),
+        multiprocessors: 56,
+        mhz: 1440.0,
+        tensor_mhz: 1440.0,
+        dram: 933.0,
+        l2_mib: 24,
+        source: "NVIDIA A30 datasheet",
+        ..PLAIN
+    },
+];
+
+/// What a GPU can do, in units a second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Peaks {
+    pub gpu: String,
+    pub multiprocessors: u32,
+    pub l2_bytes: u64,
+    /// SM clock in Hz.
+    pub hz: f64,
+    /// Where device memory, clock and SMs come from.
+    pub source: &'static str,
+    pub dram_bytes: f64,
+    pub l2: L2,
+    pub shared_bytes: f64,
+    /// Instructions of warps.
+    pub issue: f64,
+    pub fp32: f64,
+    pub fp64: f64,
+    pub fp16: f64,
+    pub special: f64,
+    /// Dense, by type.
+    pub tensor: Vec<(Arithmetic, f64)>,
+    /// What of it instructions reach that wait for their product.
+    pub synchronous_share: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct L2 {
+    pub bytes: f64,
+    pub source: &'static str,
+    /// Of what the SMs can take in: L2 gives less than that.
+    pub is_upper_bound: bool,
+}
+
+impl Peaks {
+    /// `None` of a GPU that the tables do not have: no guess is made from its neighbours.
+    pub fn of(device: &DeviceFacts) -> Option<Self> {
+        let model = MODELS.iter().find(|it| it.name == device.name)?;
+        let is_it = (device.major, device.minor) == model.arch;
+        // A part of a GPU has fewer SMs, and a share of its memory that nobody states.
+        let is_whole = device.multiprocessors == model.multiprocessors;
+        (is_it && is_whole).then(|| Self::of_model(model)).flatten()
+    }
+
+    /// Of the GPU that stands for an architecture.
+    pub fn assumed(arch: Arch) -> Option<Self> {
+        let of_arch = (arch.major, arch.minor);
+        let model = MODELS.iter().find(|it| it.arch == of_arch)?;
+        Self::of_model(model)
+    }
+
+    fn of_model(model: &Model) -> Option<Self> {
+        let (major, minor) = model.arch;
+        let sm = sm(Arch {
+            major,
+            minor,
+            suffix: None,
+        })?;
+        let sms = f64::from(model.multiprocessors);
+        let (hz, tensor_hz) = (model.mhz * 1e6, model.tensor_mhz * 1e6);
+        // An addition and a product.
+        let both = |lanes: f64| 2.0 * lanes * sms * hz;
+        let tensor = |rate: f64, share: f64| 2.0 * rate * share * sms * tensor_hz;
+        let rates = [
+            (
+                Arithmetic::TensorF16,
+                Some(sm.tensor_16),
+                model.tensor_share,
+            ),
+            (
+                Arithmetic::TensorBf16,
+                Some(sm.tensor_16),
+                model.tensor_share,
+            ),
+            (
+                Arithmetic::TensorTf32,
+                Some(sm.tensor_tf32),
+                model.tensor_share,
+            ),
+            (Arithmetic::TensorFp8, sm.tensor_fp8, model.tensor_share),
+            (Arithmetic::TensorFp64, sm.tensor_fp64, 1.0),
+            (Arithmetic::TensorInt8, Some(sm.tensor_int8), 1.0),
+        ];
+        let rates = rates.into_iter();
+        let rates = rates.filter_map(|(kind, rate, share)| Some((kind, tensor(rate?, share))));
+        Some(Self {
+            gpu: model.name.to_owned(),
+            multiprocessors: model.multiprocessors,
+            l2_bytes: model.l2_mib << 20,
+            hz,
+            source: model.source,
+            dram_bytes: model.dram * 1e9,
+            l2: match model.l2 {
+                Some((bytes, source)) => L2 {
+                    bytes: bytes * hz,
+                    source,
+                    is_upper_bound: false,
+                },
+                None => L2 {
+                    bytes: L2_PORT_BYTES * sms * hz,
+                    source: "64 bytes a cycle into each SM",
+                    is_upper_bound: true,
+                },
+            },
+            shared_bytes: SHARED_BYTES * sms * hz,
+            issue: SCHEDULERS * sms * hz,
+            fp32: both(sm.fp32),
+            fp64: both(sm.fp64),
+            fp16: both(sm.fp16),
+            special: sm.special * sms * hz,
+            tensor: rates.filter(|(_, peak)| *peak > 0.0).collect(),
+            synchronous_share: match major {
+                9 => HOPPER_SYNCHRONOUS,
+                _ => 1.0,
+            },
+        })
+    }
+
+    /// The same of what `mma.sync` reaches: on Hopper not all of the peak, which is that of `wgmma`.
+    pub fn synchronous(&self, kind: Arithmetic) -> Option<f64> {
+        self.arithmetic(kind)
+            .map(|peak| peak * self.synchronous_share)
+    }
+
+    /// Operations a second of one kind; `None` where this GPU has no unit for it.
+    pub fn arithmetic(&self, kind: Arithmetic) -> Option<f64> {
+        match kind {
+            Arithmetic::Fp16 => Some(self.fp16),
+            Arithmetic::Fp32 => Some(self.fp32),
+            Arithmetic::Fp64 => Some(self.fp64),
+            Arithmetic::Special => Some(self.special),
+            _ => {
+                let mut tensor = self.tensor.iter();
+                tensor.find(|(of, _)| *of == kind).map(|(_, peak)| *peak)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn peaks(name: &str) -> Peaks {
+        let model = MODELS.iter().find(|it| it.name == name).unwrap();
+        Peaks::of_model(model).unwrap()
+    }
+
+    /// What the datasheets print, within their rounding: TFLOP/s of FP32 and of f16 on tensor cores with sums of
+    /// 32 bits, dense.
+    #[test]
+    fn rates_times_clocks_are_what_the_datasheets_say() {
+        for (name, fp32, f16) in [
+            ("NVIDIA H100 80GB HBM3", 66.9, 989.4),
+            ("NVIDIA H100 PCIe", 51.2, 756.5),
+            ("NVIDIA H100 NVL", 60.0, 835.0),
+            ("NVIDIA H200", 66.9, 989.4),
+            ("NVIDIA A100-SXM4-80GB", 19.5, 312.0),
+            ("NVIDIA A10G", 35.0, 70.0),
+            ("NVIDIA A10", 31.2, 125.0),
+            ("NVIDIA A40", 37.4, 149.7),
+            ("NVIDIA GeForce RTX 3090", 35.6, 71.0),
+            ("NVIDIA L4", 30.3, 121.0),
+            ("NVIDIA L40S", 91.6, 362.0),
+            ("NVIDIA L40", 90.5, 181.0),
+            ("NVIDIA GeForce RTX 4090", 82.6, 165.2),
+            ("NVIDIA RTX 6000 Ada Generation", 91.1, 364.2),
+            ("Tesla T4", 8.1, 65.0),
+            ("NVIDIA B200", 75.0, 2250.0),
+            ("NVIDIA GeForce RTX 5090", 104.8, 209.5),
+            ("NVIDIA A30", 10.3, 165.0),
+        ] {
+            let peaks = peaks(name);
+            let tensor = peaks.arithmetic(Arithmetic::TensorF16).unwrap();
+            let near = |is: f64, want: f64| (is / want - 1.0).abs() < 0.02;
+            assert!(
+                near(peaks.fp32 / 1e12, fp32),
+                "{name}: {}",
+                peaks.fp32 / 1e12
+            );
+            assert!(near(tensor / 1e12, f16), "{name}: {}", tensor / 1e12);
+        }
+    }
+
+    #[test]
+    fn every_gpu_is_there_once_and_has_an_architecture_with_rates() {
+        let names: BTreeSet<_> = MODELS.iter().map(|it| it.name).collect();
+        assert_eq!(names.len(), MODELS.len());
+        for model in &MODELS {
+            let peaks = Peaks::of_model(model).unwrap();
+            assert!(peaks.dram_bytes < peaks.l2.bytes, "{}", model.name);
+            assert!(!peaks.source.is_empty() && peaks.l2_bytes > 0);
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_is_not_known_has_no_peaks_and_neither_has_a_part_of_one() {
+        let h100 = DeviceFacts {
+            ordinal: 0,
+            name: "NVIDIA H100 80GB HBM3".to_owned(),
+            uuid: String::new(),
+            major: 9,
+            minor: 0,
+            multiprocessors: 132,
+            l2_bytes: 50 << 20,
+            memory_bytes: 80 << 30,
+            driver: "580.1".to_owned(),
+            cuda_driver_version: 13000,
+            clock_policy: "default".to_owned(),
+            max_sm_mhz: Some(1980),
+        };
+        assert!(Peaks::of(&h100).is_some());
+        let other = DeviceFacts {
+            name: "NVIDIA H300".to_owned(),
+            ..h100.clone()
+        };
+        let slice = DeviceFacts {
+            multiprocessors: 16,
+            ..h100
+        };
+        assert_eq!((Peaks::of(&other), Peaks::of(&slice)), (None, None));
+    }
+
+    #[test]
+    fn what_a_tensor_core_lacks_has_no_peak() {
+        assert_eq!(peaks("Tesla T4").arithmetic(Arithmetic::TensorTf32), None);
+        assert_eq!(peaks("NVIDIA A10").arithmetic(Arithmetic::TensorFp8), None);
+        assert!(Peaks::assumed("sm_90a".parse().unwrap()).is_some());
+        assert!(Peaks::assumed("sm_87".parse().unwrap()).is_none());
+    }
+}

@@ -1,0 +1,267 @@
+//! Loops of base beside those of head: the same line of source, as deep as before. What an unrolled loop does in one
+//! turn takes several of one that is not, so turns are compared by the work in them.
+
+use super::beside::{LoopPair, own_line, size_of};
+use model::{CodeLine, EntryCode, InstructionKind as Kind, Mix, Width};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Turns of a loop of which nobody knows how many there are.
+const TURNS: f64 = 8.0;
+
+/// Of what is left over beside an unrolled loop.
+const LEFT_OVER: f64 = 1.0;
+
+/// How often a loop's body runs, by its index; and the loops of both sides.
+pub struct Turns {
+    pub base: Vec<f64>,
+    pub head: Vec<f64>,
+    pub pairs: Vec<(LoopPair, Option<CodeLine>)>,
+}
+
+type InHead<'a> = &'a dyn Fn(&CodeLine) -> Option<CodeLine>;
+
+/// A loop as the other side knows it.
+struct Seen {
+    line: Option<CodeLine>,
+    depth: usize,
+    parent: Option<usize>,
+    /// Of the loop alone, without those in it.
+    mix: Mix,
+    lines: BTreeSet<CodeLine>,
+    step: Option<i64>,
+    /// There is a larger one of the same line.
+    is_left_over: bool,
+}
+
+pub fn pair(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
+    let same = |line: &CodeLine| Some(line.clone());
+    let (of_base, of_head) = (see(base, in_head), see(head, &same));
+    let mut base_turns: Vec<f64> = of_base.iter().map(guess).collect();
+    let mut head_turns: Vec<f64> = of_head.iter().map(guess).collect();
+    let mut found = Vec::new();
+    let mut partners: BTreeMap<usize, usize> = BTreeMap::new();
+    for (at, loop_) in of_head.iter().enumerate() {
+        let free = |index: &usize| !partners.values().any(|taken| taken == index);
+        let is_same = |other: &Seen| {
+            loop_.line.is_some()
+                && (&other.line, other.depth, other.is_left_over)
+                    == (&loop_.line, loop_.depth, loop_.is_left_over)
+        };
+        let mut others = of_base.iter().enumerate();
+        let other = others.find(|(index, other)| is_same(other) && free(index));
+        let turns = match other {
+            Some((index, other)) => {
+                partners.insert(at, index);
+                turns(other, loop_)
+            }
+            // In base the same work may stand one after another.
+            None => {
+                let unrolled = straight(base, in_head, loop_);
+                let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
+                if let (Some(turns), Some(place)) = (turns, head_turns.get_mut(at)) {
+                    *place = turns;
+                }
+                turns.unwrap_or(1.0)
+            }
+        };
+        if let (Some(_), false, Some(place)) = (other, loop_.is_left_over, head_turns.get_mut(at)) {
+            *place *= turns;
+        }
+        found.push((at, other.map(|(_, other)| other), turns));
+    }
+    for (at, loop_) in of_base.iter().enumerate() {
+        if !partners.values().any(|taken| *taken == at) {
+            let unrolled = straight(head, &same, loop_);
+            let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
+            if let (Some(turns), Some(place)) = (turns, base_turns.get_mut(at)) {
+                *place = turns;
+            }
+        }
+    }
+    let base_turns = runs(&of_base, &base_turns);
+    let head_turns = runs(&of_head, &head_turns);
+    let pairs = found.into_iter().filter_map(|(at, other, turns)| {
+        let loop_ = of_head.get(at)?;
+        let pair = LoopPair {
+            place: None,
+            turns: if loop_.is_left_over { 1.0 } else { turns },
+            runs: head_turns.get(at).copied().unwrap_or(1.0),
+            base_step: other.and_then(|it| it.step),
+            head_step: loop_.step,
+            base_size: other.map_or(0, |it| size_of(&it.mix)),
+            head_size: size_of(&loop_.mix),
+        };
+        Some((pair, loop_.line.clone()))
+    });
+    Turns {
+        pairs: pairs.collect(),
+        base: base_turns,
+        head: head_turns,
+    }
+}
+
+fn guess(loop_: &Seen) -> f64 {
+    match loop_.is_left_over {
+        true => LEFT_OVER,
+        false => TURNS,
+    }
+}
+
+fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
+    let mut seen: Vec<Seen> = Vec::new();
+    for found in &entry.loops {
+        let parent = found.parent.filter(|at| *at < seen.len());
+        seen.push(Seen {
+            line: found.place.as_ref().and_then(own_line).and_then(in_head),
+            depth: parent
+                .and_then(|at| seen.get(at))
+                .map_or(0, |it| it.depth + 1),
+            parent,
+            mix: Mix::new(),
+            lines: BTreeSet::new(),
+            step: found.step,
+            is_left_over: false,
+        });
+    }
+    for line in &entry.lines {
+        if let Some(loop_) = line.in_loop.and_then(|at| seen.get_mut(at)) {
+            for (kind, count) in &line.mix {
+                *loop_.mix.entry(*kind).or_default() += count;
+            }
+            let own = line.place.as_ref().and_then(own_line);
+            loop_.lines.extend(own.and_then(in_head));
+        }
+    }
+    // The largest of a line and depth is the one that counts.
+    let mut largest: BTreeMap<(CodeLine, usize, Option<usize>), (u32, usize)> = BTreeMap::new();
+    for (at, loop_) in seen.iter().enumerate() {
+        let Some(line) = &loop_.line else { continue };
+        let key = (line.clone(), loop_.depth, loop_.parent);
+        let size = size_of(&loop_.mix);
+        let place = largest.entry(key).or_insert((size, at));
+        if size > place.0 {
+            *place = (size, at);
+        }
+    }
+    let kept: BTreeSet<usize> = largest.into_values().map(|(_, at)| at).collect();
+    for (at, loop_) in seen.iter_mut().enumerate() {
+        loop_.is_left_over = loop_.line.is_some() && !kept.contains(&at);
+    }
+    seen
+}
+
+/// What a side does at the lines of a loop where it is not as deep.
+fn straight(entry: &EntryCode, in_head: InHead, loop_: &Seen) -> Mix {
+    let seen = see(entry, in_head);
+    let depth = |at: Option<usize>| {
+        let around = at.and_then(|at| seen.get(at));
+        around.map_or(0, |it| it.depth + 1)
+    };
+    let mut mix = Mix::new();
+    for line in &entry.lines {
+        let own = line.place.as_ref().and_then(own_line).and_then(in_head);
+        if depth(line.in_loop) <= loop_.depth && own.is_some_and(|own| loop_.lines.contains(&own)) {
+            for (kind, count) in &line.mix {
+                *mix.entry(*kind).or_default() += count;
+            }
+        }
+    }
+    mix
+}
+
+/// Turns that the loop of head takes for one of base's.
+fn turns(base: &Seen, head: &Seen) -> f64 {
+    let by_work = ratio(&base.mix, &head.mix).unwrap_or(1.0);
+    let by_step = base
+        .step
+        .zip(head.step)
+        .map(|(base, head)| (base.unsigned_abs() as f64) / (head.unsigned_abs() as f64));
+    match by_step {
+        // They may count different things.
+        Some(by_step) if (0.5..=2.0).contains(&(by_step / by_work)) => by_step,
+        _ => by_work,
+    }
+}
+
+/// How many times the work of head is in base. An edit changes some kinds of it, unrolling all: where the median over the
+/// kinds or over their instructions has not moved, there is as much as before. `None` where they have no work in common.
+fn ratio(base: &Mix, head: &Mix) -> Option<f64> {
+    let (base, head) = (work(base), work(head));
+    let mut ratios: Vec<(f64, f64)> = base
+        .iter()
+        .filter_map(|(kind, base)| {
+            let head = head.get(kind)?;
+            Some((base.amount / head.amount, base.count + head.count))
+        })
+        .collect();
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of_kinds = median(&ratios, |_| 1.0)?;
+    let of_instructions = median(&ratios, |count| count)?;
+    let is_same = |ratio: f64| (0.8..=1.25).contains(&ratio);
+    Some(match is_same(of_kinds) || is_same(of_instructions) {
+        true => 1.0,
+        false => of_instructions,
+    })
+}
+
+/// Of ratios in their order, each with a count of which `weight` is what it counts for.
+fn median(ratios: &[(f64, f64)], weight: fn(f64) -> f64) -> Option<f64> {
+    let half = ratios.iter().map(|(_, count)| weight(*count)).sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    ratios.iter().find_map(|(ratio, count)| {
+        sum += weight(*count);
+        (sum >= half).then_some(*ratio)
+    })
+}
+
+#[derive(Default)]
+struct Work {
+    amount: f64,
+    /// Instructions.
+    count: f64,
+}
+
+/// What a source line asks for, and not how it is addressed; accesses by their bits, in pieces of whatever width.
+fn work(mix: &Mix) -> BTreeMap<Kind, Work> {
+    let mut work: BTreeMap<Kind, Work> = BTreeMap::new();
+    for (kind, count) in mix {
+        let plain = match kind {
+            Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_) | Kind::GenericLoad(_) => {
+                Kind::GlobalLoad(Width::W32)
+            }
+            Kind::GlobalStore(_) | Kind::GenericStore(_) => Kind::GlobalStore(Width::W32),
+            Kind::SharedLoad(_) => Kind::SharedLoad(Width::W32),
+            Kind::SharedStore(_) => Kind::SharedStore(Width::W32),
+            Kind::Fp16
+            | Kind::Fp32
+            | Kind::Fp64
+            | Kind::Tensor
+            | Kind::Reciprocal
+            | Kind::Root
+            | Kind::Exponential
+            | Kind::Logarithm
+            | Kind::Sine
+            | Kind::AsyncCopy
+            | Kind::GlobalAtomic
+            | Kind::SharedAtomic
+            | Kind::MatrixLoad
+            | Kind::Shuffle => *kind,
+            _ => continue,
+        };
+        let each = kind.width().map_or(1, Width::bits);
+        let work = work.entry(plain).or_default();
+        work.amount += f64::from(*count) * f64::from(each);
+        work.count += f64::from(*count);
+    }
+    work
+}
+
+/// Of each loop with those around it, which come before it.
+fn runs(loops: &[Seen], turns: &[f64]) -> Vec<f64> {
+    let mut runs: Vec<f64> = Vec::new();
+    for (loop_, turns) in loops.iter().zip(turns) {
+        let around = loop_.parent.and_then(|at| runs.get(at));
+        runs.push(around.copied().unwrap_or(1.0) * turns);
+    }
+    runs
+}

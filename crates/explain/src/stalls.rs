@@ -1,0 +1,75 @@
+//! Where warps spend more time than they did, and what they wait for there: of two profiles.
+
+use super::counts::line_of;
+use super::places::{Moved, at_head};
+use super::{Cause, CausePlace, Measure, Side, Sides};
+use model::{CodeLine, Stall};
+use std::collections::BTreeMap;
+
+/// Of the time of base: a line that takes longer by less is within what sampling tells.
+const NOTABLE: f64 = 0.02;
+/// Places that a cause names.
+const PLACES: usize = 3;
+
+/// Adds to a cause that has no lines of its own those that take longer, and the state in which warps spend most of it.
+pub fn add_slower_lines(cause: Cause, sides: &Sides) -> Cause {
+    let Some(places) = slower_lines(sides).filter(|places| !places.is_empty()) else {
+        return cause;
+    };
+    let cause = cause.at(places);
+    match grown_stall(sides) {
+        Some((stall, base, head)) => cause.with(Measure::Stall(stall), base, head),
+        None => cause,
+    }
+}
+
+/// The most first. `None` without samples of both sides.
+fn slower_lines(sides: &Sides) -> Option<Vec<CausePlace>> {
+    let (whole, base) = times_of_lines(&sides.base)?;
+    let (_, mut grown) = times_of_lines(&sides.head)?;
+    let moved = Moved::of(sides);
+    for (line, ns) in base {
+        if let Some(line) = moved.in_head(&line) {
+            *grown.entry(line).or_default() -= ns;
+        }
+    }
+    let mut grown: Vec<(CodeLine, f64)> = grown.into_iter().collect();
+    grown.retain(|(_, ns)| *ns > NOTABLE * whole);
+    grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let lines = grown.into_iter().map(|(line, _)| at_head(sides, line));
+    Some(lines.take(PLACES).collect())
+}
+
+/// Time of the launch under the profiler, and of each line its part by samples: how often is sampled differs between two
+/// profiles.
+fn times_of_lines(side: &Side) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
+    let kernels = &side.profiles.first()?.kernels;
+    let whole: f64 = kernels.iter().map(|kernel| kernel.duration_ns.0).sum();
+    let mut times = BTreeMap::new();
+    for kernel in kernels {
+        let samples = |of: &BTreeMap<Stall, u64>| of.values().sum::<u64>() as f64;
+        let all: f64 = kernel.lines.iter().map(|line| samples(&line.samples)).sum();
+        for line in &kernel.lines {
+            if let Some(at) = line_of(&line.place) {
+                let share = samples(&line.samples) / all;
+                *times.entry(at).or_default() += share * kernel.duration_ns.0;
+            }
+        }
+    }
+    (!times.is_empty()).then_some((whole, times))
+}
+
+/// The state that grew most, in cycles of a warp for each instruction that it issues. Of a launch of one kernel.
+fn grown_stall(sides: &Sides) -> Option<(Stall, f64, f64)> {
+    let stalls = |side: &Side| match side.profiles.first()?.kernels.as_slice() {
+        [kernel] => Some(kernel.stalls.clone()),
+        _ => None,
+    };
+    let (base, head) = (stalls(&sides.base)?, stalls(&sides.head)?);
+    let grown = head.into_iter().map(|(stall, is)| {
+        let was = base.get(&stall).map_or(0.0, |was| was.0);
+        (stall, was, is.0)
+    });
+    let grown = grown.filter(|(_, was, is)| is > was);
+    grown.max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))
+}

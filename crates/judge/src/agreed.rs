@@ -1,0 +1,383 @@
+//! Floor 2: what was agreed on a metric, under exactly the key that this run has.
+
+use super::lookup::{Executor, Found, Ruling, fail, inconclusive, skipped};
+use super::rules::Refusals;
+use super::sessions::between_sessions;
+use super::value::{Repeats, Spread, Values};
+use crate::stats::{Between, Group};
+use model::*;
+use std::mem::discriminant;
+
+/// The shape under which resources stand, which belong to none.
+pub const ANY_SHAPE: &str = "*";
+
+/// What was agreed on one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AgreedOn {
+    pub value: f64,
+    /// Of times and of profiles.
+    pub spread: Option<Spread>,
+    /// Of times that were taken in several sessions.
+    pub between: Option<Between>,
+}
+
+/// Why a comparison cannot be made.
+pub(super) enum Lack {
+    /// Never any baseline, under any key.
+    New(Reason),
+    /// There is one, and it cannot be used.
+    Refused(Ruling),
+}
+
+fn refuse<T>(outcome: Outcome, reason: Reason) -> Result<T, Lack> {
+    Err(Lack::Refused(Ruling { outcome, reason }))
+}
+
+impl From<Ruling> for Lack {
+    fn from(ruling: Ruling) -> Self {
+        Self::Refused(ruling)
+    }
+}
+
+impl Values<'_> {
+    /// The key under which a metric of this run would be agreed.
+    pub(super) fn key(&self, subject: &Subject, facet: Facet) -> Found<BaselineKey> {
+        let lookup = &self.lookup;
+        if let Subject::Case(id) = subject
+            && facet == Facet::Times
+            && lookup.ran_elsewhere(id)
+        {
+            // What built it is not known, and so is equal to nothing of ours.
+            return self.times_key("unknown".to_owned(), "unknown".to_owned());
+        }
+        let unit = match subject {
+            Subject::Unit(unit) => lookup.unit(unit)?,
+            Subject::Case(case) => lookup.unit_on_device(case)?,
+        };
+        let compiler = lookup.compiler()?.version.clone();
+        let flags = unit.flags.join(" ");
+        let arch = unit.id.arch;
+        Ok(match facet {
+            Facet::Resources => BaselineKey::Resources {
+                arch,
+                compiler,
+                flags,
+            },
+            Facet::Correctness => match lookup.executor()? {
+                Executor::Gpu(_) => BaselineKey::Correctness {
+                    arch,
+                    compiler,
+                    flags,
+                },
+                Executor::Simulator(_) => BaselineKey::SimulatedCorrectness {
+                    arch,
+                    compiler,
+                    flags,
+                },
+            },
+            Facet::Counters => match lookup.executor()? {
+                Executor::Gpu(_) => return skipped(Reason::NotSimulated),
+                Executor::Simulator(simulator) => BaselineKey::Counters {
+                    arch,
+                    compiler,
+                    flags,
+                    model: simulator.counter_model,
+                },
+            },
+            Facet::Times => return self.times_key(compiler, flags),
+            Facet::Profile => return self.profile_key(subject, compiler, flags),
+        })
+    }
+
+    fn times_key(&self, compiler: String, flags: String) -> Found<BaselineKey> {
+        let device = self.lookup.device()?;
+        Ok(BaselineKey::Times {
+            gpu: device.name.clone(),
+            driver_branch: device.driver_branch().to_owned(),
+            clock_policy: device.clock_policy.clone(),
+            protocol: self.lookup.environment.timing_protocol,
+            mode: self.lookup.plan.timing.mode,
+            compiler,
+            flags,
+        })
+    }
+
+    fn profile_key(
+        &self,
+        subject: &Subject,
+        compiler: String,
+        flags: String,
+    ) -> Found<BaselineKey> {
+        let Subject::Case(id) = subject else {
+            return inconclusive(Reason::Misplaced { metric: None });
+        };
+        let device = self.lookup.device()?;
+        let profiles = self.lookup.profiled(id)?;
+        let Some(profile) = profiles.first() else {
+            return skipped(Reason::NotProfiled);
+        };
+        Ok(BaselineKey::Profile {
+            gpu: device.name.clone(),
+            driver_branch: device.driver_branch().to_owned(),
+            clock_policy: profile.clock_policy.clone(),
+            profiler: profile.profiler.clone(),
+            compiler,
+            flags,
+        })
+    }
+
+    /// Whether a case has a baseline of this kind under this run's key, whatever figures it holds.
+    pub(super) fn has_baseline(&self, id: &CaseId, facet: Facet) -> bool {
+        let key = self.key(&Subject::Case(id.clone()), facet);
+        self.lookup.policy.baselines.iter().any(|it| {
+            (&it.kernel, &it.variant) == (&id.kernel, &id.variant)
+                && Ok(&it.key) == key.as_ref()
+                && it.cases.contains_key(&id.shape)
+        })
+    }
+
+    /// What the last baseline agreed on.
+    pub(super) fn agreed_on(
+        &self,
+        subject: &Subject,
+        metric: Metric,
+        refusals: &Refusals,
+    ) -> Result<AgreedOn, Lack> {
+        let policy = self.lookup.policy;
+        let facet = metric.facet();
+        let key = self.key(subject, facet)?;
+        let shelf = Shelf::of(&policy.baselines, subject, metric, &key, self.lookup.plan);
+        if let Some(agreed) = shelf.agreed()? {
+            return Ok(usable(metric, &agreed, &Against::Baseline)?);
+        }
+        if let Some(broken) = covering(&policy.broken_baselines, subject, facet) {
+            return refuse(Outcome::Fail, unreadable(broken));
+        }
+        if let Some(refused) = refusals.get(&(subject.clone(), facet)) {
+            let why = Box::new(refused.reason.clone());
+            return refuse(Outcome::Inconclusive, Reason::BaseLacks { metric, why });
+        }
+        if let Some(differences) = shelf.elsewhere(&key) {
+            return refuse(Outcome::Inconclusive, Reason::OtherKey { differences });
+        }
+        let lacking = match shelf.same.first() {
+            None => Lacking::File,
+            Some(baseline) if baseline.cases.contains_key(shelf.shape) => Lacking::Metric,
+            Some(_) => Lacking::Case,
+        };
+        Err(Lack::New(Reason::New { metric, lacking }))
+    }
+
+    /// What an anchor agreed on, under this run's key.
+    ///
+    /// # Errors
+    /// Inconclusive where that holds under another key or cannot be used; skipped where it had no such
+    /// case.
+    pub(super) fn anchored_on(
+        &self,
+        anchor: &Anchor,
+        subject: &Subject,
+        metric: Metric,
+    ) -> Found<AgreedOn> {
+        let facet = metric.facet();
+        let since = anchor.since.clone();
+        let found = anchor.found.clone();
+        let key = self.key(subject, facet)?;
+        let plan = self.lookup.plan;
+        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key, plan);
+        if let Some(agreed) = shelf.agreed()? {
+            return usable(metric, &agreed, &Against::Anchor { since, found });
+        }
+        if let Some(broken) = covering(&anchor.broken_baselines, subject, facet) {
+            return inconclusive(Reason::AnchorUnreadable {
+                since,
+                path: broken.path.clone(),
+                problem: broken.problem.clone(),
+            });
+        }
+        match shelf.elsewhere(&key) {
+            Some(differences) => inconclusive(Reason::AnchorOtherKey { since, differences }),
+            None => skipped(Reason::NewSinceAnchor { since, found }),
+        }
+    }
+
+    /// A verdict for each file of a variant of this run that cannot be used, whether or not a gate needs
+    /// it today; a note for the others.
+    pub(super) fn broken_baselines(&self) -> (Vec<Verdict>, Vec<Note>) {
+        let mut verdicts = Vec::new();
+        let mut notes = Vec::new();
+        for broken in &self.lookup.policy.broken_baselines {
+            let mut units = self.lookup.plan.units.iter().map(|unit| &unit.id);
+            match units.find(|id| id.kernel == broken.kernel && id.variant == broken.variant) {
+                Some(unit) => verdicts.push(Verdict::without_figures(
+                    Subject::Unit(unit.clone()),
+                    Question::Baseline,
+                    Outcome::Fail,
+                    unreadable(broken),
+                    None,
+                )),
+                None => notes.push(Note::Broken {
+                    path: broken.path.clone(),
+                    problem: broken.problem.clone(),
+                }),
+            }
+        }
+        (verdicts, notes)
+    }
+}
+
+fn unreadable(broken: &BrokenBaseline) -> Reason {
+    Reason::BaselineUnreadable {
+        path: broken.path.clone(),
+        problem: broken.problem.clone(),
+    }
+}
+
+/// Of some baselines those that are about one metric of one subject.
+struct Shelf<'a> {
+    metric: Metric,
+    shape: &'a str,
+    /// Under this run's key.
+    same: Vec<&'a Baseline>,
+    others: Vec<&'a Baseline>,
+}
+
+impl<'a> Shelf<'a> {
+    fn of(
+        baselines: &'a [Baseline],
+        subject: &'a Subject,
+        metric: Metric,
+        key: &BaselineKey,
+        plan: &Plan,
+    ) -> Self {
+        // What another unit of the plan has agreed on is no figure of this one under another key.
+        let is_of_another = |theirs: &BaselineKey| {
+            theirs.arch() != key.arch()
+                && plan.units.iter().any(|unit| {
+                    (unit.id.kernel.as_str(), unit.id.variant.as_str())
+                        == (subject.kernel(), subject.variant())
+                        && Some(unit.id.arch) == theirs.arch()
+                })
+        };
+        let mine = baselines.iter().filter(|baseline| {
+            baseline.kernel == subject.kernel()
+                && baseline.variant == subject.variant()
+                && !is_of_another(&baseline.key)
+                // Errors on a GPU and in the simulator are no two keys of one figure.
+                && discriminant(&baseline.key) == discriminant(key)
+        });
+        let (same, others) = mine.partition(|baseline| baseline.key == *key);
+        Self {
+            metric,
+            shape: match subject {
+                Subject::Case(case) if metric.facet() != Facet::Resources => &case.shape,
+                Subject::Case(_) | Subject::Unit(_) => ANY_SHAPE,
+            },
+            same,
+            others,
+        }
+    }
+
+    fn figure(&self, baseline: &Baseline) -> Option<Agreed> {
+        let metrics = baseline.cases.get(self.shape)?;
+        metrics.get(&self.metric).cloned()
+    }
+
+    fn agreed(&self) -> Found<Option<Agreed>> {
+        if let [first, second, ..] = self.same.as_slice() {
+            return inconclusive(Reason::TwoBaselines {
+                dates: [first.origin.date.clone(), second.origin.date.clone()],
+            });
+        }
+        let same = self.same.first();
+        Ok(same.and_then(|baseline| self.figure(baseline)))
+    }
+
+    /// How the nearest of the other keys differs, where there is one that has the figure.
+    fn elsewhere(&self, key: &BaselineKey) -> Option<Vec<KeyDifference>> {
+        self.others
+            .iter()
+            .filter(|baseline| self.figure(baseline).is_some())
+            .map(|baseline| KeyDifference::between(&baseline.key, key))
+            .min_by_key(Vec::len)
+    }
+}
+
+fn covering<'a>(
+    broken: &'a [BrokenBaseline],
+    subject: &Subject,
+    facet: Facet,
+) -> Option<&'a BrokenBaseline> {
+    broken.iter().find(|broken| {
+        broken.kernel == subject.kernel()
+            && broken.variant == subject.variant()
+            && broken.facet.is_none_or(|of| of == facet)
+    })
+}
+
+/// Resources that are the worst over all shapes of the unit.
+pub(super) fn is_over_shapes(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::Shared | Metric::Occupancy | Metric::BlocksPerSm
+    )
+}
+
+/// Figures of a file that a person may have edited.
+pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Found<AgreedOn> {
+    let value = agreed.value;
+    let broken = |problem: FigureProblem| {
+        fail(Reason::BaselineUnusable {
+            of: of.clone(),
+            metric,
+            problem,
+        })
+    };
+    if !value.0.is_finite() {
+        return broken(FigureProblem::NotFinite(value));
+    }
+    if !metric.range().contains(value.0) {
+        return broken(FigureProblem::OutOfRange(value));
+    }
+    if !matches!(metric.facet(), Facet::Times | Facet::Profile) {
+        return Ok(AgreedOn {
+            value: value.0,
+            spread: None,
+            between: None,
+        });
+    }
+    let (Some(spread), Some(processes)) = (agreed.spread, agreed.processes) else {
+        return broken(FigureProblem::NoSpread);
+    };
+    let bad = FigureProblem::BadSpread {
+        value,
+        spread,
+        processes,
+    };
+    if metric.facet() == Facet::Profile {
+        if !(spread.0 >= 0.0 && spread.0.is_finite()) {
+            return broken(bad);
+        }
+        return Ok(AgreedOn {
+            value: value.0,
+            // The median lies anywhere in between.
+            spread: Some(Spread::Repeats(Repeats {
+                low: value.0 - spread.0,
+                high: value.0 + spread.0,
+                count: processes as usize,
+            })),
+            between: None,
+        });
+    }
+    match Group::from_summary(value.0, spread.0, processes) {
+        Some(group) => Ok(AgreedOn {
+            value: value.0,
+            spread: Some(Spread::Processes(group)),
+            between: agreed.sessions.as_ref().and_then(|sessions| {
+                let least = group.ln_deviation() / f64::from(processes).sqrt();
+                between_sessions(sessions, least)
+            }),
+        }),
+        None => broken(bad),
+    }
+}

@@ -1,0 +1,264 @@
+//! Making baselines of a run: everything that was built, proven right, and timed without throttling.
+
+use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
+use super::lookup::{Found, Ruling, inconclusive, skipped};
+use super::rules::Refusals;
+use super::value::{Spread, Values};
+use model::*;
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+
+/// What of a record may not be agreed on, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    pub subject: Subject,
+    pub facet: Facet,
+    /// `Skipped` where this run did not try to measure it: whatever stands in its way has an entry of its
+    /// own that says more.
+    pub outcome: Outcome,
+    pub reason: Reason,
+}
+
+/// What becomes of times that were taken interleaved with a base revision's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// They are no baseline.
+    Refused,
+    /// Head's own samples are taken, for times that were taken in the same way.
+    Taken,
+}
+
+/// The baselines that a record gives, of what its judgement supports. `seal` is the record's own.
+pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
+    let judgement = super::judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    );
+    let unsupported = |subject: &Subject| not_held_to_base(&judgement, subject);
+    let (baselines, refusals) = make(record, seal, Beside::Refused, &unsupported);
+    let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
+        subject,
+        facet,
+        outcome: why.outcome,
+        reason: why.reason,
+    });
+    (baselines, refused.collect())
+}
+
+/// What a record could be agreed on, and what it could not.
+pub(super) fn make(
+    record: &Record,
+    seal: &str,
+    beside: Beside,
+    unsupported: &dyn Fn(&Subject) -> Option<Ruling>,
+) -> (Vec<Baseline>, Refusals) {
+    let environment = &record.environment;
+    let origin = Origin {
+        record: seal.to_owned(),
+        date: environment.started.clone(),
+        gatekeeper: environment.gatekeeper.clone(),
+        device: match (environment.device.got(), &environment.simulator) {
+            (Some(device), _) => format!("{}, driver {}", device.name, device.driver),
+            (None, Some(_)) => "simulator".to_owned(),
+            (None, None) => "no device".to_owned(),
+        },
+        commit: environment.commit.clone(),
+    };
+    let values = Values::new(&record.plan, environment, &record.policy, &record.evidence);
+    let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
+    let mut refusals = Refusals::new();
+    for (subject, facet, values) in wanted(&values) {
+        let found = match unsupported(&subject) {
+            Some(why) => Err(why),
+            None => agree(values, &subject, facet, beside),
+        };
+        match found {
+            Ok((key, metrics)) => {
+                let (kernel, variant) = (subject.kernel().to_owned(), subject.variant().to_owned());
+                let at = (kernel.clone(), variant.clone(), key.clone());
+                let baseline = baselines.entry(at).or_insert_with(|| Baseline {
+                    schema: BASELINE_SCHEMA.to_owned(),
+                    kernel,
+                    variant,
+                    key,
+                    origin: origin.clone(),
+                    cases: BTreeMap::new(),
+                });
+                let shape = match &subject {
+                    Subject::Unit(_) => ANY_SHAPE,
+                    Subject::Case(id) => &id.shape,
+                };
+                baseline.cases.insert(shape.to_owned(), metrics);
+            }
+            Err(why) => {
+                // Of several architectures the first says it.
+                refusals.entry((subject, facet)).or_insert(why);
+            }
+        }
+    }
+    (baselines.into_values().collect(), refusals)
+}
+
+/// Why a run that was held against a base does not support what it measured of a subject: the reference of a change that
+/// fails computes anything. What the change agrees on and accepts is what an update is for.
+fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Ruling> {
+    let is_of_it = |verdict: &Verdict| match (&verdict.subject, subject) {
+        (Subject::Case(all), Subject::Case(id)) => {
+            let is_part = |all: &str, part: &str| all == "*" || all == part;
+            is_part(&all.kernel, &id.kernel)
+                && is_part(&all.variant, &id.variant)
+                && is_part(&all.shape, &id.shape)
+        }
+        (of, subject) => of == subject,
+    };
+    let is_in_the_way = |verdict: &&Verdict| match &verdict.question {
+        Question::NoLooser(BaseDemand::Baseline(_) | BaseDemand::NoAcceptance) => false,
+        Question::NoLooser(_) => verdict.outcome != Outcome::Pass,
+        Question::Gate(_) | Question::Baseline | Question::Acceptance(_) | Question::Failure(_) => {
+            false
+        }
+    };
+    let mut verdicts = judgement.verdicts.iter().filter(is_in_the_way);
+    let verdict = verdicts.find(|verdict| is_of_it(verdict))?;
+    Some(Ruling {
+        outcome: verdict.outcome,
+        reason: Reason::NotHeldToBase {
+            why: Box::new(verdict.reason.clone()),
+        },
+    })
+}
+
+/// Everything of a run that could have a baseline, and of which values.
+fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>)> {
+    let plan = values.lookup.plan;
+    // What is wrong on purpose is no measure for anything.
+    let is_right = |kernel: &str, variant: &str| plan.expected(kernel, variant).is_none();
+    let units = plan.units.iter();
+    let units = units.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
+    let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, values));
+    let cases = plan.cases.iter();
+    let cases = cases.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
+    let cases = cases.flat_map(|case| values.apart(&case.id).map(move |values| (case, values)));
+    let cases = cases.flat_map(|(case, values)| {
+        // A case of which no gate wants times has none to agree on, and only a simulator counts.
+        let is_counted = !values.gateable(&case.id).is_empty() || are_withheld(values, &case.id);
+        let facets = [
+            Some(Facet::Correctness),
+            case.timed.then_some(Facet::Times),
+            is_counted.then_some(Facet::Counters),
+            plan.profiling.is_some().then_some(Facet::Profile),
+        ];
+        let facets = facets.into_iter().flatten();
+        facets.map(move |facet| (Subject::Case(case.id.clone()), facet, values))
+    });
+    units.chain(cases).collect()
+}
+
+/// Whether every counter of the case is: no gate can rest on any, and nothing older stands for them.
+fn are_withheld(values: &Values, id: &CaseId) -> bool {
+    values.gateable(id).is_empty() && values.withheld(id).is_ok_and(|all| !all.is_empty())
+}
+
+/// Every metric of one facet that has a value fit to be agreed on.
+fn agree(
+    values: &Values,
+    subject: &Subject,
+    facet: Facet,
+    beside: Beside,
+) -> Found<(BaselineKey, BTreeMap<Metric, Agreed>)> {
+    let lookup = &values.lookup;
+    let key = values.key(subject, facet)?;
+    if let Subject::Case(id) = subject {
+        values.timeable(id)?;
+        if facet == Facet::Times {
+            // Samples interleaved with another kernel's are of another protocol.
+            if beside == Beside::Refused && !lookup.timed_beside(id).is_empty() {
+                return skipped(Reason::TimedBesideBase);
+            }
+            if let count @ 1.. = lookup.throttled(id) {
+                return inconclusive(Reason::ThrottledProcesses { count });
+            }
+        }
+    }
+    let session = session(values, subject, facet);
+    let mut metrics = BTreeMap::new();
+    let mut lack: Option<Ruling> = None;
+    let of_facet = |metric: &Metric| metric.facet() == facet && metric.has_relative();
+    for metric in Metric::ALL.into_iter().filter(of_facet) {
+        // What depends on the launch is the worst over all shapes, and they are not all here.
+        if lookup.plan.is_partial(subject.kernel()) && is_over_shapes(metric) {
+            continue;
+        }
+        let found = match subject {
+            Subject::Case(id) => lookup.has_enough_singles(id, metric),
+            Subject::Unit(_) => Ok(()),
+        };
+        let found = found
+            .and_then(|()| values.metric(subject, metric))
+            .and_then(|value| {
+                let agreed = Agreed {
+                    value: Num(value.number),
+                    spread: value.spread.map(|spread| Num(spread.to_keep())),
+                    processes: value.spread.map(Spread::count),
+                    sessions: session(Num(value.number)),
+                };
+                usable(metric, &agreed, &Against::Baseline).map(|_| agreed)
+            });
+        match found {
+            Ok(agreed) => {
+                metrics.insert(metric, agreed);
+            }
+            Err(why) => lack = lack.or(Some(why)),
+        }
+    }
+    match (metrics.is_empty(), lack) {
+        (false, _) => Ok((key, metrics)),
+        // Nothing is what there is to agree on.
+        (true, _) if facet == Facet::Counters => Ok((key, metrics)),
+        (true, Some(why)) => Err(why),
+        (true, None) => inconclusive(Reason::NothingMeasured),
+    }
+}
+
+/// Where and when times were taken, and of what code; of nothing else, as only times differ by that.
+fn session(values: &Values, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Option<Sessions> {
+    let lookup = &values.lookup;
+    let known = || {
+        let (Subject::Case(case), Facet::Times) = (subject, facet) else {
+            return None;
+        };
+        let unit = lookup.unit_on_device(case).ok()?;
+        let identity = lookup.build(&unit.id).ok()?.identity.clone();
+        let (started, gpu) = lookup.environment.origin(case);
+        let (day, gpu) = (started.get(..10)?, gpu?);
+        Some((identity, format!("{day} {gpu}")))
+    };
+    let known = known();
+    move |value| {
+        let (identity, session) = known.clone()?;
+        Some(Sessions {
+            identity,
+            seen: [(session, value)].into(),
+            earlier: None,
+        })
+    }
+}
+
+/// Cases that one of two records timed alone and the other interleaved with a base revision.
+pub(super) fn timed_by_two_protocols(base: &Record, head: &Record) -> Vec<CaseId> {
+    let ways = |record: &Record| {
+        let mut ways = BTreeMap::new();
+        for piece in &record.evidence {
+            if let Evidence::Time { case, .. } | Evidence::Pair { case, .. } = piece {
+                ways.insert(case.clone(), discriminant(piece));
+            }
+        }
+        ways
+    };
+    let base = ways(base);
+    let head = ways(head).into_iter();
+    let two = head.filter(|(case, way)| base.get(case).is_some_and(|other| other != way));
+    two.map(|(case, _)| case).collect()
+}

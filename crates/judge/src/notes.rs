@@ -1,0 +1,163 @@
+//! What is said beside the verdicts.
+
+use super::lookup::Lookup;
+use super::rules::hazards;
+use super::rules::simulation::withheld_by_reason;
+use super::value::Values;
+use model::*;
+use std::collections::BTreeSet;
+
+/// Of what was seen of each case, in the order of the plan.
+pub(super) fn of_cases(values: &Values) -> Vec<Note> {
+    let lookup = &values.lookup;
+    let mut notes = Vec::new();
+    for case in &lookup.plan.cases {
+        let subject = || Subject::Case(case.id.clone());
+        notes.extend(
+            not_judged(lookup, case)
+                .into_iter()
+                .map(|what| Note::NotJudged {
+                    subject: subject(),
+                    what: what.to_owned(),
+                }),
+        );
+        if hazards::compare_to_base(values, &subject()).is_ok()
+            && let Some((finding, more)) = hazards::first(lookup, &case.id)
+        {
+            notes.push(Note::WarpHazard {
+                subject: subject(),
+                finding: Box::new(finding),
+                more,
+            });
+        }
+        if let Some((elements, left_out)) = left_out_of_comparison(lookup, case) {
+            notes.push(Note::NotCompared {
+                subject: subject(),
+                elements,
+                left_out,
+            });
+        }
+        if let Some((seed, printed)) = printed(lookup, case) {
+            notes.push(Note::Printed {
+                subject: subject(),
+                seed,
+                text: printed.text.clone(),
+                left_out: printed.left_out,
+            });
+        }
+        notes.extend(
+            withheld_by_reason(values, &case.id)
+                .into_iter()
+                .map(|withheld| Note::NotHeld {
+                    subject: subject(),
+                    counters: withheld.counters,
+                    why: withheld.why,
+                }),
+        );
+        if let Ok(Some(modes)) = values.modes(&case.id) {
+            notes.push(Note::TwoModes {
+                subject: subject(),
+                fast_ns: Num(modes.fast.ns),
+                slow_ns: Num(modes.slow.ns),
+                slow_share: Num(modes.slow.share),
+            });
+        }
+        if let processes @ 1.. = lookup.throttled(&case.id) {
+            notes.push(Note::Throttled {
+                subject: subject(),
+                processes,
+            });
+        }
+        if let processes @ 1.. = lookup.unwatched(&case.id)
+            && !lookup.ran_elsewhere(&case.id)
+        {
+            notes.push(Note::Unwatched {
+                subject: subject(),
+                processes,
+            });
+        }
+        if let processes @ 1.. = lookup.shared(&case.id) {
+            notes.push(Note::Shared {
+                subject: subject(),
+                processes,
+                others: lookup.others(&case.id),
+            });
+        }
+    }
+    notes
+}
+
+/// What the checks could not judge in any launch of a case, each once.
+fn not_judged<'a>(lookup: &Lookup<'a>, case: &Case) -> BTreeSet<&'a str> {
+    let seeds = case.seeds.iter();
+    let launches = seeds.filter_map(|&seed| lookup.simulation(&case.id, seed).ok());
+    launches
+        .flat_map(|launch| launch.not_judged.iter().map(String::as_str))
+        .collect()
+}
+
+/// Elements compared and left out, with the seed that leaves out most.
+fn left_out_of_comparison(lookup: &Lookup, case: &Case) -> Option<(u64, u64)> {
+    let checks = case
+        .seeds
+        .iter()
+        .filter_map(|&seed| lookup.check(&case.id, seed).ok());
+    checks
+        .map(|check| (check.error.elements, check.error.left_out))
+        .filter(|(_, left_out)| *left_out > 0)
+        .max_by_key(|(_, left_out)| *left_out)
+}
+
+/// What a case printed, and with which seed: the first that printed.
+fn printed<'a>(lookup: &Lookup<'a>, case: &Case) -> Option<(u64, &'a Printed)> {
+    case.seeds.iter().find_map(|&seed| {
+        let launch = lookup.simulation(&case.id, seed).ok()?;
+        Some((seed, launch.printed.as_ref()?))
+    })
+}
+
+/// What a comparison does not say, as head was run with a filter.
+pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
+    let cases = base.cases.iter().map(|case| &case.id);
+    let cases: Vec<CaseId> = cases.filter(|id| !head.selects(id)).cloned().collect();
+    (!cases.is_empty()).then_some(Note::LeftOut { cases })
+}
+
+/// Notes on things that the base has under another name, or in another file.
+pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
+    let renames = base.renames.clone().into_iter().map(Note::Renamed);
+    renames.chain(base.moved.clone().into_iter().map(Note::Moved))
+}
+
+/// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
+/// can know.
+pub(super) fn gone(lookup: &Lookup) -> Vec<Note> {
+    let mut gone = BTreeSet::new();
+    let whole = |baseline: &&Baseline| !lookup.plan.is_partial(&baseline.kernel);
+    for baseline in lookup.policy.baselines.iter().filter(whole) {
+        let (kernel, variant) = (&baseline.kernel, &baseline.variant);
+        for shape in baseline.cases.keys() {
+            let known = if baseline.key.facet() == Facet::Resources {
+                let mut units = lookup.plan.units.iter();
+                units.any(|unit| unit.id.kernel == *kernel && unit.id.variant == *variant)
+            } else {
+                lookup.plan.cases.iter().any(|case| {
+                    case.id.kernel == *kernel
+                        && case.id.variant == *variant
+                        && case.id.shape == *shape
+                })
+            };
+            if !known {
+                gone.insert((kernel, variant, shape, baseline.key.facet()));
+            }
+        }
+    }
+    gone.into_iter()
+        .map(|(kernel, variant, shape, facet)| Note::Gone {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            shape: shape.clone(),
+            facet,
+        })
+        .collect()
+}

@@ -1,0 +1,456 @@
+//! Matches names that are gone with names that are new, by content.
+
+use super::carry::{Names, tensors_of_arg};
+use model::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The plan and the gates of one side; complete, whatever a filter leaves out.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    pub plan: &'a Plan,
+    pub gates: &'a [Gate],
+}
+
+/// In the order of the base: of each kernel its own new name before those in it.
+pub fn find(base: Asked, head: Asked) -> Vec<Rename> {
+    let (base, head) = (kernels(base), kernels(head));
+    let is_in = |all: &[Kernel], it: &Kernel| all.iter().any(|other| other.name == it.name);
+    let gone = base.iter().filter(|it| !is_in(&head, it));
+    let gone: Vec<_> = gone.filter(|it| !it.is_anchored()).collect();
+    let new: Vec<_> = head.iter().filter(|it| !is_in(&base, it)).collect();
+    let pairs = pair(&gone, &new, |gone, new| likeness(gone, new));
+    let found = base.iter().flat_map(|was| {
+        let renamed = pairs.iter().find(|(gone, _)| gone.name == was.name);
+        let is = match renamed {
+            Some((_, new)) => Some(*new),
+            None => head.iter().find(|it| it.name == was.name),
+        };
+        is.map_or_else(Vec::new, |is| in_kernel(was, is))
+    });
+    found.collect()
+}
+
+/// How two things are alike, apart from their names.
+#[derive(Clone, Copy)]
+struct Likeness {
+    /// Source, entries and macros.
+    code: bool,
+    /// Work, gates and macros.
+    asked: bool,
+}
+
+/// Each with its one partner: by both first, then by either. What has two of them at one step has none.
+fn pair<'k, T>(
+    gone: &[&'k T],
+    new: &[&'k T],
+    alike: impl Fn(&T, &T) -> Likeness,
+) -> Vec<(&'k T, &'k T)> {
+    let steps: [fn(Likeness) -> bool; 3] = [|it| it.code && it.asked, |it| it.code, |it| it.asked];
+    let alike: Vec<Vec<Likeness>> = gone
+        .iter()
+        .map(|gone| new.iter().map(|new| alike(gone, new)).collect())
+        .collect();
+    let mut partner: BTreeMap<usize, usize> = BTreeMap::new();
+    for step in steps {
+        let taken: BTreeSet<usize> = partner.values().copied().collect();
+        let open: Vec<(usize, usize)> = alike
+            .iter()
+            .enumerate()
+            .filter(|(gone, _)| !partner.contains_key(gone))
+            .flat_map(|(gone, row)| {
+                let row = row.iter().enumerate();
+                let row = row.filter(|(new, it)| !taken.contains(new) && step(**it));
+                row.map(move |(new, _)| (gone, new))
+            })
+            .collect();
+        let is_only = |&&(gone, new): &&(usize, usize)| {
+            let others = open.iter().filter(|it| it.0 == gone || it.1 == new);
+            others.count() == 1
+        };
+        partner.extend(open.iter().filter(is_only).copied());
+    }
+    let found = partner.into_iter();
+    found
+        .filter_map(|(at, to)| Some((*gone.get(at)?, *new.get(to)?)))
+        .collect()
+}
+
+/// The parts of a kernel on one side, each list in the order of gates.yaml.
+struct Kernel<'a> {
+    name: &'a str,
+    units: Vec<&'a Unit>,
+    cases: Vec<&'a Case>,
+    gates: Vec<&'a Gate>,
+}
+
+fn kernels<'a>(asked: Asked<'a>) -> Vec<Kernel<'a>> {
+    let mut names: Vec<&str> = Vec::new();
+    for case in &asked.plan.cases {
+        if names.last() != Some(&case.id.kernel.as_str()) {
+            names.push(&case.id.kernel);
+        }
+    }
+    let of = |name: &'a str| {
+        let units = asked.plan.units.iter();
+        let cases = asked.plan.cases.iter();
+        let gates = asked.gates.iter();
+        Kernel {
+            name,
+            units: units.filter(|it| it.id.kernel == name).collect(),
+            cases: cases.filter(|it| it.id.kernel == name).collect(),
+            gates: gates.filter(|it| it.subject.kernel() == name).collect(),
+        }
+    };
+    names.into_iter().map(of).collect()
+}
+
+impl<'a> Kernel<'a> {
+    /// Whether an anchor, which knows it by this name, holds any of it.
+    fn is_anchored(&self) -> bool {
+        self.gates.iter().any(|gate| {
+            matches!(
+                gate.rule,
+                Rule::Limit {
+                    limit: Limit::Anchor { .. },
+                    ..
+                }
+            )
+        })
+    }
+
+    /// Each once.
+    fn names(&self, of: impl Fn(&'a Case) -> Vec<&'a String>) -> Vec<&'a String> {
+        let mut names = Vec::new();
+        for name in self.cases.iter().flat_map(|case| of(case)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn units_of(&self, variant: &str) -> BTreeMap<Arch, &'a Unit> {
+        let units = self.units.iter().filter(|it| it.id.variant == variant);
+        units.map(|unit| (unit.id.arch, *unit)).collect()
+    }
+
+    /// The work that is asked of a variant, under other names.
+    fn work_of(&self, variant: &str, names: &Names) -> BTreeMap<CaseId, Case> {
+        let cases = self.cases.iter().filter(|it| it.id.variant == variant);
+        let cases = cases.map(|case| {
+            let mut case = (*case).clone();
+            names.carry_case(&mut case);
+            (case.id.clone(), work(case))
+        });
+        cases.collect()
+    }
+
+    /// Gates of a variant, under other names.
+    fn gates_of(&self, variant: &str, names: &Names) -> Vec<Gate> {
+        let gates = self.gates.iter();
+        let gates = gates.filter(|it| it.subject.variant() == variant);
+        let gates = gates.map(|gate| {
+            let mut gate = (*gate).clone();
+            names.carry_gate(&mut gate);
+            gate.declared = None;
+            gate
+        });
+        gates.collect()
+    }
+
+    fn shapes(&self) -> Vec<&'a String> {
+        self.names(|case| vec![&case.id.shape])
+    }
+
+    fn variants(&self) -> Vec<&'a String> {
+        self.names(|case| vec![&case.id.variant])
+    }
+
+    fn tensors(&self) -> Vec<&'a String> {
+        self.names(|case| case.tensors.iter().map(|it| &it.name).collect())
+    }
+
+    /// Sizes belong to a shape, whatever the variant.
+    fn sizes(&self, shape: &str) -> Option<&'a BTreeMap<String, i64>> {
+        let mut cases = self.cases.iter();
+        let case = cases.find(|case| case.id.shape == shape)?;
+        Some(&case.dims)
+    }
+}
+
+/// Names of base's that head does not have, and of head's that base does not have.
+fn gone_and_new<'a>(
+    base: Vec<&'a String>,
+    head: Vec<&'a String>,
+) -> (Vec<&'a String>, Vec<&'a String>) {
+    let gone = base.iter().filter(|it| !head.contains(it)).copied();
+    let gone = gone.collect();
+    let new = head.into_iter().filter(|it| !base.contains(it));
+    (gone, new.collect())
+}
+
+fn likeness(base: &Kernel, head: &Kernel) -> Likeness {
+    let renames = in_kernel(base, head);
+    let names = Names { renames: &renames };
+    let all = |is_alike: &dyn Fn(&str, &str) -> bool| {
+        let mut variants = base.variants().into_iter();
+        variants.all(|it| is_alike(it, &names.variant(head.name, it)))
+    };
+    Likeness {
+        code: all(&|was, is| has_code_of(base, was, head, is)),
+        asked: all(&|was, is| asks_as(base, was, head, is, &names)),
+    }
+}
+
+fn rename(item: RenamedItem, from: &str, to: &str) -> Rename {
+    Rename {
+        item,
+        from: from.to_owned(),
+        to: to.to_owned(),
+    }
+}
+
+/// New names in a kernel, with its own in front where it has one.
+fn in_kernel(base: &Kernel, head: &Kernel) -> Vec<Rename> {
+    let kernel = || head.name.to_owned();
+    let mut renames = Vec::new();
+    if base.name != head.name {
+        renames.push(rename(RenamedItem::Kernel, base.name, head.name));
+    }
+    let dimensions = pair_dimensions(base, head).into_iter();
+    renames.extend(dimensions.map(|(was, is)| {
+        let item = RenamedItem::Dimension { kernel: kernel() };
+        rename(item, was, is)
+    }));
+    if !base.is_anchored() {
+        let shapes = pair_shapes(base, head, &renames).into_iter();
+        let shapes: Vec<_> = shapes
+            .map(|(was, is)| rename(RenamedItem::Shape { kernel: kernel() }, was, is))
+            .collect();
+        renames.extend(shapes);
+        let variants = pair_variants(base, head, &renames).into_iter();
+        let variants: Vec<_> = variants
+            .map(|(was, is)| rename(RenamedItem::Variant { kernel: kernel() }, was, is))
+            .collect();
+        renames.extend(variants);
+    }
+    let tensors = pair_tensors(base, head, &renames).into_iter();
+    let tensors: Vec<_> = tensors
+        .map(|(was, is)| rename(RenamedItem::Tensor { kernel: kernel() }, was, is))
+        .collect();
+    renames.extend(tensors);
+    renames
+}
+
+/// Pairs dimensions that have the same size at every shape. Among several with the same sizes, pairs those whose names
+/// differ only by capital letters.
+fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String, &'a String)> {
+    let dimensions = |kernel: &Kernel<'a>| kernel.names(|case| case.dims.keys().collect());
+    let (gone, new) = gone_and_new(dimensions(base), dimensions(head));
+    let shapes = head.shapes();
+    let common = base.shapes().into_iter().filter(|it| shapes.contains(it));
+    let common: Vec<_> = common.collect();
+    // Where every shape has a new name too, by all sizes together.
+    let sizes = |kernel: &Kernel, name: &str| {
+        let size = |shape: &String| kernel.sizes(shape).and_then(|it| it.get(name).copied());
+        match common.is_empty() {
+            false => common.iter().map(|shape| size(shape)).collect::<Vec<_>>(),
+            true => {
+                let shapes = kernel.shapes();
+                let mut sizes: Vec<_> = shapes.into_iter().map(size).collect();
+                sizes.sort_unstable();
+                sizes
+            }
+        }
+    };
+    pair(&gone, &new, |gone, new| {
+        let asked = sizes(base, gone) == sizes(head, new);
+        Likeness {
+            code: asked && gone.eq_ignore_ascii_case(new),
+            asked,
+        }
+    })
+}
+
+/// Pairs shapes of the same sizes.
+fn pair_shapes<'a>(
+    base: &Kernel<'a>,
+    head: &Kernel<'a>,
+    known: &[Rename],
+) -> Vec<(&'a String, &'a String)> {
+    let names = Names { renames: known };
+    let (gone, new) = gone_and_new(base.shapes(), head.shapes());
+    pair(&gone, &new, |gone, new| {
+        let carried = base.sizes(gone).map(|sizes| {
+            let sizes = sizes.iter();
+            let sizes = sizes.map(|(name, size)| (names.dimension(head.name, name), *size));
+            sizes.collect::<BTreeMap<_, _>>()
+        });
+        let is_same = carried.as_ref() == head.sizes(new);
+        Likeness {
+            code: is_same,
+            asked: is_same,
+        }
+    })
+}
+
+fn pair_variants<'a>(
+    base: &Kernel<'a>,
+    head: &Kernel<'a>,
+    known: &[Rename],
+) -> Vec<(&'a String, &'a String)> {
+    let (gone, new) = gone_and_new(base.variants(), head.variants());
+    let kernel = || head.name.to_owned();
+    pair(&gone, &new, |gone, new| {
+        let mut renames = known.to_vec();
+        renames.push(rename(RenamedItem::Variant { kernel: kernel() }, gone, new));
+        let tensors = pair_tensors(base, head, &renames).into_iter();
+        let tensors: Vec<_> = tensors
+            .map(|(was, is)| rename(RenamedItem::Tensor { kernel: kernel() }, was, is))
+            .collect();
+        renames.extend(tensors);
+        let names = Names { renames: &renames };
+        Likeness {
+            code: has_code_of(base, gone, head, new),
+            asked: asks_as(base, gone, head, new, &names),
+        }
+    })
+}
+
+/// Cases that are one, by the names that are known: base's under those, and head's.
+fn pair_cases<'a>(base: &Kernel<'a>, head: &Kernel<'a>, known: &[Rename]) -> Vec<(Case, &'a Case)> {
+    let names = Names { renames: known };
+    let carried = base.cases.iter().map(|case| {
+        let mut case = (*case).clone();
+        names.carry_case(&mut case);
+        case
+    });
+    let pairs = carried.filter_map(|was| {
+        let mut cases = head.cases.iter();
+        let is = cases.find(|is| is.id == was.id)?;
+        Some((was, *is))
+    });
+    pairs.collect()
+}
+
+/// Pairs tensors that have the same content in every case. They must also have the same place among the arguments,
+/// where both sides have equally many arguments.
+fn pair_tensors<'a>(
+    base: &Kernel<'a>,
+    head: &Kernel<'a>,
+    known: &[Rename],
+) -> Vec<(&'a String, &'a String)> {
+    let (gone, new) = gone_and_new(base.tensors(), head.tensors());
+    if gone.is_empty() || new.is_empty() {
+        return Vec::new();
+    }
+    let cases = pair_cases(base, head, known);
+    let of = |case: &Case, name: &str| {
+        let mut tensors = case.tensors.iter();
+        tensors.find(|it| it.name == name).cloned()
+    };
+    pair(&gone, &new, |gone, new| {
+        let mut is_anywhere = false;
+        let is_same = cases.iter().all(|(was, is)| {
+            let (theirs, ours) = (of(was, gone), of(is, new));
+            is_anywhere |= theirs.is_some();
+            let is_same_content = match (theirs, ours) {
+                (Some(theirs), Some(ours)) => has_content_of(&theirs, &ours),
+                (theirs, ours) => theirs.is_none() && ours.is_none(),
+            };
+            is_same_content && has_place_of(was, gone, is, new)
+        });
+        let is_same = is_same && is_anywhere;
+        Likeness {
+            code: is_same,
+            asked: is_same,
+        }
+    })
+}
+
+fn has_content_of(base: &Tensor, head: &Tensor) -> bool {
+    let mut base = base.clone();
+    base.name.clone_from(&head.name);
+    // A mask may have a new name, too.
+    if let (Some(Compare::Mask { tensor: was }), Some(Compare::Mask { tensor: is })) =
+        (&mut base.compare, &head.compare)
+    {
+        was.clone_from(is);
+    }
+    base == *head
+}
+
+fn has_place_of(base: &Case, gone: &str, head: &Case, new: &str) -> bool {
+    let names = |case: &Case| {
+        let steps = case.steps.iter();
+        let args = steps.flat_map(|step| {
+            let args = step.args.iter();
+            args.flat_map(|arg| {
+                let mut arg = arg.clone();
+                let names: Vec<String> = tensors_of_arg(&mut arg)
+                    .into_iter()
+                    .map(|name| name.clone())
+                    .collect();
+                names
+            })
+        });
+        args.collect::<Vec<_>>()
+    };
+    let (was, is) = (names(base), names(head));
+    let mut places = was.iter().zip(&is);
+    was.len() != is.len() || places.all(|(was, is)| (was == gone) == (is == new))
+}
+
+/// Whether both are built of the same entries of the same source, with the same macros.
+fn has_code_of(base: &Kernel, was: &str, head: &Kernel, is: &str) -> bool {
+    let (was, is) = (base.units_of(was), head.units_of(is));
+    let is_same = |(arch, was): (&Arch, &&Unit)| {
+        is.get(arch).is_some_and(|is| {
+            let code = |unit: &'_ Unit| {
+                let (source, dirs) = (unit.source.clone(), unit.include_dirs.clone());
+                (source, dirs, unit.defines.clone(), entries(unit))
+            };
+            code(was) == code(is)
+        })
+    };
+    !was.is_empty() && was.iter().all(is_same)
+}
+
+fn entries(unit: &Unit) -> Vec<String> {
+    match &unit.call {
+        Callable::Entries { names, .. } => names.clone(),
+        Callable::Launcher { function, .. } => vec![function.clone()],
+    }
+}
+
+/// Whether both are asked for the same work, with the same macros and flags, under the same gates: wherever their
+/// code stands and whatever it is called.
+fn asks_as(base: &Kernel, was: &str, head: &Kernel, is: &str, names: &Names) -> bool {
+    let own = Names { renames: &[] };
+    let (theirs, ours) = (base.units_of(was), head.units_of(is));
+    let is_built_alike = theirs.keys().eq(ours.keys())
+        && theirs
+            .values()
+            .zip(ours.values())
+            .all(|(was, is)| (&was.defines, &was.flags) == (&is.defines, &is.flags));
+    let (gates, others) = (base.gates_of(was, names), head.gates_of(is, &own));
+    let is_held_alike = gates.len() == others.len() && gates.iter().all(|it| others.contains(it));
+    is_built_alike && is_held_alike && base.work_of(was, names) == head.work_of(is, &own)
+}
+
+/// The work that is asked of a case. It does not matter where a user's reference stands, as both are run.
+fn work(mut case: Case) -> Case {
+    case.tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Reference::User {
+        source,
+        function,
+        flags,
+        ..
+    } = &mut case.reference
+    {
+        source.clear();
+        function.clear();
+        flags.clear();
+    }
+    case
+}

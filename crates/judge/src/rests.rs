@@ -1,0 +1,59 @@
+//! Floor 1: which figures of a case the gates of the run rest on.
+
+use super::lookup::Lookup;
+use model::expr::{Expression, Name};
+use model::*;
+
+impl Lookup<'_> {
+    /// What samples of single launches of the case are for.
+    pub fn singles(&self, id: &CaseId) -> Singles {
+        let mut gates = self.policy.gates.iter();
+        match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
+            true => Singles::Judged,
+            false => Singles::Shown,
+        }
+    }
+}
+
+/// Whether a gate rests on such a figure of the case: its own gate, or one of a sibling variant that names it.
+pub fn rests_on(gate: &Gate, id: &CaseId, is_meant: impl Fn(Metric) -> bool) -> bool {
+    let Subject::Case(case) = &gate.subject else {
+        return false;
+    };
+    if (&case.kernel, &case.shape) != (&id.kernel, &id.shape) {
+        return false;
+    }
+    let is_own = case.variant == id.variant;
+    match &gate.rule {
+        Rule::Limit { metric, limit } => {
+            is_own && is_meant(*metric)
+                || matches!(
+                    limit,
+                    Limit::Absolute { bound: Bound::Expr(expr), .. }
+                        if names_metric(expr, is_own, &id.variant, is_meant)
+                )
+        }
+        Rule::Condition { expr } => names_metric(expr, is_own, &id.variant, is_meant),
+        _ => false,
+    }
+}
+
+/// Whether an expression names such a figure of a variant. Of one that cannot be read, it may.
+fn names_metric(
+    expr: &Expr,
+    is_own: bool,
+    variant: &str,
+    is_meant: impl Fn(Metric) -> bool,
+) -> bool {
+    let Ok(expression) = Expression::parse(&expr.text) else {
+        return true;
+    };
+    expression.names().iter().any(|name| {
+        let (of_it, metric) = match name {
+            Name::Plain(metric) => (is_own, metric),
+            Name::Dotted(of, metric) => (of == variant, metric),
+            Name::Rival(_, _, metric) => (false, metric),
+        };
+        of_it && Metric::from_name(metric).is_some_and(&is_meant)
+    })
+}

@@ -1,0 +1,219 @@
+//! What head's baseline files agree on that base's did not.
+
+use super::{Comparison, Ended, NotRequired, compare_required};
+use crate::renames::Names;
+use model::*;
+use std::collections::BTreeMap;
+
+/// Every case of base's baseline files, and every case of head's files under a key that base has none for.
+pub fn since(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
+    let mut found = edited(base, plan, head);
+    found.extend(moved(base, plan, head));
+    found
+}
+
+/// One case of a baseline file.
+struct Agreement<'a> {
+    file: &'a Baseline,
+    shape: &'a str,
+    metrics: &'a BTreeMap<Metric, Agreed>,
+    /// `None` where neither side has the case, or head's filters leave it out.
+    subject: Option<Subject>,
+}
+
+impl<'a> Agreement<'a> {
+    fn all_of(file: &'a Baseline, base: &Plan, head: &Plan) -> Vec<Self> {
+        let agreement = |(shape, metrics): (&'a String, &'a BTreeMap<Metric, Agreed>)| Self {
+            file,
+            shape,
+            metrics,
+            subject: subject_of(file, shape, base, head),
+        };
+        file.cases.iter().map(agreement).collect()
+    }
+
+    fn required(&self) -> Result<Subject, NotRequired> {
+        self.subject.clone().ok_or(NotRequired::LeftOut)
+    }
+
+    fn ended(&self, subject: Subject, how: Option<Loosened>) -> Comparison {
+        Comparison {
+            subject,
+            demand: BaseDemand::Baseline(self.file.key.facet()),
+            declared: None,
+            ended: Ended::held_unless(how),
+        }
+    }
+}
+
+/// Under the same key: worse, or nothing.
+fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
+    let files = base.baselines.iter();
+    let left = left_under_old_names(base, head);
+    compare_required(
+        files.flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
+        Agreement::required,
+        |theirs, subject| {
+            let mut files = head.iter();
+            let ours = files.find(|ours| is_at(theirs.file, ours, &ours.key));
+            let how = match ours.and_then(|ours| ours.cases.get(theirs.shape)) {
+                None => Some(match is_among(&left, &theirs) {
+                    true => Loosened::BaselineLeft(renames_of(base, &theirs)),
+                    false => Loosened::BaselineRemoved,
+                }),
+                Some(now) => {
+                    let agreed = theirs.metrics.iter();
+                    let edits =
+                        agreed.filter_map(|(metric, was)| edit(*metric, was, now.get(metric)));
+                    some_of(edits).map(Loosened::BaselineEdited)
+                }
+            };
+            theirs.ended(subject, how)
+        },
+    )
+}
+
+/// Head's baselines that have a name of base's, under head's name for it.
+fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
+    let names = Names {
+        renames: &base.renames,
+    };
+    let carried = head.iter().map(|ours| {
+        let mut carried = ours.clone();
+        names.carry_baseline(&mut carried);
+        carried
+    });
+    let changed = carried.zip(head).filter(|(carried, ours)| carried != *ours);
+    changed.map(|(carried, _)| carried).collect()
+}
+
+fn is_among(left: &[Baseline], theirs: &Agreement) -> bool {
+    let mut left = left.iter();
+    left.any(|it| is_at(theirs.file, it, &it.key) && it.cases.contains_key(theirs.shape))
+}
+
+/// Those by which files of baselines go.
+fn renames_of(base: &Base, theirs: &Agreement) -> Vec<Rename> {
+    let Baseline {
+        kernel: own,
+        variant,
+        ..
+    } = theirs.file;
+    let renames = base.renames.iter().filter(|it| match &it.item {
+        RenamedItem::Kernel => it.to == *own,
+        RenamedItem::Variant { kernel } => (kernel, &it.to) == (own, variant),
+        RenamedItem::Shape { kernel } => kernel == own && it.to == theirs.shape,
+        RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => false,
+    });
+    renames.cloned().collect()
+}
+
+/// Flags and compiler are part of a key: under others a change brings other files, and none of the base's holds
+/// them any more. Whatever they do not have is inconclusive by its own gate.
+fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
+    let is_new = |ours: &&Baseline| !base.baselines.iter().any(|it| is_at(it, ours, &ours.key));
+    let files = head.iter().filter(is_new);
+    compare_required(
+        files.flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
+        |ours| match flags_of(&base.plan, ours.file).and(flags_of(plan, ours.file)) {
+            None => Err(NotRequired::NotAtBase),
+            Some(_) => ours.required(),
+        },
+        |ours, subject| {
+            let (was, is) = (flags_of(&base.plan, ours.file), flags_of(plan, ours.file));
+            let mut theirs = base
+                .baselines
+                .iter()
+                .filter(|it| is_at(it, ours.file, &it.key))
+                .filter(|it| it.key.without_build() == ours.file.key.without_build())
+                .filter(|it| Some(it.key.flags()) == was.as_deref())
+                .filter(|_| is.as_deref() == Some(ours.file.key.flags()));
+            let worse = theirs.find_map(|theirs| {
+                let agreed = theirs.cases.get(ours.shape).into_iter().flatten();
+                let edits = agreed.filter_map(|(metric, was)| {
+                    edit(*metric, was, Some(ours.metrics.get(metric)?))
+                });
+                Some((&theirs.key, some_of(edits)?))
+            });
+            let how = worse.map(|(key, figures)| Loosened::BaselineMoved {
+                differences: KeyDifference::between(key, &ours.file.key),
+                figures,
+            });
+            ours.ended(subject, how)
+        },
+    )
+}
+
+/// Whether a file of base's is of the variant that head's is of, under `key`.
+fn is_at(theirs: &Baseline, ours: &Baseline, key: &BaselineKey) -> bool {
+    (&theirs.kernel, &theirs.variant, &theirs.key) == (&ours.kernel, &ours.variant, key)
+}
+
+fn some_of(edits: impl Iterator<Item = EditedFigure>) -> Option<Vec<EditedFigure>> {
+    let edits: Vec<_> = edits.collect();
+    (!edits.is_empty()).then_some(edits)
+}
+
+fn flags_of(plan: &Plan, baseline: &Baseline) -> Option<String> {
+    let mut units = plan.units.iter();
+    let unit = units
+        .find(|it| (&it.id.kernel, &it.id.variant) == (&baseline.kernel, &baseline.variant))?;
+    Some(unit.flags.join(" "))
+}
+
+/// How a figure is worse than it was, if it is.
+fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigure> {
+    let found = |edit| Some(EditedFigure { metric, edit });
+    let Some(now) = now else {
+        return found(FigureEdit::Removed);
+    };
+    let is_worse = match metric.larger_is_better() {
+        true => now.value.0 < was.value.0,
+        false => now.value.0 > was.value.0,
+    };
+    // What is no number is neither better nor worse.
+    if is_worse || now.value.0.is_nan() {
+        return found(FigureEdit::Worse {
+            was: was.value,
+            now: now.value,
+        });
+    }
+    let is_wider = match (was.spread, now.spread) {
+        (Some(was), Some(now)) => now.0 > was.0,
+        (was, now) => was != now,
+    };
+    let noise = |agreed: &Agreed| {
+        let sessions = agreed.sessions.as_ref()?;
+        sessions.earlier.map(|noise| noise.deviation.0)
+    };
+    let is_noisier = matches!((noise(was), noise(now)), (Some(was), Some(now)) if now > was);
+    match (is_wider || is_noisier) && now.value == was.value {
+        true => found(FigureEdit::Wider),
+        false => None,
+    }
+}
+
+/// The case that a baseline file speaks of, or for resources the unit; `None` where head's filters leave it out,
+/// and where neither side has it: a file that is left over holds nobody to anything.
+fn subject_of(baseline: &Baseline, shape: &str, base: &Plan, head: &Plan) -> Option<Subject> {
+    let (kernel, variant) = (&baseline.kernel, &baseline.variant);
+    let is_of_all = baseline.key.facet() == Facet::Resources;
+    let mut cases = base.cases.iter().chain(&head.cases).map(|case| &case.id);
+    cases.find(|id| {
+        (&id.kernel, &id.variant) == (kernel, variant)
+            && (is_of_all || id.shape == shape)
+            && head.selects(id)
+    })?;
+    Some(match &baseline.key {
+        BaselineKey::Resources { arch, .. } => Subject::Unit(UnitId {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            arch: *arch,
+        }),
+        _ => Subject::Case(CaseId {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            shape: shape.to_owned(),
+        }),
+    })
+}

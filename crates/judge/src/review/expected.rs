@@ -1,0 +1,95 @@
+//! Variants that are kept though they are wrong: each fails as it is meant to, or that is a failure of its own.
+
+use model::*;
+
+/// Replaces the failures of variants that fail as they are meant to, and adds a verdict for each that does not.
+pub fn review(plan: &Plan, verdicts: &mut Vec<Verdict>) {
+    let found = plan.expected.iter().filter_map(|expected| {
+        let (outcome, reason) = match find(expected, verdicts) {
+            Found::AsMeant => {
+                replace(expected, verdicts);
+                return None;
+            }
+            Found::Otherwise { on, failed } => {
+                (Outcome::Fail, Reason::FailedOtherwise { on, failed })
+            }
+            Found::Passed => (Outcome::Fail, Reason::ExpectedFailurePassed),
+            Found::Open(outcome) => (outcome, Reason::ExpectedFailureOpen),
+        };
+        Some(Verdict::without_figures(
+            Subject::Case(expected.every_shape()),
+            Question::Failure(expected.gates.clone()),
+            outcome,
+            reason,
+            Some(expected.declared.clone()),
+        ))
+    });
+    let found: Vec<_> = found.collect();
+    verdicts.extend(found);
+}
+
+enum Found {
+    AsMeant,
+    /// By gates that it is not kept for.
+    Otherwise {
+        on: Box<Subject>,
+        failed: Vec<Rule>,
+    },
+    Passed,
+    /// No gate that it is kept for was judged, or not where it would have failed.
+    Open(Outcome),
+}
+
+fn find(expected: &Expected, verdicts: &[Verdict]) -> Found {
+    let own = || verdicts.iter().filter(|it| rule_of(expected, it).is_some());
+    let failed = |it: &&Verdict| it.outcome == Outcome::Fail;
+    let mut others = own().filter(failed).filter(|it| !is_meant(expected, it));
+    if let Some(first) = others.next() {
+        let same = others.filter(|it| it.subject == first.subject);
+        let failed = std::iter::once(first).chain(same);
+        return Found::Otherwise {
+            on: Box::new(first.subject.clone()),
+            failed: failed
+                .filter_map(|it| rule_of(expected, it))
+                .cloned()
+                .collect(),
+        };
+    }
+    let seen: Vec<Outcome> = own()
+        .filter(|it| is_meant(expected, it))
+        .map(|it| it.outcome)
+        .collect();
+    let undecided = [Outcome::Environment, Outcome::Inconclusive];
+    let undecided = undecided.into_iter().find(|it| seen.contains(it));
+    match undecided {
+        _ if seen.contains(&Outcome::Fail) => Found::AsMeant,
+        Some(outcome) => Found::Open(outcome),
+        None if seen.contains(&Outcome::Pass) && !expected.left_out => Found::Passed,
+        None => Found::Open(Outcome::Skipped),
+    }
+}
+
+/// Of a verdict on a gate of the variant, what the gate asks.
+fn rule_of<'a>(expected: &Expected, verdict: &'a Verdict) -> Option<&'a Rule> {
+    let (subject, Question::Gate(rule)) = (&verdict.subject, &verdict.question) else {
+        return None;
+    };
+    let is_own = (subject.kernel(), subject.variant())
+        == (expected.kernel.as_str(), expected.variant.as_str());
+    is_own.then_some(rule)
+}
+
+fn is_meant(expected: &Expected, verdict: &Verdict) -> bool {
+    let name = rule_of(expected, verdict).and_then(GateName::of);
+    name.is_some_and(|name| expected.gates.contains(&name))
+}
+
+fn replace(expected: &Expected, verdicts: &mut [Verdict]) {
+    for verdict in verdicts {
+        if verdict.outcome == Outcome::Fail && is_meant(expected, verdict) {
+            let own = Box::new(verdict.reason.clone());
+            verdict.outcome = Outcome::Expected;
+            verdict.reason = Reason::ExpectedFailure { own };
+        }
+    }
+}

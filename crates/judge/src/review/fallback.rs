@@ -1,0 +1,89 @@
+//! Variants that fail, and fall back on another: where the run allows that, and the other one was judged and holds.
+
+use crate::value::Values;
+use model::*;
+
+/// Replaces what does not hold of variants that fall back. Whether another one holds is asked of the verdicts as they
+/// were before any fell back.
+pub fn review(values: &Values, verdicts: &mut [Verdict]) {
+    let plan = values.lookup.plan;
+    if !values.lookup.policy.allow_fallback {
+        return;
+    }
+    let fallbacks = plan.fallbacks.iter();
+    let found = fallbacks.filter_map(|it| Some((it, stand_in(values, verdicts, it)?)));
+    let found: Vec<_> = found.collect();
+    for (fallback, to) in found {
+        for verdict in verdicts.iter_mut() {
+            let is_open = matches!(verdict.outcome, Outcome::Fail | Outcome::Inconclusive);
+            if is_open && is_gate_of(verdict, &fallback.kernel, &fallback.variant) {
+                let own = Box::new(verdict.reason.clone());
+                let to = to.to_owned();
+                verdict.outcome = Outcome::Replaced;
+                verdict.reason = Reason::FellBack { own, to };
+            }
+        }
+    }
+}
+
+/// The first variant down the line that holds, for one that fails.
+fn stand_in<'a>(
+    values: &Values<'a>,
+    verdicts: &[Verdict],
+    fallback: &'a Fallback,
+) -> Option<&'a str> {
+    let (kernel, variant) = (&fallback.kernel, &fallback.variant);
+    let mut own = verdicts.iter().filter(|it| is_gate_of(it, kernel, variant));
+    if !own.any(|it| it.outcome == Outcome::Fail) {
+        return None;
+    }
+    let plan = values.lookup.plan;
+    let mut next = Some(fallback);
+    // A line that came back to itself would be no longer than all of them.
+    for _ in &plan.fallbacks {
+        let to = &next?.to;
+        if holds(values, verdicts, fallback, to) {
+            return Some(to);
+        }
+        next = plan.fallback(kernel, to);
+    }
+    None
+}
+
+/// Whether it was judged at every shape of the variant that it stands in for, and nothing of it is broken or open. Where
+/// that one was checked, it is right there.
+fn holds(values: &Values, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> bool {
+    let plan = values.lookup.plan;
+    let of = |case: &CaseId| CaseId {
+        variant: to.to_owned(),
+        ..case.clone()
+    };
+    let gates = || {
+        verdicts
+            .iter()
+            .filter(|it| is_gate_of(it, &fallback.kernel, to))
+    };
+    let blocks = |it: &Verdict| {
+        matches!(
+            it.outcome,
+            Outcome::Fail | Outcome::Environment | Outcome::Inconclusive
+        )
+    };
+    let mut cases = plan.cases.iter().filter(|case| fallback.is_of(&case.id));
+    let is_covered = cases.all(|case| plan.case(&of(&case.id)).is_some());
+    let mut failed = verdicts.iter().filter(|it| {
+        it.outcome == Outcome::Fail && is_gate_of(it, &fallback.kernel, &fallback.variant)
+    });
+    let is_right_there = failed.all(|it| match &it.subject {
+        Subject::Unit(_) => true,
+        Subject::Case(case) => values.timeable(&of(case)).is_ok(),
+    });
+    let passes = gates().any(|it| it.outcome == Outcome::Pass);
+    is_covered && is_right_there && passes && !gates().any(blocks)
+}
+
+fn is_gate_of(verdict: &Verdict, kernel: &str, variant: &str) -> bool {
+    let subject = &verdict.subject;
+    matches!(verdict.question, Question::Gate(_))
+        && (subject.kernel(), subject.variant()) == (kernel, variant)
+}

@@ -1,0 +1,599 @@
+//! What head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
+//!
+//! Pure, over plans and gates alone: it knows no evidence. What cannot be compared (another expression,
+//! another reference) counts as loosened.
+
+use super::{Comparison, Ended, NotRequired, compare_required};
+use crate::renames::Asked;
+use model::expr::{Expression, Name};
+use model::*;
+use std::collections::BTreeMap;
+
+/// Of a run beside its base. What references compute is `references`'.
+pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
+    let was = Asked {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    let mut found = find(was, Asked { plan, gates });
+    found.extend(removed_files(base, plan));
+    found
+}
+
+/// Every case of the files of gates that are gone.
+fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
+    let files = base.gone.iter();
+    compare_required(
+        files.flat_map(|gone| gone.cases.iter().map(move |id| (&gone.file, id))),
+        |(_, id)| match head.selects(id) {
+            true => Ok(()),
+            false => Err(NotRequired::LeftOut),
+        },
+        |(file, id), ()| {
+            let ended = Ended::Failed(Loosened::FileRemoved);
+            Comparison::of_case(id, BaseDemand::File(file.clone()), ended)
+        },
+    )
+}
+
+/// Of two records.
+pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
+    let [was, is] = [base, head].map(|record| Asked {
+        plan: &record.plan,
+        gates: &record.policy.gates,
+    });
+    find(was, is)
+}
+
+/// Whether head holds to everything that base asks, as far as plans and gates tell.
+pub fn asks_no_less(base: Asked, head: Asked) -> bool {
+    find(base, head).iter().all(|it| it.ended == Ended::Held)
+}
+
+/// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
+/// what head's filters leave out, whether or not head still has it.
+fn find(base: Asked, head: Asked) -> Vec<Comparison> {
+    let gates = compare_required(
+        base.gates,
+        |gate| required_gate(gate, base.plan, head),
+        |gate, ()| compare_gate(gate, base.plan, head),
+    );
+    let failures = compare_required(
+        &head.plan.expected,
+        |expected| required_failure(expected, base.plan),
+        |expected, was| {
+            let subject = Subject::Case(expected.every_shape());
+            let mut gates = expected.gates.iter();
+            let is_looser = gates.any(|gate| !was.contains(gate));
+            let how = || Loosened::ExpectedToFail(expected.gates.clone());
+            Comparison {
+                subject,
+                demand: BaseDemand::NoFailure(was),
+                declared: Some(expected.declared.clone()),
+                ended: Ended::held_unless(is_looser.then(how)),
+            }
+        },
+    );
+    let fallbacks = compare_required(
+        &head.plan.fallbacks,
+        |fallback| required_fallback(fallback, base.plan),
+        |fallback, subject| compare_fallback(fallback, base.plan, subject),
+    );
+    let drawn = [base.plan, head.plan].map(|plan| plan.drawn.as_ref().map(|drawn| drawn.seed));
+    let cases = base.plan.cases.iter().flat_map(|case| {
+        let head = head.plan.case(&case.id);
+        // One that is gone has lost its gates.
+        head.map_or_else(Vec::new, |head| compare_case(case, drawn, head))
+    });
+    let of_all = [
+        (
+            BaseDemand::SimulatorBudget,
+            lower_budget(base.plan, head.plan),
+        ),
+        (
+            BaseDemand::WarpHazards,
+            weaker_hazards(base.plan, head.plan),
+        ),
+        (
+            BaseDemand::TimingSchedule,
+            shorter_schedule(base.plan, head.plan),
+        ),
+    ];
+    let of_all = of_all
+        .map(|(demand, how)| Comparison::of_case(&every_case(), demand, Ended::held_unless(how)));
+    gates
+        .into_iter()
+        .chain(failures)
+        .chain(fallbacks)
+        .chain(cases)
+        .chain(of_all)
+        .collect()
+}
+
+/// A variant of base's that another stands in for at head: its gates no longer block a run that allows that.
+fn required_fallback(fallback: &Fallback, base: &Plan) -> Result<Subject, NotRequired> {
+    let mut cases = base.cases.iter();
+    let case = cases.find(|case| fallback.is_of(&case.id));
+    let case = case.ok_or(NotRequired::NotAtBase)?;
+    Ok(Subject::Case(CaseId {
+        shape: "*".to_owned(),
+        ..case.id.clone()
+    }))
+}
+
+fn compare_fallback(fallback: &Fallback, base: &Plan, subject: Subject) -> Comparison {
+    let was = base.fallback(&fallback.kernel, &fallback.variant);
+    let was = was.map(|was| was.to.clone());
+    let is_kept = was.as_ref() == Some(&fallback.to);
+    let how = (!is_kept).then(|| Loosened::FallsBack(fallback.to.clone()));
+    Comparison {
+        subject,
+        demand: BaseDemand::NoFallback(was),
+        declared: Some(fallback.declared.clone()),
+        ended: Ended::held_unless(how),
+    }
+}
+
+/// The gates by which base keeps a variant to fail that head keeps to fail.
+fn required_failure(expected: &Expected, base: &Plan) -> Result<Vec<GateName>, NotRequired> {
+    match base.expected(&expected.kernel, &expected.variant) {
+        Some(was) => Ok(was.gates.clone()),
+        None if base.cases.iter().any(|case| expected.is_of(&case.id)) => Ok(Vec::new()),
+        None => Err(NotRequired::NotAtBase),
+    }
+}
+
+fn every_case() -> CaseId {
+    let every = || "*".to_owned();
+    CaseId {
+        kernel: every(),
+        variant: every(),
+        shape: every(),
+    }
+}
+
+/// Times of another mode are other figures, and a limit on fewer samples is another limit.
+fn shorter_schedule(base: &Plan, head: &Plan) -> Option<Loosened> {
+    if !base.cases.iter().any(|case| case.timed) {
+        return None;
+    }
+    let (was, is) = (&base.timing, &head.timing);
+    let fewer = |base: u32, head: u32, change: fn(u32, u32) -> ScheduleChange| {
+        (head < base).then(|| change(base, head))
+    };
+    let mode = (was.mode != is.mode).then_some(ScheduleChange::Mode {
+        base: was.mode,
+        head: is.mode,
+    });
+    let changes = [
+        mode,
+        fewer(was.processes, is.processes, |base, head| {
+            ScheduleChange::Processes { base, head }
+        }),
+        fewer(was.iterations, is.iterations, |base, head| {
+            ScheduleChange::Iterations { base, head }
+        }),
+        fewer(was.singles, is.singles, |base, head| {
+            ScheduleChange::Singles { base, head }
+        }),
+    ];
+    let changes: Vec<_> = changes.into_iter().flatten().collect();
+    (!changes.is_empty()).then_some(Loosened::TimingSchedule(changes))
+}
+
+/// A case over the budget is skipped: a lower one takes checks away from all of them.
+fn lower_budget(base: &Plan, head: &Plan) -> Option<Loosened> {
+    let (base, head) = (base.simulation.budget, head.simulation.budget);
+    (head < base).then_some(Loosened::SimulatorBudget { base, head })
+}
+
+fn weaker_hazards(base: &Plan, head: &Plan) -> Option<Loosened> {
+    use WarpHazards::{Fail, Note};
+    let change = (base.simulation.warp_hazards, head.simulation.warp_hazards);
+    (change == (Fail, Note)).then_some(Loosened::WarpHazards)
+}
+
+fn required_gate(gate: &Gate, base: &Plan, head: Asked) -> Result<(), NotRequired> {
+    let is_expected = |plan: &Plan| {
+        let subject = &gate.subject;
+        plan.expected(subject.kernel(), subject.variant()).is_some()
+    };
+    if !base.is_selected_by(head.plan, &gate.subject) {
+        Err(NotRequired::LeftOut)
+    } else if !is_there(gate, head.plan) {
+        Ok(())
+    } else if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {
+        Err(NotRequired::LeftOut)
+    } else if is_expected(head.plan) && !is_expected(base) {
+        // Said once, of the variant as a whole: it is held to no baseline and never timed.
+        Err(NotRequired::SaidElsewhere)
+    } else {
+        Ok(())
+    }
+}
+
+fn is_there(gate: &Gate, plan: &Plan) -> bool {
+    match &gate.subject {
+        Subject::Unit(id) => plan.unit(id).is_some(),
+        Subject::Case(id) => plan.case(id).is_some(),
+    }
+}
+
+/// With where head declares what it has instead.
+fn compare_gate(gate: &Gate, base: &Plan, head: Asked) -> Comparison {
+    let ended = |ended, declared: Option<&Gate>| Comparison {
+        subject: gate.subject.clone(),
+        demand: BaseDemand::Gate(gate.rule.clone()),
+        declared: declared.and_then(|it| it.declared.clone()),
+        ended,
+    };
+    if !is_there(gate, head.plan) {
+        let how = Loosened::SubjectRemoved(gate.subject.clone());
+        return ended(Ended::Failed(how), None);
+    }
+    let on_subject = head.gates.iter().filter(|it| it.subject == gate.subject);
+    let answers: Vec<_> = on_subject
+        .filter(|other| asks_the_same(&gate.rule, &other.rule))
+        .map(|other| (other, strictness(&gate.rule, &other.rule)))
+        .collect();
+    let first = |wanted: Strictness| {
+        let found = answers.iter().find(|(_, strictness)| *strictness == wanted);
+        found.map(|(other, _)| *other)
+    };
+    if let Some(kept) = first(Strictness::Kept) {
+        let other = other_rival(&gate.rule, gate.subject.kernel(), base, head.plan);
+        return ended(Ended::held_unless(other.map(Loosened::Rival)), Some(kept));
+    }
+    // The nearest to an answer: what has other values rather than what has other words.
+    match (first(Strictness::Looser), first(Strictness::Unknown)) {
+        (Some(other), _) => {
+            let how = Loosened::Looser(other.rule.clone());
+            ended(Ended::Failed(how), Some(other))
+        }
+        (None, Some(other)) => {
+            let how = Loosened::Incomparable(other.rule.clone());
+            ended(Ended::Failed(how), Some(other))
+        }
+        (None, None) => ended(Ended::Failed(Loosened::GateRemoved), None),
+    }
+}
+
+/// A rival that the gate names, and that is another program at head.
+fn other_rival(rule: &Rule, kernel: &str, base: &Plan, head: &Plan) -> Option<String> {
+    let command = |plan: &Plan, name: &str| {
+        let rival = plan.rival(kernel, name);
+        rival.map(|rival| rival.command.clone())
+    };
+    let mut named = rivals_named(rule).into_iter();
+    named.find(|name| command(base, name) != command(head, name))
+}
+
+fn rivals_named(rule: &Rule) -> Vec<String> {
+    let text = match rule {
+        Rule::Condition { expr }
+        | Rule::Limit {
+            limit:
+                Limit::Absolute {
+                    bound: Bound::Expr(expr),
+                    ..
+                },
+            ..
+        } => &expr.text,
+        _ => return Vec::new(),
+    };
+    let Ok(expression) = Expression::parse(text) else {
+        return Vec::new();
+    };
+    let names = expression.names().iter();
+    let rivals = names.filter_map(|name| match name {
+        Name::Rival(rival, ..) => Some(rival.clone()),
+        Name::Plain(_) | Name::Dotted(..) => None,
+    });
+    rivals.collect()
+}
+
+/// Alone, a variant has nothing to differ from: filters leave the gate out with the others.
+fn is_selected_alone(base: &Plan, head: &Plan, subject: &Subject) -> bool {
+    let of_kernel = base
+        .cases
+        .iter()
+        .filter(|case| case.id.kernel == subject.kernel() && case.id.variant != subject.variant());
+    !head.filters.is_empty() && !of_kernel.into_iter().any(|case| head.selects(&case.id))
+}
+
+/// Whether a gate on the same subject asks about the same thing.
+fn asks_the_same(base: &Rule, head: &Rule) -> bool {
+    match (base, head) {
+        (
+            Rule::Limit {
+                metric,
+                limit: Limit::Absolute { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Absolute { .. },
+            },
+        )
+        | (
+            Rule::Limit {
+                metric,
+                limit: Limit::Baseline { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Baseline { .. },
+            },
+        )
+        | (
+            Rule::Limit {
+                metric,
+                limit: Limit::Anchor { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Anchor { .. },
+            },
+        )
+        | (
+            Rule::Limit {
+                metric,
+                limit: Limit::Base { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Base { .. },
+            },
+        ) => metric == other,
+        (Rule::Condition { .. }, Rule::Condition { .. })
+        | (Rule::Counters { .. }, Rule::Counters { .. }) => true,
+        (base, head) => base == head,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    Kept,
+    Looser,
+    Unknown,
+}
+
+/// Of two rules that ask about the same thing.
+pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
+    let kept_if = |kept| match kept {
+        true => Strictness::Kept,
+        false => Strictness::Looser,
+    };
+    match (base, head) {
+        (
+            Rule::Limit {
+                limit: Limit::Absolute { op, bound },
+                ..
+            },
+            Rule::Limit {
+                limit:
+                    Limit::Absolute {
+                        op: head_op,
+                        bound: head_bound,
+                    },
+                ..
+            },
+        ) => match (bound, head_bound) {
+            (Bound::Value(base), Bound::Value(head)) => {
+                kept_if(implies((*head_op, head.0), (*op, base.0)))
+            }
+            // Of one value, whatever it is: the operators decide.
+            (Bound::Expr(base), Bound::Expr(head)) if base == head => {
+                kept_if(implies((*head_op, 0.0), (*op, 0.0)))
+            }
+            _ => Strictness::Unknown,
+        },
+        (
+            Rule::Limit {
+                limit: Limit::Baseline { change },
+                ..
+            },
+            Rule::Limit {
+                limit: Limit::Baseline { change: head },
+                ..
+            },
+        )
+        | (
+            Rule::Limit {
+                limit: Limit::Base { change },
+                ..
+            },
+            Rule::Limit {
+                limit: Limit::Base { change: head },
+                ..
+            },
+        )
+        | (Rule::Counters { change }, Rule::Counters { change: head }) => {
+            kept_if(head.0 <= change.0)
+        }
+        (
+            Rule::Limit {
+                limit: Limit::Anchor { anchor, change },
+                ..
+            },
+            Rule::Limit {
+                limit:
+                    Limit::Anchor {
+                        anchor: now,
+                        change: head,
+                    },
+                ..
+            },
+        ) => match anchor == now {
+            true => kept_if(head.0 <= change.0),
+            // A later anchor forgets what was lost before it.
+            false => Strictness::Unknown,
+        },
+        (Rule::Condition { expr }, Rule::Condition { expr: head }) if expr != head => {
+            Strictness::Unknown
+        }
+        _ => Strictness::Kept,
+    }
+}
+
+/// Whether everything that holds `strict` holds `loose`; false for NaN.
+fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
+    let ((op, bound), (other, limit)) = (strict, loose);
+    match (op, other) {
+        (Op::Eq, _) => other.holds(bound, limit),
+        (Op::Lt, Op::Lt | Op::Le) | (Op::Le, Op::Le) => bound <= limit,
+        (Op::Le, Op::Lt) => bound < limit,
+        (Op::Gt, Op::Gt | Op::Ge) | (Op::Ge, Op::Ge) => bound >= limit,
+        (Op::Ge, Op::Gt) => bound > limit,
+        (Op::Lt | Op::Le, Op::Eq | Op::Ge | Op::Gt)
+        | (Op::Gt | Op::Ge, Op::Eq | Op::Le | Op::Lt) => false,
+    }
+}
+
+/// Everything that a case asks in addition to its gates: on what it is checked, against what, and how often. No file
+/// of gates asks for a drawn seed.
+fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Comparison> {
+    let is_declared = match (&base.determinism, &head.determinism) {
+        (Determinism::BitExact, Determinism::Declared { reason }) => {
+            let because = reason.clone();
+            Some(Loosened::Nondeterministic { because })
+        }
+        (Determinism::Declared { .. }, _) | (_, Determinism::BitExact) => None,
+    };
+    let dims = base.dims.iter();
+    let changed: BTreeMap<String, i64> = dims
+        .filter(|(name, size)| head.dims.get(*name) != Some(size))
+        .map(|(name, size)| (name.clone(), *size))
+        .collect();
+    let has_other_sizes = !changed.is_empty();
+    let sizes = has_other_sizes.then(|| {
+        let now = changed.keys();
+        let now = now.map(|name| (name.clone(), head.dims.get(name).copied()));
+        Loosened::Dims(now.collect())
+    });
+    let asked = |case: &Case| {
+        let seeds = case.seeds.iter().copied();
+        let seeds = seeds.filter(|seed| !drawn.contains(&Some(*seed)));
+        seeds.collect::<Vec<_>>()
+    };
+    let (seeds, seeds_of_head) = (asked(base), asked(head));
+    let has_fewer_seeds = seeds.iter().any(|seed| !head.seeds.contains(seed));
+    let has_fewer_launches = head.launches < base.launches;
+    let mut found = vec![
+        (
+            BaseDemand::Seeds(seeds),
+            has_fewer_seeds.then_some(Loosened::Seeds(seeds_of_head)),
+        ),
+        (BaseDemand::BitExact, is_declared),
+        (
+            BaseDemand::Launches(base.launches),
+            has_fewer_launches.then_some(Loosened::Launches(head.launches)),
+        ),
+        (BaseDemand::Dims(changed), sizes),
+    ];
+    for tensor in &base.tensors {
+        let other = head.tensors.iter().find(|it| it.name == tensor.name);
+        found.extend(match tensor.role {
+            Role::Scratch => compare_scratch(tensor, other),
+            _ => compare_tensor(tensor, other, &base.dims, has_other_sizes),
+        });
+    }
+    let found = found.into_iter();
+    found
+        .map(|(demand, how)| Comparison::of_case(&base.id, demand, Ended::held_unless(how)))
+        .collect()
+}
+
+/// A demand of base's on a tensor, with how head asks less, if it does.
+type OfTensor = (BaseDemand, Option<Loosened>);
+
+/// Work that moves from the kernel to its caller is in no value any more.
+fn compare_scratch(base: &Tensor, head: Option<&Tensor>) -> Vec<OfTensor> {
+    let is_prepared = head.is_some_and(|head| {
+        head.role == Role::Scratch && head.fill.is_some() && head.fill != base.fill
+    });
+    let tensor = base.name.clone();
+    vec![(
+        BaseDemand::UnpreparedScratch { tensor },
+        is_prepared.then_some(Loosened::PreparedScratch),
+    )]
+}
+
+/// Whether head compares no fewer elements, as far as it is written the same. Other `dims` have a reason of their own.
+fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<String, i64>) -> bool {
+    match (base, head) {
+        (
+            Some(Compare::Where { condition, index }),
+            Compare::Where {
+                condition: now,
+                index: others,
+            },
+        ) => {
+            let macros = |expr: &Expr| -> BTreeMap<String, Num> {
+                let constants = expr.constants.iter();
+                constants
+                    .filter(|(name, _)| !dims.contains_key(*name))
+                    .map(|(name, value)| (name.clone(), *value))
+                    .collect()
+            };
+            condition.text == now.text && index == others && macros(condition) == macros(now)
+        }
+        (base, head) => base == Some(head),
+    }
+}
+
+/// What a kernel is given, and which of what it gives is looked at.
+fn compare_tensor(
+    base: &Tensor,
+    head: Option<&Tensor>,
+    dims: &BTreeMap<String, i64>,
+    has_other_sizes: bool,
+) -> Vec<OfTensor> {
+    let tensor = || base.name.clone();
+    let values = |tensor: &Tensor| (tensor.elem, tensor.fill.clone(), tensor.codec.clone());
+    let is_other = head.map(values) != Some(values(base));
+    let (demand, how) = match (base.role.is_drawn(), head) {
+        (true, _) => (
+            BaseDemand::InputValues { tensor: tensor() },
+            Loosened::InputValues,
+        ),
+        (false, None) => (
+            BaseDemand::OutputType { tensor: tensor() },
+            Loosened::OutputRemoved,
+        ),
+        (false, Some(_)) => (
+            BaseDemand::OutputType { tensor: tensor() },
+            Loosened::OutputType,
+        ),
+    };
+    let mut found = vec![(demand, is_other.then_some(how))];
+    // One that is gone has said so.
+    let Some(head) = head else {
+        return found;
+    };
+    let has_other_role = head.role != base.role;
+    found.push((
+        BaseDemand::TensorRole {
+            tensor: tensor(),
+            role: base.role,
+        },
+        has_other_role.then_some(Loosened::TensorRole(head.role)),
+    ));
+    let now = head.compare.as_ref();
+    let fewer = now.filter(|now| !is_the_same_part(base.compare.as_ref(), now, dims));
+    found.push((
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: base.compare.clone(),
+        },
+        fewer.cloned().map(Loosened::ComparedElements),
+    ));
+    let has_other_dims = head.dims != base.dims && !has_other_sizes;
+    found.push((
+        BaseDemand::TensorDims {
+            tensor: tensor(),
+            dims: base.dims.clone(),
+        },
+        has_other_dims.then(|| Loosened::TensorDims(head.dims.clone())),
+    ));
+    found
+}

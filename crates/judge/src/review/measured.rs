@@ -1,0 +1,125 @@
+//! Baselines of head's that agree on worse than the base measures. Whatever is written in files, and under
+//! whichever key: what a kernel cost before the change is known, and what it costs now.
+
+use super::{Comparison, Ended, NotRequired, compare_required, without_answer_of_base};
+use crate::agreed::ANY_SHAPE;
+use crate::rules::exact;
+use crate::value::Values;
+use model::*;
+
+/// Every gate on values that repeat exactly, joined by subject and kind of value. `known` says already of some that
+/// their baseline is looser.
+pub fn since(values: &Values, base: &Base, known: &[Comparison]) -> Vec<Comparison> {
+    let gates = values.lookup.policy.gates.iter();
+    let gates = gates.filter_map(|gate| Some((gate, facet(&gate.rule)?)));
+    let gates = gates.flat_map(|(gate, facet)| {
+        let all: Vec<&Values> = match &gate.subject {
+            Subject::Unit(_) => vec![values],
+            Subject::Case(id) => values.each(id).collect(),
+        };
+        all.into_iter().map(move |values| (gate, facet, values))
+    });
+    let found = compare_required(
+        gates,
+        |(gate, facet, values)| required(values, gate, *facet, known),
+        |(gate, facet, values), ()| Comparison {
+            subject: gate.subject.clone(),
+            demand: BaseDemand::Baseline(facet),
+            declared: None,
+            ended: compare(values, base, gate, facet),
+        },
+    );
+    join(found)
+}
+
+fn required(
+    values: &Values,
+    gate: &Gate,
+    facet: Facet,
+    known: &[Comparison],
+) -> Result<(), NotRequired> {
+    let demand = BaseDemand::Baseline(facet);
+    let mut known = known.iter().filter(|it| it.ended != Ended::Held);
+    if known.any(|it| (&it.subject, &it.demand) == (&gate.subject, &demand)) {
+        return Err(NotRequired::SaidElsewhere);
+    }
+    exact::required_of_base(values, gate)
+}
+
+fn compare(values: &Values, base: &Base, gate: &Gate, facet: Facet) -> Ended {
+    match exact::worse_than_base(values, gate) {
+        Ok(figures) if figures.is_empty() => Ended::Held,
+        Ok(figures) => Ended::Failed(Loosened::BaselineAbove(figures)),
+        Err(why) => match without_answer_of_base(why) {
+            // The base's own files hold head without a measurement.
+            Ended::Inconclusive(Reason::BaseIncomparable(_))
+                if is_agreed_at_base(values, base, gate, facet) =>
+            {
+                Ended::Held
+            }
+            ended => ended,
+        },
+    }
+}
+
+/// Whether the base's own baseline files have the subject under the key of this run.
+fn is_agreed_at_base(values: &Values, base: &Base, gate: &Gate, facet: Facet) -> bool {
+    let Ok(key) = values.key(&gate.subject, facet) else {
+        return false;
+    };
+    let shape = match &gate.subject {
+        Subject::Unit(_) => ANY_SHAPE,
+        Subject::Case(_) if facet == Facet::Resources => ANY_SHAPE,
+        Subject::Case(id) => &id.shape,
+    };
+    base.baselines.iter().any(|it| {
+        (it.kernel.as_str(), it.variant.as_str()) == (gate.subject.kernel(), gate.subject.variant())
+            && it.key == key
+            && it.cases.get(shape).is_some_and(|agreed| {
+                let metric = gate.rule.metric();
+                metric.is_none_or(|metric| agreed.contains_key(&metric))
+            })
+    })
+}
+
+/// One for each subject and kind of value. Several gates of one are one baseline, and of several architectures the
+/// first that is worse says it.
+fn join(all: Vec<Comparison>) -> Vec<Comparison> {
+    let mut joined: Vec<Comparison> = Vec::new();
+    for one in all {
+        let same = |it: &&mut Comparison| (&it.subject, &it.demand) == (&one.subject, &one.demand);
+        match joined.iter_mut().find(same) {
+            None => joined.push(one),
+            Some(known) => match (&mut known.ended, one.ended) {
+                (
+                    Ended::Failed(Loosened::BaselineAbove(known)),
+                    Ended::Failed(Loosened::BaselineAbove(more)),
+                ) => {
+                    for figure in more {
+                        if !known.iter().any(|it| it.metric == figure.metric) {
+                            known.push(figure);
+                        }
+                    }
+                }
+                (own, other) if other.gravity() < own.gravity() => *own = other,
+                _ => {}
+            },
+        }
+    }
+    joined
+}
+
+/// The kind of a rule on values that repeat exactly, against the baseline. A base is never profiled.
+fn facet(rule: &Rule) -> Option<Facet> {
+    match rule {
+        Rule::Counters { .. } => Some(Facet::Counters),
+        Rule::Limit {
+            metric,
+            limit: Limit::Baseline { .. },
+        } => Some(metric.facet()).filter(|facet| match facet {
+            Facet::Resources | Facet::Correctness | Facet::Counters => true,
+            Facet::Times | Facet::Profile => false,
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,224 @@
+//! Floor 5: what people said about the gates themselves: what was accepted, what is there to fail, what
+//! stands in for what fails, and what is looser than at the base.
+//!
+//! A review against the base is a list of comparisons. Each of them ends as exactly one of four ([`Ended`]), and whether
+//! it is required follows from what the two sides ask ([`NotRequired`]), never from what could be compared.
+
+pub(super) mod accepted;
+pub(super) mod edited;
+pub(super) mod expected;
+pub(super) mod fallback;
+pub(super) mod loosened;
+pub(super) mod lost;
+pub(super) mod measured;
+pub(super) mod references;
+
+use super::lookup::Ruling;
+use super::value::Values;
+use model::*;
+
+/// How a comparison that the base requires ended. No value stands for a comparison that did not take place: it is
+/// inconclusive, or the environment's.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Ended {
+    Held,
+    Failed(Loosened),
+    Inconclusive(Reason),
+    Environment(Reason),
+}
+
+/// Why a comparison is not required. It follows from what both sides ask and on what they run, and is known before
+/// anything is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotRequired {
+    /// The base has no such case, gate, file or code.
+    NotAtBase,
+    /// The base asks nothing of the kind: no reference, no answer from a check.
+    NotAsked,
+    /// Head's filters leave it out.
+    LeftOut,
+    /// Another comparison of the same two sides fails by it: sizes or inputs that changed, a case that is gone.
+    SaidElsewhere,
+    /// The two sides ran on different kinds of device. Their values are kept under different keys.
+    OtherDevice,
+    /// This machine executes no kernel of either side.
+    NothingRuns,
+}
+
+/// One comparison of head with the base.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Comparison {
+    pub subject: Subject,
+    pub demand: BaseDemand,
+    /// Where head has what stands in the place of what the base asked.
+    pub declared: Option<String>,
+    pub ended: Ended,
+}
+
+/// Compares everything that is required. The only way out of `compare` is an end, and the only way around it is a
+/// [`NotRequired`].
+pub(super) fn compare_required<P, R>(
+    pairs: impl IntoIterator<Item = P>,
+    required: impl Fn(&P) -> Result<R, NotRequired>,
+    compare: impl Fn(P, R) -> Comparison,
+) -> Vec<Comparison> {
+    let pairs = pairs.into_iter();
+    let required = pairs.filter_map(|pair| required(&pair).ok().map(|what| (pair, what)));
+    required.map(|(pair, what)| compare(pair, what)).collect()
+}
+
+impl Ended {
+    /// Where a rule of the base holds or not, with how head asks less.
+    pub fn held_unless(how: Option<Loosened>) -> Self {
+        how.map_or(Self::Held, Self::Failed)
+    }
+
+    /// The gravest first, in the order in which a run concludes.
+    pub fn gravity(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 0,
+            Self::Environment(_) => 1,
+            Self::Inconclusive(_) => 2,
+            Self::Held => 3,
+        }
+    }
+}
+
+impl Comparison {
+    pub fn of_case(id: &CaseId, demand: BaseDemand, ended: Ended) -> Self {
+        Self {
+            subject: Subject::Case(id.clone()),
+            demand,
+            declared: None,
+            ended,
+        }
+    }
+
+    /// A comparison that holds needs no verdict. A label lets pass what head asks less and a base that gives nothing to
+    /// compare with; it does not mend a record or a machine.
+    pub fn verdict(self, loosening: Loosening) -> Option<Verdict> {
+        let allowed = |how| {
+            let how = Box::new(how);
+            (Outcome::Pass, Reason::LooseningAllowed(how))
+        };
+        let (outcome, reason) = match (self.ended, loosening) {
+            (Ended::Held, _) => return None,
+            (Ended::Failed(how), Loosening::Fails) => {
+                (Outcome::Fail, Reason::Loosened(Box::new(how)))
+            }
+            (Ended::Failed(how), Loosening::Allowed) => allowed(how),
+            (Ended::Inconclusive(Reason::BaseIncomparable(lack)), Loosening::Allowed) => {
+                allowed(Loosened::BaseIncomparable(lack))
+            }
+            (Ended::Inconclusive(reason), _) => (Outcome::Inconclusive, reason),
+            (Ended::Environment(reason), _) => (Outcome::Environment, reason),
+        };
+        let question = Question::NoLooser(self.demand);
+        Some(Verdict::without_figures(
+            self.subject,
+            question,
+            outcome,
+            reason,
+            self.declared,
+        ))
+    }
+}
+
+/// The side that head is held against.
+#[derive(Clone, Copy)]
+pub(super) enum Opponent<'a> {
+    Nothing,
+    /// A revision, of which this run observed what it needs.
+    Revision(&'a Base),
+    /// A record that was made in a run of its own, with head's.
+    Record {
+        base: &'a Record,
+        head: &'a Record,
+        loosening: Loosening,
+    },
+}
+
+/// The verdicts that follow from what head is held against, in the order of the passes.
+pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
+    let lookup = &values.lookup;
+    let (plan, policy) = (lookup.plan, lookup.policy);
+    let (comparisons, loosening) = match opponent {
+        Opponent::Nothing => return Vec::new(),
+        Opponent::Revision(base) => {
+            let edited = edited::since(base, plan, &policy.baselines);
+            let measured = measured::since(values, base, &edited);
+            let passes = [
+                accepted::added(&base.accepted, &base.plan, &policy.accepted),
+                loosened::since(base, plan, &policy.gates),
+                references::since(base, lookup),
+                edited,
+                measured,
+                lost::since(values),
+            ];
+            (passes.concat(), base.loosening)
+        }
+        Opponent::Record {
+            base,
+            head,
+            loosening,
+        } => {
+            // Its baselines are made of what the base measured: they are its gates', and not files.
+            let passes = [
+                accepted::added(&base.policy.accepted, &base.plan, &head.policy.accepted),
+                loosened::between(base, head),
+                references::between(base, head),
+                lost::since(values),
+                lost::on_other_devices(values, base),
+            ];
+            (passes.concat(), loosening)
+        }
+    };
+    let verdicts = comparisons.into_iter().map(|it| it.verdict(loosening));
+    verdicts.flatten().collect()
+}
+
+/// The end of a comparison to which the base has no answer, on the machine that answers for head.
+pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
+    let unanswered = |reason| Reason::BaseIncomparable(BaseLack::Unanswered(Box::new(reason)));
+    match (why.outcome, &why.reason) {
+        (Outcome::Environment, _) => Ended::Environment(why.reason),
+        (_, Reason::BaseIncomparable(_) | Reason::EvidenceMissing(_)) => {
+            Ended::Inconclusive(why.reason)
+        }
+        (_, Reason::EvidenceRepeated { .. }) => Ended::Inconclusive(why.reason),
+        // It ran, and broke: head cannot be worse than that. One that was late may have been slow, or the machine.
+        (Outcome::Fail, Reason::Fault(fault)) => match fault.kind {
+            FaultKind::DeviceFault | FaultKind::LaunchRefused => Ended::Held,
+            _ => Ended::Inconclusive(unanswered(why.reason)),
+        },
+        (Outcome::Fail, _) => Ended::Held,
+        // This machine answers for no such kernel, whichever side it is of.
+        (Outcome::Unsupported, Reason::Unsupported(cause)) if depends_on_the_moment(cause) => {
+            Ended::Inconclusive(unanswered(why.reason))
+        }
+        (Outcome::Unsupported, _) => Ended::Held,
+        (
+            Outcome::Skipped,
+            Reason::NotRun(
+                NotRun::OverBudget { .. } | NotRun::OverMemory { .. } | NotRun::EstimateUnknown,
+            ),
+        ) => Ended::Held,
+        (
+            Outcome::Skipped
+            | Outcome::Inconclusive
+            | Outcome::Replaced
+            | Outcome::Expected
+            | Outcome::Pass,
+            _,
+        ) => Ended::Inconclusive(unanswered(why.reason)),
+    }
+}
+
+/// Whether the same kernel may get an answer from this machine at another time.
+fn depends_on_the_moment(cause: &Unsupported) -> bool {
+    match cause {
+        Unsupported::OutOfMemory { .. } | Unsupported::HostTooSlow { .. } => true,
+        Unsupported::ReferenceVariant { why, .. } => depends_on_the_moment(why),
+        _ => false,
+    }
+}

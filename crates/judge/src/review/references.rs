@@ -1,0 +1,216 @@
+//! What a reference computes beside what base's does: its text, its flags and its place are no matter.
+
+use super::{Comparison, Ended, NotRequired, compare_required};
+use crate::lookup::Lookup;
+use model::*;
+use std::collections::BTreeMap;
+
+/// Of a run beside its base, which ran base's references on head's inputs.
+pub fn since(base: &Base, lookup: &Lookup) -> Vec<Comparison> {
+    compare_required(
+        pairs(&base.plan, lookup.plan),
+        |(theirs, ours)| required(theirs, ours),
+        |(theirs, ours), ()| {
+            let ended = match is_of_the_device(theirs, ours) {
+                true => compare_text(theirs, ours),
+                false => compare_values(lookup, ours),
+            };
+            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+        },
+    )
+}
+
+/// Every case of both. One that head lacks is said by its gates, or left out by a filter.
+fn pairs<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
+    let cases = base.cases.iter();
+    cases.filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)))
+}
+
+fn required(base: &Case, head: &Case) -> Result<(), NotRequired> {
+    if matches!(base.reference, Reference::None | Reference::NoOutput) {
+        Err(NotRequired::NotAsked)
+    } else if !has_the_sizes_of(base, head) {
+        Err(NotRequired::SaidElsewhere)
+    } else {
+        Ok(())
+    }
+}
+
+/// Every dimension of the base's; head may have more.
+pub fn has_the_sizes_of(base: &Case, head: &Case) -> bool {
+    let mut dims = base.dims.iter();
+    dims.all(|(name, size)| head.dims.get(name) == Some(size))
+}
+
+/// Cases of both whose references can be run: of the same sizes, and neither another variant's output.
+pub fn comparable<'a>(
+    base: &'a Plan,
+    head: &'a Plan,
+) -> impl Iterator<Item = (&'a Case, &'a Case)> {
+    pairs(base, head)
+        .filter(|(theirs, ours)| required(theirs, ours).is_ok())
+        .filter(|(theirs, ours)| !is_of_the_device(theirs, ours))
+}
+
+/// One of them has none, or another variant: what that computes only a device can tell.
+fn is_of_the_device(base: &Case, head: &Case) -> bool {
+    [base, head].iter().any(|case| {
+        matches!(
+            case.reference,
+            Reference::None
+                | Reference::NoOutput
+                | Reference::Variant { .. }
+                | Reference::Elsewhere
+        )
+    })
+}
+
+/// Without values: the same variant has gates of its own, and the same built-in function is the same program.
+fn compare_text(base: &Case, head: &Case) -> Ended {
+    let is_same = base.reference == head.reference;
+    Ended::held_unless((!is_same).then_some(Loosened::ReferenceIncomparable(None)))
+}
+
+/// By what this run computed of both on head's inputs.
+fn compare_values(lookup: &Lookup, case: &Case) -> Ended {
+    let incomparable = |lack| Ended::Inconclusive(Reason::BaseIncomparable(lack));
+    let loosened = |why| Ended::Failed(Loosened::ReferenceIncomparable(why));
+    let piece = || Piece::BaseReference(case.id.clone());
+    match lookup.base_references(&case.id) {
+        [] => Ended::Inconclusive(Reason::EvidenceMissing(piece())),
+        [Seen::Got(BaseReference::Compared(found))] => {
+            let how = (found.differing > 0).then(|| Loosened::Reference(Box::new(found.clone())));
+            Ended::held_unless(how)
+        }
+        [Seen::Got(BaseReference::Broken { message })] => {
+            incomparable(BaseLack::ReferenceBroken(message.clone()))
+        }
+        [Seen::Fault(fault)] => match fault.kind {
+            FaultKind::Environment => Ended::Environment(Reason::Fault(fault.clone())),
+            FaultKind::Hang => incomparable(BaseLack::ReferenceLate(fault.message.clone())),
+            FaultKind::Reference => loosened(Some(fault.message.clone())),
+            _ => incomparable(BaseLack::Unanswered(Box::new(Reason::Fault(fault.clone())))),
+        },
+        [Seen::Unsupported(_) | Seen::NotRun(_)] => loosened(None),
+        several => Ended::Inconclusive(Reason::EvidenceRepeated {
+            piece: piece(),
+            times: several.len(),
+        }),
+    }
+}
+
+/// Notes on inputs that base's references did not have.
+pub fn new_inputs(lookup: &Lookup) -> Vec<Note> {
+    let cases = lookup.plan.cases.iter();
+    let found = cases.flat_map(|case| {
+        let seen = lookup.base_references(&case.id).iter();
+        seen.filter_map(|seen| match seen {
+            Seen::Got(BaseReference::Compared(found)) if !found.neutral.is_empty() => {
+                Some(Note::NewInputs {
+                    subject: Subject::Case(case.id.clone()),
+                    neutral: found.neutral.clone(),
+                })
+            }
+            _ => None,
+        })
+    });
+    found.collect()
+}
+
+/// Compares two records by what both computed of the same inputs. Without digests a built-in function is known by its text,
+/// and a function of the user's by nothing: its text is not in the record.
+pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
+    let (was, is) = (digests(base), digests(head));
+    compare_required(
+        pairs(&base.plan, &head.plan),
+        |(theirs, ours)| required(theirs, ours),
+        |(theirs, ours), ()| {
+            let seeds = theirs.seeds.iter().filter(|seed| ours.seeds.contains(seed));
+            let of = |seed: &u64| {
+                let key = (&ours.id, *seed);
+                Some((was.get(&key)?, is.get(&key)?))
+            };
+            let known: Option<Vec<_>> = seeds.map(of).collect();
+            let ended = match known {
+                Some(seeds) if !seeds.is_empty() => compare_digests(theirs, ours, &seeds),
+                _ => match &theirs.reference {
+                    Reference::User { .. }
+                        if theirs.reference == ours.reference && !was_not_run(base, theirs) =>
+                    {
+                        Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::NoDigests))
+                    }
+                    _ => compare_text(theirs, ours),
+                },
+            };
+            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+        },
+    )
+}
+
+fn compare_digests(base: &Case, head: &Case, seeds: &[(&&Outputs, &&Outputs)]) -> Ended {
+    let is_same = seeds.iter().all(|(was, is)| is_in(was, is));
+    match (is_same, has_the_inputs_of(base, head)) {
+        (true, _) => Ended::Held,
+        (false, true) => Ended::Failed(Loosened::ReferenceDigest),
+        (false, false) => Ended::Failed(Loosened::ReferenceIncomparable(None)),
+    }
+}
+
+/// Whether the record itself says that the case was not run, so that its reference was asked for nothing.
+fn was_not_run(record: &Record, of: &Case) -> bool {
+    let environment = &record.environment;
+    if environment.device.got().is_none() && environment.simulator.is_none() {
+        return true;
+    }
+    let was_refused = |seed: &u64| {
+        record.evidence.iter().any(|piece| {
+            matches!(
+                piece,
+                Evidence::Check { case, seed: at, facts: Seen::NotRun(_) | Seen::Unsupported(_), .. }
+                    if *case == of.id && at == seed
+            )
+        })
+    };
+    of.seeds.iter().all(was_refused)
+}
+
+type Outputs = BTreeMap<String, String>;
+
+fn digests(record: &Record) -> BTreeMap<(&CaseId, u64), &Outputs> {
+    let pieces = record.evidence.iter();
+    let found = pieces.filter_map(|piece| match piece {
+        Evidence::Reference {
+            case,
+            seed,
+            outputs,
+        } => Some(((case, *seed), outputs)),
+        _ => None,
+    });
+    found.collect()
+}
+
+/// Every output that head still has is what it was: of one that is gone another verdict says so.
+fn is_in(was: &Outputs, is: &Outputs) -> bool {
+    let mut common = was
+        .iter()
+        .filter(|(name, _)| is.contains_key(*name))
+        .peekable();
+    common.peek().is_some() && common.all(|(name, digest)| is.get(name) == Some(digest))
+}
+
+fn has_the_inputs_of(base: &Case, head: &Case) -> bool {
+    let drawn = |case: &Case| -> BTreeMap<String, Tensor> {
+        let tensors = case.tensors.iter().filter(|tensor| tensor.role.is_drawn());
+        tensors
+            .map(|tensor| {
+                // Values do not depend on where they lie.
+                let tensor = Tensor {
+                    strides: None,
+                    ..tensor.clone()
+                };
+                (tensor.name.clone(), tensor)
+            })
+            .collect()
+    };
+    drawn(base) == drawn(head)
+}

@@ -1,0 +1,303 @@
+//! A time of head against the base revision's, measured beside it.
+//!
+//! Each process gives one ratio, of samples interleaved on the same buffers: what moves both sides (clock,
+//! heat, placement) cancels, and what is left is one independent value a process.
+
+use super::{Ruled, check_change, misplaced};
+use crate::lookup::{Found, fail, inconclusive, skipped};
+use crate::series::count;
+use crate::stats;
+use crate::stats::modes::Launches;
+use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
+use crate::value::{BaseStatus, Values, check_clock, count_samples, time_of};
+use model::*;
+
+pub fn compare_to_base(values: &Values, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let Subject::Case(id) = &gate.subject else {
+            return misplaced();
+        };
+        check_change(allowed)?;
+        let lookup = &values.lookup;
+        lookup.device()?;
+        values.timeable(id)?;
+        let revision = || {
+            let base = lookup.policy.base.as_ref();
+            base.map_or(String::new(), |base| base.revision.clone())
+        };
+        match values.base_status(id)? {
+            BaseStatus::NoBase => skipped(Reason::NoBase),
+            BaseStatus::New => skipped(Reason::NewSinceBase {
+                revision: revision(),
+            }),
+            BaseStatus::Unchanged if !lookup.pairing()?.unchanged => {
+                Ok(Reason::UnchangedSinceBase {
+                    revision: revision(),
+                })
+            }
+            BaseStatus::Unchanged | BaseStatus::Changed => {
+                decide(values, &mut ruled, id, metric, allowed)
+            }
+        }
+    })();
+    ruled.end(found)
+}
+
+fn decide(
+    values: &Values,
+    ruled: &mut Ruled,
+    id: &CaseId,
+    metric: Metric,
+    allowed: f64,
+) -> Found<Reason> {
+    let pairing = values.lookup.pairing()?;
+    let pairs = values.lookup.pairs(id)?;
+    values.lookup.has_enough_singles(id, metric)?;
+    let Some(Ratios {
+        per_process,
+        resolution,
+    }) = ratios(&pairs, metric, pairing)?
+    else {
+        return Ok(Reason::OneMode);
+    };
+    let contest = Contest {
+        tolerance: allowed,
+        looks: pairing.looks.clone(),
+        false_alarm: pairing.false_alarms.0 / count_contests(&values.lookup.policy.gates) as f64,
+        miss: pairing.misses.0,
+        resolution,
+    };
+    let looks = values.looks.get_or_init(|| {
+        // Of none of the contests: what one is wrong about is not the others' matter.
+        let any = Contest {
+            tolerance: 0.0,
+            resolution: 0.0,
+            ..contest.clone()
+        };
+        any.schedule()
+    });
+    let decided = looks
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|looks| looks.with(allowed, resolution)?.decide(&per_process));
+    let decision = match decided {
+        Ok(decision) => decision,
+        Err(problem) => return inconclusive(Reason::Undecidable { metric, problem }),
+    };
+    let mut show = |estimate: &Estimate| {
+        let used = estimate.processes_used() as usize;
+        let counted = pairs.get(..used).unwrap_or(&pairs);
+        Box::new(compare(ruled, counted, metric, allowed, estimate))
+    };
+    match decision {
+        Decision::Pass(estimate) => Ok(Reason::WithinChange(show(&estimate))),
+        Decision::Fail(estimate) => fail(Reason::BeyondChange(show(&estimate))),
+        Decision::Open(estimate) => inconclusive(Reason::Undecided {
+            comparison: show(&estimate),
+            visible: Some(Num(estimate.smallest_visible)),
+            needed: contest.processes_needed(&estimate),
+        }),
+        Decision::More(needed) | Decision::Confirm(needed) => {
+            ruled.open = true;
+            inconclusive(Reason::TooFewProcesses {
+                have: per_process.len(),
+                needed: needed as usize,
+            })
+        }
+    }
+}
+
+/// How many verdicts of this run rest on a ratio of times: the chance of a false alarm is split over
+/// all that are planned, whatever happens to be measured.
+pub fn count_contests(gates: &[Gate]) -> usize {
+    let relative = gates.iter().filter(|gate| {
+        matches!(
+            &gate.rule,
+            Rule::Limit { metric, limit: Limit::Baseline { .. } | Limit::Base { .. } }
+                if metric.facet() == Facet::Times
+        )
+    });
+    relative.count().max(1)
+}
+
+/// One value of each process, as the sequential rule takes them, and what the way of measuring alone makes
+/// them differ by.
+struct Ratios {
+    /// ln(head / base); of the slow share ln(1 + head - base), which is in points.
+    per_process: Vec<f64>,
+    resolution: f64,
+}
+
+/// `None` where there is nothing to compare: the slow share of launches that have one mode.
+fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Found<Option<Ratios>> {
+    if metric == Metric::SlowShare {
+        return slow_shares(pairs, pairing);
+    }
+    let first = first_look(pairing);
+    let mut per_process = Vec::new();
+    let mut resolution: f64 = 0.0;
+    for (at, pair) in pairs.iter().enumerate() {
+        let (ratio, step) = ln_ratio(pair, metric)?;
+        per_process.push(ratio);
+        if at < first {
+            resolution = resolution.max(step);
+        }
+    }
+    Ok(Some(Ratios {
+        per_process,
+        resolution,
+    }))
+}
+
+/// What holds for all processes is found on those of the first look: one after it cannot change what was
+/// decided.
+fn first_look(pairing: &Pairing) -> usize {
+    pairing.looks.first().map_or(0, |&look| look as usize)
+}
+
+/// One split between the modes for all processes, see [`first_look`].
+fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Found<Option<Ratios>> {
+    let Some(first) = pairs.get(..first_look(pairing)) else {
+        // Not yet enough for any look: as many values as there are, and none is looked at.
+        return Ok(Some(Ratios {
+            per_process: vec![0.0; pairs.len()],
+            resolution: 1.0,
+        }));
+    };
+    let launches = |side: fn(&PairFacts) -> &TimeFacts| {
+        let launches = first.iter().map(move |pair| Launches {
+            ns: &side(pair).single_ns,
+            tick_ns: side(pair).tick_ns,
+        });
+        launches.collect::<Vec<_>>()
+    };
+    let (head, base) = (launches(|pair| &pair.head), launches(|pair| &pair.base));
+    let found = match stats::modes::slow_shares(&head, &base) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(None),
+        Err(few) => return inconclusive(Reason::TooFewLaunches { have: few.have }),
+    };
+    let share = |facts: &TimeFacts| found.modes.slow_share(&facts.single_ns);
+    let per_process = pairs
+        .iter()
+        .filter_map(|pair| Some((share(&pair.head)? - share(&pair.base)?).ln_1p()));
+    Ok(Some(Ratios {
+        per_process: per_process.collect(),
+        // One launch on the other side of the split.
+        resolution: 1.0 / f64::from(pairing.singles.max(1)),
+    }))
+}
+
+/// ln(head / base) of one process, and the standard error that the clock's step alone gives it.
+///
+/// Of p50 the median over the blocks, each of which gives the ratio of its own four samples. Both sides
+/// of a block run at one clock, so that of cycles is the same.
+///
+/// # Errors
+/// Why these samples give no ratio.
+pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Found<(f64, f64)> {
+    let (head, head_step) = time_of(&facts.head, metric)?;
+    let (base, base_step) = time_of(&facts.base, metric)?;
+    check_clock(&facts.head, metric, head, Side::Head)?;
+    check_clock(&facts.head, metric, base, Side::Base)?;
+    let step = (head_step / head).hypot(base_step / base);
+    let ratio = match metric {
+        Metric::P50 | Metric::Cycles => median_of_blocks(facts, metric)?,
+        _ => (head / base).ln(),
+    };
+    Ok((ratio, step))
+}
+
+fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Found<f64> {
+    let launches = f64::from(facts.head.launches_per_sample).ln()
+        - f64::from(facts.base.launches_per_sample).ln();
+    let halves = facts
+        .head
+        .batched_ns
+        .chunks(2)
+        .zip(facts.base.batched_ns.chunks(2));
+    let mut ratios: Vec<f64> = halves
+        .zip(&facts.blocks)
+        .filter(|(_, block)| !block.throttled)
+        .map(|((head, base), _)| {
+            let sum = |side: &[u64]| side.iter().sum::<u64>() as f64;
+            (sum(head) / sum(base)).ln() - launches
+        })
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let middle = ratios.len() / 2;
+    let found = match ratios.get(middle) {
+        Some(&upper) if ratios.len().is_multiple_of(2) => {
+            let lower = middle.checked_sub(1).and_then(|at| ratios.get(at));
+            (lower.copied().unwrap_or(upper) + upper) / 2.0
+        }
+        Some(&only) => only,
+        None => f64::NAN,
+    };
+    match found.is_finite() {
+        true => Ok(found),
+        // A block of samples took no time at all.
+        false => inconclusive(Reason::ClockTooCoarse {
+            metric,
+            side: Side::Head,
+            value: Num(found),
+            tick_ns: facts.head.tick_ns,
+        }),
+    }
+}
+
+/// The figures of a decision, which the verdict shows too.
+fn compare(
+    ruled: &mut Ruled,
+    pairs: &[&PairFacts],
+    metric: Metric,
+    allowed: f64,
+    estimate: &Estimate,
+) -> Comparison {
+    let verdict = &mut ruled.verdict;
+    let change = Num(estimate.ratio - 1.0);
+    let interval = Some(estimate.interval.map(|ratio| Num(ratio - 1.0)));
+    verdict.effort = Some(effort(pairs, Some(metric)));
+    verdict.change = Some(change);
+    verdict.interval = interval;
+    verdict.smallest_visible = Some(Num(estimate.smallest_visible));
+    if metric != Metric::SlowShare {
+        let base = mean_of(pairs, |pair| &pair.base, metric);
+        verdict.measured = Some(Num(mean_of(pairs, |pair| &pair.head, metric)));
+        verdict.baseline = Some(Num(base));
+        verdict.limit = Some(Num(base * (1.0 + allowed)));
+    }
+    Comparison {
+        metric,
+        against: Against::Base,
+        was: verdict.baseline,
+        now: verdict.measured,
+        change,
+        interval,
+        allowed: Num(allowed),
+        sessions: None,
+        processes: Some(estimate.processes),
+    }
+}
+
+/// Geometric mean over the processes.
+fn mean_of(pairs: &[&PairFacts], side: fn(&PairFacts) -> &TimeFacts, metric: Metric) -> f64 {
+    let logs: Vec<f64> = pairs
+        .iter()
+        .filter_map(|pair| time_of(side(pair), metric).ok())
+        .map(|(value, _)| value.ln())
+        .collect();
+    (logs.iter().sum::<f64>() / logs.len() as f64).exp()
+}
+
+/// Of one metric's samples, or of all.
+pub fn effort(pairs: &[&PairFacts], metric: Option<Metric>) -> Effort {
+    let sides = pairs.iter().flat_map(|pair| [&pair.head, &pair.base]);
+    let device_us = pairs.iter().map(|pair| pair.device_us as f64);
+    Effort {
+        processes: count(pairs.len()),
+        samples: sides.map(|side| count_samples(side, metric)).sum(),
+        gpu_ms: Some(Num(device_us.sum::<f64>() / 1000.0)),
+    }
+}

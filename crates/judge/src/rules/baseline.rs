@@ -1,0 +1,327 @@
+//! A value against what was agreed: in the last baseline, or at an anchor.
+
+use super::absolute::not_a_number;
+use super::{Refusals, Ruled, check_change, relative_change};
+use crate::agreed::{AgreedOn, Lack, is_over_shapes};
+use crate::lookup::{Found, Ruling, fail, inconclusive, skipped};
+use crate::stats;
+use crate::value::{MetricValue, Repeats, Spread, Values};
+use model::*;
+
+/// Against the last baseline.
+pub fn compare_to_baseline(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+    refusals: &Refusals,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let value = measure(values, &mut ruled, gate, metric, allowed)
+            .map_err(|why| passed_over(values, gate, metric, refusals, why))?;
+        let agreed = match values.agreed_on(&gate.subject, metric, refusals) {
+            Ok(agreed) => agreed,
+            Err(Lack::Refused(ruling)) => return Err(ruling),
+            Err(Lack::New(reason)) => {
+                ruled.new = Some(metric.facet());
+                return skipped(reason);
+            }
+        };
+        let limit = Relative {
+            metric,
+            allowed,
+            against: Against::Baseline,
+        };
+        limit.compare(value, &agreed, values, &mut ruled)
+    })();
+    ruled.end(found)
+}
+
+/// Against a figure that the base measures on this device.
+pub fn compare_to_figure(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+    was: MetricValue,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let value = measure(values, &mut ruled, gate, metric, allowed)?;
+        let was = AgreedOn {
+            value: was.number,
+            spread: was.spread,
+            between: None,
+        };
+        let limit = Relative {
+            metric,
+            allowed,
+            against: Against::Base,
+        };
+        limit.compare(value, &was, values, &mut ruled)
+    })();
+    ruled.end(found)
+}
+
+/// Another program passes over what breaks, too, and keeps no samples where nobody asks for them: where the base
+/// has times, that is no mere skip.
+fn passed_over(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    refusals: &Refusals,
+    why: Ruling,
+) -> Ruling {
+    let is_passed_over = matches!(
+        why.reason,
+        Reason::NotRun(NotRun::PassedOver { .. })
+            | Reason::Unsupported(Unsupported::SamplesNotKept { .. })
+    );
+    if !is_passed_over || values.agreed_on(&gate.subject, metric, refusals).is_err() {
+        return why;
+    }
+    Ruling {
+        outcome: Outcome::Inconclusive,
+        reason: Reason::HeadPassedOver {
+            why: Box::new(why.reason),
+        },
+    }
+}
+
+/// Against what was agreed at an anchor: how far it has drifted since.
+pub fn compare_to_anchor(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    since: &Since,
+    allowed: f64,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let mut anchors = values.lookup.policy.anchors.iter();
+    let anchor = anchors.find(|anchor| anchor.since == *since);
+    let found = (|| {
+        let value = measure(values, &mut ruled, gate, metric, allowed)?;
+        let Some(anchor) = anchor else {
+            return inconclusive(Reason::AnchorMissing {
+                since: since.clone(),
+            });
+        };
+        let agreed = values.anchored_on(anchor, &gate.subject, metric)?;
+        let limit = Relative {
+            metric,
+            allowed,
+            against: Against::Anchor {
+                since: since.clone(),
+                found: anchor.found.clone(),
+            },
+        };
+        limit.compare(value, &agreed, values, &mut ruled)
+    })();
+    let verdict = &ruled.verdict;
+    if let (Some(anchor), Some(was), Some(measured), Some(change)) =
+        (anchor, verdict.baseline, verdict.measured, verdict.change)
+    {
+        ruled.drift = Some(Drift {
+            subject: gate.subject.clone(),
+            metric,
+            since: since.clone(),
+            found: anchor.found.clone(),
+            was,
+            measured,
+            change,
+            interval: verdict.interval,
+        });
+    }
+    // What is better than long ago is no win to be agreed on.
+    ruled.wins.clear();
+    ruled.end(found)
+}
+
+/// The drift from the best level, of times that no gate holds against it.
+pub fn since_best(values: &Values, known: &[Drift]) -> Vec<Drift> {
+    let cases = values.lookup.plan.cases.iter().filter(|case| case.timed);
+    let figures = cases.flat_map(|case| {
+        let subject = Subject::Case(case.id.clone());
+        [Metric::P50, Metric::Cycles].map(|metric| (subject.clone(), metric))
+    });
+    let is_known = |subject: &Subject, metric: Metric| {
+        known.iter().any(|drift| {
+            (&drift.subject, drift.metric, &drift.since) == (subject, metric, &Since::Best)
+        })
+    };
+    figures
+        .filter(|(subject, metric)| !is_known(subject, *metric))
+        .filter_map(|(subject, metric)| {
+            let change = Num(0.0);
+            let anchor = Since::Best;
+            let gate = Gate {
+                subject,
+                rule: Rule::Limit {
+                    metric,
+                    limit: Limit::Anchor { anchor, change },
+                },
+                declared: None,
+            };
+            compare_to_anchor(values, &gate, metric, &Since::Best, 0.0).drift
+        })
+        .collect()
+}
+
+fn measure(
+    values: &Values,
+    ruled: &mut Ruled,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+) -> Found<MetricValue> {
+    check_change(allowed)?;
+    if !metric.has_relative() {
+        return inconclusive(Reason::NoRelative { metric });
+    }
+    let value = values.metric(&gate.subject, metric)?;
+    ruled.verdict.measured = Some(Num(value.number));
+    ruled.verdict.effort = values.effort_alone(&gate.subject, metric);
+    Ok(value)
+}
+
+/// How much worse than a stored figure a value may be.
+struct Relative {
+    metric: Metric,
+    allowed: f64,
+    against: Against,
+}
+
+impl Relative {
+    /// Figures that repeat exactly are compared as they are; times by the interval of their ratio: broken
+    /// where all of it is beyond the limit, held where all of it is within, else open.
+    fn compare(
+        self,
+        value: MetricValue,
+        agreed: &AgreedOn,
+        values: &Values,
+        ruled: &mut Ruled,
+    ) -> Found<Reason> {
+        let Self {
+            metric,
+            allowed,
+            against,
+        } = self;
+        let subject = ruled.verdict.subject.clone();
+        let worse = if metric.larger_is_better() { -1.0 } else { 1.0 };
+        let change = relative_change(value.number, agreed.value);
+        ruled.verdict.baseline = Some(Num(agreed.value));
+        ruled.verdict.limit = Some(Num(agreed.value * (1.0 + worse * allowed)));
+        ruled.verdict.change = Some(Num(change));
+        if change.is_nan() {
+            return fail(not_a_number(&values.lookup, &subject, metric));
+        }
+        let interval = match metric.facet() {
+            Facet::Times => Some(interval_of(value, agreed, ruled)?),
+            Facet::Profile => Some(range_of(value, agreed, metric, ruled)?),
+            Facet::Resources | Facet::Correctness | Facet::Counters => None,
+        };
+        let [low, high] = interval.unwrap_or([change, change]);
+        let [least, most] = match metric.larger_is_better() {
+            true => [-high, -low],
+            false => [low, high],
+        };
+        let comparison = Box::new(Comparison {
+            metric,
+            against,
+            was: Some(Num(agreed.value)),
+            now: Some(Num(value.number)),
+            change: Num(change),
+            interval: ruled.verdict.interval,
+            allowed: Num(allowed),
+            sessions: agreed.between.as_ref().map(|between| between.sessions),
+            processes: value.group().map(|group| group.processes()),
+        });
+        if least > allowed {
+            return fail(Reason::BeyondChange(comparison));
+        }
+        let is_partial = values.lookup.plan.is_partial(subject.kernel());
+        if most < -allowed && !(is_partial && is_over_shapes(metric)) {
+            ruled.wins.push(Win {
+                subject,
+                metric,
+                measured: Num(value.number),
+                baseline: Num(agreed.value),
+                change: Num(change),
+            });
+        }
+        if most <= allowed {
+            return Ok(Reason::WithinChange(comparison));
+        }
+        if let Some(repeats) = value.spread.and_then(Spread::repeats) {
+            return inconclusive(Reason::RepeatsDisagree {
+                metric,
+                low: Num(repeats.low),
+                high: Num(repeats.high),
+                repeats: repeats.count,
+            });
+        }
+        ruled.open = true;
+        inconclusive(Reason::Undecided {
+            comparison,
+            visible: ruled.verdict.smallest_visible,
+            needed: None,
+        })
+    }
+}
+
+/// Of the relative change of a time, with what could have been seen.
+fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Found<[f64; 2]> {
+    let base = agreed.spread.and_then(Spread::group);
+    let (Some(head), Some(base)) = (value.group(), base) else {
+        ruled.open = true;
+        return inconclusive(Reason::NoSpread);
+    };
+    let days = agreed.between.as_ref();
+    let comparison = match days.and_then(|days| stats::predict(&head, days)) {
+        Some(comparison) => comparison,
+        None => stats::compare(&head, &base),
+    };
+    let interval = comparison.interval.map(|ratio| ratio - 1.0);
+    ruled.verdict.interval = Some(interval.map(Num));
+    ruled.verdict.smallest_visible = Some(Num(comparison.smallest_visible));
+    Ok(interval)
+}
+
+/// Fewer profiles do not show what they differ by.
+const LEAST_PROFILES: usize = 2;
+
+/// Of the relative change of a figure of profiles: all that the repeats of both sides allow.
+fn range_of(
+    value: MetricValue,
+    agreed: &AgreedOn,
+    metric: Metric,
+    ruled: &mut Ruled,
+) -> Found<[f64; 2]> {
+    let exactly = |number: f64| Repeats {
+        low: number,
+        high: number,
+        count: LEAST_PROFILES,
+    };
+    let of = |spread: Option<Spread>, number: f64| {
+        let repeats = spread.and_then(Spread::repeats);
+        let repeats = repeats.unwrap_or(exactly(number));
+        match repeats.count {
+            have if have < LEAST_PROFILES => inconclusive(Reason::TooFewProfiles {
+                metric,
+                have,
+                needed: LEAST_PROFILES,
+            }),
+            _ => Ok(repeats),
+        }
+    };
+    let (head, base) = (
+        of(value.spread, value.number)?,
+        of(agreed.spread, agreed.value)?,
+    );
+    // By how far the two ranges are apart at least and at most, over the figure that was agreed.
+    let share = |difference: f64| relative_change(agreed.value + difference, agreed.value);
+    let range = [share(head.low - base.high), share(head.high - base.low)];
+    ruled.verdict.interval = Some(range.map(Num));
+    Ok(range)
+}

@@ -1,0 +1,156 @@
+//! Of what was built: it compiles, every macro has an effect, and the driver agrees with PTXAS.
+
+use super::misplaced;
+use crate::lookup::{Found, Lookup, fail, inconclusive, skipped, unsupported};
+use crate::value::{assembled, is_same_call, resident};
+use model::*;
+
+pub fn check_built(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    let Subject::Unit(unit) = subject else {
+        return misplaced();
+    };
+    let facts = lookup.build(unit)?;
+    match facts.entries.is_empty() {
+        true => fail(Reason::NoEntry),
+        false => Ok(Reason::Compiled {
+            warnings: u32::try_from(facts.warnings.len()).unwrap_or(u32::MAX),
+        }),
+    }
+}
+
+/// A variant is compared with all siblings before it in the file, so that of two equal ones the later
+/// fails, and names the earlier.
+pub fn check_effect(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    let Subject::Unit(id) = subject else {
+        return misplaced();
+    };
+    let unit = lookup.unit(id)?;
+    let build = lookup.build(id)?;
+    let siblings: Vec<_> = lookup
+        .plan
+        .units
+        .iter()
+        .filter(|other| other.id.kernel == id.kernel && other.id.arch == id.arch)
+        .collect();
+    if siblings.len() < 2 {
+        return skipped(Reason::NoSibling);
+    }
+    let mut unknown = None;
+    let earlier = siblings.into_iter().take_while(|it| it.id != unit.id);
+    for sibling in earlier {
+        let variant = sibling.id.variant.clone();
+        match lookup.build(&sibling.id) {
+            Err(_) => unknown = unknown.or(Some(variant)),
+            Ok(other) if other.identity != build.identity => {}
+            Ok(_) => match has_same_calls(lookup, id, &sibling.id) {
+                Some(true) => return fail(Reason::SameCode { variant }),
+                Some(false) => {}
+                None => return inconclusive(Reason::NoCommonShape { variant }),
+            },
+        }
+    }
+    match unknown {
+        Some(variant) => inconclusive(Reason::SiblingUnknown { variant }),
+        None => Ok(Reason::Held),
+    }
+}
+
+/// Whether two units of one kernel are called alike on every shape that both have; `None` without one.
+fn has_same_calls(lookup: &Lookup, a: &UnitId, b: &UnitId) -> Option<bool> {
+    let mut same = None;
+    for case in lookup.cases_of(a) {
+        let mut others = lookup.cases_of(b);
+        if let Some(other) = others.find(|other| other.id.shape == case.id.shape) {
+            same = Some(same.unwrap_or(true) && is_same_call(case, other));
+        }
+    }
+    same
+}
+
+pub fn check_driver(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    let Subject::Case(id) = subject else {
+        return misplaced();
+    };
+    let case = lookup.case(id)?;
+    let driver = lookup.driver(id)?;
+    let unit = lookup.unit_on_device(id)?;
+    let build = lookup.build(&unit.id)?;
+    let device = lookup.device()?;
+    let count = driver.entries.len();
+    let is_of_entries = matches!(unit.call, Callable::Entries { .. });
+    if count == 0 || is_of_entries && count != case.steps.len() {
+        return inconclusive(Reason::DriverEntries {
+            count,
+            expected: case.steps.len(),
+        });
+    }
+    for (number, launched) in driver.entries.iter().enumerate() {
+        let mut entries = build.entries.iter().enumerate();
+        // A launcher launches in the order that it likes.
+        let declared = entries.find(|(at, entry)| {
+            entry.symbol == launched.symbol && (!is_of_entries || *at == number)
+        });
+        let Some((at, entry)) = declared else {
+            return fail(Reason::UndeclaredEntry {
+                symbol: launched.symbol.clone(),
+            });
+        };
+        let name = &entry.name;
+        let ptxas = assembled(entry)?;
+        let agree = |figure: DriverFigure, ours: u32, drivers: u32| match ours == drivers {
+            true => Ok(()),
+            false => fail(Reason::DriverDisagrees {
+                entry: name.clone(),
+                figure,
+                ours: ours.into(),
+                drivers: drivers.into(),
+            }),
+        };
+        agree(DriverFigure::Registers, ptxas.registers, launched.registers)?;
+        agree(
+            DriverFigure::StaticShared,
+            ptxas.static_shared,
+            launched.static_shared,
+        )?;
+        match &unit.call {
+            Callable::Entries { .. } => {
+                let step = case.steps.get(at);
+                if step.and_then(|step| step.launch) != Some(launched.launch) {
+                    return fail(Reason::LaunchedOtherwise {
+                        entry: name.clone(),
+                    });
+                }
+            }
+            Callable::Launcher { launches, .. } => {
+                let declared = launches.get(at).map(|launch| launch.dynamic_shared);
+                let asked = launched.launch.dynamic_shared;
+                if declared.is_none_or(|declared| asked > declared) {
+                    return fail(Reason::SharedBeyondDeclared {
+                        entry: name.clone(),
+                        asked,
+                        declared,
+                    });
+                }
+            }
+        }
+        let ours = resident(
+            device.arch(),
+            ptxas,
+            launched.launch.dynamic_shared,
+            launched.launch.threads_per_block(),
+        );
+        match ours {
+            None => {
+                return unsupported(Reason::UnknownArchitecture {
+                    arch: device.arch(),
+                });
+            }
+            Some(ours) => agree(
+                DriverFigure::BlocksPerSm,
+                ours.blocks_per_sm,
+                launched.blocks_per_sm,
+            )?,
+        }
+    }
+    Ok(Reason::Held)
+}

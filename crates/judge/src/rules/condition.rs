@@ -1,0 +1,191 @@
+//! Expressions over metrics, of the case itself and of sibling variants: conditions, and bounds of limits.
+
+use super::Ruled;
+use crate::lookup::{Found, Ruling, fail, inconclusive};
+use crate::value::{Repeats, Spread, Values};
+use model::expr::{Env, EvalError, Expression, Name};
+use model::*;
+
+pub fn check_condition(values: &Values, gate: &Gate, expr: &Expr) -> Ruled {
+    let found = (|| {
+        let (expression, env, spreads) = prepare(values, &gate.subject, expr, Facet::Times)?;
+        let operands = operands_of(expr, &expression, &env);
+        let holds = evaluated(expr, expression.truth(&env))?;
+        check_repeats(expr, &expression, &env, &spreads, holds)?;
+        match holds {
+            true => Ok(Reason::ConditionHolds { operands }),
+            false => fail(Reason::ConditionBroken { operands }),
+        }
+    })();
+    Ruled::blank(gate).end(found)
+}
+
+/// The bound of a limit on `metric`.
+pub fn evaluate_bound(
+    values: &Values,
+    subject: &Subject,
+    metric: Metric,
+    expr: &Expr,
+) -> Found<f64> {
+    let (expression, env, _) = prepare(values, subject, expr, metric.facet())?;
+    evaluated(expr, expression.number(&env))
+}
+
+fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> {
+    let names = expression.names().iter();
+    names
+        .filter_map(|name| {
+            let value = Num(env.get(name)?.as_f64());
+            let is_constant = expr.constants.contains_key(&name.to_string());
+            Some(Operand {
+                name: name.to_string(),
+                metric: metric_of(name).filter(|_| !is_constant),
+                value,
+            })
+        })
+        .collect()
+}
+
+fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Found<T> {
+    let text = expr.text.clone();
+    match result {
+        Ok(value) => Ok(value),
+        Err(problem @ EvalError::NonFinite(_)) => fail(Reason::Unevaluated { text, problem }),
+        Err(problem) => inconclusive(Reason::Unevaluated { text, problem }),
+    }
+}
+
+fn metric_of(name: &Name) -> Option<Metric> {
+    match name {
+        Name::Plain(metric) | Name::Dotted(_, metric) | Name::Rival(_, _, metric) => {
+            Metric::from_name(metric)
+        }
+    }
+}
+
+/// A figure of profiles that differ.
+struct Repeated {
+    name: Name,
+    metric: Metric,
+    repeats: Repeats,
+}
+
+/// Of more figures that differ between profiles not every combination is tried.
+const MOST_REPEATED: usize = 8;
+
+/// Whether a condition is as true at either end of what repeated profiles gave: else it holds or not by chance.
+fn check_repeats(
+    expr: &Expr,
+    expression: &Expression,
+    env: &Env,
+    spreads: &[Repeated],
+    holds: bool,
+) -> Found<()> {
+    let spreads = spreads.get(..MOST_REPEATED).unwrap_or(spreads);
+    for ends in 0..1_u32 << spreads.len() {
+        let mut env = env.clone();
+        for (at, it) in spreads.iter().enumerate() {
+            let end = match ends >> at & 1 {
+                0 => it.repeats.low,
+                _ => it.repeats.high,
+            };
+            env.insert(it.name.clone(), end.into());
+        }
+        if evaluated(expr, expression.truth(&env))? != holds
+            && let Some(it) = spreads.first()
+        {
+            return inconclusive(Reason::RepeatsDisagree {
+                metric: it.metric,
+                low: Num(it.repeats.low),
+                high: Num(it.repeats.high),
+                repeats: it.repeats.count,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The expression with a value for each of its names. The first name without one decides: the whole is
+/// as unknown as that.
+fn prepare(
+    values: &Values,
+    subject: &Subject,
+    expr: &Expr,
+    of: Facet,
+) -> Found<(Expression, Env, Vec<Repeated>)> {
+    let text = || expr.text.clone();
+    let expression = match Expression::parse(&expr.text) {
+        Ok(expression) => expression,
+        Err(problem) => {
+            return inconclusive(Reason::Unparsed {
+                text: text(),
+                problem,
+            });
+        }
+    };
+    let mut env = Env::new();
+    let mut spreads = Vec::new();
+    for name in expression.names() {
+        if let Some(constant) = expr.constants.get(&name.to_string()) {
+            // Whole numbers stay whole, as divisions depend on it.
+            let value = constant.0;
+            let whole = value.fract() == 0.0 && value.abs() < 9.0e15;
+            let value = match whole {
+                true => (value as i64).into(),
+                false => value.into(),
+            };
+            env.insert(name.clone(), value);
+            continue;
+        }
+        let Some(metric) = metric_of(name) else {
+            return inconclusive(Reason::UnknownName {
+                text: text(),
+                name: name.to_string(),
+            });
+        };
+        // Whether a kernel is right decides whether it is timed, so times cannot decide whether it is right.
+        if of == Facet::Correctness && matches!(metric.facet(), Facet::Times | Facet::Profile) {
+            return inconclusive(Reason::TimeInCorrectness {
+                text: text(),
+                metric,
+            });
+        }
+        let value = match (name, subject) {
+            (Name::Plain(_), own) => values.metric(own, metric),
+            (Name::Dotted(variant, _), own) => values.metric(&sibling(own, variant), metric),
+            (Name::Rival(rival, contestant, _), Subject::Case(case)) => {
+                values.rival(case, rival, contestant, metric)
+            }
+            (Name::Rival(..), Subject::Unit(_)) => inconclusive(Reason::Misplaced {
+                metric: Some(metric),
+            }),
+        };
+        let value = value.map_err(|why| Ruling {
+            outcome: why.outcome,
+            reason: Reason::OperandUnknown {
+                name: name.to_string(),
+                why: Box::new(why.reason),
+            },
+        })?;
+        env.insert(name.clone(), value.number.into());
+        if let Some(repeats) = value.spread.and_then(Spread::repeats)
+            && repeats.low != repeats.high
+        {
+            spreads.push(Repeated {
+                name: name.clone(),
+                metric,
+                repeats,
+            });
+        }
+    }
+    Ok((expression, env, spreads))
+}
+
+fn sibling(subject: &Subject, variant: &str) -> Subject {
+    let mut subject = subject.clone();
+    match &mut subject {
+        Subject::Unit(unit) => unit.variant = variant.to_owned(),
+        Subject::Case(case) => case.variant = variant.to_owned(),
+    }
+    subject
+}

@@ -1,0 +1,129 @@
+//! Of outputs, for every seed: finite, written, the same each time, and nothing else touched.
+
+use super::misplaced;
+use crate::lookup::{Found, Lookup, fail, inconclusive, skipped};
+use model::*;
+
+fn each_seed(
+    lookup: &Lookup,
+    subject: &Subject,
+    ask: impl Fn(&Case, &CheckFacts, u64) -> Found<()>,
+) -> Found<Reason> {
+    over_seeds(lookup, subject, |case, seed| {
+        ask(case, lookup.check(&case.id, seed)?, seed)
+    })
+}
+
+/// Every seed of the case, in order, through one question.
+pub fn over_seeds(
+    lookup: &Lookup,
+    subject: &Subject,
+    ask: impl Fn(&Case, u64) -> Found<()>,
+) -> Found<Reason> {
+    let Subject::Case(id) = subject else {
+        return misplaced();
+    };
+    let case = lookup.case(id)?;
+    if case.seeds.is_empty() {
+        return inconclusive(Reason::NoSeeds);
+    }
+    // A broken seed goes before a missing one: it is the more serious of the two.
+    let answers: Vec<_> = case.seeds.iter().map(|&seed| ask(case, seed)).collect();
+    let broken = answers.into_iter().filter_map(Result::err);
+    match broken.min_by_key(|ruling| ruling.outcome) {
+        Some(ruling) => Err(ruling),
+        None => Ok(Reason::Held),
+    }
+}
+
+pub fn check_finite(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    each_seed(lookup, subject, |_, check, seed| {
+        let errors = &check.error;
+        match (errors.elements, errors.non_finite) {
+            (0, _) => inconclusive(Reason::NothingCompared { seed }),
+            (_, 0) => Ok(()),
+            (elements, count) => fail(Reason::NonFinite {
+                seed,
+                count,
+                elements,
+                worst: errors.worst.clone(),
+            }),
+        }
+    })
+}
+
+pub fn check_written(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    each_seed(lookup, subject, |_, check, seed| match check.unwritten {
+        0 => Ok(()),
+        count => fail(Reason::Unwritten {
+            seed,
+            count,
+            first: check.first_unwritten.clone(),
+        }),
+    })
+}
+
+pub fn check_deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    if let Subject::Case(id) = subject
+        && let Determinism::Declared { reason } = &lookup.case(id)?.determinism
+    {
+        return skipped(Reason::DeclaredNondeterministic {
+            because: reason.clone(),
+        });
+    }
+    let kept = each_seed(lookup, subject, |_, check, seed| {
+        match check.kept.as_ref().map(|kept| (kept, &kept.differs)) {
+            Some((kept, Some(differs))) => fail(Reason::FirstLaunchOnly {
+                seed,
+                differs: differs.clone(),
+                kept: kept.variables.clone(),
+            }),
+            _ => Ok(()),
+        }
+    })?;
+    if lookup.is_simulated() {
+        let Subject::Case(id) = subject else {
+            return misplaced();
+        };
+        let seeds = &lookup.case(id)?.seeds;
+        let checks = seeds.iter().filter_map(|&seed| lookup.check(id, seed).ok());
+        // A launch that leaves nothing is the same each time.
+        return match checks.into_iter().any(|check| check.kept.is_some()) {
+            true => Ok(kept),
+            false => skipped(Reason::RepeatsByConstruction),
+        };
+    }
+    each_seed(lookup, subject, |case, check, seed| match &check.differs {
+        Some(differs) => fail(Reason::Nondeterministic {
+            seed,
+            launch: differs.launch,
+            elements: differs.elements,
+            at: differs.at.clone(),
+        }),
+        None if check.launches < case.launches.max(2) => inconclusive(Reason::TooFewRepeats {
+            seed,
+            have: check.launches,
+            needed: case.launches.max(2),
+        }),
+        None => Ok(()),
+    })
+}
+
+/// Nothing but its outputs is changed: not the inputs, and nothing around any buffer.
+pub fn check_inputs(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    each_seed(lookup, subject, |_, check, seed| {
+        if !check.overruns.is_empty() {
+            fail(Reason::WroteOutside {
+                seed,
+                places: check.overruns.clone(),
+            })
+        } else if !check.clobbered_inputs.is_empty() {
+            fail(Reason::InputWritten {
+                seed,
+                inputs: check.clobbered_inputs.clone(),
+            })
+        } else {
+            Ok(())
+        }
+    })
+}

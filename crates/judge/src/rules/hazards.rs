@@ -1,0 +1,143 @@
+//! Hazards within a warp that are of one instruction stream: notes, unless gates.yaml has them fail, or the base
+//! does not have them. Those of the base are known by their kind and the text of their lines.
+
+use super::simulation::{MOST_FINDINGS, is_accepted};
+use crate::lookup::{Found, Lookup, fail, inconclusive};
+use crate::value::Values;
+use model::*;
+use std::collections::BTreeMap;
+
+/// Whether a finding alone fails nothing.
+pub fn is_note(lookup: &Lookup, finding: &Finding) -> bool {
+    finding.kind == FindingKind::WarpHazard
+        && lookup.plan.simulation.warp_hazards == WarpHazards::Note
+}
+
+/// Those that are notes and that nobody accepted, of one launch.
+fn notes<'a>(lookup: &Lookup<'a>, id: &CaseId, seed: u64) -> Vec<&'a Finding> {
+    let subject = Subject::Case(id.clone());
+    let findings = lookup.simulation(id, seed).map(|launch| &launch.findings);
+    let findings = findings.into_iter().flatten();
+    findings
+        .filter(|it| is_note(lookup, it) && !is_accepted(lookup, &subject, it))
+        .collect()
+}
+
+/// By seed, of the seeds that have any.
+fn by_seed<'a>(lookup: &Lookup<'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> {
+    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+    let seeds = seeds.iter().map(|&seed| (seed, notes(lookup, id, seed)));
+    seeds.filter(|(_, found)| !found.is_empty()).collect()
+}
+
+/// The first hazard that the report tells of a case, and how many others it has.
+pub fn first(lookup: &Lookup, id: &CaseId) -> Option<(Finding, usize)> {
+    let seeds = by_seed(lookup, id);
+    let most = seeds.iter().map(|(_, found)| found.len()).max()?;
+    let (_, found) = seeds.first()?;
+    Some(((*found.first()?).clone(), most - 1))
+}
+
+/// Whether what is said of a case hangs on what the base has.
+pub fn rest_on_base(values: &Values, id: &CaseId) -> bool {
+    values.lookup.is_simulated() && !by_seed(&values.lookup, id).is_empty()
+}
+
+/// The part of a finding that stays the same when lines move.
+fn content(finding: &Finding) -> Vec<String> {
+    let of_place = |place: &Place| {
+        let text = place.line.as_ref().and_then(|line| line.text.as_deref());
+        text.map_or_else(|| place.at.clone(), with_single_blanks)
+    };
+    finding.places.iter().map(of_place).collect()
+}
+
+type Counts = BTreeMap<Vec<String>, usize>;
+
+/// The same lines twice are two hazards.
+fn count<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Counts {
+    let mut counts = Counts::new();
+    for finding in findings {
+        *counts.entry(content(finding)).or_default() += 1;
+    }
+    counts
+}
+
+/// For each content, the most that one launch of the case has; and why some of that is not known.
+fn of_base(base: &Lookup, id: &CaseId) -> (Counts, Option<Reason>) {
+    let (mut most, mut unknown) = (Counts::new(), None);
+    let seeds = base.case(id).map_or(&[][..], |case| &case.seeds);
+    for &seed in seeds {
+        match base.simulation(id, seed) {
+            Err(why) => unknown = unknown.or(Some(why.reason)),
+            Ok(launch) => {
+                let hazards = launch.findings.iter();
+                let hazards = hazards.filter(|it| it.kind == FindingKind::WarpHazard);
+                for (content, times) in count(hazards) {
+                    let known = most.entry(content).or_default();
+                    *known = times.max(*known);
+                }
+            }
+        }
+    }
+    (most, unknown)
+}
+
+/// Those of the cases of the base that say what a case of head had before. Of one that the base does not
+/// have, any may be what it was called: as far as they are known, and none makes it unknown.
+fn before(values: &Values, base: &Lookup, id: &CaseId) -> (Counts, Option<Reason>) {
+    if base.plan.case(id).is_some() {
+        return of_base(base, id);
+    }
+    let mut was = Counts::new();
+    for case in &base.plan.cases {
+        let told = match values.tells_of_base(&case.id) {
+            true => of_base(&values.lookup, &case.id),
+            false => of_base(base, &case.id),
+        };
+        for (content, times) in told.0 {
+            let known = was.entry(content).or_default();
+            *known = times.max(*known);
+        }
+    }
+    (was, None)
+}
+
+/// A hazard that a change brings is one that somebody can still avoid.
+pub fn compare_to_base(values: &Values, subject: &Subject) -> Found<()> {
+    let (Subject::Case(id), Some(beside)) = (subject, &values.beside) else {
+        return Ok(());
+    };
+    let found = by_seed(&values.lookup, id);
+    if found.is_empty() || values.tells_of_base(id) {
+        return Ok(());
+    }
+    let (was, unknown) = before(values, &beside.base.lookup, id);
+    for (seed, findings) in found {
+        let mut left = was.clone();
+        let is_new = |finding: &&Finding| match left.get_mut(&content(finding)) {
+            Some(times) if *times > 0 => {
+                *times -= 1;
+                false
+            }
+            _ => true,
+        };
+        let new: Vec<_> = findings.into_iter().filter(is_new).collect();
+        if new.is_empty() {
+            continue;
+        }
+        if let Some(why) = unknown {
+            return inconclusive(Reason::HazardsNotCompared {
+                count: new.len(),
+                why: Box::new(why),
+            });
+        }
+        let first: Vec<_> = new.iter().copied().take(MOST_FINDINGS).cloned().collect();
+        return fail(Reason::NewHazards {
+            seed,
+            more: new.len() - first.len(),
+            first,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Floor 4: the rules, one file for each kind. A rule turns values into one verdict and knows no other rule.
+
+pub(super) mod base;
+pub(super) mod baseline;
+pub(super) mod build;
+pub(super) mod condition;
+pub(super) mod correctness;
+pub(super) mod exact;
+pub(super) mod hazards;
+pub(super) mod simulation;
+
+mod absolute;
+
+use super::lookup::{Found, Ruling, inconclusive};
+use super::value::{BaseStatus, Values};
+use model::*;
+use std::collections::BTreeMap;
+
+/// What a base side could not give, where the baselines are made from a record.
+pub(super) type Refusals = BTreeMap<(Subject, Facet), Ruling>;
+
+/// A verdict in the making, and what it asks of the run beside.
+pub(super) struct Ruled {
+    pub verdict: Verdict,
+    pub wins: Vec<Win>,
+    pub counters: Vec<CounterChange>,
+    pub accepted: Vec<Accepted>,
+    pub drift: Option<Drift>,
+    /// Evidence of this kind has no baseline at all yet.
+    pub new: Option<Facet>,
+    /// More timing processes could decide it.
+    pub open: bool,
+}
+
+impl Ruled {
+    fn blank(gate: &Gate) -> Self {
+        Self {
+            verdict: Verdict::without_figures(
+                gate.subject.clone(),
+                Question::Gate(gate.rule.clone()),
+                Outcome::Inconclusive,
+                Reason::Held,
+                gate.declared.clone(),
+            ),
+            wins: Vec::new(),
+            counters: Vec::new(),
+            accepted: Vec::new(),
+            drift: None,
+            new: None,
+            open: false,
+        }
+    }
+
+    /// The other, of a further architecture, where it says worse. What has no baseline yet is not worse.
+    fn or_worse(mut self, other: Self, arch: Arch) -> Self {
+        if other.verdict.outcome >= self.verdict.outcome || other.verdict.reason.is_new() {
+            self.new = self.new.or(other.new);
+            let is_listed = |it: &Accepted| {
+                self.accepted
+                    .iter()
+                    .any(|known| known.declared == it.declared)
+            };
+            let also: Vec<_> = other
+                .accepted
+                .into_iter()
+                .filter(|it| !is_listed(it))
+                .collect();
+            self.accepted.extend(also);
+            return self;
+        }
+        let why = Box::new(other.verdict.reason);
+        Self {
+            verdict: Verdict {
+                reason: Reason::OnArchitecture { arch, why },
+                ..other.verdict
+            },
+            ..other
+        }
+    }
+
+    fn end(mut self, found: Found<Reason>) -> Self {
+        let (outcome, reason) = match found {
+            Ok(reason) => (Outcome::Pass, reason),
+            Err(Ruling { outcome, reason }) => (outcome, reason),
+        };
+        self.verdict.outcome = outcome;
+        self.verdict.reason = reason;
+        self
+    }
+}
+
+/// One gate by its own rule, whatever was accepted; of a case the worst of the architectures that are run.
+pub(super) fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
+    let first = apply_to_one(values, gate, refusals);
+    let Subject::Case(id) = &gate.subject else {
+        return first;
+    };
+    values.further(id).fold(first, |worst, further| {
+        let other = apply_to_one(&further.values, gate, refusals);
+        // A baseline is made of what is run by itself.
+        let new = other.new.filter(|_| values.is_apart(id, further.arch));
+        worst.or_worse(Ruled { new, ..other }, further.arch)
+    })
+}
+
+/// For the architecture that the values are of.
+pub(super) fn apply_to_one(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
+    let lookup = &values.lookup;
+    let subject = &gate.subject;
+    let simple = |found| Ruled::blank(gate).end(found);
+    match &gate.rule {
+        Rule::Built => simple(build::check_built(lookup, subject)),
+        Rule::HasEffect => simple(build::check_effect(lookup, subject)),
+        Rule::Finite => simple(correctness::check_finite(lookup, subject)),
+        Rule::Written => simple(correctness::check_written(lookup, subject)),
+        Rule::Deterministic => simple(correctness::check_deterministic(lookup, subject)),
+        Rule::InputsIntact => simple(correctness::check_inputs(lookup, subject)),
+        Rule::AgreesWithDriver => simple(build::check_driver(lookup, subject)),
+        Rule::NoFindings => simulation::judge_findings(values, gate),
+        Rule::Counters { .. } => exact::compare(values, gate, refusals),
+        Rule::Condition { expr } => condition::check_condition(values, gate, expr),
+        Rule::Limit { metric, limit } => match limit {
+            Limit::Absolute { op, bound } => {
+                absolute::compare(values, gate, *metric, *op, bound, refusals)
+            }
+            Limit::Baseline { .. } if metric.facet() != Facet::Times => {
+                exact::compare(values, gate, refusals)
+            }
+            Limit::Baseline { change } if !is_beside_base(values, subject, *metric) => {
+                baseline::compare_to_baseline(values, gate, *metric, change.0, refusals)
+            }
+            Limit::Baseline { change } | Limit::Base { change } => {
+                base::compare_to_base(values, gate, *metric, change.0)
+            }
+            Limit::Anchor { anchor, change } => {
+                baseline::compare_to_anchor(values, gate, *metric, anchor, change.0)
+            }
+        },
+    }
+}
+
+/// A relative limit on times is held against the base wherever it has the case: what was measured
+/// beside it says more than what was agreed on another day.
+pub(super) fn is_beside_base(values: &Values, subject: &Subject, metric: Metric) -> bool {
+    match subject {
+        Subject::Case(id) if metric.facet() == Facet::Times => !matches!(
+            values.base_status(id),
+            Ok(BaseStatus::NoBase | BaseStatus::New)
+        ),
+        Subject::Case(_) | Subject::Unit(_) => false,
+    }
+}
+
+/// A gate that cannot be put on such a subject.
+fn misplaced<T>() -> Found<T> {
+    inconclusive(Reason::Misplaced { metric: None })
+}
+
+fn check_change(allowed: f64) -> Found<()> {
+    match allowed >= 0.0 && allowed.is_finite() {
+        true => Ok(()),
+        false => inconclusive(Reason::BadChange {
+            allowed: Num(allowed),
+        }),
+    }
+}
+
+/// (value - base) / base; a rise from 0 is infinite, and 0 after 0 is no change.
+pub fn relative_change(value: f64, base: f64) -> f64 {
+    match value == base {
+        true => 0.0,
+        false => (value - base) / base,
+    }
+}

@@ -1,0 +1,331 @@
+//! What the simulator alone can say: whether its checks found anything, and what a launch costs by its
+//! counters, which repeat exactly.
+
+use super::correctness::over_seeds;
+use super::{Refusals, Ruled, check_change, hazards, misplaced, relative_change};
+use crate::agreed::Lack;
+use crate::lookup::{Found, Lookup, Ruling, fail, inconclusive, skipped};
+use crate::value::Values;
+use model::*;
+use std::collections::BTreeMap;
+
+/// How many findings of one launch a reason holds.
+pub(super) const MOST_FINDINGS: usize = 3;
+
+pub fn check_findings(values: &Values, subject: &Subject) -> Found<Reason> {
+    let held = find(&values.lookup, subject).map_err(|why| lost_check(values, subject, why))?;
+    hazards::compare_to_base(values, subject)?;
+    Ok(held)
+}
+
+/// The same as a verdict, with what was accepted listed.
+pub fn judge_findings(values: &Values, gate: &Gate) -> Ruled {
+    let mut ruled = Ruled::blank(gate).end(check_findings(values, &gate.subject));
+    if let Reason::FindingsAccepted { findings } = &ruled.verdict.reason {
+        let accepted = findings.iter().map(|it| Accepted {
+            subject: gate.subject.clone(),
+            rule: gate.rule.clone(),
+            reason: Reason::FindingsAccepted {
+                findings: vec![it.clone()],
+            },
+            declared: it.declared.clone(),
+        });
+        ruled.accepted = accepted.collect();
+    }
+    ruled
+}
+
+/// Whatever the baselines say of an earlier run. What was accepted is no failure, here and in the proof that a
+/// case is right: a known race in code of others must not keep it from being counted and measured.
+pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+    let held = over_seeds(lookup, subject, |case, seed| {
+        let findings = &lookup.simulation(&case.id, seed)?.findings;
+        let (accepted, new): (Vec<_>, Vec<_>) = findings
+            .iter()
+            .filter(|it| !hazards::is_note(lookup, it))
+            .partition(|it| is_accepted(lookup, subject, it));
+        if new.is_empty() {
+            return Ok(());
+        }
+        let first: Vec<_> = new.iter().copied().take(MOST_FINDINGS).cloned().collect();
+        fail(Reason::Findings {
+            seed,
+            more: new.len() - first.len(),
+            first,
+            accepted: accepted.len(),
+        })
+    })?;
+    let findings = accepted_findings(lookup, subject);
+    Ok(match findings.is_empty() {
+        true => held,
+        false => Reason::FindingsAccepted { findings },
+    })
+}
+
+pub(super) fn is_accepted(lookup: &Lookup, subject: &Subject, finding: &Finding) -> bool {
+    acceptance(lookup, subject, finding).is_some()
+}
+
+/// A finding with its acceptance.
+struct Known<'a> {
+    by: &'a Acceptance,
+    finding: &'a KnownFinding,
+    place: &'a Place,
+}
+
+/// The first acceptance in force that is of this finding of the case.
+fn acceptance<'a>(
+    lookup: &Lookup<'a>,
+    subject: &Subject,
+    finding: &'a Finding,
+) -> Option<Known<'a>> {
+    let day = lookup.environment.day();
+    let accepted = lookup.policy.accepted.iter();
+    let mut of_case = accepted.filter(|it| it.holds_on(day) && it.subjects.contains(subject));
+    of_case.find_map(|by| match &by.allows {
+        Allowance::Finding(known) => Some(Known {
+            by,
+            finding: known,
+            place: known.place_in(finding)?,
+        }),
+        Allowance::Limit(_) => None,
+    })
+}
+
+/// For each acceptance what it lets pass, over all seeds.
+fn accepted_findings(lookup: &Lookup, subject: &Subject) -> Vec<AcceptedFinding> {
+    let Subject::Case(id) = subject else {
+        return Vec::new();
+    };
+    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+    let launches = seeds
+        .iter()
+        .filter_map(|&seed| lookup.simulation(id, seed).ok());
+    let mut all: Vec<AcceptedFinding> = Vec::new();
+    for found in launches.flat_map(|launch| &launch.findings) {
+        let Some(Known { by, finding, place }) = acceptance(lookup, subject, found) else {
+            continue;
+        };
+        match all.iter_mut().find(|it| it.declared == by.declared) {
+            Some(it) => it.times += found.times,
+            None => all.push(AcceptedFinding {
+                finding: finding.clone(),
+                place: place.at.clone(),
+                times: found.times,
+                by: by.by.clone(),
+                until: by.until.clone(),
+                because: by.reason.clone(),
+                declared: by.declared.clone(),
+            }),
+        }
+    }
+    all
+}
+
+/// A change can make a case too large for the simulator, or use what it does not know, and so take all
+/// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
+/// skip. Beside a base that was simulated, a verdict of its own says so.
+fn lost_check(values: &Values, subject: &Subject, why: Ruling) -> Ruling {
+    let Subject::Case(id) = subject else {
+        return why;
+    };
+    let is_of_base = values
+        .beside
+        .as_ref()
+        .is_some_and(|beside| find(&beside.base.lookup, subject).is_ok());
+    let is_lost = values.lookup.is_simulated() && takes_check_away(&why) && !is_of_base;
+    let was_simulated = |facet| values.has_baseline(id, facet);
+    if !is_lost || !(was_simulated(Facet::Correctness) || was_simulated(Facet::Counters)) {
+        return why;
+    }
+    Ruling {
+        outcome: Outcome::Inconclusive,
+        reason: Reason::CheckLost {
+            shape: id.shape.clone(),
+            why: Box::new(why.reason),
+        },
+    }
+}
+
+/// Whether a change of the kernel or its shape can have brought this about.
+fn takes_check_away(why: &Ruling) -> bool {
+    match why.outcome {
+        Outcome::Unsupported => true,
+        Outcome::Skipped => matches!(
+            why.reason,
+            Reason::NotRun(
+                NotRun::OverBudget { .. } | NotRun::OverMemory { .. } | NotRun::EstimateUnknown
+            )
+        ),
+        Outcome::Fail
+        | Outcome::Environment
+        | Outcome::Inconclusive
+        | Outcome::Replaced
+        | Outcome::Expected
+        | Outcome::Pass => false,
+    }
+}
+
+/// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
+pub fn compare_to_baseline(
+    values: &Values,
+    gate: &Gate,
+    allowed: f64,
+    refusals: &Refusals,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let agreed = |counter: Counter| {
+        let agreed = values.agreed_on(&gate.subject, counter.into(), refusals);
+        agreed.map(|agreed| agreed.value)
+    };
+    let found = compare(values, &mut ruled, allowed, Against::Baseline, agreed);
+    ruled.end(found)
+}
+
+/// Against what the base counts on this device; `None` where the two count nothing that is comparable.
+pub fn compare_to_counted(
+    values: &Values,
+    gate: &Gate,
+    allowed: f64,
+    was: &BTreeMap<Counter, u64>,
+) -> Option<Ruled> {
+    let Subject::Case(id) = &gate.subject else {
+        return None;
+    };
+    let counted = values.gateable(id);
+    if !counted.keys().any(|counter| was.contains_key(counter)) {
+        return None;
+    }
+    let mut ruled = Ruled::blank(gate);
+    let agreed = |counter: Counter| match was.get(&counter) {
+        // One that can no longer be gated is a lost check, which has a verdict of its own.
+        Some(was) if counted.contains_key(&counter) => Ok(*was as f64),
+        _ => Err(Lack::New(Reason::New {
+            metric: counter.into(),
+            lacking: Lacking::Metric,
+        })),
+    };
+    let found = compare(values, &mut ruled, allowed, Against::Base, agreed);
+    Some(ruled.end(found))
+}
+
+fn compare(
+    values: &Values,
+    ruled: &mut Ruled,
+    allowed: f64,
+    against: Against,
+    agreed: impl Fn(Counter) -> Result<f64, Lack>,
+) -> Found<Reason> {
+    let subject = ruled.verdict.subject.clone();
+    let Subject::Case(id) = &subject else {
+        return misplaced();
+    };
+    check_change(allowed)?;
+    let counted = values.over_launches(id, |launch| &launch.counters)?;
+    let withheld = values.withheld(id)?;
+    // What the base can be held to is lost beside it, and told by itself.
+    let held = values.beside.as_ref().map(|it| it.base.gateable(id));
+    let held = held.unwrap_or_default();
+    let lost: Vec<_> = Counter::ALL
+        .into_iter()
+        .filter(|counter| !counted.contains_key(counter) && !held.contains_key(counter))
+        .filter(|counter| agreed(*counter).is_ok())
+        .map(|counter| (counter, withheld.get(&counter).copied().cloned()))
+        .collect();
+    if !lost.is_empty() {
+        return inconclusive(Reason::CountersLost { lost });
+    }
+    if counted.is_empty() {
+        let why = withheld.values().next().copied().cloned();
+        return skipped(Reason::CountersWithheld { why });
+    }
+    let mut rises = Vec::new();
+    let mut compared = 0;
+    let mut new = None;
+    for (&counter, &count) in &counted {
+        let now = count as f64;
+        let was = match agreed(counter) {
+            Ok(was) => was,
+            Err(Lack::Refused(ruling)) => return Err(ruling),
+            Err(Lack::New(reason)) => {
+                new.get_or_insert(reason);
+                continue;
+            }
+        };
+        compared += 1;
+        let change = relative_change(now, was);
+        if change != 0.0 {
+            ruled.counters.push(CounterChange {
+                subject: subject.clone(),
+                counter,
+                measured: Num(now),
+                baseline: Num(was),
+                change: Num(change),
+            });
+        }
+        if change > allowed {
+            rises.push(CounterRise {
+                counter,
+                was: Num(was),
+                now: Num(now),
+                change: Num(change),
+                lines: lines_of(values, id, counter, count),
+            });
+        } else if change < -allowed {
+            ruled.wins.push(Win {
+                subject: subject.clone(),
+                metric: counter.into(),
+                measured: Num(now),
+                baseline: Num(was),
+                change: Num(change),
+            });
+        }
+    }
+    if !rises.is_empty() {
+        let allowed = Num(allowed);
+        return fail(Reason::CountersRose {
+            against,
+            rises,
+            allowed,
+        });
+    }
+    // Some counters may be younger than the baseline, which is no reason to compare none.
+    if new.is_some() {
+        ruled.new = Some(Facet::Counters);
+    }
+    match new {
+        Some(reason) if compared == 0 => skipped(reason),
+        _ => Ok(Reason::CountersHold {
+            compared,
+            withheld: withheld_by_reason(values, id),
+        }),
+    }
+}
+
+/// Source lines that count most of a counter, of the first launch that counted this much.
+fn lines_of(values: &Values, id: &CaseId, counter: Counter, count: u64) -> Vec<LineCount> {
+    let lookup = &values.lookup;
+    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+    let launches = seeds
+        .iter()
+        .filter_map(|&seed| lookup.simulation(id, seed).ok());
+    let mut found = launches.filter(|launch| launch.counters.get(&counter) == Some(&count));
+    let lines = found.find_map(|launch| launch.lines.get(&counter));
+    lines.cloned().unwrap_or_default()
+}
+
+/// Counters that no gate can rest on, gathered by why.
+pub fn withheld_by_reason(values: &Values, id: &CaseId) -> Vec<WithheldCounters> {
+    let withheld = values.withheld(id).unwrap_or_default();
+    let mut by_reason: BTreeMap<&Withheld, Vec<Counter>> = BTreeMap::new();
+    for (counter, why) in withheld {
+        by_reason.entry(why).or_default().push(counter);
+    }
+    let gathered = by_reason.into_iter();
+    gathered
+        .map(|(why, counters)| WithheldCounters {
+            counters,
+            why: why.clone(),
+        })
+        .collect()
+}

@@ -1,0 +1,252 @@
+//! What a run has to do next: which cases may go on, and which need one more timing process.
+
+use super::lookup::Lookup;
+use super::rests::rests_on;
+use super::review::{accepted, lost};
+use super::rules::{Refusals, hazards};
+use super::series::count;
+use super::value::{BaseStatus, Values};
+use model::*;
+use std::collections::BTreeSet;
+
+/// Processes that may be set aside (throttled) beyond those that the last look needs.
+const SPARE: u32 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Check,
+    Time,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Admission {
+    Yes,
+    No { reason: Reason },
+}
+
+/// How a case is to be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    Alone,
+    BesideBase(Singles),
+}
+
+/// Which cases may go on, one answer for each in the order of the plan. A broken limit on resources stops
+/// nothing: one run tells all that it can.
+pub fn admit(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+    stage: Stage,
+) -> Vec<Admission> {
+    let values = Values::new(plan, environment, policy, evidence);
+    let admitted = |case: &Case| match stage {
+        Stage::Check => values.lookup.runnable(&case.id),
+        Stage::Time => values.timeable(&case.id),
+    };
+    let cases = plan.cases.iter();
+    cases
+        .map(|case| match admitted(case) {
+            Ok(()) => Admission::Yes,
+            Err(why) => Admission::No { reason: why.reason },
+        })
+        .collect()
+}
+
+/// Of each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
+/// for its architecture is run once.
+pub fn to_simulate<'a>(
+    plan: &'a Plan,
+    environment: &'a Environment,
+    policy: &'a Policy,
+    evidence: impl IntoIterator<Item = &'a Evidence>,
+) -> Vec<(&'a Case, Vec<&'a Unit>)> {
+    let lookup = Lookup::new(plan, environment, policy, evidence);
+    let cases = plan.cases.iter();
+    cases
+        .map(|case| (case, lookup.simulated(&case.id)))
+        .collect()
+}
+
+/// Cases of which the base has to be checked too, in the order of the plan, once head's checks are known:
+/// where head gives no answer, or a limit is relative to what the base shows. Where code, call, inputs and
+/// reference are the same, the base's answer is head's.
+pub fn needed_of_base(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Vec<CaseId> {
+    let values = Values::new(plan, environment, policy, evidence);
+    let Some(base) = &policy.base else {
+        return Vec::new();
+    };
+    let rests_on_base = |id: &CaseId| {
+        let mut gates = policy.gates.iter();
+        gates.any(|gate| match (&gate.subject, &gate.rule) {
+            (Subject::Case(of), Rule::Counters { .. }) => of == id && values.lookup.is_simulated(),
+            (
+                Subject::Case(of),
+                Rule::Limit {
+                    metric,
+                    limit: Limit::Baseline { .. },
+                },
+            ) => {
+                let is_seen = match metric.facet() {
+                    Facet::Correctness => true,
+                    Facet::Counters => values.lookup.is_simulated(),
+                    Facet::Resources | Facet::Times | Facet::Profile => false,
+                };
+                of == id && is_seen
+            }
+            _ => false,
+        })
+    };
+    let cases = plan.cases.iter().map(|case| &case.id);
+    let common = cases.filter(|id| base.plan.case(id).is_some());
+    common
+        .filter(|id| {
+            let mut apart = values.each(id).filter(|values| !values.is_same_check(id));
+            apart.any(|values| {
+                rests_on_base(id)
+                    || lost::lacks_an_answer(values, id)
+                    || hazards::rest_on_base(values, id)
+            })
+        })
+        .cloned()
+        .collect()
+}
+
+/// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer
+/// than planned or still open and below the most that is allowed.
+pub fn next(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Vec<(CaseId, Timing)> {
+    let values = Values::new(plan, environment, policy, evidence);
+    let cases = plan.cases.iter().filter(|case| case.timed);
+    cases
+        .filter_map(|case| Some((case.id.clone(), values.next_timing(&case.id)?)))
+        .collect()
+}
+
+/// One more process of a rival.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RivalTurn<'a> {
+    pub rival: &'a Rival,
+    /// Each with the number of the process that this is for it.
+    pub tasks: Vec<(&'a CaseId, u32)>,
+}
+
+/// What rivals do beside these cases, each of which gets one more timing process: as many of theirs as of ours,
+/// and one for all variants that ask the same. One that broke, or that skipped a task whole, is not asked again.
+pub fn next_rivals<'a>(
+    plan: &'a Plan,
+    environment: &'a Environment,
+    policy: &'a Policy,
+    evidence: &'a [Evidence],
+    wanted: &[CaseId],
+) -> Vec<RivalTurn<'a>> {
+    if plan.rivals.is_empty() {
+        return Vec::new();
+    }
+    let values = Values::new(plan, environment, policy, evidence);
+    let turn = |rival: &'a Rival| {
+        let cases = plan.cases.iter();
+        let cases = cases.filter(|case| case.id.kernel == rival.kernel);
+        let mut tasks: Vec<&CaseId> = cases
+            .filter(|case| wanted.contains(&case.id))
+            .map(|case| plan.task_id(case))
+            .filter(|task| values.rival_goes_on(&rival.name, task))
+            .collect();
+        let mut known = BTreeSet::new();
+        tasks.retain(|task| known.insert(*task));
+        let tasks = tasks.into_iter().map(|task| {
+            let seen = values.lookup.timed_of_rival(&rival.name, task);
+            (task, count(seen.len()))
+        });
+        RivalTurn {
+            rival,
+            tasks: tasks.collect(),
+        }
+    };
+    let turns = plan.rivals.iter().map(turn);
+    turns.filter(|turn| !turn.tasks.is_empty()).collect()
+}
+
+impl Values<'_> {
+    fn next_timing(&self, id: &CaseId) -> Option<Timing> {
+        if self.lookup.device().is_err() || self.timeable(id).is_err() {
+            return None;
+        }
+        let pairing = self.lookup.plan.pairing.as_ref();
+        let beside = || {
+            self.needs_pair(id)
+                .then(|| Timing::BesideBase(self.lookup.singles(id)))
+        };
+        match self.base_status(id) {
+            Ok(BaseStatus::Changed) => beside(),
+            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|it| it.unchanged) => beside(),
+            // There is no change to measure.
+            Ok(BaseStatus::Unchanged) if !self.needs_own_times(id) => None,
+            Ok(BaseStatus::NoBase | BaseStatus::New | BaseStatus::Unchanged) | Err(_) => {
+                self.needs_process(id).then_some(Timing::Alone)
+            }
+        }
+    }
+
+    /// Whether another process beside the base could decide any gate of the case.
+    fn needs_pair(&self, id: &CaseId) -> bool {
+        let Ok(pairing) = self.lookup.pairing() else {
+            return false;
+        };
+        let seen = self.lookup.timed_beside(id);
+        let ended = seen.iter().any(|(_, seen)| seen.got().is_none());
+        let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+        let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;
+        let first = pairing.looks.first().copied().unwrap_or(0);
+        !ended && count < most && (count < first || self.is_open(id))
+    }
+
+    fn needs_process(&self, id: &CaseId) -> bool {
+        let schedule = &self.lookup.plan.timing;
+        let seen = self.lookup.processes(id);
+        let planned = schedule.processes.max(1);
+        if self.lookup.timing_ended(id) {
+            return false;
+        }
+        if seen < planned {
+            return true;
+        }
+        if seen >= schedule.max_processes {
+            return false;
+        }
+        seen - self.lookup.throttled(id) < planned || self.is_open(id)
+    }
+
+    /// Whether more times could decide any gate of the case.
+    fn is_open(&self, id: &CaseId) -> bool {
+        let gates = self.lookup.policy.gates.iter();
+        gates
+            .filter(|gate| matches!(&gate.subject, Subject::Case(of) if of == id))
+            .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
+    }
+
+    /// Whether a gate of this run needs how long the case takes, and not only how that changed. What did not
+    /// change since the base may have changed since an anchor.
+    fn needs_own_times(&self, id: &CaseId) -> bool {
+        let mut gates = self.lookup.policy.gates.iter().filter(|gate| {
+            !matches!(
+                gate.rule,
+                Rule::Limit {
+                    limit: Limit::Baseline { .. } | Limit::Base { .. },
+                    ..
+                }
+            )
+        });
+        gates.any(|gate| rests_on(gate, id, |metric| metric.facet() == Facet::Times))
+    }
+}

@@ -1,0 +1,242 @@
+//! Floor 1: which timing processes of a case count, and whether each measured what was planned.
+
+use super::lookup::{Found, Lookup, got, inconclusive, missing};
+use model::*;
+
+impl<'a> Lookup<'a> {
+    /// The timing processes that count. A throttled one says how warm the room is, not how fast the
+    /// kernel: it is set aside, and said, as long as as many as were planned remain; else none decides.
+    /// Of a case that was timed beside the base, head's own samples.
+    pub fn series(&self, id: &CaseId) -> Found<Vec<&'a TimeFacts>> {
+        self.case(id)?;
+        let seen = self.timed_alone(id);
+        if seen.is_empty() {
+            if !self.timed_beside(id).is_empty() {
+                return self.head_series(id);
+            }
+            self.device()?;
+            return missing(Piece::Timing(id.clone()));
+        }
+        let mut used = Vec::new();
+        for found in in_order(seen) {
+            let (process, facts) = found?;
+            check_process(facts, process, &self.plan.timing)?;
+            if !facts.gpu.throttled {
+                used.push(facts);
+            }
+        }
+        let planned = self.plan.timing.processes.max(1) as usize;
+        if seen.len() < planned {
+            return inconclusive(Reason::TooFewProcesses {
+                have: seen.len(),
+                needed: planned,
+            });
+        }
+        if used.len() < planned {
+            return inconclusive(Reason::Throttled {
+                throttled: seen.len() - used.len(),
+                processes: seen.len(),
+                needed: planned,
+                causes: throttle_causes(seen),
+            });
+        }
+        Ok(used)
+    }
+
+    /// The processes that count of a case that was timed beside the base.
+    pub fn pairs(&self, id: &CaseId) -> Found<Vec<&'a PairFacts>> {
+        let mut used = Vec::new();
+        for found in in_order(self.timed_beside(id)) {
+            let (process, facts) = found?;
+            check_pair(facts, process, self.pairing()?)?;
+            if !is_set_aside(facts) {
+                used.push(facts);
+            }
+        }
+        Ok(used)
+    }
+
+    fn head_series(&self, id: &CaseId) -> Found<Vec<&'a TimeFacts>> {
+        let used = self.pairs(id)?;
+        if used.len() < 2 {
+            return inconclusive(Reason::TooFewProcesses {
+                have: used.len(),
+                needed: 2,
+            });
+        }
+        Ok(used.into_iter().map(|pair| &pair.head).collect())
+    }
+
+    pub fn pairing(&self) -> Found<&'a Pairing> {
+        match &self.plan.pairing {
+            Some(pairing) => Ok(pairing),
+            None => inconclusive(Reason::PairingUnknown),
+        }
+    }
+
+    /// Whether a verdict on `metric` may rest on what was measured beside the base: samples of one launch
+    /// each are fewer where no gate rests on them.
+    pub fn has_enough_singles(&self, id: &CaseId, metric: Metric) -> Found<()> {
+        if self.timed_beside(id).is_empty() || !metric.of_single_launches() {
+            return Ok(());
+        }
+        let needed = self.pairing()?.singles;
+        let pairs = self.pairs(id)?;
+        let mut sides = pairs.iter().flat_map(|pair| [&pair.head, &pair.base]);
+        match sides.find(|side| side.single_ns.len() < needed as usize) {
+            None => Ok(()),
+            Some(side) => inconclusive(Reason::TooFewSingles {
+                metric,
+                have: side.single_ns.len(),
+                needed,
+            }),
+        }
+    }
+
+    /// How many timing processes there were of a case, whatever became of them.
+    pub fn processes(&self, id: &CaseId) -> u32 {
+        count(self.timed_alone(id).len())
+    }
+
+    /// Whether one of the timing processes of a case broke or was not run.
+    pub fn timing_ended(&self, id: &CaseId) -> bool {
+        let mut seen = self.timed_alone(id).iter();
+        seen.any(|(_, seen)| seen.got().is_none())
+    }
+
+    pub fn throttled(&self, id: &CaseId) -> u32 {
+        self.count_timed(id, |facts| facts.gpu.throttled)
+    }
+
+    /// Processes of which it is not known whether they were throttled.
+    pub fn unwatched(&self, id: &CaseId) -> u32 {
+        self.count_timed(id, |facts| {
+            facts.gpu.throttle_reasons.is_none() && !facts.gpu.throttled
+        })
+    }
+
+    pub fn shared(&self, id: &CaseId) -> u32 {
+        self.count_timed(id, |facts| {
+            let others = facts.gpu.other_processes.as_ref();
+            others.is_some_and(|others| !others.is_empty())
+        })
+    }
+
+    /// Everyone who computed on the GPU while the case was timed, once each.
+    pub fn others(&self, id: &CaseId) -> Vec<OtherProcess> {
+        let looks = self.timed(id);
+        let looks = looks.filter_map(|facts| facts.gpu.other_processes.clone());
+        looks.reduce(OtherProcess::together).unwrap_or_default()
+    }
+
+    fn count_timed(&self, id: &CaseId, is_meant: impl Fn(&TimeFacts) -> bool) -> u32 {
+        count(self.timed(id).filter(|facts| is_meant(facts)).count())
+    }
+
+    /// Timing processes of a case that ended well, alone or beside the base.
+    fn timed(&self, id: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
+        let alone = self.timed_alone(id).iter();
+        let alone = alone.filter_map(|(_, seen)| seen.got());
+        let beside = self.timed_beside(id).iter();
+        alone.chain(beside.filter_map(|(_, seen)| Some(&seen.got()?.head)))
+    }
+}
+
+pub(super) fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// Processes numbered from 0, each once, all of which ended well. Lazily: what is wrong with the first of
+/// them decides.
+pub(super) fn in_order<'a, T>(
+    seen: &[(u32, &'a Seen<T>)],
+) -> impl Iterator<Item = Found<(u32, &'a T)>> {
+    let numbered = (0u32..).zip(seen);
+    numbered.map(|(expected, (process, seen))| match expected == *process {
+        true => Ok((expected, got(seen)?)),
+        false => gap(expected, TimingGap::Numbering),
+    })
+}
+
+fn gap<T>(process: u32, gap: TimingGap) -> Found<T> {
+    inconclusive(Reason::TimingIncomplete { process, gap })
+}
+
+/// Whether one process measured what the schedule asks for.
+fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> Found<()> {
+    if facts.mode != schedule.mode {
+        let (ran, planned) = (facts.mode, schedule.mode);
+        return gap(process, TimingGap::Mode { ran, planned });
+    }
+    let counts = (facts.batched_ns.len(), facts.single_ns.len());
+    check_counts(process, facts.launches_per_sample, counts, schedule)
+}
+
+/// Whether there are as many samples as the schedule asks for.
+pub(super) fn check_counts(
+    process: u32,
+    launches_per_sample: u32,
+    (batched, singles): (usize, usize),
+    schedule: &Schedule,
+) -> Found<()> {
+    if launches_per_sample == 0 {
+        return gap(process, TimingGap::NothingLaunched { side: Side::Head });
+    }
+    if batched == 0 || batched < schedule.iterations as usize {
+        let (have, planned) = (batched, schedule.iterations);
+        return gap(process, TimingGap::Batched { have, planned });
+    }
+    if singles < schedule.singles as usize {
+        let (have, planned) = (singles, schedule.singles);
+        return gap(process, TimingGap::Singles { have, planned });
+    }
+    Ok(())
+}
+
+/// Whether one process measured what the pairing asks for.
+fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> Found<()> {
+    let blocks = facts.blocks.len();
+    for (of, side) in [(&facts.head, Side::Head), (&facts.base, Side::Base)] {
+        if blocks < pairing.least_blocks as usize || of.batched_ns.len() != 2 * blocks {
+            let (samples, least) = (of.batched_ns.len(), pairing.least_blocks);
+            return gap(
+                process,
+                TimingGap::Blocks {
+                    side,
+                    samples,
+                    blocks,
+                    least,
+                },
+            );
+        }
+        if of.single_ns.is_empty() {
+            return gap(process, TimingGap::NoSingles { side });
+        }
+        if of.launches_per_sample == 0 {
+            return gap(process, TimingGap::NothingLaunched { side });
+        }
+    }
+    if facts.head.mode != facts.base.mode {
+        return gap(process, TimingGap::TwoModes);
+    }
+    Ok(())
+}
+
+/// Half of the blocks are enough for a median; with fewer the process says how warm the room is.
+fn is_set_aside(facts: &PairFacts) -> bool {
+    let good = facts.blocks.iter().filter(|block| !block.throttled).count();
+    good == 0 || good * 2 < facts.blocks.len()
+}
+
+/// NVML's names of what throttled the GPU, each once.
+fn throttle_causes(seen: &[(u32, &Seen<TimeFacts>)]) -> Vec<String> {
+    let mut causes: Vec<String> = seen
+        .iter()
+        .filter_map(|(_, seen)| seen.got())
+        .filter(|facts| facts.gpu.throttled)
+        .flat_map(|facts| facts.gpu.throttle_reasons.iter().flatten().cloned())
+        .collect();
+    causes.sort_unstable();
+    causes.dedup();
+    causes
+}

@@ -1,0 +1,44 @@
+//! How figures stand to their targets. No verdict follows from it.
+
+use super::rules::{self, Refusals, relative_change};
+use super::value::Values;
+use model::*;
+
+pub(super) fn compare(values: &Values) -> Vec<Aimed> {
+    let targets = values.lookup.policy.targets.iter();
+    targets.map(|target| aim(values, target)).collect()
+}
+
+/// By the rule of a gate with the same limit.
+fn aim(values: &Values, target: &Target) -> Aimed {
+    let gate = Gate {
+        subject: target.subject.clone(),
+        rule: target.rule(),
+        declared: Some(target.declared.clone()),
+    };
+    let Verdict {
+        outcome,
+        reason,
+        measured,
+        limit,
+        ..
+    } = rules::apply(values, &gate, &Refusals::new()).verdict;
+    let both = measured.zip(limit);
+    let standing = match outcome {
+        Outcome::Pass => Standing::Met,
+        // A kernel that is wrong or does not build has missed nothing: it has no figure.
+        Outcome::Fail if both.is_some() => Standing::Missed,
+        _ => Standing::NotMeasured,
+    };
+    Aimed {
+        subject: gate.subject,
+        rule: gate.rule,
+        standing,
+        measured,
+        limit,
+        change: both.map(|(measured, limit)| Num(relative_change(measured.0, limit.0))),
+        reason,
+        because: target.because.clone(),
+        declared: target.declared.clone(),
+    }
+}

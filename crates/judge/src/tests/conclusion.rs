@@ -1,0 +1,351 @@
+//! The conclusion follows from all verdicts, whichever pass they are from, and a base that says less is no pass.
+
+use super::measured::beside_base;
+use super::*;
+use crate::conclusion::conclude;
+use crate::lookup::Lookup;
+use crate::review::{Comparison, Ended};
+
+/// One of each pass: rules, expected failures, baseline files, acceptances, the review against the base.
+fn questions() -> [Question; 5] {
+    [
+        Question::Gate(Rule::Finite),
+        Question::Failure(vec![GateName::Finite]),
+        Question::Baseline,
+        Question::Acceptance(Allowance::Limit(p50_limit())),
+        Question::NoLooser(BaseDemand::Reference),
+    ]
+}
+
+/// Written down a second time, by what a reader of docs/verdicts.md expects.
+pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
+    let has = |outcome| verdicts.iter().any(|it| it.outcome == outcome);
+    let is_judged = |it: &Verdict| {
+        let held = [Outcome::Pass, Outcome::Expected].contains(&it.outcome);
+        held && matches!(it.question, Question::Gate(_))
+    };
+    match () {
+        () if has(Outcome::Fail) => Conclusion::Fail,
+        () if has(Outcome::Environment) => Conclusion::Environment,
+        () if has(Outcome::Inconclusive) => Conclusion::Inconclusive,
+        () if verdicts.iter().any(is_judged) => Conclusion::Pass,
+        () => Conclusion::NothingJudged,
+    }
+}
+
+fn concluded(verdicts: &[Verdict]) -> Conclusion {
+    let record = record();
+    let lookup = Lookup::new(&record.plan, &record.environment, &record.policy, []);
+    conclude(&lookup, verdicts)
+}
+
+fn planted(question: Question, outcome: Outcome) -> Verdict {
+    Verdict::without_figures(unit("fast"), question, outcome, Reason::Held, None)
+}
+
+#[test]
+fn every_outcome_of_every_pass_reaches_the_conclusion() {
+    let held = planted(Question::Gate(Rule::Built), Outcome::Pass);
+    for question in questions() {
+        for outcome in Outcome::ALL {
+            let one = planted(question.clone(), outcome);
+            let wanted = match outcome {
+                Outcome::Fail => Conclusion::Fail,
+                Outcome::Environment => Conclusion::Environment,
+                Outcome::Inconclusive => Conclusion::Inconclusive,
+                Outcome::Unsupported
+                | Outcome::Skipped
+                | Outcome::Replaced
+                | Outcome::Expected
+                | Outcome::Pass => Conclusion::Pass,
+            };
+            // Before the one that holds, and after it.
+            let both = [held.clone(), one.clone()];
+            assert_eq!(concluded(&both), wanted, "{question:?} {outcome}");
+            let [first, last] = both;
+            assert_eq!(concluded(&[last, first]), wanted, "{question:?} {outcome}");
+            // By itself it has judged nothing of head, unless it is a gate.
+            let is_gate = matches!(question, Question::Gate(_));
+            let alone = match wanted {
+                Conclusion::Pass
+                    if !is_gate || !matches!(outcome, Outcome::Pass | Outcome::Expected) =>
+                {
+                    Conclusion::NothingJudged
+                }
+                wanted => wanted,
+            };
+            assert_eq!(concluded(&[one]), alone, "{question:?} {outcome}");
+        }
+    }
+}
+
+/// The verdict of each end of a comparison with the base, without the label and with it.
+#[test]
+fn every_end_of_a_comparison_is_one_of_four() {
+    let fault = || {
+        Reason::Fault(Fault {
+            kind: FaultKind::Environment,
+            message: "m".into(),
+        })
+    };
+    let lack = Reason::BaseIncomparable(BaseLack::ReferenceBroken(String::new()));
+    let missing = missing_check(case_id("fast", "small"), 1);
+    for (ended, outcome, with_label) in [
+        (Ended::Held, None, None),
+        (
+            Ended::Failed(Loosened::GateRemoved),
+            Some(Outcome::Fail),
+            Some(Outcome::Pass),
+        ),
+        (
+            Ended::Inconclusive(lack),
+            Some(Outcome::Inconclusive),
+            Some(Outcome::Pass),
+        ),
+        (
+            Ended::Inconclusive(missing),
+            Some(Outcome::Inconclusive),
+            Some(Outcome::Inconclusive),
+        ),
+        (
+            Ended::Environment(fault()),
+            Some(Outcome::Environment),
+            Some(Outcome::Environment),
+        ),
+    ] {
+        for (loosening, outcome) in [
+            (Loosening::Fails, outcome),
+            (Loosening::Allowed, with_label),
+        ] {
+            let id = case_id("fast", "small");
+            let comparison = Comparison::of_case(&id, BaseDemand::Reference, ended.clone());
+            let verdict = comparison.verdict(loosening);
+            assert_eq!(verdict.map(|it| it.outcome), outcome, "{ended:?}");
+        }
+    }
+}
+
+/// The verdicts of a judgement that one pass of the review gave.
+fn of_demand(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet<Outcome> {
+    let verdicts = judgement.verdicts.iter();
+    let own = verdicts.filter(|it| match &it.question {
+        Question::NoLooser(asked) => demand(asked),
+        _ => false,
+    });
+    own.map(|it| it.outcome).collect()
+}
+
+/// Each pass of the review that rests on evidence, made to end in each of its ways by what was observed.
+#[test]
+fn what_the_base_shows_ends_every_pass_in_each_way() {
+    type Edit = fn(&mut Evidence);
+    fn fault(kind: FaultKind) -> Fault {
+        Fault {
+            kind,
+            message: "m".into(),
+        }
+    }
+    fn of_reference(piece: &mut Evidence, to: Seen<BaseReference>) {
+        if let Evidence::BaseReference { facts, .. } = piece {
+            *facts = to;
+        }
+    }
+    fn of_simulation(piece: &mut Evidence, kind: FaultKind) {
+        if let Evidence::Base(piece) = piece
+            && let Evidence::Simulation { facts, .. } = piece.as_mut()
+        {
+            *facts = Seen::Fault(fault(kind));
+        }
+    }
+    let references: [(Edit, Option<Outcome>); 5] = [
+        (|_| {}, None),
+        (
+            |it| {
+                let differing = ReferenceComparison {
+                    differing: 1,
+                    ..ReferenceComparison::default()
+                };
+                of_reference(it, Seen::Got(BaseReference::Compared(differing)))
+            },
+            Some(Outcome::Fail),
+        ),
+        (
+            |it| {
+                of_reference(
+                    it,
+                    Seen::Got(BaseReference::Broken {
+                        message: String::new(),
+                    }),
+                )
+            },
+            Some(Outcome::Inconclusive),
+        ),
+        (
+            |it| of_reference(it, Seen::Fault(fault(FaultKind::Hang))),
+            Some(Outcome::Inconclusive),
+        ),
+        (
+            |it| of_reference(it, Seen::Fault(fault(FaultKind::Environment))),
+            Some(Outcome::Environment),
+        ),
+    ];
+    let measured: [(Edit, Option<Outcome>); 3] = [
+        (|_| {}, None),
+        (
+            |it| of_simulation(it, FaultKind::WorkerDied),
+            Some(Outcome::Inconclusive),
+        ),
+        (
+            |it| of_simulation(it, FaultKind::Environment),
+            Some(Outcome::Environment),
+        ),
+    ];
+    let is_reference: fn(&BaseDemand) -> bool = |it| *it == BaseDemand::Reference;
+    let is_measured: fn(&BaseDemand) -> bool = |it| *it == BaseDemand::Baseline(Facet::Counters);
+    let is_check: fn(&BaseDemand) -> bool = |it| matches!(it, BaseDemand::Checks(_));
+    let run = |edit: Edit, demand: fn(&BaseDemand) -> bool, outcome| {
+        let mut record = beside_base();
+        for piece in &mut record.evidence {
+            edit(piece);
+        }
+        let judgement = ruled(&record);
+        let wanted: BTreeSet<Outcome> = Option::into_iter(outcome).collect();
+        assert_eq!(of_demand(&judgement, demand), wanted);
+        assert_eq!(judgement.conclusion, expected_of(&judgement.verdicts));
+        assert_eq!(judgement.conclusion == Conclusion::Pass, outcome.is_none());
+    };
+    for (edit, outcome) in references {
+        run(edit, is_reference, outcome);
+    }
+    for (edit, outcome) in measured {
+        run(edit, is_measured, outcome);
+    }
+    // Head gives no answer: lost where the base gave one, else as undecided as the base.
+    let lost: [(Edit, Outcome); 4] = [
+        (|_| {}, Outcome::Fail),
+        // A kernel that breaks has answered, too.
+        (
+            |it| of_simulation(it, FaultKind::DeviceFault),
+            Outcome::Fail,
+        ),
+        (
+            |it| of_simulation(it, FaultKind::WorkerDied),
+            Outcome::Inconclusive,
+        ),
+        (
+            |it| of_simulation(it, FaultKind::Environment),
+            Outcome::Environment,
+        ),
+    ];
+    for (edit, outcome) in lost {
+        let mut record = beside_base();
+        for piece in &mut record.evidence {
+            edit(piece);
+            if let Evidence::Simulation { facts, .. } = piece {
+                *facts = Seen::Unsupported(Unsupported::Clusters);
+            }
+        }
+        let judgement = ruled(&record);
+        let found = of_demand(&judgement, is_check);
+        assert_eq!(found, [outcome].into());
+        assert_eq!(judgement.conclusion, expected_of(&judgement.verdicts));
+    }
+}
+
+/// Two good runs against a base. Without any one piece of what the base showed, or with one twice or broken by the
+/// machine, neither is good.
+#[test]
+fn a_base_that_says_less_is_no_pass() {
+    for whole in [record_beside_base(), beside_base()] {
+        assert_eq!(ruled(&whole).conclusion, Conclusion::Pass);
+        let of_base = |piece: &Evidence| {
+            matches!(
+                piece,
+                Evidence::Base(_) | Evidence::BaseReference { .. } | Evidence::Pair { .. }
+            )
+        };
+        let places = (0..whole.evidence.len()).filter(|&at| of_base(&whole.evidence[at]));
+        for at in places {
+            let piece = &whole.evidence[at];
+            let mut dropped = whole.clone();
+            dropped.evidence.remove(at);
+            let mut doubled = whole.clone();
+            doubled.evidence.push(piece.clone());
+            let mut broken = whole.clone();
+            break_by_machine(&mut broken.evidence[at]);
+            for (record, how) in [(dropped, "without"), (doubled, "twice"), (broken, "broken")] {
+                let conclusion = ruled(&record).conclusion;
+                assert_ne!(conclusion, Conclusion::Pass, "{how}: {piece:?}");
+                assert_ne!(conclusion, Conclusion::NothingJudged, "{how}: {piece:?}");
+            }
+        }
+    }
+}
+
+fn break_by_machine(piece: &mut Evidence) {
+    fn fault<T>() -> Seen<T> {
+        Seen::Fault(Fault {
+            kind: FaultKind::Environment,
+            message: "m".into(),
+        })
+    }
+    match piece {
+        Evidence::Base(piece) => break_by_machine(piece),
+        Evidence::Build { facts, .. } => *facts = fault(),
+        Evidence::Check { facts, .. } => *facts = fault(),
+        Evidence::Simulation { facts, .. } => *facts = fault(),
+        Evidence::BaseReference { facts, .. } => *facts = fault(),
+        Evidence::Pair { facts, .. } => *facts = fault(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same of `compare`: what its verdicts say is what it comes to.
+#[test]
+fn a_comparison_of_records_concludes_from_all_of_its_verdicts() {
+    let mut user = record_simulated();
+    for case in &mut user.plan.cases {
+        case.reference = Reference::User {
+            source: "k.c".into(),
+            function: "k".into(),
+            args: Vec::new(),
+            flags: Vec::new(),
+        };
+    }
+    let undecided = compare(&user, &user, Loosening::Fails);
+    assert_eq!(undecided.conclusion, Conclusion::Inconclusive);
+    assert_eq!(undecided.conclusion, expected_of(&undecided.verdicts));
+    let allowed = compare(&user, &user, Loosening::Allowed);
+    assert_eq!(allowed.conclusion, Conclusion::Pass);
+    let mut looser = record();
+    looser.policy.gates.pop();
+    let failed = compare(&record(), &looser, Loosening::Fails);
+    assert_eq!(failed.conclusion, Conclusion::Fail);
+    looser.policy.gates.clear();
+    let nothing = compare(&record(), &looser, Loosening::Allowed);
+    assert_eq!(nothing.conclusion, Conclusion::NothingJudged);
+}
+
+/// The simulator looked for races and found none; head's GPU does not look.
+#[test]
+fn a_record_of_the_simulator_asks_what_a_gpu_does_not_answer() {
+    let asks_both = |mut record: Record| {
+        record.policy.gates = record_simulated().policy.gates;
+        record.plan.simulation = record_simulated().plan.simulation;
+        record
+    };
+    let (simulated, on_gpu) = (record_simulated(), asks_both(record()));
+    let judgement = compare(&simulated, &on_gpu, Loosening::Fails);
+    let why = Reason::BaseIncomparable(BaseLack::OtherDevice);
+    assert!(judgement.verdicts.iter().any(|it| it.reason == why));
+    assert_eq!(judgement.conclusion, Conclusion::Inconclusive);
+    // A GPU's record asks for nothing that another GPU does not answer.
+    let other = |judgement: Judgement| judgement.verdicts.iter().any(|it| it.reason == why);
+    assert!(!other(compare(&on_gpu, &on_gpu, Loosening::Fails)));
+    assert!(!other(compare(&on_gpu, &simulated, Loosening::Fails)));
+    let mut elsewhere = on_gpu.clone();
+    if let Seen::Got(device) = &mut elsewhere.environment.device {
+        device.minor = 3;
+    }
+    assert!(!other(compare(&elsewhere, &on_gpu, Loosening::Fails)));
+}

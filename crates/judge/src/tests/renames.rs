@@ -1,0 +1,125 @@
+//! Names that are gone are matched with names that are new, and a base is put under head's names.
+
+use super::*;
+use crate::renames::{Asked, Names, find};
+
+/// A side of one kernel.
+#[derive(Clone, Debug, PartialEq)]
+struct Side {
+    plan: Plan,
+    gates: Vec<Gate>,
+}
+
+impl Side {
+    fn new() -> Self {
+        let mut plan = plan();
+        for case in plan.cases.iter_mut().filter(|it| it.id.shape == "large") {
+            case.dims.insert("N".into(), 128);
+        }
+        let gates = gates();
+        Self { plan, gates }
+    }
+
+    /// With every name that is equal to one of these replaced, in the text of the plan and the gates.
+    fn named(&self, names: &[(&str, &str)]) -> Self {
+        let replace = |text: String| {
+            names.iter().fold(text, |text, (from, to)| {
+                text.replace(&format!("\"{from}\""), &format!("\"{to}\""))
+            })
+        };
+        let plan = replace(serde_json::to_string(&self.plan).unwrap());
+        let gates = replace(serde_json::to_string(&self.gates).unwrap());
+        Self {
+            plan: serde_json::from_str(&plan).unwrap(),
+            gates: serde_json::from_str(&gates).unwrap(),
+        }
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            plan: &self.plan,
+            gates: &self.gates,
+        }
+    }
+
+    fn under(&self, renames: &[Rename]) -> Self {
+        let mut base = record_beside_base().policy.base.unwrap();
+        base.plan = self.plan.clone();
+        base.gates.clone_from(&self.gates);
+        Names { renames }.carry(&mut base);
+        Self {
+            plan: base.plan,
+            gates: base.gates,
+        }
+    }
+}
+
+fn said(renames: &[Rename]) -> Vec<(&str, &str)> {
+    let names = renames.iter();
+    names.map(|it| (it.from.as_str(), it.to.as_str())).collect()
+}
+
+#[test]
+fn what_is_renamed_is_found_and_carried_to_the_same() {
+    let base = Side::new();
+    assert_eq!(find(base.asked(), base.asked()), []);
+    for names in [
+        &[("k", "renamed")][..],
+        &[("small", "tiny")],
+        &[("large", "huge")],
+        &[("small", "tiny"), ("large", "huge")],
+        &[("k", "renamed"), ("small", "tiny")],
+    ] {
+        // An entry keeps its name.
+        let mut head = base.named(names);
+        for (unit, was) in head.plan.units.iter_mut().zip(&base.plan.units) {
+            unit.call = was.call.clone();
+        }
+        let found = find(base.asked(), head.asked());
+        assert_eq!(said(&found), names);
+        assert_eq!(base.under(&found), head, "{names:?}");
+    }
+}
+
+#[test]
+fn names_that_are_swapped_are_no_new_names() {
+    let base = Side::new();
+    let head = base.named(&[("small", "*"), ("large", "small"), ("*", "large")]);
+    assert_eq!(find(base.asked(), head.asked()), []);
+}
+
+/// Two variants whose macros are the same could each be either.
+#[test]
+fn what_could_be_either_of_two_is_neither() {
+    let mut base = Side::new();
+    for unit in &mut base.plan.units {
+        unit.defines.clear();
+    }
+    base.gates.retain(|gate| gate.rule == Rule::Built);
+    let [one, other] = VARIANTS;
+    let head = base.named(&[(one, "a"), (other, "b")]);
+    assert_eq!(find(base.asked(), head.asked()), []);
+    // One of them keeps its name.
+    let head = base.named(&[(one, "a")]);
+    assert_eq!(said(&find(base.asked(), head.asked())), [(one, "a")]);
+}
+
+#[test]
+fn what_an_anchor_holds_keeps_its_name() {
+    let mut base = Side::new();
+    let limit = Limit::Anchor {
+        anchor: Since::Best,
+        change: Num(0.05),
+    };
+    base.gates.push(gate(
+        case("fast", "small"),
+        Rule::Limit {
+            metric: Metric::P50,
+            limit,
+        },
+    ));
+    for names in [("k", "renamed"), ("small", "tiny")] {
+        let head = base.named(&[names]);
+        assert_eq!(find(base.asked(), head.asked()), []);
+    }
+}

@@ -1,0 +1,50 @@
+//! Plain data: plan, evidence, policy, record and verdicts. No behaviour beyond parsing and display.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_methods)]
+
+mod arch;
+mod arithmetic;
+mod baseline;
+mod code;
+mod counter;
+mod evidence;
+pub mod expr;
+mod filter;
+mod id;
+mod metric;
+mod number;
+pub mod occupancy;
+mod plan;
+mod policy;
+mod profile;
+mod range;
+mod reason;
+mod record;
+mod rename;
+mod rival;
+mod seen;
+mod undecidable;
+mod verdict;
+
+pub use arch::*;
+pub use arithmetic::*;
+pub use baseline::*;
+pub use code::*;
+pub use counter::*;
+pub use evidence::*;
+pub use filter::*;
+pub use id::*;
+pub use metric::*;
+pub use number::*;
+pub use plan::*;
+pub use policy::*;
+pub use profile::*;
+pub use range::*;
+pub use reason::*;
+pub use record::*;
+pub use rename::*;
+pub use rival::*;
+pub use seen::*;
+pub use undecidable::*;
+pub use verdict::*;

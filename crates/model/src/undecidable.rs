@@ -1,0 +1,21 @@
+//! Why statistics decide nothing. Here because a reason carries it.
+
+/// Why a rule or a ratio decides nothing. Never a pass.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Undecidable {
+    #[error("the looks {0:?} do not ascend from at least two processes")]
+    Looks(Vec<u32>),
+    #[error("a tolerance of {0} is not a share from 0 up")]
+    Tolerance(f64),
+    #[error("a chance of error of {0} is not above 0 and below one half")]
+    Chance(f64),
+    #[error("a resolution of {0} is not a number from 0 up")]
+    Resolution(f64),
+    #[error("the ratio of process {index} is not a finite number above zero")]
+    Ratio { index: usize },
+    #[error("neither the first {processes} processes nor the clock show any spread")]
+    NoSpread { processes: u32 },
+}
+
+/// Fewer single launches than these cannot tell two modes from one.
+pub const LEAST_LAUNCHES_FOR_MODES: usize = 200;

@@ -1,0 +1,277 @@
+//! How agreed figures moved from commit to commit. Pure.
+//!
+//! Figures under two keys are two series, and so are those of two names: nothing is joined.
+
+use crate::repo::Commit;
+use crate::store::{Past, PastFile, PastState, PastVersion, subject};
+use judge::ANY_SHAPE;
+use model::{Baseline, BaselineKey, BrokenBaseline, CaseId, Filter, Metric, Num, Subject};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Those whose history is shown.
+pub const METRICS: [Metric; 5] = [
+    Metric::P50,
+    Metric::Cycles,
+    Metric::Registers,
+    Metric::Shared,
+    Metric::MaxErr,
+];
+
+/// Whether a file of baselines, by its name, has any of them.
+pub fn is_told(file: &Path) -> bool {
+    let name = file.file_name().map(|name| name.to_string_lossy());
+    let name = name.unwrap_or_default();
+    METRICS
+        .iter()
+        .any(|metric| name.starts_with(&format!("{}-", metric.facet())))
+}
+
+#[derive(Serialize)]
+pub struct History {
+    /// By kernel, variant and key; of each its shapes.
+    pub series: Vec<Series>,
+    pub renamed: Vec<Renamed>,
+    pub unreadable: Vec<Unreadable>,
+    /// Of a shallow clone the oldest commit that it has with baselines: what was before is not known.
+    pub shallow_since: Option<Commit>,
+}
+
+/// One figure under one key.
+#[derive(Serialize)]
+pub struct Series {
+    pub subject: Subject,
+    pub metric: Metric,
+    pub key: BaselineKey,
+    /// One for each commit that wrote the file with it, oldest first.
+    pub points: Vec<Point>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    #[serde(flatten)]
+    pub at: Commit,
+    /// `None` where this commit removed it.
+    pub value: Option<Num>,
+}
+
+/// A variant whose baseline another has, figure for figure, since the commit that removed it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Renamed {
+    #[serde(flatten)]
+    pub at: Commit,
+    pub from: Variant,
+    pub to: Variant,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Variant {
+    pub kernel: String,
+    pub variant: String,
+}
+
+/// A version that says nothing any more, as one that an earlier gatekeeper wrote.
+#[derive(Serialize)]
+pub struct Unreadable {
+    #[serde(flatten)]
+    pub at: Commit,
+    #[serde(flatten)]
+    pub broken: BrokenBaseline,
+}
+
+impl History {
+    pub fn of(past: &Past) -> Self {
+        let mut history = Self {
+            series: past.files.iter().flat_map(series).collect(),
+            renamed: renamed(&past.files),
+            unreadable: Vec::new(),
+            shallow_since: None,
+        };
+        for file in &past.files {
+            for version in &file.versions {
+                if let PastState::Unreadable(broken) = &version.state {
+                    history.unreadable.push(Unreadable {
+                        at: version.commit.clone(),
+                        broken: broken.clone(),
+                    });
+                }
+            }
+        }
+        if past.shallow {
+            let versions = past.files.iter().flat_map(|file| &file.versions);
+            history.shallow_since = versions.map(|it| &it.commit).min().cloned();
+        }
+        history
+    }
+
+    /// What a filter can pick: a variant without any case of its own has all shapes.
+    pub fn cases(&self) -> Vec<CaseId> {
+        let mut cases = BTreeSet::new();
+        let units = |it: &&Series| matches!(it.subject, Subject::Unit(_));
+        for series in self.series.iter().filter(|it| !units(it)) {
+            cases.insert(id(&series.subject));
+        }
+        for series in self.series.iter().filter(units) {
+            let unit = id(&series.subject);
+            let is_of_it = |case: &CaseId| of(case) == of(&unit);
+            if !cases.iter().any(is_of_it) {
+                cases.insert(unit);
+            }
+        }
+        cases.into_iter().collect()
+    }
+
+    /// Leaves what any of the filters picks; all, where there is none. Resources are those of each case.
+    pub fn keep(&mut self, filters: &[Filter]) {
+        if filters.is_empty() {
+            return;
+        }
+        let mut cases = self.cases();
+        cases.retain(|id| filters.iter().any(|filter| filter.fits(id)));
+        let variants: BTreeSet<Variant> = cases.iter().map(of).collect();
+        self.series.retain(|series| match &series.subject {
+            Subject::Case(id) => cases.contains(id),
+            Subject::Unit(_) => variants.contains(&of(&id(&series.subject))),
+        });
+        // What it covers is said by its place alone.
+        self.unreadable.retain(|it| {
+            let names = (&it.broken.kernel, &it.broken.variant);
+            let is_named = |it: &Variant| (&it.kernel, &it.variant) == names;
+            variants.iter().any(is_named)
+        });
+        self.renamed
+            .retain(|it| variants.contains(&it.from) || variants.contains(&it.to));
+    }
+}
+
+impl Series {
+    /// Whether more than one figure was ever agreed on.
+    pub fn moved(&self) -> bool {
+        let mut values = self.points.iter().filter_map(|point| point.value);
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    }
+
+    /// The commit that removed it, and nobody brought it back.
+    pub fn gone(&self) -> Option<&Commit> {
+        let last = self.points.last()?;
+        last.value.is_none().then_some(&last.at)
+    }
+}
+
+fn id(subject: &Subject) -> CaseId {
+    match subject {
+        Subject::Case(id) => id.clone(),
+        Subject::Unit(unit) => CaseId {
+            kernel: unit.kernel.clone(),
+            variant: unit.variant.clone(),
+            shape: ANY_SHAPE.to_owned(),
+        },
+    }
+}
+
+fn of(id: &CaseId) -> Variant {
+    Variant {
+        kernel: id.kernel.clone(),
+        variant: id.variant.clone(),
+    }
+}
+
+/// Every figure of a file: it has one key.
+fn series(file: &PastFile) -> Vec<Series> {
+    let mut found: Vec<Series> = Vec::new();
+    for version in &file.versions {
+        let baseline = match &version.state {
+            PastState::Whole(baseline) => Some(baseline.as_ref()),
+            PastState::Removed => None,
+            PastState::Unreadable(_) => continue,
+        };
+        let mut here = baseline.map(figures).unwrap_or_default();
+        for series in &mut found {
+            let value = here.remove(&(series.subject.clone(), series.metric));
+            let was_there = series
+                .points
+                .last()
+                .is_some_and(|last| last.value.is_some());
+            if value.is_some() || was_there {
+                let at = version.commit.clone();
+                series.points.push(Point { at, value });
+            }
+        }
+        let Some(baseline) = baseline else { continue };
+        found.extend(here.into_iter().map(|((subject, metric), value)| Series {
+            subject,
+            metric,
+            key: baseline.key.clone(),
+            points: vec![Point {
+                at: version.commit.clone(),
+                value: Some(value),
+            }],
+        }));
+    }
+    found.sort_by(|a, b| (&a.subject, order(a.metric)).cmp(&(&b.subject, order(b.metric))));
+    found
+}
+
+/// As they are listed.
+fn order(metric: Metric) -> Option<usize> {
+    METRICS.iter().position(|known| *known == metric)
+}
+
+fn figures(baseline: &Baseline) -> BTreeMap<(Subject, Metric), Num> {
+    let cases = baseline.cases.iter().flat_map(|(shape, metrics)| {
+        let subject = subject(&baseline.kernel, &baseline.variant, &baseline.key, shape);
+        let told = metrics
+            .iter()
+            .filter(|(metric, _)| METRICS.contains(metric));
+        told.map(move |(metric, agreed)| ((subject.clone(), *metric), agreed.value))
+    });
+    cases.collect()
+}
+
+/// A removed variant and a new one of the same commit: under each key of the one the other has the same figures.
+fn renamed(files: &[PastFile]) -> Vec<Renamed> {
+    type Files<'a> = BTreeMap<(&'a Commit, Variant), Vec<&'a Baseline>>;
+    let (mut removed, mut added) = (Files::new(), Files::new());
+    for file in files {
+        let mut before: Option<&Baseline> = None;
+        for PastVersion { commit, state } in &file.versions {
+            let now = match state {
+                PastState::Whole(baseline) => Some(baseline.as_ref()),
+                PastState::Unreadable(_) | PastState::Removed => None,
+            };
+            let (all, baseline) = match (before, now, state) {
+                (None, Some(new), _) => (&mut added, Some(new)),
+                (Some(old), None, PastState::Removed) => (&mut removed, Some(old)),
+                _ => (&mut added, None),
+            };
+            if let Some(baseline) = baseline {
+                let of = Variant {
+                    kernel: baseline.kernel.clone(),
+                    variant: baseline.variant.clone(),
+                };
+                all.entry((commit, of)).or_default().push(baseline);
+            }
+            before = now;
+        }
+    }
+    let same = |a: &Baseline, b: &Baseline| a.key == b.key && a.cases == b.cases;
+    let mut renamed = Vec::new();
+    for ((commit, from), gone) in removed {
+        let here = added.iter().filter(|((at, _), _)| *at == commit);
+        let mut alike = here.filter(|(_, new)| {
+            let has = |old: &&Baseline| new.iter().any(|new| same(old, new));
+            gone.iter().all(has)
+        });
+        // Of several it is unknown which.
+        if let (Some(((_, to), _)), None) = (alike.next(), alike.next()) {
+            renamed.push(Renamed {
+                at: commit.clone(),
+                from,
+                to: to.clone(),
+            });
+        }
+    }
+    renamed
+}

@@ -1,0 +1,179 @@
+//! How git is called, from here alone.
+//!
+//! git takes settings from many places, and some of them name programs. Those of the user's own files and of `.git` are
+//! trusted: a pull request cannot commit them. What it can commit must not count: a bare repository among its files,
+//! and attributes that ask for a program. So each call names what git may not do. Objects are read as their hashes say:
+//! nothing replaces them, nothing gives a commit other parents, and nothing is fetched.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use system::process::helper;
+
+/// Said to each call; what is said on the command line counts before any file.
+const SETTINGS: [&str; 10] = [
+    // git 2.38 or later; an older one is kept away by `bare_repository`.
+    "safe.bareRepository=explicit",
+    // Programs that git would start.
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "credential.helper=",
+    "log.showSignature=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    // It would speak of them in each call.
+    "advice.graftFileDeprecated=false",
+];
+
+/// Variables that are the user's own settings. The others say which repository and index to take, as inside a hook, or
+/// name programs.
+const KEPT: [&str; 4] = [
+    "GIT_CONFIG_",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_SSL_",
+];
+
+const VARIABLES: [(&str, &str); 8] = [
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_GRAFT_FILE", "/dev/null"),
+    // A partial clone would fetch what it lacks; git before 2.45 is kept from it by the next one.
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    // `git status` would write the index.
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_PAGER", "cat"),
+    // Its words about a failure are read here, too.
+    ("LC_ALL", "C"),
+];
+
+/// git, before it is told where.
+fn bare_call() -> Command {
+    let mut git = helper::named("git");
+    for (name, value) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        let is_kept = KEPT.iter().any(|kept| text.starts_with(kept));
+        // A relative file of settings would be one of the checkout.
+        let is_file = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].contains(&&*text);
+        let is_relative = is_file && Path::new(&value).is_relative();
+        if text.starts_with("GIT_") && (!is_kept || is_relative) {
+            git.env_remove(&name);
+        }
+    }
+    git.envs(VARIABLES);
+    for setting in SETTINGS {
+        git.args(["-c", setting]);
+    }
+    git.stdin(Stdio::null());
+    git
+}
+
+/// `2.39.5`; `None` where there is no git that works.
+pub fn git_version() -> Option<String> {
+    let mut git = helper::named("git");
+    git.arg("--version");
+    let ended = system::process::run(git, std::time::Duration::from_secs(10), 4096).ok()??;
+    let version = ended.log.trim().strip_prefix("git version ")?;
+    ended.status.success().then(|| version.to_owned())
+}
+
+/// git in `dir`, to be given its arguments.
+///
+/// # Errors
+/// Why git must not be called there.
+pub(super) fn command(dir: &Path) -> Result<Command, String> {
+    let dir = std::path::absolute(dir).map_err(|error| error.to_string())?;
+    if let Some(bare) = bare_repository(&dir) {
+        return Err(format!(
+            "{} is a bare repository among the files of the checkout, whose settings git would follow; remove it, or \
+             move the file of gates out of it",
+            bare.display()
+        ));
+    }
+    let at = [Path::new("-C"), &dir].map(Path::as_os_str);
+    let mut git = bare_call();
+    git.args(at);
+    without_filters(&mut git, &at)?;
+    Ok(git)
+}
+
+/// A repository whose directory is known, as that of a submodule.
+pub(super) fn command_at(git_dir: &Path) -> Result<Command, String> {
+    let at = [Path::new("--git-dir"), git_dir].map(Path::as_os_str);
+    let mut git = bare_call();
+    git.args(at);
+    without_filters(&mut git, &at)?;
+    Ok(git)
+}
+
+/// The text that git prints, without the line's end, or that of its failure.
+pub(super) fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
+    let mut git = command(dir)?;
+    git.args(args);
+    said(git)
+}
+
+/// As [`git`], of a command that is made.
+pub(super) fn said(mut git: Command) -> Result<String, String> {
+    let output = git
+        .output()
+        .map_err(|error| format!("git cannot be run: {error}"))?;
+    let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+/// Attributes, which a pull request can commit, choose among the programs that the user has set up to convert files:
+/// none is started. They are known by their names alone, so each is asked for.
+fn without_filters(git: &mut Command, at: &[&std::ffi::OsStr]) -> Result<(), String> {
+    let mut list = bare_call();
+    list.args(at)
+        .args(["config", "--null", "--name-only", "--get-regexp"])
+        .arg("^filter\\.");
+    // It ends with a failure where there is none, or no repository, which the call itself says.
+    let output = list
+        .output()
+        .map_err(|error| format!("git cannot be run: {error}"))?;
+    let names = String::from_utf8_lossy(&output.stdout);
+    let mut drivers: Vec<&str> = names
+        .split('\0')
+        .filter_map(|name| Some(name.strip_prefix("filter.")?.rsplit_once('.')?.0))
+        .collect();
+    drivers.sort_unstable();
+    drivers.dedup();
+    // By the environment: on the command line a name with `=` in it would end there.
+    let own = std::env::var("GIT_CONFIG_COUNT").ok();
+    let mut count: usize = own.and_then(|own| own.parse().ok()).unwrap_or(0);
+    for driver in drivers {
+        for (key, value) in [
+            ("smudge", ""),
+            ("clean", ""),
+            ("process", ""),
+            ("required", "false"),
+        ] {
+            let key = format!("filter.{driver}.{key}");
+            git.env(format!("GIT_CONFIG_KEY_{count}"), key);
+            git.env(format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+    }
+    git.env("GIT_CONFIG_COUNT", count.to_string());
+    Ok(())
+}
+
+/// The bare repository that git would find before the one that holds `dir`: it looks at each directory from here up,
+/// and takes the first that has `.git` in it, or that looks like a repository itself.
+fn bare_repository(dir: &Path) -> Option<PathBuf> {
+    let real = dir.canonicalize().ok()?;
+    real.ancestors()
+        .take_while(|dir| dir.join(".git").symlink_metadata().is_err())
+        .find(|dir| {
+            let has = |name: &str| dir.join(name).symlink_metadata().is_ok();
+            has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+        })
+        .map(Path::to_owned)
+}

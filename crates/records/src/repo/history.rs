@@ -1,0 +1,300 @@
+//! Files as they were: at another revision, and in each version that they had.
+
+use super::export::answer_to;
+use super::git::{command, git};
+use super::named::{refuse_grafts, short};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use system::error::{Error, Result};
+
+/// Every file under `dir` at a commit, with its text. Paths are relative to `root`, as `dir` is.
+///
+/// # Errors
+/// Environment, where git cannot read it.
+pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, String)>> {
+    let list = ["ls-tree", "-r", "-z", "--name-only", commit, "--", dir];
+    let listed = git(root, &list).map_err(Error::environment)?;
+    let names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+    let objects: Vec<String> = names
+        .iter()
+        .map(|name| format!("{commit}:./{name}"))
+        .collect();
+    let texts = contents(root, &objects)?;
+    let found = names.into_iter().zip(texts);
+    Ok(found
+        .filter_map(|(name, text)| Some((PathBuf::from(name), text?)))
+        .collect())
+}
+
+/// The commits that touched files under one directory.
+pub struct FileVersions {
+    /// By path, each oldest first.
+    pub files: BTreeMap<PathBuf, Vec<FileVersion>>,
+    /// Whether older ones may be missing, as in a shallow clone.
+    pub shallow: bool,
+}
+
+/// What a commit made of a file.
+pub struct FileVersion {
+    pub commit: Commit,
+    /// `None` where the commit removed it.
+    pub text: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Commit {
+    /// `2026-11-22`. First, so that commits sort by it.
+    pub day: String,
+    /// Abbreviated hash.
+    pub commit: String,
+}
+
+/// The latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each. A file
+/// that was renamed is one that was removed and one that is new.
+/// `None` outside git, and before its first commit.
+///
+/// # Errors
+/// Environment, where there is a repository and git cannot or will not read it.
+pub fn versions(
+    root: &Path,
+    dir: &str,
+    wanted: &dyn Fn(&Path) -> bool,
+    most: usize,
+) -> Result<Option<FileVersions>> {
+    const COMMIT: &str = "commit ";
+    let log = [
+        "log",
+        "--format=commit %H %cd",
+        "--date=short",
+        "--name-status",
+        "--no-renames",
+        // What a merge made of two versions is a version, too.
+        "-c",
+        "--relative",
+        "--",
+        dir,
+    ];
+    let log = match git(root, &log) {
+        Ok(log) => log,
+        Err(said) => {
+            let none = ["not a git repository", "cannot be run", "any commits yet"];
+            return match none.iter().any(|why| said.contains(why)) {
+                true => Ok(None),
+                false => Err(Error::environment(said)),
+            };
+        }
+    };
+    refuse_grafts(root)?;
+    let shallow = git(root, &["rev-parse", "--is-shallow-repository"]).is_ok_and(|is| is == "true");
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut found: Vec<Touched> = Vec::new();
+    let mut at = ("", "");
+    for line in log.lines().filter(|line| !line.is_empty()) {
+        if let Some(commit) = line.strip_prefix(COMMIT) {
+            at = commit.split_once(' ').unwrap_or((commit, ""));
+            continue;
+        }
+        // `M`, or of a merge a letter for each parent: where one says that it is gone, it is for all.
+        let Some((status, name)) = line.split_once('\t') else {
+            continue;
+        };
+        let count = counts.entry(name).or_default();
+        if wanted(Path::new(name)) && *count < most {
+            *count += 1;
+            let (hash, day) = at;
+            found.push(Touched {
+                name,
+                commit: Commit {
+                    day: day.to_owned(),
+                    commit: short(hash).to_owned(),
+                },
+                object: (!status.starts_with('D')).then(|| format!("{hash}:./{name}")),
+            });
+        }
+    }
+    // The log begins with the newest.
+    found.reverse();
+    let objects = found.iter().filter_map(|it| it.object.clone());
+    let mut texts = contents(root, &objects.collect::<Vec<_>>())?.into_iter();
+    let mut files: BTreeMap<PathBuf, Vec<FileVersion>> = BTreeMap::new();
+    for Touched {
+        name,
+        commit,
+        object,
+    } in found
+    {
+        let text = object.and_then(|_| texts.next().flatten());
+        let versions = files.entry(PathBuf::from(name)).or_default();
+        versions.push(FileVersion { commit, text });
+    }
+    Ok(Some(FileVersions { files, shallow }))
+}
+
+/// A line of the log.
+struct Touched<'a> {
+    name: &'a str,
+    commit: Commit,
+    /// `None` where the file is gone.
+    object: Option<String>,
+}
+
+/// Texts of objects (`COMMIT:./PATH`), in their order; `None` for one that is not there.
+fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
+    let broken = |what: String| Error::environment(format!("git cannot read old files: {what}"));
+    if objects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut git = command(root).map_err(broken)?;
+    git.args(["cat-file", "--batch"]);
+    let asked = objects.join("\n") + "\n";
+    let output = answer_to(git, asked.into_bytes()).map_err(broken)?;
+    let mut rest = output.as_slice();
+    objects
+        .iter()
+        .map(|object| answer(&mut rest).ok_or_else(|| broken(format!("no answer for {object}"))))
+        .collect()
+}
+
+/// One answer of `git cat-file --batch`: `HASH blob SIZE`, and that many bytes, each with a line's end; or
+/// a line that ends in `missing`.
+fn answer(rest: &mut &[u8]) -> Option<Option<String>> {
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let (head, after) = rest.split_at_checked(end)?;
+    *rest = after.get(1..)?;
+    let head = String::from_utf8_lossy(head);
+    if head.ends_with(" missing") {
+        return Some(None);
+    }
+    let size = head.rsplit(' ').next()?.parse().ok()?;
+    let (text, after) = rest.split_at_checked(size)?;
+    *rest = after.get(1..)?;
+    Some(Some(String::from_utf8_lossy(text).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::named::commit_of;
+    use super::*;
+
+    fn run(dir: &Path, args: &[&str]) {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@t"];
+        git(dir, &[&who, args].concat()).unwrap();
+    }
+
+    fn write(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        run(dir, &["add", "--all"]);
+        run(dir, &["commit", "--quiet", "-m", "change"]);
+    }
+
+    #[test]
+    fn files_are_read_as_they_were_at_a_tag_and_in_every_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let sub = dir.path().join("gpu");
+        std::fs::create_dir(&sub).unwrap();
+        assert!(
+            versions(&sub, "b", &|_| true, 9).unwrap().is_none(),
+            "no repository"
+        );
+        run(dir.path(), &["init", "--quiet"]);
+        write(dir.path(), "gpu/b/x.json", "one\n");
+        write(dir.path(), "b/x.json", "another directory");
+        run(dir.path(), &["tag", "v1.0"]);
+        write(dir.path(), "gpu/b/x.json", "two\n");
+        write(dir.path(), "gpu/b/y.json", "y");
+        write(dir.path(), "gpu/b/x.json", "three\n");
+        let commit = commit_of(&sub, "v1.0", "the anchor v1.0").unwrap();
+        assert_eq!(
+            files(&sub, &commit, "b").unwrap(),
+            [(PathBuf::from("b/x.json"), "one\n".to_owned())]
+        );
+        let error = commit_of(&sub, "v9", "the anchor v9").unwrap_err();
+        assert_eq!(
+            error.diagnostic().message,
+            "the anchor v9: there is no such revision in this clone"
+        );
+        assert!(commit_of(&sub, "--all", "x").is_err());
+        let outside = tempfile::tempdir().unwrap();
+        let error = commit_of(outside.path(), "v1.0", "the anchor v1.0").unwrap_err();
+        assert!(
+            error
+                .diagnostic()
+                .message
+                .starts_with("the anchor v1.0: fatal: not a git repository"),
+            "{error}"
+        );
+
+        let all = versions(&sub, "b", &|_| true, 9).unwrap().unwrap();
+        assert!(!all.shallow);
+        assert_eq!(texts(&all, "b/x.json"), ["one\n", "two\n", "three\n"]);
+        let is_x = |path: &Path| path.ends_with("x.json");
+        let some = versions(&sub, "b", &is_x, 2).unwrap().unwrap();
+        assert_eq!(some.files.len(), 1);
+        assert_eq!(texts(&some, "b/x.json"), ["two\n", "three\n"]);
+    }
+
+    /// Of a file, `-` where it was removed.
+    fn texts<'a>(versions: &'a FileVersions, name: &str) -> Vec<&'a str> {
+        let file = versions.files.get(Path::new(name)).unwrap();
+        let texts = file.iter();
+        texts
+            .map(|version| version.text.as_deref().unwrap_or("-"))
+            .collect()
+    }
+
+    #[test]
+    fn versions_have_their_commit_and_day_and_say_what_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let head = || git(root, &["rev-parse", "HEAD"]).unwrap();
+        run(root, &["init", "--quiet"]);
+        let text = "a file\nof four\nlines, alike\nin both\n";
+        write(root, "b/old.json", text);
+        let first = head();
+        run(root, &["mv", "b/old.json", "b/new.json"]);
+        run(root, &["commit", "--quiet", "-m", "renamed"]);
+        let all = versions(root, "b", &|_| true, 9).unwrap().unwrap();
+        assert_eq!(texts(&all, "b/old.json"), [text, "-"]);
+        assert_eq!(texts(&all, "b/new.json"), [text]);
+        let commit = &all.files[Path::new("b/old.json")][0].commit;
+        assert_eq!(commit.commit, short(&first));
+        let day = git(root, &["log", "-1", "--format=%cs", &first]).unwrap();
+        assert_eq!(commit.day, day);
+    }
+
+    #[test]
+    fn what_a_merge_decides_is_a_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        run(root, &["init", "--quiet", "--initial-branch=main"]);
+        write(root, "b/x.json", "one");
+        write(root, "b/gone.json", "one");
+        run(root, &["checkout", "--quiet", "-b", "side"]);
+        write(root, "b/x.json", "side");
+        write(root, "b/gone.json", "side");
+        run(root, &["checkout", "--quiet", "main"]);
+        write(root, "b/x.json", "main");
+        write(root, "b/gone.json", "main");
+        assert!(git(root, &["merge", "--quiet", "side"]).is_err());
+        run(root, &["rm", "--quiet", "--force", "b/gone.json"]);
+        write(root, "b/x.json", "both");
+        let all = versions(root, "b", &|_| true, 9).unwrap().unwrap();
+        assert_eq!(texts(&all, "b/x.json").last(), Some(&"both"));
+        assert_eq!(texts(&all, "b/gone.json").last(), Some(&"-"));
+        assert_eq!(texts(&all, "b/x.json").len(), 4);
+    }
+
+    #[test]
+    fn answers_are_cut_by_their_size() {
+        let mut rest = &b"abc blob 5\na\nb\nc\nHEAD:./x missing\nabc blob 0\n\n"[..];
+        assert_eq!(answer(&mut rest), Some(Some("a\nb\nc".to_owned())));
+        assert_eq!(answer(&mut rest), Some(None));
+        assert_eq!(answer(&mut rest), Some(Some(String::new())));
+        assert_eq!(answer(&mut rest), None);
+        let mut short = &b"abc blob 50\nabc\n"[..];
+        assert_eq!(answer(&mut short), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Where and when a run took place: the commit of the tree, the machine, the date; and the trees of other
+//! revisions. The only user of git.
+
+mod export;
+mod git;
+mod history;
+mod named;
+mod worktree;
+
+use git::git;
+pub use git::git_version;
+pub use history::{Commit, files, versions};
+pub use named::{commit_of, short};
+use worktree::untracked;
+pub use worktree::{Tree, files_with, has_more, revision, top, tracked};
+
+use model::Host;
+use std::path::Path;
+
+/// Commit of the tree in full, whatever was edited since; `None` outside git or without git.
+pub fn head(root: &Path) -> Option<String> {
+    let head = git(root, &["rev-parse", "HEAD"]).ok()?;
+    Some(head.trim().to_owned())
+}
+
+/// Commit of the tree with `+` where it has changes; `None` outside git or without git.
+pub fn commit(root: &Path) -> Option<String> {
+    let head = git(root, &["rev-parse", "--short=12", "HEAD"]).ok()?;
+    let dirty = git(root, &["status", "--porcelain", "--untracked-files=no"]).ok()?;
+    Some(format!(
+        "{}{}",
+        head,
+        if dirty.is_empty() { "" } else { "+" }
+    ))
+}
+
+/// What is compiled, read as gates or run as a rival, where git does not know the file yet.
+const SOURCES: [&str; 18] = [
+    "c", "cc", "cpp", "cu", "cubin", "cuh", "cxx", "fatbin", "h", "hh", "hpp", "hxx", "inc", "inl",
+    "ptx", "py", "yaml", "yml",
+];
+
+/// Digest of the commit, and of what the tree has otherwise: changes of what git tracks, and new sources. `None`
+/// outside git or without git.
+pub fn digest(root: &Path) -> Option<String> {
+    let top = top(root).ok()?;
+    let commit = git(&top, &["rev-parse", "HEAD"]).ok()?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(commit.as_bytes());
+    let changes = [
+        "diff",
+        "--binary",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "HEAD",
+    ];
+    hasher.update(git(&top, &changes).ok()?.as_bytes());
+    for file in untracked(&top, &SOURCES).ok()? {
+        // Its length keeps one file from being taken for two.
+        let bytes = system::files::read(&top.join(&file), system::files::made()).ok()?;
+        hasher.update(format!("\0{file}\0{}\0", bytes.len()).as_bytes());
+        hasher.update(&bytes);
+    }
+    Some(hasher.finalize().to_hex().chars().take(32).collect())
+}
+
+pub fn host() -> Host {
+    let cpu = system::files::read_text(Path::new("/proc/cpuinfo"), system::files::WRITTEN)
+        .unwrap_or_default();
+    let model = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map(|rest| rest.trim_start_matches([' ', '\t', ':']).to_owned());
+    Host {
+        os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        cpu: model.unwrap_or_else(|| "unknown".to_owned()),
+        cores: std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// RFC 3339, UTC, whole seconds.
+pub fn now() -> String {
+    let now = std::time::SystemTime::now();
+    humantime::format_rfc3339_seconds(now).to_string()
+}

@@ -1,0 +1,201 @@
+//! Who gets which cases: the same answer on every machine, from the plan and from recorded costs.
+//!
+//! Variants of a kernel at one shape stay together. They are what is compared within a run: by limits that name a
+//! sibling, as a reference, beside one rival, as fallbacks.
+
+use model::{Case, CaseId, Plan, Took};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// There are fewer groups of cases that stay together than shards.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooMany {
+    pub groups: usize,
+}
+
+/// What a case of no tensors counts where nothing is known of costs, in bytes: to build it and to start its workers.
+const EACH: u64 = 1 << 20;
+
+/// Cases of one kernel and shape, and what they cost together.
+struct Group<'a> {
+    cases: Vec<&'a CaseId>,
+    cost: u64,
+}
+
+/// The cases of each of `of` shards, in the order of the plan. The most expensive group first, each to the shard that
+/// has least to do: so no shard is empty, and the longest takes at most 4/3 of what it would in the best dealing.
+pub fn deal(plan: &Plan, of: u32, took: &[Took]) -> Result<Vec<Vec<CaseId>>, TooMany> {
+    let mut groups = groups(plan, &costs(plan, took));
+    let of = usize::try_from(of).unwrap_or(usize::MAX);
+    if groups.len() < of {
+        return Err(TooMany {
+            groups: groups.len(),
+        });
+    }
+    // Stable: what costs the same stays in the order of the plan.
+    groups.sort_by_key(|group| Reverse(group.cost));
+    let mut shards: Vec<(u64, Vec<&CaseId>)> = vec![(0, Vec::new()); of];
+    for group in groups {
+        if let Some((cost, cases)) = shards.iter_mut().min_by_key(|(cost, _)| *cost) {
+            *cost = cost.saturating_add(group.cost);
+            cases.extend(group.cases);
+        }
+    }
+    let in_order = |chosen: Vec<&CaseId>| {
+        let all = plan.cases.iter().map(|case| &case.id);
+        all.filter(|id| chosen.contains(id)).cloned().collect()
+    };
+    Ok(shards
+        .into_iter()
+        .map(|(_, cases)| in_order(cases))
+        .collect())
+}
+
+fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for (case, cost) in plan.cases.iter().zip(costs) {
+        let key = (case.id.kernel.as_str(), case.id.shape.as_str());
+        let at = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => {
+                group.cases.push(&case.id);
+                group.cost = group.cost.saturating_add(*cost);
+            }
+            None => groups.push(Group {
+                cases: vec![&case.id],
+                cost: *cost,
+            }),
+        }
+    }
+    groups
+}
+
+/// One for each case, none of them 0. A case that the record does not have counts as the mean of those that it has.
+fn costs(plan: &Plan, took: &[Took]) -> Vec<u64> {
+    let took: HashMap<&CaseId, u64> = took.iter().map(|it| (&it.case, it.ms.max(1))).collect();
+    let known = plan.cases.iter().filter_map(|case| took.get(&case.id));
+    let (count, sum) = known.fold((0u64, 0u64), |(count, sum), ms| {
+        (count + 1, sum.saturating_add(*ms))
+    });
+    let cost = |case: &Case| match sum.checked_div(count) {
+        Some(mean) => took.get(&case.id).copied().unwrap_or(mean),
+        None => weight(case),
+    };
+    plan.cases.iter().map(cost).collect()
+}
+
+fn weight(case: &Case) -> u64 {
+    let bytes = case.tensors.iter().map(|tensor| {
+        let bytes = tensor.span().saturating_mul(tensor.elem.size());
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    });
+    let bytes = bytes.fold(EACH, u64::saturating_add);
+    bytes.saturating_mul((case.seeds.len() as u64).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use judge::fixture;
+    use model::{ElemType, Role, Tensor};
+    use std::collections::BTreeSet;
+
+    /// Two variants of each kernel at each of its shapes.
+    fn plan(shapes: &[(&str, &[&str])]) -> Plan {
+        let mut plan = fixture::record().plan;
+        let like = plan.cases.remove(0);
+        let case = |kernel: &str, variant: &str, shape: &str| {
+            let mut case = like.clone();
+            case.id = CaseId {
+                kernel: kernel.to_owned(),
+                variant: variant.to_owned(),
+                shape: shape.to_owned(),
+            };
+            case
+        };
+        let mut cases = Vec::new();
+        for (kernel, shapes) in shapes {
+            for variant in ["a", "b"] {
+                cases.extend(shapes.iter().map(|shape| case(kernel, variant, shape)));
+            }
+        }
+        Plan { cases, ..plan }
+    }
+
+    fn took(plan: &Plan, ms: impl Fn(&CaseId) -> u64) -> Vec<Took> {
+        let ids = plan.cases.iter().map(|case| case.id.clone());
+        let took = ids.map(|case| Took {
+            ms: ms(&case),
+            case,
+        });
+        took.collect()
+    }
+
+    #[test]
+    fn every_case_is_dealt_once_and_what_is_compared_stays_together() {
+        let plan = plan(&[("k", &["s", "m", "l"]), ("l", &["s", "m"])]);
+        for of in 1..=5 {
+            let dealt = deal(&plan, of, &[]).unwrap();
+            assert_eq!(dealt, deal(&plan, of, &[]).unwrap());
+            assert_eq!(dealt.len(), of as usize);
+            assert!(dealt.iter().all(|cases| !cases.is_empty()));
+            let all: Vec<&CaseId> = dealt.iter().flatten().collect();
+            let once: BTreeSet<&CaseId> = all.iter().copied().collect();
+            assert_eq!((all.len(), once.len()), (10, 10));
+            for cases in &dealt {
+                for id in cases {
+                    let sibling = CaseId {
+                        variant: if id.variant == "a" { "b" } else { "a" }.to_owned(),
+                        ..id.clone()
+                    };
+                    assert!(cases.contains(&sibling), "{id} without {sibling}");
+                }
+            }
+        }
+        assert_eq!(deal(&plan, 6, &[]), Err(TooMany { groups: 5 }));
+    }
+
+    /// One shape takes as long as the four others together.
+    #[test]
+    fn recorded_costs_balance_and_what_has_none_counts_as_the_mean() {
+        let plan = plan(&[("k", &["s1", "s2", "s3", "s4", "long"])]);
+        let known = took(&plan, |case| if case.shape == "long" { 400 } else { 100 });
+        let dealt = deal(&plan, 2, &known).unwrap();
+        let shapes = |cases: &[CaseId]| -> BTreeSet<String> {
+            cases.iter().map(|case| case.shape.clone()).collect()
+        };
+        assert_eq!(shapes(&dealt[0]), ["long".to_owned()].into());
+        assert_eq!(shapes(&dealt[1]).len(), 4);
+        // Without them all shapes weigh the same.
+        let dealt = deal(&plan, 2, &[]).unwrap();
+        assert_eq!(shapes(&dealt[0]).len(), 3);
+        // A record of the long one alone: all count as that.
+        let known = &known[4..5];
+        assert_eq!(known[0].case.shape, "long");
+        assert_eq!(costs(&plan, known), [400; 10]);
+    }
+
+    #[test]
+    fn without_a_record_large_tensors_and_many_seeds_count_more() {
+        let mut plan = plan(&[("k", &["s"])]);
+        let [a, b] = plan.cases.as_mut_slice() else {
+            panic!("two variants")
+        };
+        let one = weight(a);
+        a.seeds = vec![1, 2, 3];
+        b.seeds = vec![1];
+        assert_eq!(weight(a), 3 * weight(b));
+        b.tensors.push(Tensor {
+            name: "x".to_owned(),
+            role: Role::In,
+            elem: ElemType::F32,
+            dims: vec![1 << 24],
+            strides: None,
+            fill: None,
+            codec: None,
+            compare: None,
+        });
+        assert!(weight(b) > (1 << 24) && weight(b) > one);
+    }
+}

@@ -1,0 +1,557 @@
+//! baselines/<kernel>/<variant>/<facet>-<key>.json: one file for each key, so that two branches that
+//! update two variants touch two files.
+//!
+//! A file that cannot be used is reported and never skipped, and so is a file in the wrong place:
+//! a baseline that silently is not there would read as `new`.
+
+use super::file::{FileProblem, expect_schema, write_whole};
+use super::once::keys_stand_once;
+use super::record;
+use config::ACCEPTED;
+use judge::{ANY_SHAPE, Refused, acceptable};
+use model::{
+    Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, Case, CaseId, Facet, Metric,
+    Plan, Record, Subject, UnitId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use system::error::{Diagnostic, Error, Result};
+use system::files;
+use wording::reasons;
+use wording::words;
+
+/// Where they lie, relative to gates.yaml.
+pub const BASELINES: &str = "baselines";
+const DIR: &str = BASELINES;
+
+/// Where a baseline belongs, relative to the repository. Names for people first, then a digest that
+/// tells apart what they do not: `times-nvidia-h100-80gb-hbm3-580-3f9c0a1b.json`.
+fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
+    let digest = serde_json::to_vec(key)
+        .map(|bytes| blake3::hash(&bytes).to_hex())
+        .map_err(|error| Error::environment(format!("a key cannot be written: {error}")))?;
+    let digest = digest.get(..8).unwrap_or_default();
+    let said = match key {
+        BaselineKey::Resources { arch, compiler, .. }
+        | BaselineKey::Correctness { arch, compiler, .. } => format!("{arch}-{compiler}"),
+        BaselineKey::SimulatedCorrectness { arch, compiler, .. } => {
+            format!("simulated-{arch}-{compiler}")
+        }
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            model,
+            ..
+        } => format!("{arch}-{compiler}-{model}"),
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            mode,
+            ..
+        } => {
+            format!("{gpu}-{driver_branch}-{mode}")
+        }
+        BaselineKey::Profile {
+            gpu, driver_branch, ..
+        } => format!("{gpu}-{driver_branch}"),
+    };
+    let name = format!(
+        "{}-{}-{digest}.json",
+        key.facet(),
+        slug(&said.to_lowercase())
+    );
+    Ok([DIR, &directory(kernel), &directory(variant), &name]
+        .iter()
+        .collect())
+}
+
+fn slug(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._+".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect()
+}
+
+/// A name from gates.yaml as the name of a directory, and of no other directory.
+fn directory(name: &str) -> String {
+    let slug = slug(name);
+    if slug == name && !name.starts_with('.') && !name.is_empty() {
+        slug
+    } else {
+        let digest = blake3::hash(name.as_bytes()).to_hex();
+        format!(
+            "{}-{}",
+            slug.trim_start_matches('.'),
+            digest.get(..8).unwrap_or_default()
+        )
+    }
+}
+
+/// Every baseline of the repository at `root`, and every file that should be one and cannot be used.
+///
+/// # Errors
+/// Usage, where a directory cannot be read or a file is not where baselines are.
+pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>)> {
+    let mut good = Vec::new();
+    let mut broken = Vec::new();
+    for kernel in entries(root, Path::new(DIR))? {
+        if kernel == Path::new(ACCEPTED) && root.join(&kernel).is_file() {
+            continue;
+        }
+        for variant in entries(root, &directory_only(root, kernel)?)? {
+            for file in entries(root, &directory_only(root, variant)?)? {
+                match load(root, &file) {
+                    Ok(baseline) => good.push(baseline),
+                    Err(problem) => broken.push(broken_at(&file, problem)),
+                }
+            }
+        }
+    }
+    Ok((good, broken))
+}
+
+/// The same of files that are not on the disk any more, by their path; what is no baseline is left out.
+pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<BrokenBaseline>) {
+    let mut good = Vec::new();
+    let mut broken = Vec::new();
+    for (file, text) in files {
+        if !is_baseline(&file) {
+            continue;
+        }
+        match parse(&file, &text) {
+            Ok(baseline) => good.push(baseline),
+            Err(problem) => broken.push(broken_at(&file, problem)),
+        }
+    }
+    (good, broken)
+}
+
+/// By its path.
+pub(super) fn is_baseline(file: &Path) -> bool {
+    let is_json = file
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    is_json && file.components().count() == 4
+}
+
+/// The entries of a directory, sorted, relative to `root`; none where there is no such directory.
+fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
+    let unreadable = |error: std::io::Error| {
+        Error::Usage(
+            Diagnostic::new(format!("the baselines cannot be read: {error}"))
+                .at(dir.display().to_string()),
+        )
+    };
+    let read = match std::fs::read_dir(root.join(dir)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(unreadable)?,
+    };
+    let mut found = Vec::new();
+    for entry in read {
+        let name = entry.map_err(unreadable)?.file_name();
+        // Hidden files are editors', git's, or ours while they are written.
+        let text = name.to_string_lossy();
+        if !text.starts_with('.') && !text.ends_with(".md") {
+            found.push(dir.join(name));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
+    if root.join(&path).is_dir() {
+        return Ok(path);
+    }
+    Err(Error::Usage(
+        Diagnostic::new("not a baseline")
+            .at(path.display().to_string())
+            .help("a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file"),
+    ))
+}
+
+fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> {
+    let text = files::read_text(&root.join(file), files::WRITTEN)
+        .map_err(|error| FileProblem::of(format!("it cannot be read: {error}")))?;
+    parse(file, &text)
+}
+
+pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> {
+    expect_schema(text, BASELINE_SCHEMA)?;
+    keys_stand_once(text)?;
+    let baseline: Baseline =
+        serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
+    match place(&baseline.kernel, &baseline.variant, &baseline.key) {
+        Ok(place) if place == file => Ok(baseline),
+        Ok(place) => Err(FileProblem::of(format!(
+            "by its content, it should be at {}; `gatekeeper baseline rename` gives baselines another name",
+            place.display()
+        ))),
+        Err(error) => Err(FileProblem::of(error.to_string())),
+    }
+}
+
+/// What it says of itself cannot be believed, so its place says what it covers.
+pub(super) fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
+    let name = |path: Option<&Path>| {
+        path.and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let file_name = name(Some(file));
+    let facet = Facet::ALL
+        .into_iter()
+        .find(|facet| file_name.starts_with(&format!("{facet}-")));
+    BrokenBaseline {
+        path: file.display().to_string(),
+        kernel: name(file.parent().and_then(Path::parent)),
+        variant: name(file.parent()),
+        facet,
+        problem: match problem.position {
+            Some(position) => format!("{position}: {}", problem.message),
+            None => problem.message,
+        },
+    }
+}
+
+/// One figure that an update changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Relative to the repository.
+    pub file: PathBuf,
+    pub subject: Subject,
+    pub metric: Metric,
+    pub old: Option<f64>,
+    /// `None` where the run has no such figure any more.
+    pub new: Option<f64>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            subject,
+            metric,
+            old,
+            new,
+            ..
+        } = self;
+        let quantity = |value: f64| words::quantity(*metric, value);
+        match (*old, *new) {
+            (None, None) => Ok(()),
+            (None, Some(new)) => write!(f, "{subject} {metric}: {} (new)", quantity(new)),
+            (Some(old), None) => write!(f, "{subject} {metric}: {} (removed)", quantity(old)),
+            (Some(old), Some(new)) => {
+                let change = words::change(*metric, judge::relative_change(new, old));
+                write!(
+                    f,
+                    "{subject} {metric}: {} -> {} ({change})",
+                    quantity(old),
+                    quantity(new)
+                )
+            }
+        }
+    }
+}
+
+/// What an update did and did not.
+#[derive(Debug)]
+pub struct Update {
+    pub changes: Vec<Change>,
+    pub refused: Vec<Refused>,
+}
+
+/// Takes over what `record` measured, for the subjects that `wanted` picks, and leaves everything else
+/// as it is. Under a lock, so that of two updates at once each reads what the other wrote.
+///
+/// # Errors
+/// Usage, where a file that would be merged into is broken, or nothing can become a baseline; nothing is
+/// written then. Environment, where a file cannot be written.
+pub fn update_baselines(
+    root: &Path,
+    record: &Record,
+    wanted: &dyn Fn(&Subject) -> bool,
+) -> Result<Update> {
+    let (measured, refused) = acceptable(record, &record::seal(record)?);
+    let refused: Vec<_> = refused
+        .into_iter()
+        .filter(|refused| wanted(&refused.subject))
+        .collect();
+    let measured = measured.into_iter().filter_map(|mut baseline| {
+        let Baseline {
+            kernel,
+            variant,
+            key,
+            ..
+        } = &baseline;
+        let (kernel, variant, key) = (kernel.clone(), variant.clone(), key.clone());
+        identify(&mut baseline, &record.plan);
+        baseline
+            .cases
+            .retain(|shape, _| wanted(&subject(&kernel, &variant, &key, shape)));
+        (!baseline.cases.is_empty()).then_some(baseline)
+    });
+    let measured: Vec<_> = measured.collect();
+    if measured.is_empty() {
+        let mut diagnostic = Diagnostic::new("nothing in this record can become a baseline");
+        for Refused {
+            subject,
+            facet,
+            reason,
+            ..
+        } in refused.iter().take(8)
+        {
+            let why = reasons::reason(&record.environment, subject, reason);
+            diagnostic = diagnostic.help(format!("{subject}, {facet}: {why}"));
+        }
+        return Err(Error::Usage(diagnostic));
+    }
+    let _lock = lock(&directory_of(root))?;
+    let mut merged = Vec::new();
+    for new in measured {
+        let partial = record.plan.is_partial(&new.kernel);
+        merged.push(merge(root, new, partial)?);
+    }
+    let mut changes = Vec::new();
+    for (file, baseline, old) in merged {
+        // A file whose figures are the same keeps its origin, and git sees no change.
+        let known = old.as_ref().map(|old| &old.cases);
+        if known.unwrap_or(&BTreeMap::new()) == &without_empty(&baseline.cases) {
+            continue;
+        }
+        changes.extend(list_changes(&file, &baseline, old.as_ref()));
+        let baseline = Baseline {
+            cases: without_empty(&baseline.cases),
+            ..baseline
+        };
+        match baseline.cases.is_empty() {
+            true => remove(root, &file)?,
+            false => write(root, &file, &baseline)?,
+        }
+    }
+    Ok(Update { changes, refused })
+}
+
+/// A kernel, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub kernel: String,
+    pub variant: Option<String>,
+    pub shape: Option<String>,
+}
+
+impl Part {
+    fn has(&self, baseline: &Baseline) -> bool {
+        let mut shapes = baseline.cases.keys();
+        self.kernel == baseline.kernel
+            && self
+                .variant
+                .as_ref()
+                .is_none_or(|it| *it == baseline.variant)
+            && self
+                .shape
+                .as_ref()
+                .is_none_or(|it| shapes.any(|shape| shape == it))
+    }
+}
+
+/// Gives baselines a new name, and their figures as they are. The new files, from `root`.
+///
+/// # Errors
+/// Usage, where nothing has the old name, something has the new one already, or a file of either is broken; nothing
+/// is written then. Environment, where a file cannot be written.
+pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathBuf>> {
+    let usage = |problem: String| Err(Error::Usage(Diagnostic::new(problem)));
+    let form = |part: &Part| (part.variant.is_some(), part.shape.is_some());
+    if form(from) != form(to) {
+        return usage("both names must have the same parts".to_owned());
+    }
+    let _lock = lock(&directory_of(root))?;
+    let (all, broken) = load_baselines(root)?;
+    let is_of = |it: &&BrokenBaseline| it.kernel == directory(&from.kernel);
+    if let Some(broken) = broken.iter().find(is_of) {
+        return usage(format!("{}: {}", broken.path, broken.problem));
+    }
+    let mut moved: Vec<(PathBuf, PathBuf, Baseline)> = Vec::new();
+    for old in all.iter().filter(|it| from.has(it)) {
+        let mut new = old.clone();
+        new.kernel.clone_from(&to.kernel);
+        if let Some(variant) = &to.variant {
+            new.variant.clone_from(variant);
+        }
+        if let (Some(was), Some(is)) = (&from.shape, &to.shape)
+            && let Some(agreed) = new.cases.remove(was)
+            && new.cases.insert(is.clone(), agreed).is_some()
+        {
+            return usage(format!(
+                "{}/{} has figures of @{is} already",
+                old.kernel, old.variant
+            ));
+        }
+        let [was, is] = [old, &new].map(|it| place(&it.kernel, &it.variant, &it.key));
+        let (was, is) = (was?, is?);
+        if was != is && root.join(&is).exists() {
+            return usage(format!("{} is there already", is.display()));
+        }
+        moved.push((was, is, new));
+    }
+    if moved.is_empty() {
+        return usage(format!("no baseline of {} has this name", from.kernel));
+    }
+    for (_, is, new) in &moved {
+        write(root, is, new)?;
+    }
+    for (was, _, _) in moved.iter().filter(|(was, is, _)| was != is) {
+        remove(root, was)?;
+        // A directory that still holds something stays.
+        let mut parents = was.ancestors().skip(1).take(2);
+        let _ = parents.try_for_each(|dir| std::fs::remove_dir(root.join(dir)));
+    }
+    Ok(moved.into_iter().map(|(_, is, _)| is).collect())
+}
+
+fn write(root: &Path, file: &Path, baseline: &Baseline) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(baseline)
+        .map_err(|error| Error::environment(format!("a baseline cannot be written: {error}")))?;
+    text.push('\n');
+    write_whole(&root.join(file), text.as_bytes())
+}
+
+fn remove(root: &Path, file: &Path) -> Result<()> {
+    std::fs::remove_file(root.join(file)).map_err(|error| {
+        Error::environment(format!("{} cannot be removed: {error}", file.display()))
+    })
+}
+
+type Cases = BTreeMap<String, BTreeMap<Metric, Agreed>>;
+
+/// A case that has nothing to agree on any more is in no file.
+fn without_empty(cases: &Cases) -> Cases {
+    let some = cases.iter().filter(|(_, metrics)| !metrics.is_empty());
+    some.map(|(shape, metrics)| (shape.clone(), metrics.clone()))
+        .collect()
+}
+
+fn directory_of(root: &Path) -> PathBuf {
+    root.join(DIR)
+}
+
+/// What was measured is code, launch and arguments, and the judge names the code alone.
+fn identify(baseline: &mut Baseline, plan: &Plan) {
+    let (kernel, variant) = (&baseline.kernel, &baseline.variant);
+    for (shape, metrics) in &mut baseline.cases {
+        let id = CaseId {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            shape: shape.clone(),
+        };
+        let call = plan.case(&id).map_or("null".to_owned(), called);
+        for sessions in metrics.values_mut().filter_map(|it| it.sessions.as_mut()) {
+            let code = serde_json::to_string(&sessions.identity).unwrap_or_default();
+            let digest = blake3::hash(format!("[{code},{call}]").as_bytes()).to_hex();
+            sessions.identity = digest.get(..16).unwrap_or_default().to_owned();
+        }
+    }
+}
+
+/// JSON of a case's steps and tensors.
+fn called(case: &Case) -> String {
+    let written = |part: serde_json::Result<String>| part.unwrap_or_default();
+    let steps = case.steps.iter().flat_map(|step| {
+        let (launch, args) = (&step.launch, &step.args);
+        let own = [serde_json::to_string(launch), serde_json::to_string(args)];
+        // A bare step is written as it was before there were memory steps, so older baselines still match.
+        let around = (!step.is_bare()).then(|| serde_json::to_string(&(&step.before, &step.after)));
+        own.into_iter().chain(around)
+    });
+    let parts = steps.chain([serde_json::to_string(&case.tensors)]);
+    let parts: Vec<String> = parts.map(written).collect();
+    format!("[{}]", parts.join(","))
+}
+
+/// Held on the directory itself, so that there is no lock file in the repository.
+fn lock(dir: &Path) -> Result<std::fs::File> {
+    let locked = std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::File::open(dir))
+        .and_then(|file| file.lock().map(|()| file));
+    locked
+        .map_err(|error| Error::environment(format!("{} cannot be locked: {error}", dir.display())))
+}
+
+fn merge(
+    root: &Path,
+    new: Baseline,
+    partial: bool,
+) -> Result<(PathBuf, Baseline, Option<Baseline>)> {
+    let file = place(&new.kernel, &new.variant, &new.key)?;
+    if !root.join(&file).exists() {
+        return Ok((file, new, None));
+    }
+    let old = load(root, &file).map_err(|problem| {
+        Error::Usage(
+            problem
+                .diagnostic(&file.display().to_string())
+                .help("restore it from git, or remove it and update again"),
+        )
+    })?;
+    let mut merged = Baseline {
+        origin: new.origin,
+        ..old.clone()
+    };
+    for (shape, metrics) in new.cases {
+        let kept = merged.cases.entry(shape).or_default();
+        let joined = |(metric, new): (Metric, Agreed)| match kept.get(&metric) {
+            Some(old) => (metric, judge::joined(old, new)),
+            None => (metric, new),
+        };
+        let metrics: BTreeMap<Metric, Agreed> = metrics.into_iter().map(joined).collect();
+        // A part of the shapes says nothing of what is the worst over all, which counters never are.
+        if !partial || new.key.facet() == Facet::Counters {
+            kept.clear();
+        }
+        kept.extend(metrics);
+    }
+    Ok((file, merged, Some(old)))
+}
+
+/// What the figures of a baseline under `shape` are about.
+pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
+    let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
+    match key {
+        BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => Subject::Unit(UnitId {
+            kernel,
+            variant,
+            arch: *arch,
+        }),
+        _ => Subject::Case(CaseId {
+            kernel,
+            variant,
+            shape: shape.to_owned(),
+        }),
+    }
+}
+
+fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
+    let nothing = BTreeMap::new();
+    let figures = new.cases.iter().flat_map(|(shape, metrics)| {
+        let before: &BTreeMap<Metric, Agreed> =
+            old.and_then(|old| old.cases.get(shape)).unwrap_or(&nothing);
+        let both: BTreeSet<&Metric> = before.keys().chain(metrics.keys()).collect();
+        both.into_iter().map(move |metric| Change {
+            file: file.to_owned(),
+            subject: subject(&new.kernel, &new.variant, &new.key, shape),
+            metric: *metric,
+            old: before.get(metric).map(|agreed| agreed.value.0),
+            new: metrics.get(metric).map(|agreed| agreed.value.0),
+        })
+    });
+    figures.filter(|change| change.old != change.new).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Files that are written whole or not at all, and the schema that each names first.
+
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use system::error::{Diagnostic, Error, Result};
+use system::temporary::{TemporaryFile, sweep};
+
+/// Flushed to the disk before it takes the place of what was there: unlike the cache, these files cannot
+/// be made again.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut new = NewFile::create(path)?;
+    new.write_all(bytes)
+        .map_err(|error| cannot_write(path, &error))?;
+    new.keep()
+}
+
+/// A file that takes its place, whole, when it is kept; until then the earlier one stays.
+pub struct NewFile {
+    path: PathBuf,
+    dir: PathBuf,
+    file: TemporaryFile,
+}
+
+impl NewFile {
+    /// Makes its directory, too.
+    ///
+    /// # Errors
+    /// Environment, where no file can be written there.
+    pub fn create(path: &Path) -> Result<Self> {
+        let dir = match path.parent() {
+            Some(dir) if dir != Path::new("") => dir,
+            _ => Path::new("."),
+        };
+        let create = || {
+            std::fs::create_dir_all(dir)?;
+            sweep(dir);
+            TemporaryFile::new_in(dir)
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            dir: dir.to_owned(),
+            file: create().map_err(|error| cannot_write(path, &error))?,
+        })
+    }
+
+    /// # Errors
+    /// Environment, where it cannot be moved to its place.
+    pub fn keep(self) -> Result<()> {
+        let Self { path, dir, file } = self;
+        let keep = || {
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            File::open(dir)?.sync_all()
+        };
+        keep().map_err(|error| cannot_write(&path, &error))
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Error {
+    Error::environment(format!("{} cannot be written: {error}", path.display()))
+}
+
+#[derive(Deserialize)]
+struct Header {
+    schema: String,
+}
+
+/// What is wrong with a file before its content counts, and where (`3:14`) if anywhere.
+pub(super) struct FileProblem {
+    pub message: String,
+    pub position: Option<String>,
+}
+
+impl FileProblem {
+    pub(super) fn json(error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let bare = text
+            .rsplit_once(" at line ")
+            .map_or(text.as_str(), |(bare, _)| bare);
+        let message = if error.is_eof() {
+            format!("it is cut short ({bare})")
+        } else {
+            bare.to_owned()
+        };
+        Self {
+            message,
+            position: (error.line() > 0).then(|| format!("{}:{}", error.line(), error.column())),
+        }
+    }
+
+    pub(super) fn of(message: String) -> Self {
+        Self {
+            message,
+            position: None,
+        }
+    }
+
+    pub(super) fn diagnostic(self, path: &str) -> Diagnostic {
+        Diagnostic::new(self.message).at(match self.position {
+            Some(position) => format!("{path}:{position}"),
+            None => path.to_owned(),
+        })
+    }
+}
+
+/// `schema` is `kind/N`, as the file has to name it.
+///
+/// # Errors
+/// Where the file names none or another: that of a newer gatekeeper, or of another kind of file.
+pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(), FileProblem> {
+    let Header { schema: named } =
+        serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
+    let version = |schema: &str| {
+        let (kind, version) = schema.split_once('/')?;
+        Some((kind.to_owned(), version.parse::<u32>().ok()?))
+    };
+    match (version(&named), version(schema)) {
+        _ if named == schema => Ok(()),
+        (Some((kind, named_version)), Some((ours, version)))
+            if kind == ours && named_version > version =>
+        {
+            Err(FileProblem::of(format!(
+                "its schema is {named}, and this version of gatekeeper reads {schema} alone: a newer one wrote it"
+            )))
+        }
+        _ => Err(FileProblem::of(format!(
+            "its schema is `{named}`, and {schema} is expected"
+        ))),
+    }
+}

@@ -1,0 +1,364 @@
+//! A run beside a base revision: what it was held against, how long both sides took, and which gates are
+//! looser than there. Lays out what the judge said, and decides nothing.
+
+use model::{
+    BaseDemand, BesideBase, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome, Plan,
+    Question, Reason, Record, Subject, Verdict,
+};
+use std::collections::BTreeSet;
+use wording::names::in_words;
+use wording::reasons;
+use wording::words::{self, plural};
+
+/// `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
+pub fn compared_with(base: &BesideBase) -> String {
+    let counts: Vec<_> = [
+        (base.changed.len(), "changed"),
+        (base.unchanged.len(), "unchanged"),
+        (base.new.len(), "new"),
+        (base.unknown.len(), "not timed"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .enumerate()
+    .map(|(at, (count, what))| match at {
+        0 => format!("{} {what}", plural(count, "case")),
+        _ => format!("{count} {what}"),
+    })
+    .collect();
+    let counts = match counts.is_empty() {
+        true => "no case is timed".to_owned(),
+        false => counts.join(", "),
+    };
+    match revision(base) {
+        hash if hash == commit(base) => format!("{hash}: {counts}"),
+        name => format!("{name} ({}): {counts}", commit(base)),
+    }
+}
+
+/// As it was named; a whole hash, which a workflow names, no longer than one is read.
+pub fn revision(base: &BesideBase) -> &str {
+    match base.revision == base.commit {
+        true => commit(base),
+        false => &base.revision,
+    }
+}
+
+pub fn commit(base: &BesideBase) -> &str {
+    base.commit.get(..12).unwrap_or(&base.commit)
+}
+
+/// Cases that were not timed against the base, by name and with the reason.
+pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
+    let unchanged = match base.unchanged_timed {
+        true => &[][..],
+        false => &base.unchanged,
+    };
+    [
+        (
+            unchanged,
+            "unchanged, with the same machine code, launch and arguments, and so not timed against it",
+        ),
+        (&base.new[..], "new, with nothing to be timed against"),
+        (
+            &base.unknown[..],
+            "not timed against it, as a device or a build is missing",
+        ),
+    ]
+    .into_iter()
+    .filter(|(cases, _)| !cases.is_empty())
+    .map(|(cases, why)| format!("{why}: {}", briefly(&record.plan, cases)))
+    .collect()
+}
+
+/// What the base was checked on, and what needed no check of it.
+pub fn checked(record: &Record, base: &BesideBase) -> Vec<String> {
+    // Beside times there is a line on what did not change already.
+    let alike = match record.environment.simulator {
+        Some(_) => &base.checked_alike[..],
+        None => &[],
+    };
+    [
+        (&base.checked[..], "checked on the base too"),
+        (
+            &base.unanswered[..],
+            "asked of the base too, which gave no answer",
+        ),
+        (
+            alike,
+            "the same code, launch, inputs and reference, so that one check tells of both",
+        ),
+    ]
+    .into_iter()
+    .filter(|(cases, _)| !cases.is_empty())
+    .map(|(cases, what)| format!("{what}: {}", briefly(&record.plan, cases)))
+    .collect()
+}
+
+/// More names than this are counted by kernel.
+const MOST_NAMES: usize = 6;
+
+fn briefly(plan: &Plan, cases: &[CaseId]) -> String {
+    let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+    let variants: BTreeSet<_> = cases.iter().map(|it| (&it.kernel, &it.variant)).collect();
+    if variants.len() <= MOST_NAMES {
+        return in_words(plan, &subjects.iter().collect());
+    }
+    let kernels: BTreeSet<_> = cases.iter().map(|case| &case.kernel).collect();
+    let counts: Vec<_> = kernels
+        .into_iter()
+        .map(|kernel| {
+            let count = cases.iter().filter(|case| case.kernel == *kernel).count();
+            format!("{count} of {kernel}")
+        })
+        .collect();
+    format!("{} ({})", plural(cases.len(), "case"), counts.join(", "))
+}
+
+/// `up to 11 processes a case, 384 samples, 0.4 s of GPU time, of which one verdict took at most 0.2 s`;
+/// `None` where nothing was timed beside the base.
+pub fn effort(judgement: &Judgement) -> Option<String> {
+    let effort = judgement.base.as_ref()?.effort;
+    if effort.processes == 0 {
+        return None;
+    }
+    let seconds = |effort: Effort| effort.gpu_ms.map(|ms| ms.0 / 1000.0);
+    let efforts = judgement.verdicts.iter().filter_map(|it| it.effort);
+    let most = efforts.filter_map(seconds).reduce(f64::max);
+    let most = most.map_or(String::new(), |most| {
+        format!(", of which one verdict took at most {most:.2} s")
+    });
+    Some(format!(
+        "up to {} a case, {}, {:.2} s of GPU time{most}",
+        processes(effort.processes),
+        plural(
+            usize::try_from(effort.samples).unwrap_or(usize::MAX),
+            "sample"
+        ),
+        seconds(effort).unwrap_or(f64::NAN),
+    ))
+}
+
+fn processes(count: u32) -> String {
+    plural(count as usize, "process")
+}
+
+/// How often the bounds of a change mislead.
+pub fn errors(record: &Record) -> Option<String> {
+    let pairing = record.plan.pairing.as_ref()?;
+    Some(format!(
+        "chances of error: {} of any false alarm in the whole run, {} of a miss in each verdict",
+        words::percent(pairing.false_alarms.0),
+        words::percent(pairing.misses.0),
+    ))
+}
+
+/// One figure of a case at both sides.
+pub struct Compared<'a> {
+    pub subject: &'a Subject,
+    pub metric: Metric,
+    pub base: String,
+    pub head: String,
+    /// `1.0 % slower`.
+    pub change: String,
+    /// `0.9 % to 1.1 % slower`.
+    pub bounds: String,
+    /// The smallest change that the tightest of the gates would have seen.
+    pub visible: String,
+    /// `+0.5% of base`, or several, separated by commas.
+    pub gates: String,
+    /// The worst of those gates' verdicts.
+    pub outcome: Outcome,
+}
+
+/// What was measured beside the base, in the order of the gates: a row for each figure, whatever number of
+/// gates it has.
+pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
+    let mut rows: Vec<(&Subject, Metric, Vec<&Verdict>)> = Vec::new();
+    for verdict in judgement.verdicts.iter().filter(|it| is_measured(it)) {
+        let Some(metric) = verdict.metric() else {
+            continue;
+        };
+        let known = rows
+            .iter_mut()
+            .find(|(subject, of, _)| (*subject, *of) == (&verdict.subject, metric));
+        match known {
+            Some((_, _, verdicts)) => verdicts.push(verdict),
+            None => rows.push((&verdict.subject, metric, vec![verdict])),
+        }
+    }
+    rows.into_iter()
+        .filter_map(|(subject, metric, verdicts)| row(subject, metric, &verdicts))
+        .collect()
+}
+
+/// GPU time is known of what was timed beside the base, and of nothing else.
+fn is_measured(verdict: &Verdict) -> bool {
+    verdict.effort.is_some_and(|it| it.gpu_ms.is_some())
+}
+
+fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Option<Compared<'a>> {
+    let limit = |verdict: &&&Verdict| verdict.limit.map_or(f64::INFINITY, |limit| limit.0);
+    let tightest = verdicts
+        .iter()
+        .min_by(|a, b| limit(a).total_cmp(&limit(b)))?;
+    let [low, high] = tightest.interval?;
+    let gates: Vec<_> = verdicts
+        .iter()
+        .filter_map(|it| words::limit_of(&it.question))
+        .collect();
+    let change = tightest.change?.0;
+    let (change, bounds) = match metric {
+        // A difference of shares, of which neither side is a figure by itself.
+        Metric::SlowShare => (
+            format!("{:+.1} points", 100.0 * change),
+            format!("{:+.1} to {:+.1} points", 100.0 * low.0, 100.0 * high.0),
+        ),
+        _ => (
+            words::change(metric, change),
+            words::interval(metric, [low.0, high.0]),
+        ),
+    };
+    let quantity =
+        |value: Option<Num>| value.map_or("-".to_owned(), |value| words::quantity(metric, value.0));
+    Some(Compared {
+        subject,
+        metric,
+        base: quantity(tightest.baseline),
+        head: quantity(tightest.measured),
+        change,
+        bounds,
+        visible: tightest
+            .smallest_visible
+            .map_or("-".to_owned(), |visible| words::percent(visible.0)),
+        gates: gates.join(", "),
+        outcome: verdicts.iter().map(|it| it.outcome).min()?,
+    })
+}
+
+/// How p50 of a case compares with the base; `None` where no base was named or it has no such case.
+pub fn p50(judgement: &Judgement, subject: &Subject) -> Option<String> {
+    let base = judgement.base.as_ref()?;
+    let Subject::Case(case) = subject else {
+        return None;
+    };
+    if base.new.contains(case) {
+        return None;
+    }
+    let mut rows = compared(judgement).into_iter();
+    let measured = rows.find(|row| row.subject == subject && row.metric == Metric::P50);
+    Some(match measured {
+        Some(row) => row.change,
+        None if base.unchanged.contains(case) => "unchanged".to_owned(),
+        None => "-".to_owned(),
+    })
+}
+
+/// Whether a figure is a matter of the base, and not of a stored baseline.
+pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
+    let (Some(base), Subject::Case(case)) = (&judgement.base, &verdict.subject) else {
+        return false;
+    };
+    let is_time = |metric: Metric| metric.facet() == Facet::Times;
+    verdict.metric().is_some_and(is_time) && !base.new.contains(case)
+}
+
+/// Gates of head that are looser than at base: of a subject that is gone all at once, else one.
+pub struct LoosenedGates<'a> {
+    pub subject: &'a Subject,
+    /// What base asked; at least one.
+    demands: Vec<&'a BaseDemand>,
+    /// What head asks.
+    how: &'a Loosened,
+    pub outcome: Outcome,
+    /// Of the reason.
+    pub code: &'static str,
+    /// Where head declares what it has instead.
+    pub declared: Option<&'a str>,
+}
+
+impl LoosenedGates<'_> {
+    /// What base asked: `registers <= 128, spills <= 0 B`.
+    pub fn asked(&self) -> String {
+        let demands = self.demands.iter().map(|demand| reasons::demand(demand));
+        demands.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What head has in its place.
+    pub fn now(&self) -> String {
+        reasons::loosened(self.how)
+    }
+
+    /// `k/fast [sm_90]: registers <= 128: head has registers <= 140 (gates.yaml:7)`.
+    pub fn line(&self) -> String {
+        let at = self
+            .declared
+            .map_or(String::new(), |declared| format!(" ({declared})"));
+        format!("{}: {}: {}{at}", self.subject, self.asked(), self.now())
+    }
+}
+
+pub fn loosened(judgement: &Judgement) -> Vec<LoosenedGates<'_>> {
+    let mut found: Vec<LoosenedGates> = Vec::new();
+    for verdict in &judgement.verdicts {
+        let (Some(demand), Reason::Loosened(how) | Reason::LooseningAllowed(how)) =
+            (demand(verdict), &verdict.reason)
+        else {
+            continue;
+        };
+        let one = LoosenedGates {
+            subject: &verdict.subject,
+            demands: vec![demand],
+            how,
+            outcome: verdict.outcome,
+            code: verdict.reason.code(),
+            declared: verdict.declared.as_deref(),
+        };
+        let same = found.iter_mut().find(|it| {
+            (it.subject, it.how, it.outcome) == (one.subject, one.how, one.outcome)
+                && it.declared == one.declared
+        });
+        match same {
+            Some(known) => known.demands.push(demand),
+            None => found.push(one),
+        }
+    }
+    found
+}
+
+/// Whether a verdict stands among the gates that are looser. One on a comparison that did not take place does not.
+pub fn is_looser(verdict: &Verdict) -> bool {
+    let is_listed = matches!(
+        verdict.reason,
+        Reason::Loosened(_) | Reason::LooseningAllowed(_)
+    );
+    is_listed && demand(verdict).is_some()
+}
+
+/// What base asked, of a verdict on whether head asks as much.
+pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
+    match &verdict.question {
+        Question::NoLooser(demand) => Some(demand),
+        Question::Gate(_) | Question::Baseline | Question::Acceptance(_) | Question::Failure(_) => {
+            None
+        }
+    }
+}
+
+/// How many gates are looser, and what allows that.
+pub fn loosening(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
+    let base = judgement.base.as_ref().map_or("the base", revision);
+    let gates = loosened.iter().map(|it| it.demands.len()).sum();
+    let (is, count) = match gates {
+        1 => ("is", plural(1, "gate")),
+        many => ("are", plural(many, "gate")),
+    };
+    let allowed = loosened.iter().all(|it| it.outcome == Outcome::Pass);
+    let what = match allowed {
+        true => "`--allow-loosened` allowed it",
+        false => {
+            "only `--allow-loosened` allows it, which a workflow sets from a label that only maintainers can add"
+        }
+    };
+    format!("{count} {is} looser than at {base}; {what}")
+}

@@ -1,0 +1,81 @@
+//! What broke a gate on a time, a counter or a resource, beside the gate: the first cause in a line, all of them in a
+//! table.
+
+use super::explain;
+use super::page::{Kind, Table};
+pub use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
+use model::{CaseId, Facet, Judgement, Outcome, Question, Record, Rule, Subject, Verdict};
+use std::collections::BTreeSet;
+
+/// Whether it is about how fast a kernel is, or what it takes.
+fn is_about_speed(verdict: &Verdict) -> bool {
+    match (&verdict.question, verdict.metric()) {
+        (Question::Gate(Rule::Counters { .. }), _) => true,
+        (_, Some(metric)) => match metric.facet() {
+            Facet::Times | Facet::Counters | Facet::Resources | Facet::Profile => true,
+            Facet::Correctness => false,
+        },
+        (_, None) => false,
+    }
+}
+
+/// The case, or the first of a unit.
+fn case_of<'a>(record: &'a Record, subject: &'a Subject) -> Option<&'a CaseId> {
+    match subject {
+        Subject::Case(case) => Some(case),
+        Subject::Unit(unit) => {
+            let cases = record.plan.cases.iter().map(|case| &case.id);
+            let mut own = cases.filter(|case| case.unit(unit.arch) == *unit);
+            own.next()
+        }
+    }
+}
+
+/// Those that say something; nothing where the run has no base.
+fn causes(record: &Record, case: &CaseId) -> Vec<Cause> {
+    let Ok(sides) = Sides::of_run(record, case) else {
+        return Vec::new();
+    };
+    let mut causes = causes_of(&sides);
+    let says_nothing =
+        |class| matches!(class, CauseClass::NothingChanged | CauseClass::CodeChanged);
+    causes.retain(|cause| !says_nothing(cause.class));
+    causes
+}
+
+/// Of the first of some verdicts that is about speed: `more barriers at k.cu:12: ...`.
+pub fn first(record: &Record, verdicts: &[&Verdict]) -> Option<String> {
+    let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
+    let verdict = failed.into_iter().find(|it| is_about_speed(it))?;
+    let causes = causes(record, case_of(record, &verdict.subject)?);
+    causes.first().map(explain::line)
+}
+
+/// Of every case of which a gate on its speed failed.
+pub fn table(record: &Record, judgement: &Judgement) -> Option<Table> {
+    let failed = judgement.verdicts.iter();
+    let failed = failed.filter(|it| it.outcome == Outcome::Fail && is_about_speed(it));
+    let cases: BTreeSet<&CaseId> = failed
+        .filter_map(|verdict| case_of(record, &verdict.subject))
+        .collect();
+    let rows = cases.into_iter().flat_map(|case| {
+        causes(record, case).into_iter().map(move |cause| {
+            vec![
+                case.to_string(),
+                cause.class.name().to_owned(),
+                explain::line(&cause),
+                explain::share(&cause),
+            ]
+        })
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    (!rows.is_empty()).then(|| {
+        let columns = [
+            ("case", Kind::Name),
+            ("class", Kind::Name),
+            ("cause", Kind::Text),
+            ("of the slowdown", Kind::Text),
+        ];
+        Table::new(columns, rows)
+    })
+}

@@ -1,0 +1,682 @@
+//! What bounds a case, in words: with its figures, what to try, and where each rule comes from. Pure.
+
+use super::page::{Kind, Part, Section, Table};
+use explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standing};
+use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
+use explain::{Sides, explain};
+use model::occupancy::Limiter;
+use model::{Arithmetic, CaseId, Judgement, Metric, Num, Record, Stall};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use system::error::{Error, Result};
+use wording::escape;
+use wording::words;
+
+pub const SCHEMA: &str = "gatekeeper.diagnosis/1";
+
+pub const TITLE: &str = "what bounds each case";
+
+/// A diagnosis with what a person reads.
+#[derive(Serialize)]
+pub struct Entry {
+    pub case: CaseId,
+    pub standing: Standing,
+    pub message: String,
+    pub before: Option<Diagnosis>,
+    pub after: Diagnosis,
+    pub changes: Vec<Change>,
+    pub advice: Vec<Try>,
+}
+
+/// What to try, and who says so.
+#[derive(Serialize)]
+pub struct Try {
+    pub code: Advice,
+    pub message: &'static str,
+    pub source: &'static str,
+}
+
+pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
+    let entry = |it: Diagnosed| Entry {
+        message: sentence(&it.after),
+        advice: it.after.advice.iter().map(|advice| rule(*advice)).collect(),
+        case: it.case,
+        standing: it.standing,
+        before: it.before,
+        after: it.after,
+        changes: it.changes,
+    };
+    found.into_iter().map(entry).collect()
+}
+
+/// More lines than this no terminal shows.
+const MOST: usize = 8;
+
+/// Of cases that failed a line each, and all in a comment, folded: before and now, what moved, what to try.
+pub fn section<'a>(
+    record: &Record,
+    base: Option<&Record>,
+    judgement: &Judgement,
+) -> [Section<'a>; 2] {
+    let found = beside::notable(record, base, judgement);
+    let failed: Vec<_> = found
+        .iter()
+        .filter(|it| it.standing == Standing::Failed && it.after.is_known())
+        .map(|it| format!("{}: {}", it.case, sentence(&it.after)))
+        .collect();
+    let more = failed.len().saturating_sub(MOST);
+    let mut lines: Vec<_> = failed.into_iter().take(MOST).collect();
+    if more > 0 {
+        lines.push(format!(
+            "and {}: `gatekeeper report RECORD --diagnosis` has all",
+            words::plural(more, "more case")
+        ));
+    }
+    let terminal = Section {
+        in_comment: false,
+        ..Section::new("bound", "", vec![Part::Lines(lines)])
+    };
+    let has_before = found.iter().any(|it| it.before.is_some());
+    let rows = found.iter().map(|it| {
+        let before = it.before.as_ref().map(bound);
+        let before = has_before.then(|| before.unwrap_or("-".to_owned()));
+        let changes: Vec<_> = it.changes.iter().map(change).collect();
+        let changes = has_before.then(|| changes.join("\n"));
+        std::iter::once(it.case.to_string())
+            .chain(before)
+            .chain([bound(&it.after)])
+            .chain(changes)
+            .chain(has_before.then(|| cause(record, base, &it.case)))
+            .chain([advice(&it.after).join("\n")])
+            .collect()
+    });
+    let columns = [("case", Kind::Name)].into_iter();
+    let columns = columns
+        .chain(has_before.then_some(("bounded before by", Kind::Text)))
+        .chain([("bounded by", Kind::Text)])
+        .chain(has_before.then_some(("what moved", Kind::Text)))
+        .chain(has_before.then_some(("first cause", Kind::Text)))
+        .chain([("to try", Kind::Text)]);
+    let table = Table::new(columns, rows.collect());
+    let sides = found
+        .iter()
+        .flat_map(|it| it.before.iter().chain([&it.after]));
+    let bases: BTreeSet<_> = sides.filter_map(basis).collect();
+    let notes = Part::Lines(bases.into_iter().collect());
+    let title = match has_before {
+        true => "What bounds them, before and now",
+        false => "What bounds them",
+    };
+    let comment = Section {
+        is_folded: true,
+        in_terminal: false,
+        ..Section::new("", title, vec![Part::Table(table), notes])
+    };
+    [terminal, comment]
+}
+
+/// Every case, for `report --diagnosis`.
+pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
+    let rows = found.iter().map(|it| {
+        let of = &it.after;
+        vec![
+            it.case.to_string(),
+            bound(of),
+            uses(of),
+            roofline(of).unwrap_or("-".to_owned()),
+            time(of.time_ns.or(of.estimated_ns)),
+            time(of.least_ns),
+            advice(of).join("\n"),
+        ]
+    });
+    let columns = [
+        ("case", Kind::Name),
+        ("bounded by", Kind::Text),
+        ("of the peaks", Kind::Text),
+        ("roofline", Kind::Text),
+        ("time", Kind::Number),
+        ("at the peak", Kind::Number),
+        ("to try", Kind::Text),
+    ];
+    let mut table = Table::new(columns, rows.collect());
+    for column in &mut table.columns {
+        column.is_wide = matches!(column.head.as_str(), "of the peaks" | "roofline" | "to try");
+    }
+    let bases: BTreeSet<_> = found.iter().filter_map(|it| basis(&it.after)).collect();
+    let tried: BTreeSet<_> = found
+        .iter()
+        .flat_map(|it| it.after.advice.clone())
+        .collect();
+    let sources = tried.into_iter().map(|it| {
+        let Try {
+            message, source, ..
+        } = rule(it);
+        format!("{message}: {source}")
+    });
+    let notes: Vec<_> = bases.into_iter().chain(sources).collect();
+    vec![vec![
+        Section::new("bound", "What bounds each case", vec![Part::Table(table)]),
+        Section::new("note", "Notes", vec![Part::Lines(notes)]),
+    ]]
+}
+
+/// Of what explains the change, the first.
+fn cause(record: &Record, base: Option<&Record>, id: &CaseId) -> String {
+    let causes = causes(record, base, id);
+    causes.into_iter().next().unwrap_or("-".to_owned())
+}
+
+fn causes(record: &Record, base: Option<&Record>, id: &CaseId) -> Vec<String> {
+    let sides = match base {
+        Some(base) => Sides::of_two(base, record, id),
+        None => Sides::of_run(record, id),
+    };
+    let causes = sides.map(|sides| explain(&sides)).unwrap_or_default();
+    causes.iter().map(super::explain::line).collect()
+}
+
+/// Of one case: what bounds it, before and now, what moved, what explains that, and what to try.
+pub fn lines(record: &Record, base: Option<&Record>, of: &Diagnosed) -> Vec<String> {
+    let before = of.before.as_ref();
+    let before = before.map(|it| format!("before: bounded by {}", bound(it)));
+    let now = format!("now: bounded by {}", bound(&of.after));
+    let moved = of.changes.iter().map(change);
+    let causes = causes(record, base, &of.case).into_iter();
+    let causes = causes.map(|cause| format!("cause: {cause}"));
+    let advice = advice(&of.after).into_iter();
+    let advice = advice.map(|what| format!("to try: {what}"));
+    let all = before.into_iter().chain([now]);
+    all.chain(moved).chain(causes).chain(advice).collect()
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    diagnoses: Vec<Entry>,
+}
+
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn json(found: Vec<Diagnosed>) -> Result<String> {
+    let document = Document {
+        schema: SCHEMA,
+        diagnoses: entries(found),
+    };
+    serde_json::to_string_pretty(&document)
+        .map(|text| escape::json(&text) + "\n")
+        .map_err(|error| Error::environment(format!("the diagnosis cannot be written: {error}")))
+}
+
+/// `issue slots, 74 % of its peak`.
+fn bound(of: &Diagnosis) -> String {
+    match &of.bound {
+        Bound::Resource { resource } => match of.reached {
+            Some(share) => {
+                let of_launch = of.uses.get(resource);
+                let when = match of_launch.is_some_and(|it| it.0 < share.0) {
+                    true => " while multiprocessors have work",
+                    false => "",
+                };
+                format!("{}, {} of its peak{when}", name(*resource), percent(share))
+            }
+            None => name(*resource).to_owned(),
+        },
+        Bound::Latency { stall } => {
+            let most = most_used(of).map_or(String::new(), |(resource, share)| {
+                let (name, share) = (name(resource), percent(share));
+                format!(", and the most used, {name}, is at {share} of its peak")
+            });
+            format!("latency: warps mostly wait {}{most}", waits(*stall))
+        }
+        Bound::Launch => "its launch, which takes longer than its work".to_owned(),
+        Bound::FewBlocks { busy } => {
+            let blocks = blocks(of.residency.as_ref());
+            let busy = busy.as_deref().map_or(String::new(), |busy| match busy {
+                Bound::Latency { stall } => {
+                    format!("; in these, warps mostly wait {}", waits(*stall))
+                }
+                Bound::Resource { resource } => {
+                    format!("; these are bounded by {}", name(*resource))
+                }
+                _ => String::new(),
+            });
+            format!("too few blocks{blocks}{busy}")
+        }
+        Bound::Tail => format!("a tail{}", waves(of.residency.as_ref())),
+        Bound::Unknown { why } => unknown(why),
+    }
+}
+
+/// `bounded by issue slots, 74 % of its peak (estimate for NVIDIA L4)`: where no note says how it was made.
+fn sentence(of: &Diagnosis) -> String {
+    let said = match of.is_known() {
+        true => format!("bounded by {}", bound(of)),
+        false => bound(of),
+    };
+    match &of.basis {
+        Basis::Estimate { gpu } => format!("{said} (estimate for {gpu})"),
+        Basis::Profile { .. } | Basis::Times { .. } | Basis::Nothing => said,
+    }
+}
+
+fn unknown(why: &Unknown) -> String {
+    match why {
+        Unknown::NotSeen => "not known: it was neither simulated nor timed".to_owned(),
+        Unknown::NotProfiled => "not known without a profile".to_owned(),
+        Unknown::Gpu { name } => format!("not known: gatekeeper has no peaks of {name}"),
+        Unknown::Architecture { arch } => {
+            format!("not known: gatekeeper has no GPU of {arch} to estimate for")
+        }
+        Unknown::NoStalls => {
+            "not known: nothing is near its peak, and the profile does not tell what warps wait for"
+                .to_owned()
+        }
+        Unknown::SeveralKernels => {
+            "not known: several kernels, or host code that launches them".to_owned()
+        }
+    }
+}
+
+/// Which way a diagnosis was made, as a note.
+fn basis(of: &Diagnosis) -> Option<String> {
+    match &of.basis {
+        Basis::Estimate { gpu } => Some(format!(
+            "estimates are for {gpu}, from the simulator's counters and PTXAS: which GPU it will be is not known here"
+        )),
+        Basis::Profile { gpu, profiler } => Some(format!("measured on {gpu} by {profiler}")),
+        Basis::Times { gpu } => Some(format!(
+            "timed on {gpu} and not profiled: only what launch and time make certain is said"
+        )),
+        Basis::Nothing => None,
+    }
+}
+
+fn blocks(on: Option<&Residency>) -> String {
+    on.map_or(String::new(), |on| {
+        let blocks = words::plural(usize::try_from(on.blocks).unwrap_or(usize::MAX), "block");
+        format!(": {blocks} for {} multiprocessors", on.multiprocessors)
+    })
+}
+
+fn waves(on: Option<&Residency>) -> String {
+    on.map_or(String::new(), |on| {
+        let waves = on.waves.0;
+        format!(
+            ": {} blocks are {waves:.2} waves on {} multiprocessors",
+            on.blocks, on.multiprocessors
+        )
+    })
+}
+
+fn name(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Tensor => "tensor cores",
+        Resource::Fp32 => "FP32 arithmetic",
+        Resource::Fp64 => "FP64 arithmetic",
+        Resource::Fp16 => "FP16 arithmetic",
+        Resource::SpecialFunctions => "special functions",
+        Resource::IssueSlots => "issue slots",
+        Resource::SharedMemory => "shared memory",
+        Resource::L2 => "L2",
+        Resource::Dram => "DRAM",
+    }
+}
+
+/// With the profiler's own name, where that says more to who knows it.
+fn waits(stall: Stall) -> &'static str {
+    match stall {
+        Stall::LongScoreboard => "for global or local memory (long_scoreboard)",
+        Stall::ShortScoreboard => "for shared memory or special functions (short_scoreboard)",
+        Stall::Barrier => "at barriers",
+        Stall::Membar => "for memory fences (membar)",
+        Stall::MioThrottle => "for the queue of shared memory (mio_throttle)",
+        Stall::LgThrottle => "for the queue of global memory (lg_throttle)",
+        Stall::TexThrottle => "for the queue of textures (tex_throttle)",
+        Stall::MathPipeThrottle => "for a busy pipe (math_pipe_throttle)",
+        Stall::Wait => "for the instruction before (wait)",
+        Stall::NotSelected => "while others issue (not_selected)",
+        Stall::Selected => "for nothing (selected)",
+        Stall::NoInstruction => "for their instructions to be fetched (no_instruction)",
+        Stall::BranchResolving => "for branches (branch_resolving)",
+        Stall::DispatchStall => "for dispatch (dispatch_stall)",
+        Stall::Drain => "for their last stores (drain)",
+        Stall::ImcMiss => "for constants (imc_miss)",
+        Stall::Gmma => "for products of matrices (gmma)",
+        Stall::WarpgroupArrive => "for their warp group (warpgroup_arrive)",
+        Stall::Sleeping => "asleep (sleeping)",
+        Stall::Misc => "for other reasons (misc)",
+    }
+}
+
+fn most_used(of: &Diagnosis) -> Option<(Resource, Num)> {
+    let uses = of.uses.iter();
+    let most = uses.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    most.map(|(resource, share)| (*resource, *share))
+}
+
+/// `issue slots 74 %, L2 31 %; occupancy 50 %, limited by registers; 2.1 times the sectors of loads`.
+fn uses(of: &Diagnosis) -> String {
+    let mut all: Vec<_> = of.uses.iter().collect();
+    all.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+    let used = all.into_iter().take(3);
+    let used: Vec<_> = used
+        .map(|(resource, share)| format!("{} {}", name(*resource), percent(*share)))
+        .collect();
+    let on = of.residency.as_ref();
+    let occupancy = on.and_then(|on| on.theoretical.as_ref()).map(|it| {
+        let share = percent(it.occupancy);
+        match it.limiter {
+            Limiter::Warps => format!("occupancy {share}"),
+            limiter => format!("occupancy {share}, limited by {}", limits(limiter)),
+        }
+    });
+    let achieved = on.and_then(|on| on.achieved);
+    let achieved = achieved.map(|share| format!("{} achieved", percent(share)));
+    let wasted = [
+        (of.traffic.loads, "sectors of loads"),
+        (of.traffic.stores, "sectors of stores"),
+        (of.traffic.shared_loads, "wavefronts of shared loads"),
+        (of.traffic.shared_stores, "wavefronts of shared stores"),
+    ];
+    let wasted = wasted.into_iter().filter_map(|(moved, what)| {
+        let waste = moved.map(Moved::waste).filter(|waste| *waste >= 1.05)?;
+        Some(format!("{waste:.1} times the ideal {what}"))
+    });
+    let parts = Some(used.join(", ")).filter(|it| !it.is_empty());
+    let parts: Vec<_> = parts
+        .into_iter()
+        .chain(occupancy)
+        .chain(achieved)
+        .chain(wasted)
+        .collect();
+    match parts.is_empty() {
+        true => "-".to_owned(),
+        false => parts.join("; "),
+    }
+}
+
+fn limits(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::Warps => "warps",
+        Limiter::Blocks => "blocks",
+        Limiter::Registers => "registers",
+        Limiter::SharedMemory => "shared memory",
+        Limiter::Barriers => "barriers",
+    }
+}
+
+/// `12.3 FP32 operations a byte of L2, under its roof up to 10.0`.
+fn roofline(of: &Diagnosis) -> Option<String> {
+    let it = of.roofline.as_ref()?;
+    let roof = match it.intensity.0 < it.ridge.0 {
+        true => name(it.memory),
+        false => kind(it.arithmetic),
+    };
+    Some(format!(
+        "{} {} operations a byte of {}: under the roof of {roof} (they meet at {})",
+        number(it.intensity.0),
+        kind(it.arithmetic),
+        name(it.memory),
+        number(it.ridge.0),
+    ))
+}
+
+fn kind(arithmetic: Arithmetic) -> &'static str {
+    match arithmetic {
+        Arithmetic::Fp16 => "FP16",
+        Arithmetic::Fp32 => "FP32",
+        Arithmetic::Fp64 => "FP64",
+        Arithmetic::Special => "special",
+        Arithmetic::TensorF16 => "f16 tensor",
+        Arithmetic::TensorBf16 => "bf16 tensor",
+        Arithmetic::TensorTf32 => "tf32 tensor",
+        Arithmetic::TensorFp8 => "fp8 tensor",
+        Arithmetic::TensorFp64 => "f64 tensor",
+        Arithmetic::TensorInt8 => "int8 tensor",
+        Arithmetic::TensorNarrow => "int4 tensor",
+    }
+}
+
+fn number(value: f64) -> String {
+    match value {
+        small if small < 10.0 => format!("{small:.2}"),
+        some if some < 100.0 => format!("{some:.1}"),
+        many => format!("{many:.0}"),
+    }
+}
+
+fn percent(share: Num) -> String {
+    format!("{:.0} %", share.0 * 100.0)
+}
+
+fn time(ns: Option<Num>) -> String {
+    ns.map_or("-".to_owned(), |ns| {
+        words::quantity(Metric::P50, (ns.0 * 10.0).round() / 10.0)
+    })
+}
+
+/// `load sectors 4096 -> 32768`.
+fn change(change: &Change) -> String {
+    let value = |value: Num| match change.figure {
+        Figure::EstimatedTime | Figure::Time => time(Some(value)),
+        figure if figure.is_share() => percent(value),
+        Figure::Waves => format!("{:.2}", value.0),
+        _ => format!("{}", value.0),
+    };
+    let what = match change.figure {
+        Figure::EstimatedTime => "estimated time".to_owned(),
+        Figure::Time => "time".to_owned(),
+        Figure::Occupancy => "occupancy".to_owned(),
+        Figure::Blocks => "blocks".to_owned(),
+        Figure::Waves => "waves".to_owned(),
+        Figure::Use(resource) => format!("use of {}", name(resource)),
+        Figure::LoadRequests => "load requests".to_owned(),
+        Figure::LoadSectors => "load sectors".to_owned(),
+        Figure::StoreRequests => "store requests".to_owned(),
+        Figure::StoreSectors => "store sectors".to_owned(),
+        Figure::SharedLoadWavefronts => "wavefronts of shared loads".to_owned(),
+        Figure::SharedStoreWavefronts => "wavefronts of shared stores".to_owned(),
+    };
+    format!(
+        "{what}: {} -> {}",
+        value(change.before),
+        value(change.after)
+    )
+}
+
+fn advice(of: &Diagnosis) -> Vec<&'static str> {
+    of.advice.iter().map(|it| rule(*it).message).collect()
+}
+
+/// Of each rule what it says and where it comes from. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight
+/// Compute by its identifier.
+fn rule(code: Advice) -> Try {
+    let (message, source) = match code {
+        Advice::CoalesceLoads => (
+            "let neighbouring threads load neighbouring addresses",
+            "BPG, Coalesced Access to Global Memory; NCU UncoalescedGlobalAccess",
+        ),
+        Advice::CoalesceStores => (
+            "let neighbouring threads store to neighbouring addresses",
+            "BPG, Coalesced Access to Global Memory; NCU UncoalescedGlobalAccess",
+        ),
+        Advice::AvoidBankConflicts => (
+            "pad or swizzle shared memory, so that lanes meet different banks",
+            "BPG, Shared Memory and Memory Banks; NCU SharedMemoryConflicts",
+        ),
+        Advice::MoveFewerBytes => (
+            "move fewer bytes: narrower types, fused kernels, no second pass",
+            "BPG, Memory Optimizations; NCU SOLBottleneck",
+        ),
+        Advice::ReuseInSharedMemory => (
+            "load once into shared memory what several threads of a block read",
+            "BPG, Shared Memory in Matrix Multiplication (C=AB); NCU SOLBottleneck",
+        ),
+        Advice::ReuseInRegisters => (
+            "compute more from registers for each access to shared memory: larger tiles a thread, wider accesses",
+            "BPG, Shared Memory; NCU SOLBottleneck",
+        ),
+        Advice::UseAsynchronousProducts => (
+            "use wgmma (sm_90a) or tcgen05 (sm_100a), which reach what mma.sync does not, or a narrower type",
+            "PTX ISA, Asynchronous Warpgroup Level Matrix Multiply-Accumulate; NCU HighPipeUtilization",
+        ),
+        Advice::UseTensorCores => (
+            "if it is a product of matrices, use tensor cores (tf32, bf16, f16) where the error allows it",
+            "CUDA C++ Programming Guide, Warp Matrix Functions; NCU HighPipeUtilization",
+        ),
+        Advice::UseSinglePrecision => (
+            "compute in single precision, and write constants with an f",
+            "BPG, Arithmetic Instructions; NCU HighPipeUtilization",
+        ),
+        Advice::UseFasterFunctions => (
+            "use fewer or faster functions: __expf, exp2f with scaled arguments, rsqrtf",
+            "BPG, Math Libraries; NCU HighPipeUtilization",
+        ),
+        Advice::IssueFewerInstructions => (
+            "issue fewer instructions for the same work: wider loads, unrolled loops, index arithmetic outside of them",
+            "BPG, Instruction Optimization; NCU IssueSlotUtilization",
+        ),
+        Advice::KeepMoreWarps => (
+            "keep more warps on a multiprocessor: fewer registers a thread, or less shared memory a block",
+            "BPG, Occupancy; NCU TheoreticalOccupancy",
+        ),
+        Advice::LoadEarlier => (
+            "load earlier than it is used: cp.async, a second buffer, several loads before the first use",
+            "BPG, Asynchronous Copy from Global Memory to Shared Memory; NCU CPIStall",
+        ),
+        Advice::WaitAtFewerBarriers => (
+            "wait at fewer barriers: larger tiles between them, a second buffer, __syncwarp() where a warp is enough",
+            "BPG, Thread and Block Heuristics; NCU CPIStall",
+        ),
+        Advice::OverlapInstructions => (
+            "let instructions overlap: several independent sums a thread, more warps",
+            "BPG, Hiding Register Dependencies; NCU CPIStall",
+        ),
+        Advice::UseMoreBlocks => (
+            "split the work into more blocks, at least one for each multiprocessor",
+            "BPG, Thread and Block Heuristics; NCU LaunchConfiguration",
+        ),
+        Advice::EvenOutBlocks => (
+            "make blocks come out even: another block size, or blocks that stay and take one tile after the other",
+            "BPG, Thread and Block Heuristics; NCU LaunchConfiguration",
+        ),
+        Advice::JoinLaunches => (
+            "do more in one launch: fuse it with its neighbours, or launch it from a CUDA graph",
+            "CUDA C++ Programming Guide, CUDA Graphs",
+        ),
+    };
+    Try {
+        code,
+        message,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn everything_to_try_names_who_says_so() {
+        let mut messages = BTreeSet::new();
+        for advice in Advice::ALL {
+            let it = rule(advice);
+            let known = ["BPG, ", "CUDA C++ Programming Guide, ", "PTX ISA, "];
+            assert!(
+                known.iter().any(|from| it.source.starts_with(from)),
+                "{advice:?}"
+            );
+            assert!(messages.insert(it.message), "{advice:?}");
+        }
+    }
+
+    fn diagnosis(bound: Bound) -> Diagnosis {
+        let blocks = match bound {
+            Bound::FewBlocks { .. } => 20,
+            _ => 61,
+        };
+        Diagnosis {
+            basis: Basis::Estimate {
+                gpu: "NVIDIA L4".to_owned(),
+            },
+            bound,
+            uses: BTreeMap::from([(Resource::IssueSlots, Num(0.34)), (Resource::L2, Num(0.07))]),
+            reached: Some(Num(0.738)),
+            roofline: None,
+            residency: Some(Residency {
+                blocks,
+                multiprocessors: 58,
+                waves: Num(blocks as f64 / 58.0),
+                theoretical: None,
+                achieved: None,
+            }),
+            traffic: Default::default(),
+            stalls: BTreeMap::new(),
+            time_ns: None,
+            estimated_ns: Some(Num(1234.5)),
+            least_ns: None,
+            advice: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_bound_is_a_sentence() {
+        let latency = Bound::Latency {
+            stall: Stall::Barrier,
+        };
+        let resource = Bound::Resource {
+            resource: Resource::SharedMemory,
+        };
+        let few = |busy| Bound::FewBlocks { busy };
+        let unknown = [
+            Unknown::NotSeen,
+            Unknown::NotProfiled,
+            Unknown::Gpu {
+                name: "NVIDIA H300".to_owned(),
+            },
+            Unknown::Architecture {
+                arch: "sm_87".to_owned(),
+            },
+            Unknown::SeveralKernels,
+            Unknown::NoStalls,
+        ];
+        let unknown = unknown.map(|why| Diagnosis {
+            basis: Basis::Nothing,
+            ..diagnosis(Bound::Unknown { why })
+        });
+        let known = [
+            resource.clone(),
+            latency.clone(),
+            Bound::Launch,
+            few(None),
+            few(Some(Box::new(resource))),
+            few(Some(Box::new(latency))),
+            Bound::Tail,
+        ];
+        let said = known.into_iter().map(diagnosis).chain(unknown);
+        let said: Vec<_> = said.map(|it| sentence(&it)).collect();
+        insta::assert_snapshot!("bounds", said.join("\n"));
+    }
+
+    #[test]
+    fn what_moved_has_both_of_its_values() {
+        let moved = |figure, before, after| {
+            change(&Change {
+                figure,
+                before: Num(before),
+                after: Num(after),
+            })
+        };
+        let use_of_l2 = Figure::Use(Resource::L2);
+        assert_eq!(moved(use_of_l2, 0.07, 0.66), "use of L2: 7 % -> 66 %");
+        assert_eq!(
+            moved(Figure::LoadSectors, 4096.0, 32768.0),
+            "load sectors: 4096 -> 32768"
+        );
+        assert_eq!(
+            moved(Figure::EstimatedTime, 1234.5, 20_000.0),
+            "estimated time: 1.234 us -> 20 us"
+        );
+    }
+}

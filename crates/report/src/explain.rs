@@ -1,0 +1,189 @@
+//! Causes in words: as text, as markdown and as JSON.
+
+pub use explain::{Cause, CauseClass, CausePlace, Figure, Measure, Of, Unexplained};
+use model::CaseId;
+use serde::Serialize;
+use std::fmt::Write;
+use system::error::{Error, Result};
+use wording::escape;
+
+pub const SCHEMA: &str = "gatekeeper.explanation/1";
+
+/// What became of one case.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    pub case: CaseId,
+    pub causes: Vec<Cause>,
+    /// What could not be compared.
+    pub gaps: Vec<String>,
+}
+
+/// What is wrong, in a few words.
+pub fn title(class: CauseClass) -> &'static str {
+    match class {
+        CauseClass::BarrierAdded => "more barriers",
+        CauseClass::UnrollLost => "a loop is unrolled less",
+        CauseClass::VectorAccessNarrowed => "memory is accessed in narrower pieces",
+        CauseClass::CoalescingLost => "accesses of a warp no longer coalesce",
+        CauseClass::BankConflicts => "bank conflicts in shared memory",
+        CauseClass::OccupancyRegisters => "fewer warps fit an SM, for their registers",
+        CauseClass::OccupancyShared => "fewer blocks fit an SM, for their shared memory",
+        CauseClass::Spills => "registers are spilled",
+        CauseClass::LocalArray => "an array is in local memory",
+        CauseClass::Divergence => "lanes of a warp go different ways",
+        CauseClass::DoublePrecision => "arithmetic in double precision",
+        CauseClass::SlowDivision => "division that is rounded exactly",
+        CauseClass::SlowSpecialFunction => "a special function in its exact form",
+        CauseClass::L2Reuse => "less reuse in L2",
+        CauseClass::TailWave => "the last wave of blocks is emptier",
+        CauseClass::AtomicsContended => "atomics on the same address",
+        CauseClass::Reload => "memory is read again that may have changed meanwhile",
+        CauseClass::AsyncCopySynchronous => "asynchronous copies became synchronous",
+        CauseClass::LoopInvariant => "a loop repeats what does not change in it",
+        CauseClass::LaunchBound => "the launch bounds are other ones",
+        CauseClass::PredicatedAccess => "accesses under a condition that had none",
+        CauseClass::StagingLost => "what shared memory kept is read from global memory every time",
+        CauseClass::MoreInstructions => "more instructions",
+        CauseClass::MoreTraffic => "more is read from global memory or written there",
+        CauseClass::Data => "other data",
+        CauseClass::Launch => "another launch",
+        CauseClass::Compiler => "another compiler",
+        CauseClass::Driver => "another GPU or driver",
+        CauseClass::Clocks => "other clocks",
+        CauseClass::CodeChanged => {
+            "the machine code is another one, and no rule says why it would be slower"
+        }
+        CauseClass::NothingChanged => "nothing in code or launch changed",
+    }
+}
+
+pub fn unexplained(why: &Unexplained) -> &'static str {
+    match why {
+        Unexplained::NoBase => "the run had no base",
+        Unexplained::NoSuchCase => "the record does not have the case",
+        Unexplained::New => "the base does not have the case",
+        Unexplained::NoUnit => "nothing was built of it for the device of the run",
+    }
+}
+
+fn measure(measure: &Measure) -> String {
+    match measure {
+        Measure::Code(kind) => format!("{kind} instructions"),
+        Measure::CodeSize => "instructions in the code".to_owned(),
+        Measure::Calls(function) => format!("calls of {function}"),
+        Measure::LoopSize => "instructions of a turn".to_owned(),
+        Measure::Around => "instructions around it".to_owned(),
+        Measure::PredicatedAccesses => "accesses under a condition".to_owned(),
+        Measure::Step => "step of the loop".to_owned(),
+        Measure::Registers => "registers".to_owned(),
+        Measure::Stack => "stack".to_owned(),
+        Measure::SpillStores => "spill stores (bytes)".to_owned(),
+        Measure::SpillLoads => "spill loads (bytes)".to_owned(),
+        Measure::Shared => "shared memory (bytes)".to_owned(),
+        Measure::Counter(counter) => counter.to_string(),
+        Measure::Occupancy => "occupancy".to_owned(),
+        Measure::BlocksPerSm => "blocks per SM".to_owned(),
+        Measure::Blocks => "blocks".to_owned(),
+        Measure::ThreadsPerBlock => "threads per block".to_owned(),
+        Measure::Waves => "waves".to_owned(),
+        Measure::SmMhz => "SM clock (MHz)".to_owned(),
+        Measure::Stall(stall) => format!("{stall} (cycles an instruction)"),
+        Measure::Profile(metric) => metric.to_string(),
+    }
+}
+
+fn figure(it: &Figure) -> String {
+    format!("{} {} -> {}", measure(&it.measure), it.base.0, it.head.0)
+}
+
+fn place(place: &CausePlace) -> String {
+    match place.of {
+        Of::Head => place.line.to_string(),
+        Of::Base => format!("{} of the base", place.line),
+    }
+}
+
+/// A cause in one line: `more barriers at k.cu:12: barrier instructions 1 -> 2`.
+pub fn line(cause: &Cause) -> String {
+    let mut line = title(cause.class).to_owned();
+    if let Some(first) = cause.places.first() {
+        let _ = write!(line, " at {}", place(first));
+    }
+    let figures: Vec<String> = cause.figures.iter().map(figure).collect();
+    if !figures.is_empty() {
+        let _ = write!(line, ": {}", figures.join(", "));
+    }
+    line
+}
+
+/// How much of the slowdown, or that nobody knows.
+pub fn share(cause: &Cause) -> String {
+    match cause.share {
+        Some(share) => format!(
+            "accounts for about {:.0} % of the slowdown",
+            share.0 * 100.0
+        ),
+        None => "how much of the slowdown it accounts for is not known".to_owned(),
+    }
+}
+
+pub fn terminal(explanations: &[Explanation]) -> String {
+    let mut text = String::new();
+    for Explanation { case, causes, gaps } in explanations {
+        let _ = writeln!(text, "{case}");
+        for (at, cause) in causes.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "  {}. [{}] {}",
+                at + 1,
+                cause.class.name(),
+                line(cause)
+            );
+            for it in &cause.places {
+                let quoted = it.text.as_deref().unwrap_or_default();
+                let _ = writeln!(text, "       {}  {quoted}", place(it));
+            }
+            if cause.class != CauseClass::NothingChanged {
+                let _ = writeln!(text, "       {}", share(cause));
+            }
+        }
+        for gap in gaps {
+            let _ = writeln!(text, "  not compared: {gap}");
+        }
+        text.push('\n');
+    }
+    escape::lines(text.trim_end()) + "\n"
+}
+
+pub fn markdown(explanations: &[Explanation]) -> String {
+    let mut text = String::new();
+    for Explanation { case, causes, gaps } in explanations {
+        let _ = writeln!(text, "#### {}\n", escape::markdown(&case.to_string()));
+        for (at, cause) in causes.iter().enumerate() {
+            let said = escape::markdown(&line(cause));
+            let _ = writeln!(text, "{}. `{}` {said}", at + 1, cause.class.name());
+        }
+        for gap in gaps {
+            let _ = writeln!(text, "\nNot compared: {}", escape::markdown(gap));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// # Errors
+/// Never in practice: all of it is plain data.
+pub fn json(explanations: &[Explanation]) -> Result<String> {
+    #[derive(Serialize)]
+    struct File<'a> {
+        schema: &'static str,
+        cases: &'a [Explanation],
+    }
+    let file = File {
+        schema: SCHEMA,
+        cases: explanations,
+    };
+    let text = serde_json::to_string_pretty(&file);
+    text.map(|text| escape::json(&text) + "\n")
+        .map_err(|error| Error::environment(format!("the explanation is no JSON: {error}")))
+}

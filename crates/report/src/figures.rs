@@ -1,0 +1,198 @@
+//! The figures of every unit and case, as tables. Pure.
+
+use super::beside;
+use super::page::{Kind, Table};
+use judge::Values;
+use model::{Case, Counter, Judgement, Metric, Outcome, Record, Subject, Verdict};
+use std::collections::BTreeSet;
+use wording::words;
+
+pub const UNIT_METRICS: [Metric; 5] = [
+    Metric::Registers,
+    Metric::Shared,
+    Metric::Spills,
+    Metric::Stack,
+    Metric::Occupancy,
+];
+
+/// What a table shows of a case: figures of a GPU, or of the simulator where there was none.
+fn case_metrics(record: &Record) -> &'static [(&'static str, Metric)] {
+    match is_simulated(record) {
+        true => &SIMULATED,
+        false => &TIMED,
+    }
+}
+
+pub fn is_simulated(record: &Record) -> bool {
+    record.environment.device.got().is_none() && record.environment.simulator.is_some()
+}
+
+const TIMED: [(&str, Metric); 5] = [
+    ("max_err", Metric::MaxErr),
+    ("p50", Metric::P50),
+    ("p90", Metric::P90),
+    ("p99", Metric::P99),
+    ("cv", Metric::Cv),
+];
+
+const SIMULATED: [(&str, Metric); 5] = [
+    ("max_err", Metric::MaxErr),
+    ("load sectors", Metric::Counter(Counter::GlobalLoadSectors)),
+    (
+        "store sectors",
+        Metric::Counter(Counter::GlobalStoreSectors),
+    ),
+    (
+        "shared loads",
+        Metric::Counter(Counter::SharedLoadWavefronts),
+    ),
+    (
+        "shared stores",
+        Metric::Counter(Counter::SharedStoreWavefronts),
+    ),
+];
+
+pub fn units(record: &Record, judgement: &Judgement) -> Table {
+    let values = values(record);
+    let units = record.plan.units.iter();
+    let rows = units.map(|unit| {
+        let subject = Subject::Unit(unit.id.clone());
+        let cells = cells(&values, &subject, UNIT_METRICS);
+        row(&subject, cells, worst(of(judgement, &subject)))
+    });
+    table("unit", UNIT_METRICS.map(Metric::name), rows.collect())
+}
+
+/// The name, figures, and the worst that was said of it.
+fn row(subject: &Subject, cells: Vec<String>, outcome: Option<Outcome>) -> Vec<String> {
+    let name = [subject.to_string()].into_iter();
+    let outcome = outcome.map_or("no gate", Outcome::name).to_owned();
+    name.chain(cells).chain([outcome]).collect()
+}
+
+fn table<'a>(
+    what: &'a str,
+    figures: impl IntoIterator<Item = &'a str>,
+    rows: Vec<Vec<String>>,
+) -> Table {
+    let figures = figures.into_iter().map(|figure| (figure, Kind::Number));
+    let columns = [(what, Kind::Name)].into_iter().chain(figures);
+    Table::new(columns.chain([("verdict", Kind::Text)]), rows)
+}
+
+/// What the columns of times hold, where there are any: a short kernel takes longer alone than among others, and
+/// that is no tail.
+pub fn legend(record: &Record) -> Option<&'static str> {
+    let values = values(record);
+    let tail = |case: &Case| {
+        values
+            .metric(&Subject::Case(case.id.clone()), Metric::P90)
+            .is_ok()
+    };
+    record.plan.cases.iter().any(tail).then_some(
+        "p50 is of launches back to back; p90, p99 and cv of single ones, each with its start",
+    )
+}
+
+/// Of times, with the change of p50 against the base or the baseline. A case that was skipped whole has no figure
+/// to show, and is counted among what was skipped.
+pub fn cases(record: &Record, judgement: &Judgement) -> Table {
+    let values = values(record);
+    let metrics = case_metrics(record);
+    let mut heads: Vec<_> = metrics.iter().map(|(head, _)| *head).collect();
+    if !is_simulated(record) {
+        heads.push("p50 to base");
+    }
+    let mut rows = Vec::new();
+    for case in &record.plan.cases {
+        let subject = Subject::Case(case.id.clone());
+        let mut cells = cells(&values, &subject, metrics.iter().map(|(_, metric)| *metric));
+        if !is_simulated(record) {
+            cells.push(p50_to_base(judgement, &subject));
+        }
+        let worst = worst(of(judgement, &subject));
+        if worst != Some(Outcome::Skipped) || cells.iter().any(|cell| cell != "-") {
+            rows.push(row(&subject, cells, worst));
+        }
+    }
+    table("case", heads, rows)
+}
+
+fn p50_to_base(judgement: &Judgement, subject: &Subject) -> String {
+    let compared = |verdict: &&Verdict| {
+        verdict.subject == *subject
+            && !verdict.is_anchored()
+            && verdict.metric() == Some(Metric::P50)
+            && verdict.change.is_some()
+    };
+    beside::p50(judgement, subject)
+        .or_else(|| {
+            let verdict = judgement.verdicts.iter().find(compared)?;
+            Some(self::compared(verdict, verdict.change?.0))
+        })
+        .unwrap_or("-".to_owned())
+}
+
+/// A change within its own interval is none, and what could have been seen says what that is worth.
+pub fn compared(verdict: &Verdict, change: f64) -> String {
+    match (verdict.interval, verdict.smallest_visible) {
+        (Some([low, high]), Some(visible)) if low.0 <= 0.0 && high.0 >= 0.0 => {
+            format!("same to {}", words::percent(visible.0))
+        }
+        _ => words::change(Metric::P50, change),
+    }
+}
+
+pub fn values(record: &Record) -> Values<'_> {
+    Values::new(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+pub fn cells(
+    values: &Values,
+    subject: &Subject,
+    metrics: impl IntoIterator<Item = Metric>,
+) -> Vec<String> {
+    let cell = |metric: Metric| {
+        let value = match (metric, subject) {
+            // Also those that no gate may rest on.
+            (Metric::Counter(counter), Subject::Case(id)) => values.shown(id, counter),
+            _ => values
+                .metric(subject, metric)
+                .ok()
+                .map(|value| value.number),
+        };
+        value.map_or("-".to_owned(), |value| words::quantity(metric, value))
+    };
+    metrics.into_iter().map(cell).collect()
+}
+
+fn of<'a>(
+    judgement: &'a Judgement,
+    subject: &'a Subject,
+) -> impl Iterator<Item = &'a Verdict> + use<'a> {
+    let verdicts = judgement.verdicts.iter();
+    verdicts.filter(move |verdict| verdict.subject == *subject)
+}
+
+/// A pass before what was not judged, and what keeps the run from passing before both.
+pub const WORST_FIRST: [Outcome; 8] = [
+    Outcome::Fail,
+    Outcome::Environment,
+    Outcome::Inconclusive,
+    Outcome::Replaced,
+    Outcome::Expected,
+    Outcome::Pass,
+    Outcome::Unsupported,
+    Outcome::Skipped,
+];
+
+/// What was said of a subject.
+pub fn worst<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<Outcome> {
+    let said: BTreeSet<_> = verdicts.map(|verdict| verdict.outcome).collect();
+    WORST_FIRST.into_iter().find(|it| said.contains(it))
+}

@@ -1,0 +1,48 @@
+//! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
+
+use super::annotations::{Annotation, Level, Place, annotations};
+use model::{Judgement, Record};
+use wording::escape::{workflow_data as data, workflow_property as property};
+
+/// GitHub shows so many of a step, and drops the others without a word.
+const MOST: usize = 10;
+
+/// Workflow commands, one a line, for standard output of a step.
+pub fn render(record: &Record, judgement: &Judgement) -> String {
+    let mut all = annotations(record, judgement);
+    all.sort_by_key(|annotation| annotation.level);
+    let left = match all.len() {
+        0..=MOST => Vec::new(),
+        _ => all.split_off(MOST - 1),
+    };
+    let mut out: String = all.iter().map(command).collect();
+    if let Some(worst) = left.first() {
+        out.push_str(&format!(
+            "::{} title=gatekeeper::and {} more: the summary of the job and the JSON report have them\n",
+            word(worst.level),
+            left.len()
+        ));
+    }
+    out
+}
+
+fn command(annotation: &Annotation) -> String {
+    let place = match &annotation.place {
+        None => String::new(),
+        Some(Place { file, line }) => format!("file={},line={},", property(file), property(line)),
+    };
+    format!(
+        "::{} {place}title={}::{}\n",
+        word(annotation.level),
+        property(&annotation.title),
+        data(&annotation.message)
+    )
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Notice => "notice",
+    }
+}

@@ -1,0 +1,754 @@
+//! Each case of a run: its verdicts, its samples beside what they are held against, what it takes, how its agreed
+//! figures moved, and what the simulator found in it. By kernel, with its ladder.
+
+use super::chart::{self, Bar, Change, Level, Process, Samples};
+use super::part::{self, Links, Shared};
+use super::svg::Ink;
+use super::{Told, site};
+use crate::diagnosis;
+use crate::figures;
+use crate::ladder::{self, Figure, Ladder};
+use crate::page::{Kind, Table};
+use crate::summary;
+use explain::diagnosis::beside::notable;
+use judge::Values;
+use maud::{Markup, html};
+use model::{
+    Case, CaseId, Evidence, Facet, Finding, Limit, Metric, Outcome, PairFacts, Question, Rule,
+    Seen, SimulationFacts, Subject, TimeFacts, Unit, Verdict,
+};
+use records::history::Series;
+use std::collections::{BTreeMap, BTreeSet};
+use wording::reasons;
+use wording::words;
+
+/// Series of one case that are drawn, those that moved last first: every compiler and GPU has its own.
+const MOST_SERIES: usize = 4;
+
+pub struct Cases<'a> {
+    told: &'a Told<'a>,
+    values: Values<'a>,
+    verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
+    times: BTreeMap<&'a CaseId, Vec<Process>>,
+    simulated: BTreeMap<&'a CaseId, Vec<(u64, &'a SimulationFacts)>>,
+    history: BTreeMap<&'a Subject, Vec<&'a Series>>,
+    /// Of those that failed or are better than their baseline.
+    why: BTreeMap<CaseId, Vec<String>>,
+}
+
+/// A case as the page shows it.
+struct Shown<'a> {
+    case: &'a Case,
+    subject: Subject,
+    /// Its place in the plan.
+    at: usize,
+    worst: Option<Outcome>,
+}
+
+impl<'a> Cases<'a> {
+    pub fn new(told: &'a Told<'a>) -> Self {
+        let mut verdicts: BTreeMap<&Subject, Vec<&Verdict>> = BTreeMap::new();
+        for verdict in &told.judgement.verdicts {
+            verdicts.entry(&verdict.subject).or_default().push(verdict);
+        }
+        let mut simulated: BTreeMap<&CaseId, Vec<_>> = BTreeMap::new();
+        for piece in &told.record.evidence {
+            if let Evidence::Simulation {
+                case,
+                seed,
+                facts: Seen::Got(facts),
+                ..
+            } = piece
+            {
+                simulated.entry(case).or_default().push((*seed, facts));
+            }
+        }
+        let mut history: BTreeMap<&Subject, Vec<&Series>> = BTreeMap::new();
+        for series in told.history.iter().flat_map(|it| &it.series) {
+            history.entry(&series.subject).or_default().push(series);
+        }
+        let why = notable(told.record, told.base, told.judgement).into_iter();
+        let why = why.map(|it| {
+            (
+                it.case.clone(),
+                diagnosis::lines(told.record, told.base, &it),
+            )
+        });
+        Self {
+            told,
+            why: why.collect(),
+            values: figures::values(told.record),
+            verdicts,
+            times: times(told),
+            simulated,
+            history,
+        }
+    }
+
+    pub fn links(&self) -> Links {
+        let plan = &self.told.record.plan;
+        let cases = plan.cases.iter().enumerate();
+        let cases = cases.map(|(at, case)| (case.id.to_string(), format!("#{}", anchor(at))));
+        let units = plan.units.iter().filter_map(|unit| {
+            let of_it = |case: &Case| is_of(unit, &case.id);
+            let at = plan.cases.iter().position(of_it)?;
+            Some((unit.id.to_string(), format!("#{}", anchor(at))))
+        });
+        units.chain(cases).collect()
+    }
+
+    /// What did not hold comes first, of kernels and in each of its cases. `room`: bytes.
+    pub fn render(&self, ladders: &[Ladder], mut room: usize) -> Markup {
+        let all = self.told.record.plan.cases.iter().enumerate();
+        let mut all: Vec<Shown> = all
+            .map(|(at, case)| {
+                let subject = Subject::Case(case.id.clone());
+                let worst = figures::worst(self.verdicts_of(&subject).into_iter());
+                Shown {
+                    case,
+                    subject,
+                    at,
+                    worst,
+                }
+            })
+            .collect();
+        if all.is_empty() {
+            return html! {};
+        }
+        all.sort_by_key(|it| (rank(it.worst), it.at));
+        let mut blocks: Vec<(&str, Markup)> = Vec::new();
+        for it in &all {
+            let block = self.block(it);
+            match room.checked_sub(block.0.len()) {
+                Some(left) => room = left,
+                // What comes after it matters less.
+                None => break,
+            }
+            blocks.push((&it.case.id.kernel, block));
+        }
+        let left = all.len() - blocks.len();
+        let ladders = ladders
+            .iter()
+            .map(|it| (it.kernel.as_str(), self.ladder(it)));
+        let ladders = ladders.take_while(|(_, ladder)| {
+            let left = room.checked_sub(ladder.0.len());
+            room = left.unwrap_or_default();
+            left.is_some()
+        });
+        let ladders: Vec<_> = ladders.collect();
+        let mut kernels: Vec<&str> = Vec::new();
+        for (kernel, _) in &blocks {
+            if !kernels.contains(kernel) {
+                kernels.push(kernel);
+            }
+        }
+        let outcomes: BTreeSet<Outcome> = all.iter().filter_map(|it| it.worst).collect();
+        html! {
+                    section {
+                        h2 id="cases" { "Cases" }
+                        div.tools hidden {
+                            input type="search" placeholder="Filter by name" aria-label="Filter by name";
+                            label {
+                                "verdict "
+                                select {
+                                    option value="" { "all" }
+                                    @for outcome in &outcomes { option value=(outcome.name()) { (outcome.name()) } }
+                                }
+                            }
+                            button type="button" { "Open or close all" }
+                            output.muted {}
+                        }
+                        @if left > 0 {
+                            p.cut {
+                                (words::plural(left, "case"))
+                                " more, none of them worse than these, would make this page too large; report.json has them."
+                            }
+                        }
+                        @for kernel in kernels {
+                            div.kernel {
+                                h3 { (kernel) }
+                                @for (_, block) in blocks.iter().filter(|(of, _)| *of == kernel) { (block) }
+        @for (_, ladder) in ladders.iter().filter(|(of, _)| *of == kernel) { (ladder) }
+                            }
+                        }
+                    }
+                }
+    }
+
+    fn verdicts_of(&self, subject: &Subject) -> Vec<&'a Verdict> {
+        self.verdicts.get(subject).cloned().unwrap_or_default()
+    }
+
+    fn block(&self, shown: &Shown) -> Markup {
+        let is_open = matches!(
+            shown.worst,
+            Some(Outcome::Fail | Outcome::Environment | Outcome::Inconclusive)
+        );
+        let outcome = shown.worst.map_or("no gate", Outcome::name);
+        let name = shown.case.id.to_string();
+        html! {
+            details.case open[is_open] data-name=(name) data-outcome=(outcome) {
+                summary {
+                    code.name { (name) } " "
+                    @match shown.worst {
+                        Some(outcome) => (part::outcome(outcome)),
+                        None => span.badge { "no gate" },
+                    }
+                    @if let Some(line) = self.line(&shown.subject) { span.muted { (line) } }
+                }
+                div id=(anchor(shown.at)) {
+                    (self.verdicts(shown))
+                    @if let Some(lines) = self.why.get(&shown.case.id) {
+                        (fold("Why", html! { ul { @for line in lines { li { (line) } } } }))
+                    }
+                    (self.findings(&shown.case.id))
+                    (self.times(shown))
+                    (self.resources(&shown.case.id))
+                    (self.counters(&shown.case.id))
+                    (self.history(shown))
+                }
+            }
+        }
+    }
+
+    /// What a reader wants to know of a case that is folded.
+    fn line(&self, subject: &Subject) -> Option<String> {
+        let p50 = self.values.metric(subject, Metric::P50).ok()?.number;
+        let p50 = format!("p50 {}", words::quantity(Metric::P50, p50));
+        let mut changes = self.verdicts_of(subject).into_iter();
+        let to = changes.find(|it| {
+            it.metric() == Some(Metric::P50) && !it.is_anchored() && it.change.is_some()
+        });
+        Some(match to.and_then(|it| Some((it, it.change?))) {
+            Some((verdict, change)) => {
+                let change = figures::compared(verdict, change.0);
+                format!("{p50}, {change}")
+            }
+            None => p50,
+        })
+    }
+
+    /// What broke first, then what is compared with something; of the rest a line each of what held and what was not
+    /// judged.
+    fn verdicts(&self, shown: &Shown) -> Markup {
+        let units = self.units(&shown.case.id);
+        let units = units.map(|unit| Subject::Unit(unit.id.clone()));
+        let of_units: Vec<&Verdict> = units.flat_map(|it| self.verdicts_of(&it)).collect();
+        let all = self.verdicts_of(&shown.subject).into_iter().chain(of_units);
+        let mut told: Vec<&Verdict> = Vec::new();
+        let mut held: Vec<String> = Vec::new();
+        let mut unjudged: Vec<(Outcome, String, Vec<String>)> = Vec::new();
+        let environment = &self.told.record.environment;
+        for verdict in all {
+            match verdict.outcome {
+                Outcome::Pass if allowed(verdict).is_none() => held.push(with_figure(verdict)),
+                Outcome::Skipped | Outcome::Unsupported => {
+                    let why = reasons::verdict(environment, verdict);
+                    let gate = of_gate(verdict);
+                    let known = unjudged.iter_mut();
+                    match known.into_iter().find(|(_, other, _)| *other == why) {
+                        Some((_, _, gates)) => gates.push(gate),
+                        None => unjudged.push((verdict.outcome, why, vec![gate])),
+                    }
+                }
+                _ => told.push(verdict),
+            }
+        }
+        told.sort_by_key(|it| rank(Some(it.outcome)));
+        let has_baselines = told.iter().any(|it| it.baseline.is_some());
+        let has_reason = |it: &Verdict| it.outcome != Outcome::Pass || it.measured.is_none();
+        let has_reasons = told.iter().any(|it| has_reason(it));
+        let command = summary::reproduce(self.told.record, self.told.judgement, &shown.subject);
+        html! {
+            @if !told.is_empty() {
+                div.scroll {
+                    table.verdicts {
+                        thead {
+                            tr {
+                                th scope="col" { "gate" }
+                                th scope="col" { "verdict" }
+                                th.number scope="col" { "measured" }
+                                @if has_baselines {
+                                    th.number scope="col" { "against" }
+                                    th scope="col" { "change" }
+                                }
+                                @if has_reasons { th scope="col" { "why" } }
+                            }
+                        }
+                        tbody {
+                            @for it in &told {
+                                tr {
+                                    td {
+                                        code { (of_gate(it)) }
+                                        @if let Some(declared) = &it.declared { " " span.muted { (declared) } }
+                                    }
+                                    td { (part::outcome(it.outcome)) }
+                                    td.number data-head="measured" { (quantity(it, it.measured.map(|it| it.0))) }
+                                    @if has_baselines {
+                                        td.number data-head="against" { (quantity(it, it.baseline.map(|it| it.0))) }
+                                        td { (change(it)) }
+                                    }
+                                    @if has_reasons {
+                                        td.why.long { @if has_reason(it) { (reasons::verdict(environment, it)) } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @if !held.is_empty() { p.held { (part::outcome(Outcome::Pass)) " " (held.join(", ")) } }
+            @for (outcome, why, gates) in &unjudged {
+                p.held { (part::outcome(*outcome)) " " (gates.join(", ")) span.muted { ": " (why) } }
+            }
+            @if let Some(it) = command { (part::command(&it)) }
+        }
+    }
+
+    fn times(&self, shown: &Shown) -> Markup {
+        let Some(processes) = self.times.get(&shown.case.id) else {
+            return html! {};
+        };
+        let of_times: Vec<&Verdict> = self
+            .verdicts_of(&shown.subject)
+            .into_iter()
+            .filter(|it| it.metric().is_some_and(|it| it.facet() == Facet::Times))
+            .collect();
+        html! {
+            div.charts {
+                (samples(processes, &of_times))
+                (changes(&of_times))
+            }
+        }
+    }
+
+    fn units(&self, id: &CaseId) -> impl Iterator<Item = &'a Unit> {
+        let units = self.told.record.plan.units.iter();
+        units.filter(move |unit| is_of(unit, id))
+    }
+
+    fn resources(&self, id: &CaseId) -> Markup {
+        let rows = self.units(id).map(|unit| {
+            let subject = Subject::Unit(unit.id.clone());
+            let cells = figures::cells(&self.values, &subject, figures::UNIT_METRICS);
+            [unit.id.arch.to_string()]
+                .into_iter()
+                .chain(cells)
+                .collect()
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        if rows.iter().flatten().all(|cell| cell == "-") {
+            return html! {};
+        }
+        let metrics = figures::UNIT_METRICS.map(|it| (it.name(), Kind::Number));
+        let columns = [("resources", Kind::Text)].into_iter().chain(metrics);
+        part::table(&Table::new(columns, rows), &Shared::unbounded())
+    }
+
+    /// Of the first seed, with the source line that has most of each.
+    fn counters(&self, id: &CaseId) -> Markup {
+        let Some((seed, facts)) = self.simulated.get(id).and_then(|all| all.first()) else {
+            return html! {};
+        };
+        let gated = facts.counters.iter().map(|it| (it, "gates can rest on it"));
+        let others = facts.information.iter().map(|it| (it, "for information"));
+        let rows = gated.chain(others).map(|((counter, count), what)| {
+            let most = facts.lines.get(counter).and_then(|lines| lines.first());
+            vec![
+                counter.name().to_owned(),
+                words::quantity((*counter).into(), *count as f64),
+                most.map_or("-".to_owned(), |it| format!("{} at {}", it.count, it.place)),
+                what.to_owned(),
+            ]
+        });
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            return html! {};
+        }
+        let columns = [
+            ("counter", Kind::Text),
+            ("of a launch", Kind::Number),
+            ("most of it", Kind::Text),
+            ("", Kind::Text),
+        ];
+        let title = format!("Counted in the simulator, seed {seed}");
+        fold(
+            &title,
+            part::table(&Table::new(columns, rows), &Shared::unbounded()),
+        )
+    }
+
+    /// Those of all seeds, each once, with the lines of the source that it is about.
+    fn findings(&self, id: &CaseId) -> Markup {
+        let mut seen: Vec<(u64, &Finding)> = Vec::new();
+        for (seed, facts) in self.simulated.get(id).into_iter().flatten() {
+            for finding in &facts.findings {
+                let is_same = |(_, other): &(u64, &Finding)| {
+                    (other.kind, &other.entry, &other.places)
+                        == (finding.kind, &finding.entry, &finding.places)
+                };
+                if !seen.iter().any(is_same) {
+                    seen.push((*seed, finding));
+                }
+            }
+        }
+        if seen.is_empty() {
+            return html! {};
+        }
+        html! {
+            h4 { "Findings" }
+            @for (seed, finding) in &seen {
+                p {
+                    code { (finding.kind.name()) } " "
+                    span.muted { (words::plural(finding.times as usize, "time")) " with seed " (seed) }
+                }
+                p.why { (finding.message) }
+                pre {
+                    @for place in &finding.places {
+                        @match place.line.as_ref().and_then(|line| Some((line, line.text.as_ref()?))) {
+                            Some((line, text)) => { span.at { (line.file) ":" (line.number) "  " } (text.trim()) "\n" },
+                            None => { span.at { (place.at) } "\n" },
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Of the case, and of what it is built from.
+    fn history(&self, shown: &Shown) -> Markup {
+        let units = self.units(&shown.case.id);
+        let units = units.map(|unit| Subject::Unit(unit.id.clone()));
+        let subjects = [shown.subject.clone()].into_iter().chain(units);
+        let all = subjects.flat_map(|it| self.history.get(&it).into_iter().flatten().copied());
+        let mut all: Vec<&Series> = all
+            .filter(|it| it.gone().is_none())
+            .filter(|it| matches!(it.metric, Metric::P50 | Metric::Registers))
+            .collect();
+        let last = |it: &Series| it.points.last().map(|point| point.at.clone());
+        all.sort_by_key(|it| (std::cmp::Reverse(last(it)), it.metric));
+        let several = |it: &&&Series| it.points.len() > 1;
+        let charts: Vec<_> = all.iter().filter(several).take(MOST_SERIES).collect();
+        if charts.is_empty() {
+            return html! {};
+        }
+        let charts = charts.into_iter().map(|it| site::series(it));
+        let charts: Vec<_> = charts.collect();
+        fold(
+            "History of the committed baselines",
+            html! { div.charts { @for chart in &charts { (chart) } } },
+        )
+    }
+
+    fn ladder(&self, ladder: &Ladder) -> Markup {
+        let groups = ladder::sections(self.told.record, ladder);
+        let shared = Shared {
+            links: self.links(),
+            ..Shared::unbounded()
+        };
+        let of_case = ladder::metrics(self.told.record);
+        let drawn = ladder.shapes.iter().filter_map(|shape| {
+            let metric = *of_case.first()?;
+            let bars = shape
+                .rungs
+                .iter()
+                .filter_map(|rung| match rung.figures.get(&metric)? {
+                    Figure::Value(value) => Some(Bar {
+                        label: rung.variant.clone(),
+                        value: value.0,
+                    }),
+                    Figure::Missing { .. } => None,
+                });
+            let bars: Vec<_> = bars.collect();
+            let title = format!("{}@{}: {metric}", ladder.kernel, shape.shape);
+            let text = |value: f64| words::quantity(metric, value);
+            (bars.len() > 1).then(|| {
+                html! {
+                    figure {
+                        (chart::bars(&title, &bars, &text))
+                        figcaption { (title) " of each variant, in the order of gates.yaml" }
+                    }
+                }
+            })
+        });
+        let drawn: Vec<_> = drawn.collect();
+        let title = format!(
+            "Ladder: {} of {}",
+            words::plural(ladder.steps.len(), "variant"),
+            ladder.kernel
+        );
+        fold(
+            &title,
+            html! {
+                div.charts { @for it in &drawn { (it) } }
+                @for section in &groups { (part::section(section, None, &shared)) }
+            },
+        )
+    }
+}
+
+fn fold(title: &str, inner: Markup) -> Markup {
+    html! { details.fold { summary { (title) } (inner) } }
+}
+
+fn anchor(at: usize) -> String {
+    format!("case-{}", at + 1)
+}
+
+fn is_of(unit: &Unit, case: &CaseId) -> bool {
+    (&unit.id.kernel, &unit.id.variant) == (&case.kernel, &case.variant)
+}
+
+fn rank(outcome: Option<Outcome>) -> usize {
+    let order = figures::WORST_FIRST.iter();
+    let mut order = order.map(|it| Some(*it)).enumerate();
+    let place = order.find_map(|(at, it)| (it == outcome).then_some(at));
+    place.unwrap_or(usize::MAX)
+}
+
+/// Samples of one launch in ns. In a comparison of two records, the processes of base stand beside those of head.
+fn times<'a>(told: &Told<'a>) -> BTreeMap<&'a CaseId, Vec<Process>> {
+    let mut found: BTreeMap<&CaseId, Vec<Process>> = BTreeMap::new();
+    for piece in &told.record.evidence {
+        match piece {
+            Evidence::Time {
+                case,
+                facts: Seen::Got(facts),
+                ..
+            } => found.entry(case).or_default().push(Process {
+                head: launches(facts),
+                base: Vec::new(),
+            }),
+            Evidence::Pair {
+                case,
+                facts: Seen::Got(PairFacts { head, base, .. }),
+                ..
+            } => found.entry(case).or_default().push(Process {
+                head: launches(head),
+                base: launches(base),
+            }),
+            _ => {}
+        }
+    }
+    let mut counts: BTreeMap<&CaseId, usize> = BTreeMap::new();
+    for piece in told.base.iter().flat_map(|base| &base.evidence) {
+        if let Evidence::Time {
+            case,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+            && let Some(processes) = found.get_mut(case)
+        {
+            let at = counts.entry(case).or_default();
+            if processes.len() <= *at {
+                processes.push(Process::default());
+            }
+            if let Some(process) = processes.get_mut(*at) {
+                process.base = launches(facts);
+            }
+            *at += 1;
+        }
+    }
+    found
+}
+
+fn launches(facts: &TimeFacts) -> Vec<f64> {
+    let each = f64::from(facts.launches_per_sample.max(1));
+    let samples = facts.batched_ns.iter();
+    samples.map(|ns| *ns as f64 / each).collect()
+}
+
+/// `registers <= 128 [sm_90]`: of a unit, on which architecture.
+fn of_gate(verdict: &Verdict) -> String {
+    let gate = words::question(&verdict.question);
+    match &verdict.subject {
+        Subject::Unit(unit) => format!("{gate} [{}]", unit.arch),
+        Subject::Case(_) => gate,
+    }
+}
+
+/// `registers <= 128 [sm_90] (96)`.
+fn with_figure(verdict: &Verdict) -> String {
+    let gate = of_gate(verdict);
+    match verdict.measured {
+        Some(value) => format!("{gate} ({})", quantity(verdict, Some(value.0))),
+        None => gate,
+    }
+}
+
+fn quantity(verdict: &Verdict, value: Option<f64>) -> String {
+    match (verdict.metric(), value) {
+        (Some(metric), Some(value)) => words::quantity(metric, value),
+        (None, Some(value)) => value.to_string(),
+        (_, None) => "-".to_owned(),
+    }
+}
+
+fn change(verdict: &Verdict) -> String {
+    let (Some(metric), Some(change)) = (verdict.metric(), verdict.change) else {
+        return "-".to_owned();
+    };
+    let change = words::change(metric, change.0);
+    match verdict.interval {
+        Some([low, high]) => {
+            format!("{change} ({})", words::interval(metric, [low.0, high.0]))
+        }
+        None => change,
+    }
+}
+
+/// By how much a gate lets a metric be worse than something else.
+fn allowed(verdict: &Verdict) -> Option<f64> {
+    match &verdict.question {
+        Question::Gate(Rule::Limit {
+            limit:
+                Limit::Baseline { change } | Limit::Anchor { change, .. } | Limit::Base { change },
+            ..
+        }) => Some(change.0),
+        _ => None,
+    }
+}
+
+/// What a level is called where it does not fit the scale.
+struct Named {
+    name: String,
+    value: f64,
+}
+
+fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
+    let mut levels = Vec::new();
+    let mut named: Vec<Named> = Vec::new();
+    let mut interval = None;
+    let has_base = processes.iter().any(|it| !it.base.is_empty());
+    let p50 = verdicts
+        .iter()
+        .filter(|it| it.metric() == Some(Metric::P50));
+    for verdict in p50 {
+        let name = words::question(&verdict.question);
+        let baseline = verdict.baseline.map(|it| it.0);
+        match (allowed(verdict), baseline) {
+            (Some(allowed), Some(baseline)) => {
+                let limit = baseline * (1.0 + allowed);
+                named.push(Named { name, value: limit });
+                levels.push(Level {
+                    value: limit,
+                    ink: Ink::Limit,
+                });
+                if !has_base {
+                    named.push(Named {
+                        name: "baseline".to_owned(),
+                        value: baseline,
+                    });
+                    levels.push(Level {
+                        value: baseline,
+                        ink: Ink::Zero,
+                    });
+                }
+                let bounds = verdict
+                    .interval
+                    .map(|it| it.map(|end| baseline * (1.0 + end.0)));
+                interval = interval.or(bounds);
+            }
+            (None, _) => {
+                if let Some(limit) = verdict.limit {
+                    named.push(Named {
+                        name,
+                        value: limit.0,
+                    });
+                    levels.push(Level {
+                        value: limit.0,
+                        ink: Ink::Limit,
+                    });
+                }
+            }
+            (Some(_), None) => {}
+        }
+    }
+    let all = processes
+        .iter()
+        .flat_map(|it| it.head.iter().chain(&it.base));
+    let most = all.copied().fold(0.0, f64::max);
+    let (scale, unit) = words::unit(Metric::P50, most);
+    let title = format!("samples by process, {unit} of one launch");
+    let (drawn, left_out) = chart::samples(
+        &title,
+        &Samples {
+            processes,
+            levels: &levels,
+            interval,
+            scale,
+        },
+    );
+    let far = left_out.levels.iter().filter_map(|at| named.get(*at));
+    let far = far.map(|it| {
+        let value = words::quantity(Metric::P50, it.value);
+        format!("{} is at {value}, off the scale", it.name)
+    });
+    let above = (left_out.above > 0).then(|| {
+        format!(
+            "{} slower than the scale goes, at its upper edge",
+            words::plural(left_out.above, "sample")
+        )
+    });
+    let thinned =
+        (left_out.one_of > 1).then(|| format!("one of {} samples is drawn", left_out.one_of));
+    let notes: BTreeSet<String> = far.chain(above).chain(thinned).collect();
+    let is_drawn = |ink: Ink| {
+        let levels = levels.iter().enumerate();
+        levels
+            .filter(|(at, _)| !left_out.levels.contains(at))
+            .any(|(_, it)| it.ink == ink)
+    };
+    html! {
+        figure {
+            (drawn)
+            figcaption {
+                (sentence(&title)) ". "
+                @if has_base { (key(Ink::Base, "base")) }
+                (key(Ink::Head, if has_base { "head" } else { "sample" }))
+                (key(Ink::Median, "median of the process"))
+                @if is_drawn(Ink::Limit) { (key(Ink::Limit, "limit")) }
+                @if is_drawn(Ink::Zero) { (key(Ink::Zero, "baseline")) }
+                @if interval.is_some() { (key(Ink::Interval, "95 % interval of p50")) }
+                @for note in &notes { br; (note) }
+            }
+        }
+    }
+}
+
+fn changes(verdicts: &[&Verdict]) -> Markup {
+    let rows = verdicts.iter().filter_map(|verdict| {
+        let [low, high] = verdict.interval?;
+        let change = verdict.change?.0;
+        Some(Change {
+            label: words::question(&verdict.question),
+            change,
+            interval: [low.0, high.0],
+            limit: allowed(verdict),
+            is_bad: verdict.outcome == Outcome::Fail,
+        })
+    });
+    let rows: Vec<_> = rows.filter(|row| row.change.is_finite()).collect();
+    if rows.is_empty() {
+        return html! {};
+    }
+    html! {
+        figure {
+            (chart::changes("change with its interval, beside the limit", &rows))
+            figcaption {
+                "Change of each time, right is slower. "
+                span.key {} "95 % interval" (key(Ink::Limit, "limit"))
+            }
+        }
+    }
+}
+
+fn key(ink: Ink, what: &str) -> Markup {
+    html! { span.key.(ink.class()) {} (what) }
+}
+
+fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(rest).collect()
+}

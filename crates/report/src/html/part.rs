@@ -1,0 +1,239 @@
+//! Sections that every format has, as HTML. What a table names is a link to it.
+
+use super::chart;
+use crate::beside::LoosenedGates;
+use crate::page::{Chart, Kind, Part, Section, Table};
+use crate::printed::Printed;
+use crate::problems::Problem;
+use maud::{Markup, html};
+use model::Outcome;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+/// Where a page says more of a subject, by its name.
+pub type Links = BTreeMap<String, String>;
+
+/// Letters of a cell of text that is a sentence.
+const LONG: usize = 24;
+
+/// What the sections of one page share.
+pub struct Shared {
+    pub links: Links,
+    /// Bytes that are left for the rows and blocks of all sections.
+    pub room: Cell<usize>,
+}
+
+impl Shared {
+    /// Of a part that is small whatever a run has.
+    pub fn unbounded() -> Self {
+        Self {
+            links: Links::new(),
+            room: Cell::new(usize::MAX),
+        }
+    }
+
+    /// The first of these that there is room for, and how many that leaves out.
+    fn fit(&self, all: impl ExactSizeIterator<Item = Markup>) -> (Vec<Markup>, usize) {
+        let count = all.len();
+        let fits = |block: &Markup| {
+            let left = self.room.get().checked_sub(block.0.len());
+            self.room.set(left.unwrap_or_default());
+            left.is_some()
+        };
+        let shown: Vec<_> = all.take_while(fits).collect();
+        let left = count - shown.len();
+        (shown, left)
+    }
+}
+
+/// Whether a page shows anything of it: it has what a comment has.
+pub fn is_shown(section: &Section) -> bool {
+    section.in_comment && section.parts.iter().any(|part| !part.is_empty())
+}
+
+/// `id`: where a link leads to it.
+pub fn section(section: &Section, id: Option<&str>, shared: &Shared) -> Markup {
+    let parts = section.parts.iter().filter(|part| !part.is_empty());
+    let parts: Vec<_> = parts.map(|it| part(it, shared)).collect();
+    if parts.is_empty() {
+        return html! {};
+    }
+    let inner = html! { @for part in &parts { (part) } };
+    html! {
+        section {
+            @if section.is_folded {
+                details { summary { h2 id=[id] { (section.title) } } (inner) }
+            } @else {
+                h2 id=[id] { (section.title) }
+                (inner)
+            }
+        }
+    }
+}
+
+fn part(part: &Part, shared: &Shared) -> Markup {
+    let links = &shared.links;
+    match part {
+        Part::Problems(all) => blocks(all, shared, |it| problem(it, links)),
+        Part::Loosened(gates, what) => html! {
+            p { (what) "." }
+            (blocks(gates, shared, |it| loosened(it, links)))
+        },
+        Part::Lines(all) => {
+            let (shown, left) =
+                shared.fit(all.iter().map(|line| html! { li { (with_code(line)) } }));
+            html! {
+                ul { @for line in &shown { (line) } }
+                (cut(left, "lines"))
+            }
+        }
+        Part::Table(it) => table(it, shared),
+        Part::Printed(all) => blocks(all, shared, printed),
+        Part::Chart(it) => line(it),
+    }
+}
+
+/// As many as there is room for.
+fn blocks<T>(all: &[T], shared: &Shared, block: impl Fn(&T) -> Markup) -> Markup {
+    let (shown, left) = shared.fit(all.iter().map(block));
+    html! {
+        @for block in &shown { (block) }
+        (cut(left, "of these"))
+    }
+}
+
+fn problem(problem: &Problem, links: &Links) -> Markup {
+    html! {
+        article.problem.(problem.outcome.name()) {
+            h3 { (outcome(problem.outcome)) " " (names(&problem.subjects, links)) }
+            p.gates {
+                @for gate in &problem.gates { code { (gate) } " " }
+                @if let Some(declared) = &problem.declared { span.muted { (declared) } " " }
+                span.code { "[" (problem.code) "]" }
+            }
+            p.why { (problem.why) }
+            @if let Some(cause) = &problem.cause { p.why { "cause: " (cause) } }
+            @if let Some(it) = &problem.command { (command(it)) }
+        }
+    }
+}
+
+/// What stands between two backticks is code.
+fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    let is_paired = parts.len() % 2 == 1;
+    html! {
+        @if is_paired {
+            @for (at, part) in parts.iter().enumerate() {
+                @if at % 2 == 1 { code { (part) } } @else { (part) }
+            }
+        } @else { (text) }
+    }
+}
+
+fn loosened(gate: &LoosenedGates, links: &Links) -> Markup {
+    let allowed = gate.outcome == Outcome::Pass;
+    html! {
+        article.problem.(gate.outcome.name()) {
+            h3 {
+                @if allowed { span.badge.skipped { "allowed" } } @else { (outcome(gate.outcome)) }
+                " " (names(&gate.subject.to_string(), links))
+            }
+            p.gates {
+                code { (gate.asked()) } " "
+                @if let Some(declared) = gate.declared { span.muted { (declared) } }
+            }
+            p.why { (gate.now()) }
+        }
+    }
+}
+
+fn printed(printed: &Printed) -> Markup {
+    html! {
+        p { (printed.head) ":" }
+        pre { @for line in &printed.lines { (line) "\n" } }
+        @if let Some(cut) = &printed.cut { p.muted { (cut) } }
+    }
+}
+
+pub fn table(table: &Table, shared: &Shared) -> Markup {
+    let class = |kind: Kind| (kind == Kind::Number).then_some("number");
+    // In a narrow window a sentence would be a word a line.
+    let class_of = |kind: Kind, raw: &str| match raw.len() > LONG && kind == Kind::Text {
+        true => Some("long"),
+        false => class(kind),
+    };
+    let row = |row: &Vec<String>| {
+        html! {
+            tr {
+                @for (raw, column) in row.iter().zip(&table.columns) {
+                    td class=[class_of(column.kind, raw)] {
+                        @match (column.kind, named(raw)) {
+                            (Kind::Name, _) => (names(raw, &shared.links)),
+                            (_, Some(known)) => (outcome(known)),
+                            (_, None) => (raw),
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let (shown, left) = shared.fit(table.rows.iter().map(row));
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for it in &table.columns { th class=[class(it.kind)] scope="col" { (it.head) } } } }
+                tbody { @for row in &shown { (row) } }
+            }
+        }
+        (cut(left, "rows"))
+    }
+}
+
+fn cut(left: usize, what: &str) -> Markup {
+    html! {
+        @if left > 0 { p.cut { "... and " (left) " more " (what) ", which report.json has" } }
+    }
+}
+
+/// An outcome in a cell of a table.
+fn named(cell: &str) -> Option<Outcome> {
+    Outcome::ALL.into_iter().find(|it| it.name() == cell)
+}
+
+pub fn outcome(outcome: Outcome) -> Markup {
+    html! { span.badge.(outcome.name()) { (outcome.name()) } }
+}
+
+/// Names as they stand, each a link where the page says more of it.
+pub fn names(raw: &str, links: &Links) -> Markup {
+    html! {
+        @for (at, name) in raw.split(", ").enumerate() {
+            @if at > 0 { ", " }
+            @match links.get(name) {
+                Some(link) => a.name href=(link) { (name) },
+                None => code.name { (name) },
+            }
+        }
+    }
+}
+
+/// A command to copy.
+pub fn command(command: &str) -> Markup {
+    html! { pre.command { code { (command) } } }
+}
+
+fn line(chart: &Chart) -> Markup {
+    let ends = (chart.labels.first(), chart.labels.last());
+    html! {
+        figure {
+            (chart::line(&chart.title, &chart.values))
+            figcaption {
+                (chart.title)
+                @if let (Some(first), Some(last)) = ends {
+                    span.muted { " from " (first) " to " (last) }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,409 @@
+use super::*;
+use crate::problems::problems;
+use crate::tests::{broken, judged};
+use judge::fixture;
+use model::{
+    CaseId, Evidence, Fault, FaultKind, Finding, FindingKind, Outcome, Place, Reason, Seen,
+    SourceLine,
+};
+use quick_xml::events::Event;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+
+fn page(record: &Record) -> String {
+    let judgement = judged(record);
+    render(&alone(record, &judgement))
+}
+
+fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
+    Told {
+        record,
+        judgement,
+        base: None,
+        history: None,
+    }
+}
+
+/// Elements that have no end.
+const VOID: [&str; 4] = ["meta", "input", "br", "hr"];
+
+/// What a page is made of: its elements with their attributes, and the text between them. Panics where an element
+/// does not end, or where it is not in its place.
+struct Parsed {
+    elements: Vec<(String, Vec<(String, String)>)>,
+    text: String,
+}
+
+fn parse(page: &str) -> Parsed {
+    let mut reader = quick_xml::Reader::from_str(page);
+    reader.config_mut().check_end_names = false;
+    reader.config_mut().allow_unmatched_ends = true;
+    let mut open: Vec<String> = Vec::new();
+    let mut parsed = Parsed {
+        elements: Vec::new(),
+        text: String::new(),
+    };
+    let name = |raw: &[u8]| String::from_utf8(raw.to_vec()).unwrap();
+    loop {
+        let event = reader.read_event().unwrap();
+        match &event {
+            Event::Start(element) | Event::Empty(element) => {
+                let is_open = matches!(event, Event::Start(_));
+                let tag = name(element.name().as_ref());
+                let attributes = element.html_attributes().map(|it| {
+                    let it = it.unwrap();
+                    (name(it.key.as_ref()), name(&it.value))
+                });
+                parsed.elements.push((tag.clone(), attributes.collect()));
+                if is_open && !VOID.contains(&tag.as_str()) {
+                    open.push(tag);
+                }
+            }
+            Event::End(element) => {
+                assert_eq!(open.pop(), Some(name(element.name().as_ref())));
+            }
+            Event::Text(text) => parsed.text.push_str(&name(text)),
+            Event::GeneralRef(entity) => {
+                let entity = name(entity);
+                let known = ["lt", "gt", "amp", "quot", "#35", "#58"];
+                assert!(known.contains(&entity.as_str()), "{entity}");
+                let c = match entity.as_str() {
+                    "lt" => '<',
+                    "gt" => '>',
+                    "amp" => '&',
+                    "quot" => '"',
+                    "#35" => '#',
+                    _ => ':',
+                };
+                parsed.text.push(c);
+            }
+            Event::DocType(_) => {}
+            Event::Eof => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    parsed
+}
+
+impl Parsed {
+    fn values(&self, attribute: &str) -> Vec<&str> {
+        let attributes = self.elements.iter().flat_map(|(_, all)| all);
+        let found = attributes.filter(|(name, _)| name == attribute);
+        found.map(|(_, value)| value.as_str()).collect()
+    }
+
+    fn count(&self, tag: &str) -> usize {
+        self.elements.iter().filter(|(name, _)| name == tag).count()
+    }
+}
+
+fn hash(text: &str) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = Sha256::digest(text).to_vec();
+    bytes.push(0);
+    let groups = bytes.chunks(3).map(|group| {
+        let bits = group
+            .iter()
+            .fold(0usize, |bits, byte| bits << 8 | usize::from(*byte));
+        [18, 12, 6, 0].map(|at| char::from(LETTERS[bits >> at & 63]))
+    });
+    let text: String = groups.flatten().collect();
+    format!("{}=", &text[..43])
+}
+
+/// Whatever texts it has: whole, with the script and the style that its policy names, and nothing that runs or loads.
+pub fn is_ours(page: &str) {
+    let parsed = parse(page);
+    assert_eq!((parsed.count("script"), parsed.count("style")), (1, 1));
+    let foreign = ["img", "iframe", "object", "link", "base", "form", "sub"];
+    for tag in foreign {
+        assert_eq!(parsed.count(tag), 0, "{tag}: {page}");
+    }
+    let attributes = parsed.elements.iter().flat_map(|(_, all)| all);
+    for (name, value) in attributes {
+        let runs = name.starts_with("on") || ["style", "src", "srcset"].contains(&name.as_str());
+        assert!(!runs, "{name}={value}");
+        let leads = ["#", "cases/", "../index.html"];
+        let stays = leads.iter().any(|start| value.starts_with(start));
+        // The page of one of several GPU models.
+        let model = value
+            .strip_prefix("on-")
+            .and_then(|it| it.strip_suffix("/report.html"));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let stays = stays || model.is_some_and(|dir| dir.chars().all(is_plain));
+        assert!(name != "href" || stays, "{name}={value}");
+    }
+}
+
+#[test]
+fn the_policy_names_the_one_script_and_the_one_style() {
+    assert_eq!(hash("abc"), "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+    assert_eq!(
+        (hash(STYLE).as_str(), hash(SCRIPT).as_str()),
+        (STYLE_HASH, SCRIPT_HASH)
+    );
+    let page = page(&broken());
+    assert!(page.contains(&format!("<style>{STYLE}</style>")));
+    assert!(page.contains(&format!("<script>{SCRIPT}</script>")));
+    let parsed = parse(&page);
+    assert_eq!((parsed.count("script"), parsed.count("style")), (1, 1));
+    // As strict as it can be: nothing is loaded, from this host or another.
+    let policy = parsed.values("content");
+    let policy = policy
+        .iter()
+        .find(|it| it.starts_with("default-src 'none'"));
+    let policy = policy.unwrap();
+    assert!(
+        !policy.contains("unsafe") && !policy.contains("http"),
+        "{policy}"
+    );
+    for attribute in ["src", "style", "onclick", "onload", "srcset", "action"] {
+        assert!(parsed.values(attribute).is_empty(), "{attribute}");
+    }
+    for word in ["@import", "url(", "eval(", "innerHTML", "fetch("] {
+        assert!(!STYLE.contains(word) && !SCRIPT.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn links_lead_to_what_is_on_the_page() {
+    let page = page(&fixture::with_tails(broken()));
+    let parsed = parse(&page);
+    let ids = parsed.values("id");
+    let unique: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    let links = parsed.values("href");
+    assert!(links.len() > 8, "{links:?}");
+    for link in links {
+        let id = link.strip_prefix('#').unwrap();
+        assert!(unique.contains(id), "{link}");
+    }
+}
+
+/// Names, messages, conditions and printed lines that would end an element, an attribute or a line.
+#[test]
+fn what_a_name_or_a_message_says_is_text() {
+    let hostile = "</script><script>x()</script>\"onload='y()' <img src=z>&lt;\u{202e}\u{1b}[2J##[error]\n::error ::q";
+    let mut record = fixture::record_beside_base();
+    slow_down(&mut record, &fixture::case_id("fast", "small"));
+    let name = |id: &mut String| *id = hostile.to_owned();
+    for case in &mut record.plan.cases {
+        name(&mut case.id.kernel);
+    }
+    for unit in &mut record.plan.units {
+        name(&mut unit.id.kernel);
+        name(&mut unit.source);
+        unit.defines.insert(hostile.to_owned(), hostile.to_owned());
+    }
+    for gate in &mut record.policy.gates {
+        match &mut gate.subject {
+            model::Subject::Case(id) => name(&mut id.kernel),
+            model::Subject::Unit(id) => name(&mut id.kernel),
+        }
+        gate.declared = Some(hostile.to_owned());
+    }
+    for piece in &mut record.evidence {
+        let piece = match piece {
+            Evidence::Base(piece) => piece.as_mut(),
+            piece => piece,
+        };
+        match piece {
+            Evidence::Build { unit, .. } => name(&mut unit.kernel),
+            Evidence::Check { case, .. }
+            | Evidence::Driver { case, .. }
+            | Evidence::Time { case, .. }
+            | Evidence::Pair { case, .. } => name(&mut case.kernel),
+            _ => {}
+        }
+    }
+    record.environment.commit = Some(hostile.to_owned());
+    record.environment.started = hostile.to_owned();
+    if let Seen::Got(device) = &mut record.environment.device {
+        device.name = hostile.to_owned();
+    }
+    let mut judgement = judged(&record);
+    for verdict in &mut judgement.verdicts {
+        verdict.outcome = Outcome::Fail;
+        verdict.reason = Reason::Fault(Fault {
+            kind: FaultKind::Compile,
+            message: hostile.to_owned(),
+        });
+    }
+    let page = render(&alone(&record, &judgement));
+    let parsed = parse(&page);
+    assert_eq!((parsed.count("script"), parsed.count("img")), (1, 0));
+    for attribute in ["onload", "src"] {
+        assert!(parsed.values(attribute).is_empty(), "{attribute}");
+    }
+    assert!(parsed.text.contains(
+        "</script><script>x()</script>\"onload='y()' <img src=z>&lt;\\u{202e}\\u{1b}[2J"
+    ));
+    assert!(!page.contains("##[") && !page.contains(['\u{202e}', '\u{1b}']));
+    assert!(
+        page.lines()
+            .all(|line| !line.trim_start().starts_with("::"))
+    );
+}
+
+/// By 5 % beside its base, in as many processes as that takes.
+fn slow_down(record: &mut Record, id: &CaseId) {
+    let is_of = |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if case == id);
+    record.evidence.retain(|piece| !is_of(piece));
+    record
+        .evidence
+        .extend((0..10).map(|process| Evidence::Pair {
+            case: id.clone(),
+            process,
+            facts: Seen::Got(fixture::pair_facts(80_000, 1.05, process)),
+        }));
+}
+
+/// Every sample, the limit, the interval: all of it is there.
+#[test]
+fn a_pair_is_drawn_with_its_limit_and_interval() {
+    let mut record = fixture::record_beside_base();
+    let id = fixture::case_id("fast", "small");
+    slow_down(&mut record, &id);
+    let page = page(&record);
+    let start = page.find("data-name=\"k/fast@small\"").unwrap();
+    let block = &page[start..];
+    let block = &block[..block.find("</details>").unwrap()];
+    let dots = |class: &str| {
+        let of = format!("<path class=\"d {class}\" d=\"");
+        let paths = block.split(&of).skip(1);
+        paths
+            .map(|it| it.split('"').next().unwrap().matches('M').count())
+            .sum::<usize>()
+    };
+    // Ten processes, four blocks, two samples of each side.
+    assert_eq!((dots("base"), dots("head")), (80, 80), "{block}");
+    for class in ["a interval", "l limit", "l median", "a bad", "d median"] {
+        assert!(block.contains(&format!("class=\"{class}\"")), "{class}");
+    }
+    // What was not measured beside the base is drawn alone.
+    let start = page.find("data-name=\"k/direct@small\"").unwrap();
+    let block = &page[start..];
+    let block = &block[..block.find("</details>").unwrap()];
+    assert!(block.contains("class=\"d head\"") && !block.contains("class=\"d base\""));
+}
+
+#[test]
+fn a_finding_is_shown_with_its_lines() {
+    let mut record = fixture::record_simulated();
+    let line = |number, text: &str| Place {
+        at: format!("kernels/k.cu:{number}"),
+        line: Some(SourceLine {
+            file: "kernels/k.cu".into(),
+            number,
+            text: Some(text.into()),
+        }),
+    };
+    fixture::resimulate(
+        &mut record,
+        &fixture::case_id("fast", "small"),
+        |_, facts| {
+            if let Seen::Got(facts) = facts {
+                facts.findings = vec![Finding {
+                    kind: FindingKind::SharedRace,
+                    entry: None,
+                    message: "two threads write and read a word".into(),
+                    places: vec![
+                        line(12, "  tile[threadIdx.x] = a < b;"),
+                        line(40, "sum += tile[0];"),
+                    ],
+                    block: [0; 3],
+                    thread: [0; 3],
+                    address: None,
+                    times: 3,
+                }];
+            }
+        },
+    );
+    let page = page(&record);
+    // Once, of two seeds.
+    assert_eq!(page.matches("<code>shared_race</code>").count(), 1);
+    assert!(
+        page.contains("kernels/k.cu:12  </span>tile[threadIdx.x] = a &lt; b;\n"),
+        "{page}"
+    );
+    assert!(page.contains("kernels/k.cu:40  </span>sum += tile[0];\n"));
+}
+
+/// What there is no room for is counted, and what broke has its place first.
+#[test]
+fn a_page_keeps_to_its_room() {
+    let record = broken();
+    let judgement = judged(&record);
+    let told = alone(&record, &judgement);
+    let bare = |sections, cases| {
+        let page = render_within(&told, Room { sections, cases });
+        (page.len(), parse(&page))
+    };
+    let (least, empty) = bare(0, 0);
+    assert!(empty.values("data-name").is_empty());
+    assert!(
+        empty
+            .text
+            .contains("4 cases more, none of them worse than these")
+    );
+    let problems = problems(&record, &judgement).len();
+    let cut = format!("... and {problems} more of these, which report.json has");
+    assert!(problems > 2 && empty.text.contains(&cut));
+    let (size, some) = bare(4_000, 20_000);
+    assert!(
+        size > least + 10_000 && size <= least + 24_000,
+        "{size}, {least}"
+    );
+    let shown = some.values("data-outcome");
+    assert!((1..4).contains(&shown.len()));
+    assert!(shown.iter().all(|it| *it == "fail"), "{shown:?}");
+    // The frame of a page, with its style and script, is small beside what it holds.
+    assert!(least + ROOM.sections + ROOM.cases < 5_000_000, "{least}");
+}
+
+#[test]
+fn a_page_of_one_case() {
+    let mut record = fixture::record_beside_base();
+    let id = fixture::case_id("fast", "small");
+    record.plan.units.retain(|unit| unit.id.variant == "fast");
+    record.plan.cases.retain(|case| case.id == id);
+    record.policy.gates.retain(|gate| match &gate.subject {
+        model::Subject::Case(case) => *case == id,
+        model::Subject::Unit(unit) => unit.variant == "fast",
+    });
+    if let Some(base) = &mut record.policy.base {
+        base.gates.clone_from(&record.policy.gates);
+        base.plan.cases.clone_from(&record.plan.cases);
+        base.plan.units.clone_from(&record.plan.units);
+    }
+    slow_down(&mut record, &id);
+    let page = page(&record);
+    parse(&page);
+    let body = &page[page.find("<body>").unwrap()..page.find("<script>").unwrap()];
+    // A line for each element, to be read.
+    insta::assert_snapshot!(body.replace("><", ">\n<"));
+}
+
+/// Whatever a kernel is called: below the site, and no two in one file.
+#[test]
+fn files_of_a_site_have_harmless_names() {
+    let id = |kernel: &str| CaseId {
+        kernel: kernel.into(),
+        variant: "../../etc".into(),
+        shape: "*".into(),
+    };
+    let paths = site::paths(&["a/b", "A/B", "a b", &"é\0\n\"<".repeat(99)].map(id));
+    assert_eq!(
+        paths[..3],
+        [
+            "cases/a-b--..-..-etc---.html",
+            "cases/A-B--..-..-etc-----2.html",
+            "cases/a-b--..-..-etc-----3.html"
+        ]
+    );
+    assert_eq!(
+        paths[3],
+        format!("cases/{}--..-..-etc---.html", "-".repeat(60))
+    );
+}

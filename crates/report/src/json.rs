@@ -1,0 +1,133 @@
+//! For programs. Field names are those of the judgement and stay as they are within one schema.
+
+use super::{diagnosis, summary};
+use crate::exit::Exit;
+use explain::diagnosis::beside;
+use model::{
+    Accepted, Aimed, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
+    Metric, Note, Outcome, Record, RivalStanding, Verdict, Win,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use system::error::{Error, Result};
+use wording::escape;
+use wording::reasons;
+use wording::words;
+
+pub const SCHEMA: &str = "gatekeeper.report/1";
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "report.json")]
+struct Report<'a> {
+    schema: &'static str,
+    exit_code: u8,
+    conclusion: Conclusion,
+    headline: String,
+    counts: BTreeMap<&'static str, usize>,
+    verdicts: Vec<Entry<'a, Verdict>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<&'a BesideBase>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rivals: &'a [RivalStanding],
+    accepted: Vec<Entry<'a, Accepted>>,
+    wins: &'a [Win],
+    drifts: &'a [Drift],
+    targets: Vec<Entry<'a, Aimed>>,
+    counters: &'a [CounterChange],
+    notes: &'a [Note],
+    /// As `report --diagnosis --format json` has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Value>")]
+    diagnoses: Vec<diagnosis::Entry>,
+    skipped: Vec<String>,
+    environment: &'a Environment,
+    costs: &'a Costs,
+}
+
+/// A verdict with what a program matches on, and what a person reads.
+#[derive(Serialize, JsonSchema)]
+struct Entry<'a, T> {
+    /// `p50 +2%`.
+    gate: String,
+    /// Stable; see docs/verdicts.md.
+    code: &'static str,
+    metric: Option<Metric>,
+    message: String,
+    #[serde(flatten)]
+    data: &'a T,
+}
+
+/// JSON Schema of the report.
+pub fn schema() -> serde_json::Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    settings
+        .into_generator()
+        .into_root_schema_for::<Report<'static>>()
+        .to_value()
+}
+
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
+    render_beside(None, record, judgement)
+}
+
+/// The same, compared with another record.
+///
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn render_beside(
+    base: Option<&Record>,
+    record: &Record,
+    judgement: &Judgement,
+) -> Result<String> {
+    let environment = &record.environment;
+    let verdicts = judgement.verdicts.iter().map(|it| Entry {
+        gate: words::question(&it.question),
+        code: it.reason.code(),
+        metric: it.metric(),
+        message: reasons::verdict(environment, it),
+        data: it,
+    });
+    let accepted = judgement.accepted.iter().map(|it| Entry {
+        gate: words::gate(&it.rule),
+        code: it.reason.code(),
+        metric: it.rule.metric(),
+        message: reasons::reason(environment, &it.subject, &it.reason),
+        data: it,
+    });
+    let targets = judgement.targets.iter().map(|it| Entry {
+        gate: words::gate(&it.rule),
+        code: it.reason.code(),
+        metric: it.rule.metric(),
+        message: reasons::reason(environment, &it.subject, &it.reason),
+        data: it,
+    });
+    let report = Report {
+        schema: SCHEMA,
+        exit_code: Exit::from(judgement.conclusion) as u8,
+        conclusion: judgement.conclusion,
+        headline: summary::headline(judgement),
+        counts: Outcome::ALL
+            .into_iter()
+            .map(|outcome| (outcome.name(), judgement.count(outcome)))
+            .collect(),
+        verdicts: verdicts.collect(),
+        base: judgement.base.as_ref(),
+        rivals: &judgement.rivals,
+        accepted: accepted.collect(),
+        wins: &judgement.wins,
+        drifts: &judgement.drifts,
+        targets: targets.collect(),
+        counters: &judgement.counters,
+        notes: &judgement.notes,
+        diagnoses: diagnosis::entries(beside::notable(record, base, judgement)),
+        skipped: summary::skipped(record, judgement),
+        environment: &record.environment,
+        costs: &record.costs,
+    };
+    serde_json::to_string_pretty(&report)
+        .map(|text| escape::json(&text) + "\n")
+        .map_err(|error| Error::environment(format!("the report cannot be written: {error}")))
+}

@@ -1,0 +1,583 @@
+//! The ladder of a kernel: its variants in the order of gates.yaml, each beside the one before it and beside the
+//! first, with what it adds. Pure.
+
+use super::page::{Kind, Part, Section, Table};
+use super::{figures, rivals};
+use judge::{Ruling, Values};
+use model::{
+    Callable, Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Record, Subject, Unit,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use system::error::{Error, Result};
+use wording::escape;
+use wording::reasons;
+use wording::words;
+
+pub const SCHEMA: &str = "gatekeeper.ladder/1";
+
+pub const TITLE: &str = "each variant beside the one before it";
+
+/// Of a launch on a GPU, the one that says how fast it is first.
+const TIMED: [Metric; 6] = [
+    Metric::P50,
+    Metric::P90,
+    Metric::P99,
+    Metric::Cv,
+    Metric::Cycles,
+    Metric::MaxErr,
+];
+
+/// Of a launch in the simulator, which has no times.
+const SIMULATED: [Metric; 6] = [
+    Metric::Counter(Counter::Instructions),
+    Metric::Counter(Counter::GlobalLoadSectors),
+    Metric::Counter(Counter::GlobalStoreSectors),
+    Metric::Counter(Counter::SharedLoadWavefronts),
+    Metric::Counter(Counter::SharedStoreWavefronts),
+    Metric::MaxErr,
+];
+
+/// Whatever the shape is.
+const RESOURCES: [Metric; 2] = [Metric::Registers, Metric::Shared];
+
+/// Variants of a kernel that compute the same.
+#[derive(Serialize)]
+pub struct Ladder {
+    pub kernel: String,
+    pub steps: Vec<Step>,
+    pub shapes: Vec<Shape>,
+}
+
+#[derive(Serialize)]
+pub struct Step {
+    pub variant: String,
+    /// To the step before; of the first all that it defines.
+    pub added: Vec<Added>,
+    pub figures: BTreeMap<Metric, Figure>,
+}
+
+/// What differs in a build. `None` where one of the two has none.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Added {
+    pub what: What,
+    pub was: Option<String>,
+    pub is: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    Definition(String),
+    Source,
+    Entry,
+    Flags,
+}
+
+#[derive(Serialize)]
+pub struct Shape {
+    pub shape: String,
+    pub rungs: Vec<Rung>,
+}
+
+/// One variant at one shape.
+#[derive(Serialize)]
+pub struct Rung {
+    pub variant: String,
+    pub figures: BTreeMap<Metric, Figure>,
+    /// `None` of the first, and where one of the two has no figure.
+    pub to_the_one_before: Option<Beside>,
+    pub to_the_first: Option<Beside>,
+    /// Contestants that were timed in the same run on the same GPU.
+    pub to_rivals: Vec<ToRival>,
+}
+
+#[derive(Serialize)]
+pub struct ToRival {
+    pub rival: String,
+    pub contestant: String,
+    pub p50: Num,
+    /// That over this one's: above 1 where this one is the faster.
+    pub times_as_fast: Num,
+    pub message: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    Value(Num),
+    Missing { code: &'static str, message: String },
+}
+
+/// How fast one is beside another; in the simulator, how many instructions it takes.
+#[derive(Serialize)]
+pub struct Beside {
+    pub variant: String,
+    pub metric: Metric,
+    /// That of the other, and this one over it.
+    pub value: Num,
+    pub ratio: Num,
+    pub message: String,
+}
+
+pub fn ladders(record: &Record, judgement: &Judgement) -> Vec<Ladder> {
+    let source = Source {
+        record,
+        judgement,
+        values: figures::values(record),
+        of_case: metrics(record),
+    };
+    let plan = &record.plan;
+    let mut kernels: Vec<&str> = Vec::new();
+    for case in &plan.cases {
+        if !kernels.contains(&case.id.kernel.as_str()) {
+            kernels.push(&case.id.kernel);
+        }
+    }
+    let of_kernel = kernels.into_iter().flat_map(|kernel| alike(plan, kernel));
+    let several = of_kernel.filter(|cases| variants(cases).len() > 1);
+    several.map(|cases| source.ladder(&cases)).collect()
+}
+
+/// The cases of a kernel, apart where variants compute something else: of that no ratio says anything.
+fn alike<'a>(plan: &'a Plan, kernel: &str) -> Vec<Vec<&'a Case>> {
+    let mut groups: Vec<Vec<&Case>> = Vec::new();
+    let cases: Vec<&Case> = plan
+        .cases
+        .iter()
+        .filter(|it| it.id.kernel == kernel)
+        .collect();
+    for variant in variants(&cases) {
+        let own = || cases.iter().copied().filter(|it| it.id.variant == variant);
+        let fits = |group: &&mut Vec<&Case>| {
+            let pairs = group
+                .iter()
+                .flat_map(|other| own().map(move |case| (*other, case)));
+            let mut common = pairs.filter(|(a, b)| a.id.shape == b.id.shape).peekable();
+            common.peek().is_some() && common.all(|(a, b)| computes_same(plan, a, b))
+        };
+        match groups.iter_mut().find(fits) {
+            Some(group) => group.extend(own()),
+            None => groups.push(own().collect()),
+        }
+    }
+    groups
+}
+
+fn computes_same(plan: &Plan, a: &Case, b: &Case) -> bool {
+    // Not the whole task: working memory and arguments are a variant's own.
+    a.dims == b.dims && plan.task(a).reference == plan.task(b).reference
+}
+
+/// In the order of the plan.
+fn variants<'a>(cases: &[&'a Case]) -> Vec<&'a str> {
+    let mut variants: Vec<&str> = Vec::new();
+    for case in cases {
+        if !variants.contains(&case.id.variant.as_str()) {
+            variants.push(&case.id.variant);
+        }
+    }
+    variants
+}
+
+struct Source<'a> {
+    record: &'a Record,
+    judgement: &'a Judgement,
+    values: Values<'a>,
+    of_case: &'static [Metric],
+}
+
+impl Source<'_> {
+    fn ladder(&self, cases: &[&Case]) -> Ladder {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut before: Option<&Unit> = None;
+        for variant in variants(cases) {
+            let Some(case) = cases.iter().find(|case| case.id.variant == variant) else {
+                continue;
+            };
+            let mut units = self.record.plan.units.iter();
+            let unit = units.find(|unit| {
+                (&unit.id.kernel, &unit.id.variant) == (&case.id.kernel, &case.id.variant)
+            });
+            steps.push(Step {
+                variant: variant.to_owned(),
+                added: unit.map(|unit| added(before, unit)).unwrap_or_default(),
+                figures: self.figures(&case.id, &RESOURCES),
+            });
+            before = unit;
+        }
+        let mut shapes: Vec<Shape> = Vec::new();
+        for case in cases {
+            let shape = match shapes.iter().position(|it| it.shape == case.id.shape) {
+                Some(at) => at,
+                None => {
+                    shapes.push(Shape {
+                        shape: case.id.shape.clone(),
+                        rungs: Vec::new(),
+                    });
+                    shapes.len() - 1
+                }
+            };
+            if let Some(shape) = shapes.get_mut(shape) {
+                let rung = self.rung(case, &shape.rungs);
+                shape.rungs.push(rung);
+            }
+        }
+        let kernel = cases.first().map(|case| case.id.kernel.clone());
+        Ladder {
+            kernel: kernel.unwrap_or_default(),
+            steps,
+            shapes,
+        }
+    }
+
+    fn rung(&self, case: &Case, before: &[Rung]) -> Rung {
+        let figures = self.figures(&case.id, self.of_case);
+        let beside = |other: Option<&Rung>| {
+            let other = other?;
+            let metric = *self.of_case.first()?;
+            let value = |figures: &BTreeMap<Metric, Figure>| match figures.get(&metric)? {
+                Figure::Value(value) => Some(value.0),
+                Figure::Missing { .. } => None,
+            };
+            let (own, their) = (value(&figures)?, value(&other.figures)?);
+            Some(Beside {
+                variant: other.variant.clone(),
+                metric,
+                value: Num(their),
+                ratio: Num(own / their),
+                message: match metric.facet() {
+                    Facet::Times => words::speed(own, their, &other.variant)?,
+                    _ => words::amount(metric, own, their, &other.variant)?,
+                },
+            })
+        };
+        Rung {
+            variant: case.id.variant.clone(),
+            to_the_one_before: beside(before.last()),
+            to_the_first: beside(before.first()),
+            to_rivals: self.to_rivals(&case.id),
+            figures,
+        }
+    }
+
+    fn to_rivals(&self, id: &CaseId) -> Vec<ToRival> {
+        let all = self.judgement.rivals.iter().flat_map(|standing| {
+            let compared = standing.compared.iter();
+            let compared = compared.filter(|it| it.case == *id);
+            compared.map(move |it| (standing, it))
+        });
+        let all = all.filter_map(|(standing, it)| {
+            let name = format!("{} {}", standing.rival, it.contestant);
+            Some(ToRival {
+                rival: standing.rival.clone(),
+                contestant: it.contestant.clone(),
+                p50: it.theirs,
+                times_as_fast: it.times_as_fast,
+                message: words::speed(it.ours.0, it.theirs.0, &name)?,
+            })
+        });
+        all.collect()
+    }
+
+    fn figures(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Figure> {
+        let subject = Subject::Case(id.clone());
+        let figure = |metric: Metric| {
+            let shown = match metric {
+                // Also those that no gate may rest on.
+                Metric::Counter(counter) => self.values.shown(id, counter),
+                _ => None,
+            };
+            let found = match shown {
+                Some(value) => Ok(value),
+                None => self.values.metric(&subject, metric).map(|it| it.number),
+            };
+            match found {
+                Ok(value) => Figure::Value(Num(value)),
+                Err(Ruling { reason, .. }) => Figure::Missing {
+                    code: reason.code(),
+                    message: reasons::reason(&self.record.environment, &subject, &reason),
+                },
+            }
+        };
+        let figures = metrics.iter().map(|metric| (*metric, figure(*metric)));
+        figures.collect()
+    }
+}
+
+fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
+    let nothing = BTreeMap::new();
+    let was = before.map_or(&nothing, |unit| &unit.defines);
+    let names: BTreeSet<&String> = was.keys().chain(unit.defines.keys()).collect();
+    let definitions = names.into_iter().map(|name| Added {
+        what: What::Definition(name.clone()),
+        was: was.get(name).cloned(),
+        is: unit.defines.get(name).cloned(),
+    });
+    let entry = |unit: &Unit| match &unit.call {
+        Callable::Entries { names, .. } => names.join(", "),
+        Callable::Launcher { function, .. } => function.clone(),
+    };
+    let part = |what: What, of: &dyn Fn(&Unit) -> String| {
+        // Of the first, only definitions say what it is.
+        let was = before.map(of)?;
+        Some(Added {
+            what,
+            was: Some(was),
+            is: Some(of(unit)),
+        })
+    };
+    let parts = [
+        part(What::Source, &|unit| unit.source.clone()),
+        part(What::Entry, &entry),
+        part(What::Flags, &|unit| unit.flags.join(" ")),
+    ];
+    let all = definitions.chain(parts.into_iter().flatten());
+    all.filter(|added| added.was != added.is).collect()
+}
+
+impl Added {
+    /// `SYNC_POLICY=5`, `SYNC_POLICY 2 -> 5`, `without SYNC_POLICY`.
+    fn words(&self) -> String {
+        let name = match &self.what {
+            What::Definition(name) => name.as_str(),
+            What::Source => "source",
+            What::Entry => "entry",
+            What::Flags => "flags",
+        };
+        match (&self.was, &self.is) {
+            (Some(was), Some(is)) => format!("{name} {was} -> {is}"),
+            (None, Some(is)) => format!("{name}={is}"),
+            (_, None) => format!("without {name}"),
+        }
+    }
+}
+
+/// A group for each ladder.
+pub fn lay_out(
+    record: &Record,
+    judgement: &Judgement,
+    ladders: &[Ladder],
+) -> Vec<Vec<Section<'static>>> {
+    if ladders.is_empty() {
+        let none = "no kernel of this record has two variants that compute the same".to_owned();
+        let none = Section::new("ladder", "No ladder", vec![Part::Lines(vec![none])]);
+        return vec![vec![none]];
+    }
+    let groups = ladders.iter().map(|ladder| sections(record, ladder));
+    let mut groups: Vec<_> = groups.collect();
+    let mut lines: Vec<String> = Vec::new();
+    if figures::is_simulated(record) {
+        lines.push(
+            "times are not measured in the simulator: its counters stand here instead".to_owned(),
+        );
+    }
+    lines.extend(figures::legend(record).map(str::to_owned));
+    lines.push("a ratio is of two medians of this run, and no verdict".to_owned());
+    lines.extend(rivals::lines(&record.environment, judgement));
+    lines.extend(missing(ladders));
+    groups.push(vec![Section::new(
+        "note",
+        "Notes",
+        vec![Part::Lines(lines)],
+    )]);
+    groups
+}
+
+/// What it shows of a case: figures of a GPU, or of the simulator where there was none. The first says how fast it is.
+pub fn metrics(record: &Record) -> &'static [Metric] {
+    match figures::is_simulated(record) {
+        true => &SIMULATED,
+        false => &TIMED,
+    }
+}
+
+/// Of one ladder: what each step adds, and a table for each shape.
+pub fn sections(record: &Record, ladder: &Ladder) -> Vec<Section<'static>> {
+    let of_case = metrics(record);
+    let heading = format!(
+        "{}: {}, in the order of gates.yaml",
+        ladder.kernel,
+        words::plural(ladder.steps.len(), "variant")
+    );
+    let rows = ladder.steps.iter().map(|step| {
+        let added: Vec<_> = step.added.iter().map(Added::words).collect();
+        let added = match added.is_empty() {
+            true => "nothing in its build".to_owned(),
+            false => added.join(", "),
+        };
+        let figures = RESOURCES.iter().map(|metric| cell(&step.figures, *metric));
+        [step.variant.clone(), added]
+            .into_iter()
+            .chain(figures)
+            .collect()
+    });
+    let resources = RESOURCES.iter().map(|metric| (metric.name(), Kind::Number));
+    let columns = [("variant", Kind::Name), ("adds", Kind::Text)];
+    let steps = Table::new(columns.into_iter().chain(resources), rows.collect());
+    let title = format!("The ladder of {}", ladder.kernel);
+    let first = Section::new(
+        "ladder",
+        &title,
+        vec![Part::Lines(vec![heading]), Part::Table(steps)],
+    );
+    let shapes = ladder.shapes.iter().map(|shape| {
+        let title = format!("{}@{}", ladder.kernel, shape.shape);
+        let at = format!("at {}", shape.shape);
+        let row = |rung: &Rung| {
+            let figures = of_case.iter().map(|metric| cell(&rung.figures, *metric));
+            std::iter::once(rung.variant.clone())
+                .chain(figures)
+                .collect()
+        };
+        let figures = of_case.iter().map(|metric| (short(*metric), Kind::Number));
+        let columns = [(at.as_str(), Kind::Name)].into_iter().chain(figures);
+        let measured = shape.rungs.iter().any(|rung| has_value(&rung.figures));
+        let rungs = shape.rungs.iter().filter(|_| measured);
+        let figures = Table::new(columns, rungs.clone().map(row).collect());
+        let has_rivals = shape.rungs.iter().any(|rung| !rung.to_rivals.is_empty());
+        let row = |rung: &Rung| {
+            let beside = [&rung.to_the_one_before, &rung.to_the_first];
+            let beside = beside.map(|it| it.iter().map(|it| it.message.as_str()).collect());
+            let rivals: Vec<&str> = rung
+                .to_rivals
+                .iter()
+                .map(|it| it.message.as_str())
+                .collect();
+            let [before, first]: [Vec<&str>; 2] = beside;
+            let cells = [before, first]
+                .into_iter()
+                .chain(has_rivals.then_some(rivals));
+            let cells = cells.map(|messages| match messages.is_empty() {
+                true => "-".to_owned(),
+                false => messages.join(", "),
+            });
+            std::iter::once(rung.variant.clone()).chain(cells).collect()
+        };
+        let columns = [
+            (at.as_str(), Kind::Name),
+            ("beside the one before", Kind::Text),
+            ("beside the first", Kind::Text),
+        ];
+        let rivals = has_rivals.then_some(("beside rivals", Kind::Text));
+        // The first has nothing but rivals to stand beside.
+        let rungs = rungs.skip(usize::from(!has_rivals));
+        let beside = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
+        Section::new("", &title, vec![Part::Table(figures), Part::Table(beside)])
+    });
+    std::iter::once(first).chain(shapes).collect()
+}
+
+/// Counters by fewer letters.
+fn short(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Counter(Counter::GlobalLoadSectors) => "load sectors",
+        Metric::Counter(Counter::GlobalStoreSectors) => "store sectors",
+        Metric::Counter(Counter::SharedLoadWavefronts) => "load wavefronts",
+        Metric::Counter(Counter::SharedStoreWavefronts) => "store wavefronts",
+        metric => metric.name(),
+    }
+}
+
+fn cell(figures: &BTreeMap<Metric, Figure>, metric: Metric) -> String {
+    match figures.get(&metric) {
+        Some(Figure::Value(value)) => words::quantity(metric, value.0),
+        Some(Figure::Missing { .. }) | None => "-".to_owned(),
+    }
+}
+
+/// Where there is none, no table of dashes says it better than the note on what is missing.
+fn has_value(figures: &BTreeMap<Metric, Figure>) -> bool {
+    figures
+        .values()
+        .any(|figure| matches!(figure, Figure::Value(_)))
+}
+
+/// Subjects that a line names; more of them are counted.
+const NAMED: usize = 3;
+
+/// Figures that are missing for one kind of reason.
+struct Lack<'a> {
+    code: &'a str,
+    metrics: Vec<Metric>,
+    subjects: Vec<String>,
+    /// Of the first.
+    message: &'a str,
+}
+
+/// Why figures are missing: a line for each kind of reason and the figures that it takes.
+fn missing(ladders: &[Ladder]) -> Vec<String> {
+    let mut found: Vec<Lack> = Vec::new();
+    for ladder in ladders {
+        for step in &ladder.steps {
+            let subject = format!("{}/{}", ladder.kernel, step.variant);
+            add_lacks(&mut found, &subject, &step.figures);
+        }
+        for shape in &ladder.shapes {
+            for rung in &shape.rungs {
+                let subject = format!("{}/{}@{}", ladder.kernel, rung.variant, shape.shape);
+                add_lacks(&mut found, &subject, &rung.figures);
+            }
+        }
+    }
+    let lines = found.iter().map(|lack| {
+        let metrics: Vec<_> = lack.metrics.iter().map(ToString::to_string).collect();
+        let subjects = match lack.subjects.split_at_checked(NAMED) {
+            Some((first, rest)) if !rest.is_empty() => {
+                format!("{} and {} more", first.join(", "), rest.len())
+            }
+            _ => words::listed(&lack.subjects),
+        };
+        let metrics = words::listed(&metrics);
+        format!("no {metrics} of {subjects}: {}", lack.message)
+    });
+    lines.collect()
+}
+
+fn add_lacks<'a>(found: &mut Vec<Lack<'a>>, subject: &str, figures: &'a BTreeMap<Metric, Figure>) {
+    let mut own: Vec<Lack> = Vec::new();
+    for (metric, figure) in figures {
+        let Figure::Missing { code, message } = figure else {
+            continue;
+        };
+        match own.iter_mut().find(|lack| lack.code == *code) {
+            Some(lack) => lack.metrics.push(*metric),
+            None => own.push(Lack {
+                code,
+                metrics: vec![*metric],
+                subjects: vec![subject.to_owned()],
+                message,
+            }),
+        }
+    }
+    for lack in own {
+        let is_same = |it: &&mut Lack| (it.code, &it.metrics) == (lack.code, &lack.metrics);
+        match found.iter_mut().find(is_same) {
+            Some(known) => known.subjects.extend(lack.subjects),
+            None => found.push(lack),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    simulated: bool,
+    ladders: &'a [Ladder],
+}
+
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn json(record: &Record, ladders: &[Ladder]) -> Result<String> {
+    let document = Document {
+        schema: SCHEMA,
+        simulated: figures::is_simulated(record),
+        ladders,
+    };
+    serde_json::to_string_pretty(&document)
+        .map(|text| escape::json(&text) + "\n")
+        .map_err(|error| Error::environment(format!("the ladder cannot be written: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

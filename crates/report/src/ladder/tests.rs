@@ -1,0 +1,192 @@
+use super::*;
+use crate::markdown;
+use crate::terminal;
+use crate::terminal::Options;
+use judge::{fixture, judge};
+use model::{Evidence, Reference};
+
+const PLAIN: Options = Options {
+    color: false,
+    width: 100,
+};
+
+fn groups(record: &Record) -> Vec<Vec<Section<'static>>> {
+    let judgement = judged(record);
+    lay_out(record, &judgement, &ladders(record, &judgement))
+}
+
+fn judged(record: &Record) -> Judgement {
+    judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+fn of(record: &Record) -> Vec<Ladder> {
+    ladders(record, &judged(record))
+}
+
+fn in_terminal(record: &Record) -> String {
+    terminal::render_groups(&groups(record), PLAIN)
+}
+
+/// Of the variant `fast`, what is said of it beside the other, which is both the first and the one before.
+fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
+    let ladders = of(record);
+    let shape = ladders[0]
+        .shapes
+        .iter()
+        .find(|it| it.shape == shape)
+        .unwrap();
+    let rung = &shape.rungs[1];
+    assert_eq!(rung.variant, "fast");
+    let said = |beside: &Option<Beside>| Some(beside.as_ref()?.message.clone());
+    [said(&rung.to_the_one_before), said(&rung.to_the_first)]
+}
+
+#[test]
+fn each_variant_stands_beside_the_one_before_and_the_first() {
+    let mut record = fixture::record();
+    fixture::slow(&mut record, &fixture::case_id("fast", "large"), 125_000);
+    let record = fixture::with_tails(record);
+    insta::assert_snapshot!("ladder-terminal", in_terminal(&record));
+    let markdown = markdown::render_groups(TITLE, &groups(&record));
+    insta::assert_snapshot!("ladder-markdown", markdown);
+    let both = |text: &str| [Some(text.to_owned()), Some(text.to_owned())];
+    assert_eq!(
+        beside(&record, "small"),
+        both("1.25 times as fast as direct")
+    );
+    assert_eq!(
+        beside(&record, "large"),
+        both("0.80 times as fast as direct")
+    );
+
+    let json: serde_json::Value =
+        serde_json::from_str(&json(&record, &of(&record)).unwrap()).unwrap();
+    assert_eq!(json["schema"], "gatekeeper.ladder/1");
+    let ladder = &json["ladders"][0];
+    let added =
+        serde_json::json!([{"what": {"definition": "VARIANT"}, "was": "direct", "is": "fast"}]);
+    assert_eq!(ladder["steps"][1]["added"], added);
+    let rung = &ladder["shapes"][0]["rungs"][1];
+    let ratio = rung["to_the_first"]["ratio"].as_f64().unwrap();
+    assert!((ratio - 0.8).abs() < 1e-3, "{ratio}");
+    assert_eq!(rung["figures"]["max_err"]["value"], 0.001);
+}
+
+#[test]
+fn the_simulator_has_counters_and_no_times() {
+    let text = in_terminal(&fixture::record_simulated());
+    assert!(
+        text.contains("times are not measured in the simulator"),
+        "{text}"
+    );
+    assert!(text.contains("as many instructions as direct"), "{text}");
+    assert!(!text.contains("p50"), "{text}");
+    assert!(!text.contains("times as"), "{text}");
+}
+
+#[test]
+fn what_is_missing_is_named_and_nothing_is_compared_with_it() {
+    let mut record = fixture::record();
+    let lost = fixture::case_id("direct", "small");
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Time { case, .. } if *case == lost));
+    assert_eq!(beside(&record, "small"), [None, None]);
+    assert!(beside(&record, "large")[0].is_some());
+    let text = in_terminal(&record);
+    assert!(
+        text.contains("no p50, p90, p99, cycles and cv of k/direct@small: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn variants_that_compute_something_else_are_no_steps_of_one_ladder() {
+    let mut record = fixture::record();
+    let of_fast = |record: &mut Record, reference: Reference| {
+        for case in &mut record.plan.cases {
+            if case.id.variant == "fast" {
+                case.reference = reference.clone();
+            }
+        }
+    };
+    // The other variant is what it is held against: it computes the same.
+    let variant = |name: &str| Reference::Variant {
+        variant: name.into(),
+    };
+    of_fast(&mut record, variant("direct"));
+    assert_eq!(of(&record).len(), 1);
+    let other = Reference::Softmax {
+        x: "another".into(),
+        out: "out".into(),
+    };
+    of_fast(&mut record, other);
+    assert!(of(&record).is_empty());
+    let text = in_terminal(&record);
+    assert!(
+        text.contains("no kernel of this record has two variants that compute the same"),
+        "{text}"
+    );
+    // What the record does not have is no reference that another could share.
+    of_fast(&mut record, variant("gone"));
+    assert!(of(&record).is_empty());
+}
+
+#[test]
+fn what_a_step_adds_is_what_its_build_has_otherwise() {
+    let units = fixture::plan().units;
+    let [direct, fast] = units.as_slice() else {
+        panic!("two variants");
+    };
+    let words = |before: Option<&Unit>, unit: &Unit| -> Vec<String> {
+        added(before, unit).iter().map(Added::words).collect()
+    };
+    assert_eq!(words(None, direct), ["VARIANT=direct"]);
+    assert_eq!(words(Some(direct), fast), ["VARIANT direct -> fast"]);
+    assert!(words(Some(fast), fast).is_empty());
+    let mut other = fast.clone();
+    other.defines.clear();
+    other.defines.insert("TILE".into(), "64".into());
+    other.source = "kernels/other.cu".into();
+    other.call = Callable::Entries {
+        names: vec!["k2".into()],
+        constants: Vec::new(),
+    };
+    assert_eq!(
+        words(Some(fast), &other),
+        [
+            "TILE=64",
+            "without VARIANT",
+            "source kernels/k.cu -> kernels/other.cu",
+            "entry k -> k2"
+        ]
+    );
+}
+
+#[test]
+fn each_variant_stands_beside_every_contestant_that_was_timed() {
+    let record = fixture::record_beside_rival();
+    let ladders = of(&record);
+    let said = |rung: &Rung| -> Vec<String> {
+        let rivals = rung.to_rivals.iter();
+        rivals.map(|it| it.message.clone()).collect()
+    };
+    let rungs = &ladders[0].shapes[0].rungs;
+    assert_eq!(said(&rungs[0]), ["0.90 times as fast as torch flash"]);
+    assert_eq!(said(&rungs[1]), ["1.12 times as fast as torch flash"]);
+    let text = in_terminal(&record);
+    for says in [
+        "beside rivals",
+        // The rest of it is on the next line.
+        "0.90 times as fast as",
+        "note     torch math: not compared with 4 cases of k: no kernel for this shape",
+    ] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    assert!(!in_terminal(&fixture::record()).contains("rivals"));
+}

@@ -1,0 +1,37 @@
+//! What a person or a program reads of a judgement. Decides nothing.
+
+mod annotations;
+mod beside;
+pub mod case;
+mod causes;
+pub mod dashboards;
+pub mod diagnosis;
+
+pub mod exit;
+pub mod explain;
+mod figures;
+pub mod github;
+pub mod history;
+pub mod html;
+pub mod json;
+pub mod junit;
+pub mod ladder;
+pub mod markdown;
+
+pub mod models;
+mod notes;
+pub mod page;
+mod printed;
+mod problems;
+pub mod profile;
+pub mod progress;
+mod rivals;
+pub mod sarif;
+mod signature;
+mod standing;
+mod summary;
+mod targets;
+pub mod terminal;
+
+#[cfg(test)]
+mod tests;

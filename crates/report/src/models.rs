@@ -1,0 +1,267 @@
+//! The same gates on several GPU models, a column for each. Pure.
+
+use super::page::{Kind, Part, Section, Table};
+use super::{figures, summary};
+use crate::exit::Exit;
+use model::{Conclusion, Counter, Judgement, Metric, Outcome, Question, Record, Seen, Subject};
+use records::shard::device;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use system::error::{Error, Result};
+use wording::escape;
+use wording::words;
+
+pub const SCHEMA: &str = "gatekeeper.models/1";
+
+/// A run on one model.
+pub struct Model<'a> {
+    /// Of a column.
+    pub name: String,
+    /// For its files: no two have the same.
+    pub dir: String,
+    pub record: &'a Record,
+    pub judgement: &'a Judgement,
+}
+
+/// Runs with names that tell them apart.
+pub fn name<'a>(runs: impl Iterator<Item = (&'a Record, &'a Judgement)>) -> Vec<Model<'a>> {
+    let mut all: Vec<Model> = Vec::new();
+    for (record, judgement) in runs {
+        let short = match &record.environment.device {
+            Seen::Got(device) => {
+                let name = device.name.as_str();
+                name.strip_prefix("NVIDIA ").unwrap_or(name).to_owned()
+            }
+            _ => device(&record.environment),
+        };
+        let mut names = std::iter::once(short.clone())
+            .chain(std::iter::once(device(&record.environment)))
+            .chain((2..).map(|at| format!("{short} {at}")));
+        let is_free = |name: &String| {
+            let dir = directory(name);
+            all.iter().all(|other| other.dir != dir)
+        };
+        let name = names.find(is_free).unwrap_or(short);
+        all.push(Model {
+            dir: directory(&name),
+            name,
+            record,
+            judgement,
+        });
+    }
+    all
+}
+
+/// A name from a record, without anything that a file system could take for a path.
+fn directory(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let words = words.filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(str::to_ascii_lowercase).collect();
+    let all: String = words.join("-").chars().take(60).collect();
+    format!("on-{all}")
+}
+
+/// The worst of all, in the order of exit codes: 1, 4, 3, 0.
+pub fn conclusion(models: &[Model]) -> Conclusion {
+    let order = [
+        Conclusion::Fail,
+        Conclusion::Environment,
+        Conclusion::Inconclusive,
+        Conclusion::NothingJudged,
+    ];
+    let is_any = |wanted: &Conclusion| models.iter().any(|it| it.judgement.conclusion == *wanted);
+    let worst = order.into_iter().find(is_any);
+    worst.unwrap_or(Conclusion::Pass)
+}
+
+pub fn exit(models: &[Model]) -> Exit {
+    conclusion(models).into()
+}
+
+/// `FAIL on 2 GPU models: H100 80GB HBM3 PASS, L4 FAIL`.
+pub fn title(models: &[Model]) -> String {
+    let each = models.iter().map(|model| {
+        let said = summary::conclusion(model.judgement.conclusion);
+        format!("{} {said}", model.name)
+    });
+    let each: Vec<_> = each.collect();
+    format!(
+        "{} on {} GPU models: {}",
+        summary::conclusion(conclusion(models)),
+        models.len(),
+        each.join(", ")
+    )
+}
+
+pub fn lay_out<'a>(models: &[Model]) -> Vec<Vec<Section<'a>>> {
+    vec![
+        vec![Section::new("", "Runs", vec![Part::Table(runs(models))])],
+        vec![Section::new(
+            "",
+            "What did not hold",
+            vec![Part::Table(broken(models))],
+        )],
+        vec![Section::new(
+            "",
+            "Cases side by side",
+            vec![Part::Table(cases(models)), Part::Lines(legend(models))],
+        )],
+    ]
+}
+
+fn runs(models: &[Model]) -> Table {
+    let rows = models.iter().map(|model| {
+        vec![
+            model.name.clone(),
+            summary::headline(model.judgement),
+            summary::circumstances(model.record),
+        ]
+    });
+    let columns = [
+        ("GPU", Kind::Name),
+        ("verdict", Kind::Text),
+        ("on", Kind::Text),
+    ];
+    Table::new(columns, rows.collect())
+}
+
+/// A gate, with what each model says of it: those that keep one of them from passing.
+fn broken(models: &[Model]) -> Table {
+    let mut rows: Vec<(&Subject, &Question)> = Vec::new();
+    for model in models {
+        for verdict in &model.judgement.verdicts {
+            let row = (&verdict.subject, &verdict.question);
+            let is_broken = matches!(
+                verdict.outcome,
+                Outcome::Fail | Outcome::Environment | Outcome::Inconclusive
+            );
+            if is_broken && !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+    }
+    let worst = |(subject, question): &(&Subject, &Question)| {
+        let verdicts = models.iter().flat_map(|it| &it.judgement.verdicts);
+        let own = verdicts.filter(|it| it.subject == **subject && it.question == **question);
+        let worst = figures::worst(own);
+        figures::WORST_FIRST
+            .iter()
+            .position(|it| Some(*it) == worst)
+    };
+    rows.sort_by_key(worst);
+    let rows = rows.into_iter().map(|(subject, question)| {
+        let said = models.iter().map(|model| {
+            let mut verdicts = model.judgement.verdicts.iter();
+            let found = verdicts.find(|it| it.subject == *subject && it.question == *question);
+            match found {
+                None => "-".to_owned(),
+                Some(it) if it.outcome == Outcome::Pass => it.outcome.to_string(),
+                Some(it) => format!("{} [{}]", it.outcome, it.reason.code()),
+            }
+        });
+        let names = [subject.to_string(), words::question(question)];
+        names.into_iter().chain(said).collect()
+    });
+    let columns = [("subject", Kind::Name), ("gate", Kind::Text)];
+    table(&columns, models, Kind::Text, rows.collect())
+}
+
+/// Of a GPU how long it takes, of the simulator how many instructions.
+fn metric(record: &Record) -> Metric {
+    match figures::is_simulated(record) {
+        true => Metric::Counter(Counter::Instructions),
+        false => Metric::P50,
+    }
+}
+
+fn cases(models: &[Model]) -> Table {
+    let Some(first) = models.first() else {
+        return Table::new([], Vec::new());
+    };
+    let values: Vec<_> = models.iter().map(|it| figures::values(it.record)).collect();
+    let rows = first.record.plan.cases.iter().map(|case| {
+        let subject = Subject::Case(case.id.clone());
+        let cells = models.iter().zip(&values).map(|(model, values)| {
+            let figure = figures::cells(values, &subject, [metric(model.record)]);
+            let verdicts = model.judgement.verdicts.iter();
+            let own = verdicts.filter(|verdict| verdict.subject == subject);
+            match figures::worst(own) {
+                None | Some(Outcome::Pass) => figure.concat(),
+                Some(outcome) => format!("{} ({outcome})", figure.concat()),
+            }
+        });
+        std::iter::once(subject.to_string()).chain(cells).collect()
+    });
+    table(
+        &[("case", Kind::Name)],
+        models,
+        Kind::Number,
+        rows.collect(),
+    )
+}
+
+/// What the figures are.
+fn legend(models: &[Model]) -> Vec<String> {
+    let is_any = |wanted| models.iter().any(|it| metric(it.record) == wanted);
+    let timed = is_any(Metric::P50).then_some("p50 of a GPU");
+    let counted = is_any(Metric::Counter(Counter::Instructions))
+        .then_some("warp instructions of the simulator, which has no times");
+    let figures: Vec<_> = timed.into_iter().chain(counted).collect();
+    vec![format!(
+        "{}; the worst verdict of a case, where it is no pass",
+        figures.join("; ")
+    )]
+}
+
+/// With a column for each model.
+fn table(columns: &[(&str, Kind)], models: &[Model], kind: Kind, rows: Vec<Vec<String>>) -> Table {
+    let models = models.iter().map(|model| (model.name.as_str(), kind));
+    Table::new(columns.iter().copied().chain(models), rows)
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    exit_code: u8,
+    conclusion: Conclusion,
+    /// Of all models.
+    counts: BTreeMap<&'static str, usize>,
+    models: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    name: &'a str,
+    /// With its record and reports, beside this one.
+    dir: &'a str,
+    conclusion: Conclusion,
+    headline: String,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn json(models: &[Model]) -> Result<String> {
+    let counted = |models: &[Model]| -> BTreeMap<&'static str, usize> {
+        let of_all = |outcome| models.iter().map(|it| it.judgement.count(outcome)).sum();
+        let counts = Outcome::ALL.into_iter();
+        counts.map(|it| (it.name(), of_all(it))).collect()
+    };
+    let entries = models.iter().map(|model| Entry {
+        name: &model.name,
+        dir: &model.dir,
+        conclusion: model.judgement.conclusion,
+        headline: summary::headline(model.judgement),
+        counts: counted(std::slice::from_ref(model)),
+    });
+    let document = Document {
+        schema: SCHEMA,
+        exit_code: exit(models) as u8,
+        conclusion: conclusion(models),
+        counts: counted(models),
+        models: entries.collect(),
+    };
+    serde_json::to_string_pretty(&document)
+        .map(|text| escape::json(&text) + "\n")
+        .map_err(|error| Error::environment(format!("the report cannot be written: {error}")))
+}

@@ -1,0 +1,185 @@
+//! What is said beside the verdicts, a line each.
+
+use super::beside;
+use super::signature;
+use model::*;
+use std::collections::{BTreeMap, BTreeSet};
+use wording::names::{in_words, named};
+use wording::reasons;
+use wording::words::{self, plural};
+
+/// Notes a line each; what is new is gathered into one for each facet, what is gone into one for each variant.
+pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut of_several = signature::mismatches(record, judgement);
+    let mut gone: BTreeMap<(&str, &str), BTreeMap<&str, BTreeSet<Facet>>> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for note in &judgement.notes {
+        match note {
+            Note::New { subject, facet } => {
+                new.entry(*facet).or_default().insert(subject);
+            }
+            Note::Gone { kernel, variant, shape, facet } => {
+                let shapes = gone.entry((kernel, variant)).or_default();
+                shapes.entry(shape).or_default().insert(*facet);
+            }
+            Note::LeftOut { cases } => {
+                let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+                let subjects = in_words(&record.plan, &subjects.iter().collect());
+                lines.push(format!("not compared, as a filter left them out of the head: {subjects}"));
+            }
+            Note::NewInputs { subject, neutral } => {
+                let at = neutral.iter().map(|it| format!("{} = {}", it.tensor, it.value.0));
+                lines.push(format!(
+                    "{subject}: the reference takes inputs that the base's did not; with {} it computes the same",
+                    at.collect::<Vec<_>>().join(", ")
+                ));
+            }
+            Note::Renamed(rename) => lines.push(words::rename(rename)),
+            Note::Moved(MovedGates { file, cases }) => {
+                let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+                let subjects = in_words(&record.plan, &subjects.iter().collect());
+                lines.push(format!(
+                    "not judged by this run, as they moved to {file}: {subjects}; the run of that file judges them"
+                ));
+            }
+            Note::Broken { path, problem } => {
+                lines.push(format!("{path} cannot be read: {problem}"));
+            }
+            Note::NotJudged { subject, what } => {
+                let remark = format!("the simulator's checks do not judge {what}");
+                of_several.entry(remark).or_default().insert(subject);
+            }
+            Note::WarpHazard { subject, finding, more } => {
+                let others = match more {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                let remark = format!(
+                    "{}{others}; `__syncwarp()` between the two orders them",
+                    finding.message
+                );
+                of_several.entry(remark).or_default().insert(subject);
+            }
+            Note::NotHeld { subject, counters, why } => {
+                let withheld = WithheldCounters { counters: counters.clone(), why: why.clone() };
+                let remark = format!("not gated: {}", reasons::withheld_counters(&withheld));
+                of_several.entry(remark).or_default().insert(subject);
+            }
+            Note::NotCompared { subject, elements, left_out } => {
+                let all = elements + left_out;
+                let remark = format!(
+                    "not compared, as `compare` leaves them out: {left_out} of {all} elements ({:.1} %)",
+                    *left_out as f64 / all as f64 * 100.0
+                );
+                of_several.entry(remark).or_default().insert(subject);
+            }
+            // Of cases that failed, in lines of their own (`printed`).
+            Note::Printed { .. } => {}
+            Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
+                "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
+                words::quantity(Metric::P99, fast_ns.0),
+                (1.0 - slow_share.0) * 100.0,
+                words::quantity(Metric::P99, slow_ns.0),
+                slow_share.0 * 100.0,
+            )),
+            Note::Throttled { subject, processes } => lines.push(format!(
+                "{subject}: {} ran on a throttled GPU and did not count",
+                plural(*processes as usize, "timing process")
+            )),
+            Note::Unwatched { subject, processes } => lines.push(format!(
+                "{subject}: whether the GPU was throttled during {} is not known, NVML does not tell",
+                plural(*processes as usize, "timing process")
+            )),
+            Note::Shared { subject, processes, others } => {
+                lines.push(format!(
+                    "{subject}: others computed on the GPU during {}: {}",
+                    plural(*processes as usize, "timing process"),
+                    words::processes(others)
+                ));
+            }
+        }
+    }
+    let new = new.into_iter().map(|(facet, subjects)| {
+        let subjects = in_words(&record.plan, &subjects);
+        let config = words::config(&record.environment);
+        format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
+    });
+    let gone = gone.into_iter().map(|((kernel, variant), shapes)| {
+        let shapes = shapes.into_iter().map(|(shape, facets)| {
+            let facets: Vec<_> = facets.iter().map(ToString::to_string).collect();
+            format!("@{shape} ({})", facets.join(", "))
+        });
+        let shapes = shapes.collect::<Vec<_>>().join(", ");
+        format!("gone: baselines/{kernel}/{variant} has figures that gates.yaml has no case for: {shapes}")
+    });
+    let of_several = of_several
+        .into_iter()
+        .map(|(remark, subjects)| format!("{remark}: {}", in_words(&record.plan, &subjects)));
+    let intended = if_intended(record, judgement);
+    let known = if_known(judgement);
+    new.chain(gone)
+        .chain(lines)
+        .chain(of_several)
+        .chain(intended)
+        .chain(known)
+        .collect()
+}
+
+/// What to do where figures are worse than their baseline or, of counters, than the base, and that is intended.
+fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
+    let is_worse = |verdict: &&Verdict| {
+        verdict.outcome == Outcome::Fail
+            && match &verdict.question {
+                Question::Gate(Rule::Limit {
+                    limit: Limit::Baseline { .. },
+                    ..
+                }) => {
+                    !beside::is_of_base(judgement, verdict)
+                        && verdict.change.is_some_and(|change| change.0.is_finite())
+                }
+                Question::Gate(Rule::Counters { .. }) => {
+                    let mut changed = judgement.counters.iter();
+                    changed.any(|it| it.subject == verdict.subject)
+                }
+                _ => false,
+            }
+    };
+    let worse = judgement.verdicts.iter().filter(is_worse);
+    let worse: BTreeSet<&Subject> = worse.map(|verdict| &verdict.subject).collect();
+    let worse: Vec<_> = worse.into_iter().collect();
+    if worse.is_empty() {
+        return None;
+    }
+    let command = words::update_command(&record.environment, &worse);
+    Some(format!(
+        "worse than before: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
+        named(&record.plan, &worse)
+    ))
+}
+
+/// How the first finding is accepted, where somebody wants to mend it later.
+fn if_known(judgement: &Judgement) -> Option<String> {
+    let mut findings = judgement
+        .verdicts
+        .iter()
+        .filter_map(|it| first_finding(&it.reason));
+    let finding = findings.next()?;
+    let mut lines = finding.places.iter().filter_map(|it| it.line.as_ref());
+    let SourceLine { file, text, .. } = lines.find(|line| line.text.is_some())?;
+    // YAML takes what JSON quotes.
+    let quoted = |text: &str| serde_json::to_string(text).ok();
+    let (file, line) = (quoted(file)?, quoted(text.as_ref()?)?);
+    Some(format!(
+        "a finding can be accepted for a time in baselines/accepted.yaml, the first here as `finding: {{kind: {}, file: {file}, line: {line}}}`",
+        finding.kind.name()
+    ))
+}
+
+fn first_finding(reason: &Reason) -> Option<&Finding> {
+    match reason {
+        Reason::Findings { first, .. } | Reason::NewHazards { first, .. } => first.first(),
+        Reason::OnArchitecture { why, .. } => first_finding(why),
+        _ => None,
+    }
+}

@@ -1,0 +1,143 @@
+//! How timed cases stand beside rivals. Pure.
+
+use super::page::{Kind, Table};
+use model::{
+    BesideRival, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding, Subject,
+};
+use wording::reasons;
+use wording::words::{self, listed, plural};
+
+/// A row for each case: beside the fastest contestant of all its rivals.
+pub fn fastest(judgement: &Judgement) -> Table {
+    let mut rows: Vec<(&RivalStanding, &BesideRival)> = Vec::new();
+    for (standing, beside) in beside(judgement) {
+        match rows.iter_mut().find(|(_, known)| known.case == beside.case) {
+            Some(known) if beside.theirs.0 < known.1.theirs.0 => *known = (standing, beside),
+            Some(_) => {}
+            None => rows.push((standing, beside)),
+        }
+    }
+    table(rows.into_iter())
+}
+
+/// A row for each case and contestant; none where the other table has them all.
+pub fn all(judgement: &Judgement) -> Table {
+    let mut table = table(beside(judgement));
+    if fastest(judgement).rows.len() == table.rows.len() {
+        table.rows.clear();
+    }
+    table
+}
+
+fn beside(judgement: &Judgement) -> impl Iterator<Item = (&RivalStanding, &BesideRival)> {
+    let standings = judgement.rivals.iter();
+    standings.flat_map(|standing| standing.compared.iter().map(move |it| (standing, it)))
+}
+
+/// Both times, and the ratio in words.
+fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a BesideRival)>) -> Table {
+    let rows = rows.map(|(standing, beside)| {
+        let (ours, theirs) = (beside.ours.0, beside.theirs.0);
+        let rival = format!("{} {}", standing.rival, beside.contestant);
+        vec![
+            beside.case.to_string(),
+            words::quantity(Metric::P50, ours),
+            words::quantity(Metric::P50, theirs),
+            words::speed(ours, theirs, &rival).unwrap_or("-".to_owned()),
+        ]
+    });
+    let columns = [
+        ("case", Kind::Name),
+        ("p50", Kind::Number),
+        ("rival's p50", Kind::Number),
+        ("the case is", Kind::Text),
+    ];
+    Table::new(columns, rows.collect())
+}
+
+/// Contestants of one rival that were not compared for one reason.
+struct Group<'a> {
+    rival: &'a str,
+    why: String,
+    contestants: Vec<&'a str>,
+    kernels: Vec<&'a str>,
+    cases: Vec<String>,
+}
+
+/// Which versions were compared with, and what was not compared, for each reason once.
+pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for standing in &judgement.rivals {
+        let versions = standing.versions.iter();
+        let versions: Vec<_> = versions
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
+        let line = format!("{}: {}", standing.rival, listed(&versions));
+        if !versions.is_empty() && !lines.contains(&line) {
+            lines.push(line);
+        }
+        for not in &standing.not_compared {
+            let why = why_not(environment, not);
+            let known = |it: &Group| it.rival == standing.rival && it.why == why;
+            let at = groups.iter().position(known).unwrap_or_else(|| {
+                groups.push(Group {
+                    rival: &standing.rival,
+                    why: why.clone(),
+                    contestants: Vec::new(),
+                    kernels: Vec::new(),
+                    cases: Vec::new(),
+                });
+                groups.len() - 1
+            });
+            if let Some(group) = groups.get_mut(at) {
+                add_new(
+                    &mut group.contestants,
+                    not.contestants.iter().map(String::as_str),
+                );
+                add_new(&mut group.kernels, [standing.kernel.as_str()]);
+                add_new(&mut group.cases, not.cases.iter().map(ToString::to_string));
+            }
+        }
+    }
+    lines.extend(groups.iter().map(Group::line));
+    lines
+}
+
+fn add_new<T: PartialEq>(known: &mut Vec<T>, more: impl IntoIterator<Item = T>) {
+    for one in more {
+        if !known.contains(&one) {
+            known.push(one);
+        }
+    }
+}
+
+fn why_not(environment: &Environment, not: &NotCompared) -> String {
+    match (&not.reason, not.cases.first()) {
+        // Who skipped what stands before it.
+        (Reason::RivalSkipped { because, .. }, _) => because.clone(),
+        (reason, Some(case)) => reasons::reason(environment, &Subject::Case(case.clone()), reason),
+        (reason, None) => reason.code().to_owned(),
+    }
+}
+
+impl Group<'_> {
+    /// `torch cudnn and math: not compared with 2 cases of k: no kernel for this shape`.
+    fn line(&self) -> String {
+        let own = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let cases = match &self.cases[..] {
+            [only] => only.clone(),
+            several => format!(
+                "{} of {}",
+                plural(several.len(), "case"),
+                listed(&own(&self.kernels))
+            ),
+        };
+        format!(
+            "{} {}: not compared with {cases}: {}",
+            self.rival,
+            listed(&own(&self.contestants)),
+            self.why
+        )
+    }
+}

@@ -1,0 +1,90 @@
+//! SARIF 2.1.0, for what shows findings beside the code: code scanning, editors, other scanners' dashboards.
+//!
+//! A result is what an annotation is: what did not hold, at the line of gates.yaml that asks for it, and what the
+//! simulator found, at the line of the kernel. What holds is no result.
+
+use super::annotations::{Annotation, Level, Place, annotations, findings};
+use super::summary;
+use crate::exit::Exit;
+use model::{Conclusion, Judgement, Record};
+use serde_json::{Value, json};
+use std::path::Path;
+use system::error::{Error, Result};
+use wording::escape;
+
+const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
+    let mut all = annotations(record, judgement);
+    all.extend(findings(record, judgement));
+    let results: Vec<(&'static str, &Annotation)> = all
+        .iter()
+        .filter_map(|annotation| Some((annotation.code?, annotation)))
+        .collect();
+    let mut rules: Vec<&str> = results.iter().map(|(code, _)| *code).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    let environment = &record.environment;
+    let log = json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "gatekeeper",
+                "semanticVersion": environment.gatekeeper,
+                "rules": rules.iter().map(|code| json!({"id": code})).collect::<Vec<_>>(),
+            }},
+            "columnKind": "unicodeCodePoints",
+            "invocations": [{
+                "commandLine": environment.command,
+                "exitCode": Exit::from(judgement.conclusion) as u8,
+                "executionSuccessful": judgement.conclusion != Conclusion::Environment,
+            }],
+            "results": results
+                .iter()
+                .map(|(code, annotation)| result(record, code, &rules, annotation))
+                .collect::<Vec<_>>(),
+            "properties": {"circumstances": summary::circumstances(record)},
+        }],
+    });
+    serde_json::to_string_pretty(&log)
+        .map(|text| escape::json(&text) + "\n")
+        .map_err(|error| Error::environment(format!("the SARIF log cannot be written: {error}")))
+}
+
+fn result(record: &Record, code: &str, rules: &[&str], annotation: &Annotation) -> Value {
+    let place = annotation.place.as_ref();
+    let file = place.map_or(record.environment.config.as_str(), |place| &place.file);
+    // Without a line it is the first one: what shows results shows them at a place.
+    let line = place.and_then(|Place { line, .. }| line.parse::<u32>().ok());
+    let line = line.unwrap_or(1).max(1);
+    let level = match annotation.level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Notice => "note",
+    };
+    // The same on another line, and with other figures, is the same.
+    let same = blake3::hash(format!("{code}\n{}\n{file}", annotation.title).as_bytes());
+    json!({
+        "ruleId": code,
+        "ruleIndex": rules.iter().position(|rule| *rule == code),
+        "level": level,
+        "message": {"text": escape::sarif_message(&format!("{}\n{}", annotation.title, annotation.message))},
+        "locations": [{"physicalLocation": {
+            "artifactLocation": location(file),
+            "region": {"startLine": line},
+        }}],
+        "partialFingerprints": {"gatekeeper/v1": same.to_hex().as_str()},
+    })
+}
+
+/// Below the directory of the checkout; a whole path where it is none of its.
+fn location(file: &str) -> Value {
+    let path = escape::uri_path(file);
+    match Path::new(file).is_absolute() {
+        true => json!({"uri": format!("file://{path}")}),
+        false => json!({"uri": path, "uriBaseId": "%SRCROOT%"}),
+    }
+}

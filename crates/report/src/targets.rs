@@ -1,0 +1,88 @@
+//! Figures beside their targets, which are no gates: what is met, what is missed and why, and what was not measured.
+
+use super::page::{Kind, Part, Table};
+use model::{Aimed, Judgement, Metric, Record, Standing, Subject};
+use std::collections::{BTreeMap, BTreeSet};
+use wording::names::in_words;
+use wording::reasons;
+use wording::words::{self, plural};
+
+pub fn parts<'a>(record: &Record, judgement: &Judgement) -> Vec<Part<'a>> {
+    let targets = || judgement.targets.iter();
+    let rows = targets().filter_map(row).collect();
+    let columns = [
+        ("target", Kind::Name),
+        ("limit", Kind::Text),
+        ("measured", Kind::Number),
+        ("wanted", Kind::Number),
+        ("standing", Kind::Text),
+    ];
+    vec![
+        Part::Table(Table::new(columns, rows)),
+        Part::Lines(not_measured(record, judgement)),
+    ]
+}
+
+/// `k/fast@small p50 <= 0.90 * direct.p50: 80 us, and 72 us was to be reached: missed by 11.1 %, because ...`.
+pub fn missed(judgement: &Judgement) -> Vec<String> {
+    let missed = judgement.targets.iter().filter_map(|it| {
+        let (metric, measured, limit) = figures(it)?;
+        if it.standing != Standing::Missed {
+            return None;
+        }
+        let by = it.change.map_or(f64::NAN, |change| change.0);
+        let why = match &it.because {
+            Some(because) => format!("because {because}"),
+            None => format!("without an explanation (`because` at {})", it.declared),
+        };
+        Some(format!(
+            "{} {}: {}, and {} was to be reached: missed by {}, {why}",
+            it.subject,
+            words::gate(&it.rule),
+            words::quantity(metric, measured),
+            words::quantity(metric, limit),
+            words::percent(by),
+        ))
+    });
+    missed.collect()
+}
+
+/// Of what was measured.
+fn row(it: &Aimed) -> Option<Vec<String>> {
+    let (metric, measured, limit) = figures(it)?;
+    let standing = match (it.standing, &it.because) {
+        (Standing::Met, _) => "met",
+        (Standing::Missed, Some(_)) => "missed",
+        (Standing::Missed, None) => "missed, unexplained",
+        (Standing::NotMeasured, _) => return None,
+    };
+    Some(vec![
+        it.subject.to_string(),
+        words::gate(&it.rule),
+        words::quantity(metric, measured),
+        words::quantity(metric, limit),
+        standing.to_owned(),
+    ])
+}
+
+fn figures(it: &Aimed) -> Option<(Metric, f64, f64)> {
+    Some((it.rule.metric()?, it.measured?.0, it.limit?.0))
+}
+
+/// By reason: `3 targets of 2 cases (2 of k/fast): no NVIDIA device`.
+fn not_measured(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let mut by_reason: BTreeMap<String, (usize, BTreeSet<&Subject>)> = BTreeMap::new();
+    let targets = judgement.targets.iter();
+    for it in targets.filter(|it| it.standing == Standing::NotMeasured) {
+        let said = reasons::reason(&record.environment, &it.subject, &it.reason);
+        let first = said.lines().next().unwrap_or_default().to_owned();
+        let (count, subjects) = by_reason.entry(first).or_default();
+        *count += 1;
+        subjects.insert(&it.subject);
+    }
+    let lines = by_reason.into_iter().map(|(why, (count, subjects))| {
+        let (targets, subjects) = (plural(count, "target"), in_words(&record.plan, &subjects));
+        format!("not measured: {targets} of {subjects}: {why}")
+    });
+    lines.collect()
+}

@@ -1,0 +1,799 @@
+mod beside;
+mod exchange;
+mod hostile;
+
+use super::terminal::Options;
+use super::*;
+use judge::fixture;
+use judge::{compare, judge};
+use model::{
+    Acceptance, Allowance, Bound, Conclusion, Evidence, Fallback, Fault, FaultKind, GateName,
+    Judgement, Loosening, Metric, NotRun, Num, Op, OtherProcess, Outcome, Place, Question, Reason,
+    Record, Rule, Seen, SourceLine, Subject, Target, Verdict, Worst,
+};
+use proptest::prelude::*;
+use wording::{escape, reasons, words};
+
+const PLAIN: Options = Options {
+    color: false,
+    width: 100,
+};
+
+pub fn judged(record: &Record) -> Judgement {
+    judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+/// Slower by 3 %, faster by 10 %, NaN, a register too many, and a launch that faults.
+pub fn broken() -> Record {
+    let mut record = fixture::record();
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
+    fixture::slow(&mut record, &fixture::case_id("fast", "large"), 72_000);
+    fixture::recheck(
+        &mut record,
+        &fixture::case_id("direct", "large"),
+        |seed, facts| {
+            if seed == 2 {
+                facts.error.non_finite = 12;
+                facts.error.worst = facts.error.worst.take().map(|worst| Worst {
+                    got: Num(f64::NAN),
+                    ..worst
+                });
+            }
+        },
+    );
+    fixture::rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.as_mut().unwrap().registers = 129
+    });
+    for piece in &mut record.evidence {
+        if let Evidence::Check { case, facts, .. } = piece
+            && *case == fixture::case_id("direct", "small")
+        {
+            *facts = Seen::Fault(Fault {
+                kind: FaultKind::DeviceFault,
+                message: "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered\nat launch 1 | seed 1 <b>".into(),
+            });
+        }
+    }
+    record
+}
+
+/// Of these the whole JSON is kept: one that fails, and one beside a base.
+const WHOLE_JSON: [&str; 2] = ["fail", "base"];
+
+/// What tells one report from another: of verdicts one line for each that did not pass. The JSON has to hold
+/// all of the judgement.
+fn outline(mut json: serde_json::Value, judgement: &Judgement) -> serde_json::Value {
+    let parts = serde_json::to_value(judgement).unwrap();
+    for (key, value) in parts.as_object().unwrap() {
+        assert!(holds(&json[key], value), "{key}");
+    }
+    let fields = json.as_object_mut().unwrap();
+    for alike in ["schema", "environment", "costs"] {
+        assert!(fields.remove(alike).is_some());
+    }
+    let verdicts = judgement.verdicts.iter();
+    fields["verdicts"] = verdicts
+        .filter(|verdict| verdict.outcome != Outcome::Pass)
+        .map(|it| {
+            let (outcome, code) = (it.outcome.name(), it.reason.code());
+            let question = words::question(&it.question);
+            format!("{outcome} {}: {question} [{code}]", it.subject)
+        })
+        .collect();
+    fields.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+    json
+}
+
+/// All of it; an object may have more fields.
+fn holds(json: &serde_json::Value, part: &serde_json::Value) -> bool {
+    use serde_json::Value::{Array, Object};
+    match (json, part) {
+        (Object(json), Object(part)) => part
+            .iter()
+            .all(|(key, value)| json.get(key).is_some_and(|json| holds(json, value))),
+        (Array(json), Array(part)) => {
+            let mut pairs = json.iter().zip(part);
+            json.len() == part.len() && pairs.all(|(json, part)| holds(json, part))
+        }
+        _ => json == part,
+    }
+}
+
+fn everywhere(name: &str, record: &Record) {
+    let record = &fixture::with_tails(record.clone());
+    let judgement = judged(record);
+    for verdict in &judgement.verdicts {
+        let code = verdict.reason.code();
+        let mut entries = wording::codes::GROUPS
+            .iter()
+            .flat_map(|group| group.entries);
+        let entry = entries.find(|entry| entry.code == code).unwrap();
+        let documented = entry.outcomes.contains(&verdict.outcome);
+        assert!(documented, "{code} can be {}", verdict.outcome);
+    }
+    insta::assert_snapshot!(
+        format!("{name}-terminal"),
+        terminal::render(record, &judgement, PLAIN)
+    );
+    insta::assert_snapshot!(
+        format!("{name}-markdown"),
+        markdown::render(record, &judgement)
+    );
+    let json = json::render(record, &judgement).unwrap();
+    let outline = outline(serde_json::from_str(&json).unwrap(), &judgement);
+    let json = match WHOLE_JSON.contains(&name) {
+        true => json,
+        false => serde_json::to_string_pretty(&outline).unwrap(),
+    };
+    insta::assert_snapshot!(format!("{name}-json"), json);
+    insta::assert_snapshot!(
+        format!("{name}-junit"),
+        junit::render(record, &judgement).unwrap()
+    );
+    insta::assert_snapshot!(format!("{name}-github"), github::render(record, &judgement));
+}
+
+#[test]
+fn a_run_that_passes() {
+    everywhere("pass", &fixture::record());
+}
+
+#[test]
+fn a_run_that_fails() {
+    everywhere("fail", &broken());
+}
+
+#[test]
+fn a_variant_that_falls_back_on_another() {
+    let mut record = fixture::record();
+    record.plan.fallbacks.push(Fallback {
+        kernel: "k".into(),
+        variant: "fast".into(),
+        to: "direct".into(),
+        declared: "gates.yaml:9".into(),
+    });
+    record.policy.allow_fallback = true;
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
+    everywhere("fallback", &record);
+}
+
+fn with_targets(mut record: Record) -> Record {
+    let relative = |factor| Bound::Expr(fixture::expr(&format!("{factor} * direct.p50")));
+    let target = |shape, bound, because: Option<&str>| Target {
+        subject: fixture::case("fast", shape),
+        metric: Metric::P50,
+        op: Op::Le,
+        bound,
+        because: because.map(str::to_owned),
+        declared: "gates.yaml:9".into(),
+    };
+    record.policy.targets = vec![
+        target("small", relative("0.90"), None),
+        target(
+            "large",
+            relative("0.75"),
+            Some("it is bound by issue slots, not by bandwidth"),
+        ),
+        target("large", Bound::Value(Num(79_000.0)), None),
+    ];
+    record
+}
+
+#[test]
+fn targets_that_are_met_and_missed() {
+    everywhere("targets", &with_targets(fixture::record()));
+}
+
+#[test]
+fn targets_without_a_gpu() {
+    everywhere(
+        "targets-no-gpu",
+        &with_targets(fixture::record_without_gpu()),
+    );
+}
+
+#[test]
+fn a_variant_that_fails_as_expected() {
+    let by = [GateName::Metric(Metric::MaxErr), GateName::Deterministic];
+    let mut record = fixture::record_kept_to_fail(&by);
+    for shape in fixture::SHAPES {
+        let id = fixture::case_id("fast", shape);
+        fixture::recheck(&mut record, &id, |_, facts| {
+            facts.error.max_err = Num(0.3);
+        });
+    }
+    everywhere("expected", &record);
+}
+
+#[test]
+fn a_variant_that_is_expected_to_fail_and_does_not() {
+    let record = fixture::record_kept_to_fail(&[GateName::Metric(Metric::MaxErr)]);
+    everywhere("unexpected", &record);
+}
+
+#[test]
+fn a_run_without_a_gpu() {
+    everywhere("no-gpu", &fixture::record_without_gpu());
+}
+
+#[test]
+fn a_run_in_the_simulator() {
+    let mut record = fixture::record_simulated();
+    let (finding, skipped) = (
+        fixture::case_id("direct", "small"),
+        fixture::case_id("fast", "large"),
+    );
+    fixture::resimulate(&mut record, &finding, |seed, facts| {
+        if let Seen::Got(facts) = facts {
+            facts.not_judged = vec!["races in global memory".into()];
+            facts.printed = Some(model::Printed {
+                text: "thread 3: \u{1b}[31mx = 0.5\n::error::not a command\n```\n".into(),
+                left_out: 12,
+            });
+            *facts
+                .counters
+                .entry(model::Counter::SharedLoadWavefronts)
+                .or_default() += seed;
+            facts.findings.push(model::Finding {
+                entry: None,
+                kind: model::FindingKind::SharedRace,
+                message: "race on shared memory 0x40: this read and the write at k.cu:9 are not ordered at k.cu:11, \
+                          block [0, 0, 0], thread [32, 0, 0]"
+                    .into(),
+                places: [11, 9].map(race_at).into(),
+                block: [0; 3],
+                thread: [32, 0, 0],
+                address: Some(0x40),
+                times: 3,
+            });
+        }
+    });
+    let over_budget = NotRun::OverBudget {
+        estimate: 7_000_000,
+        budget: 1_000_000,
+    };
+    for piece in &mut record.evidence {
+        match piece {
+            Evidence::Check { case, facts, .. } if *case == skipped => {
+                *facts = Seen::NotRun(over_budget.clone());
+            }
+            Evidence::Simulation { case, facts, .. } if *case == skipped => {
+                *facts = Seen::NotRun(over_budget.clone());
+            }
+            _ => {}
+        }
+    }
+    for baseline in &mut record.policy.baselines {
+        if baseline.variant == skipped.variant {
+            baseline.cases.remove(&skipped.shape);
+        }
+    }
+    everywhere("simulated", &record);
+}
+
+/// Of two contestants one is skipped, and a gate rests on each.
+#[test]
+fn a_run_beside_a_rival() {
+    let mut record = fixture::record_beside_rival();
+    for piece in &mut record.evidence {
+        if let Evidence::Rival {
+            task,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+            && task.shape == "large"
+        {
+            let flash = facts.contestants["flash"].clone();
+            facts.contestants.insert("math".into(), flash);
+        }
+    }
+    for (variant, bound) in [
+        ("fast", "torch.flash.p50"),
+        ("direct", "torch.flash.p50"),
+        ("fast", "torch.math.p50"),
+    ] {
+        let rule = Rule::Limit {
+            metric: Metric::P50,
+            limit: model::Limit::Absolute {
+                op: model::Op::Le,
+                bound: model::Bound::Expr(fixture::expr(bound)),
+            },
+        };
+        let gate = fixture::gate(fixture::case(variant, "small"), rule);
+        record.policy.gates.push(gate);
+    }
+    everywhere("rivals", &record);
+}
+
+#[test]
+fn rivals_that_did_not_run_are_named_once_for_each_reason() {
+    let mut record = fixture::record_beside_rival();
+    fixture::rerival(&mut record, |_, seen| {
+        *seen = Seen::Fault(Fault {
+            kind: FaultKind::Rival,
+            message: "torch: failed (exit code 1): \u{1b}[31mno".into(),
+        });
+    });
+    let judgement = judged(&record);
+    let text = terminal::render(&record, &judgement, PLAIN);
+    let line = "rivals   torch flash and math: not compared with 4 cases of k: the rival broke: torch: failed (exit";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let mut without = fixture::record_without_gpu();
+    without.plan.rivals = vec![fixture::rival()];
+    let judgement = judged(&without);
+    let text = terminal::render(&without, &judgement, PLAIN);
+    let line = "rivals   torch flash and math: not compared with 4 cases of k: ";
+    assert!(text.contains(line), "{text}");
+}
+
+fn race_at(number: u32) -> Place {
+    Place {
+        at: format!("k.cu:{number}"),
+        line: Some(SourceLine {
+            file: "k.cu".into(),
+            number,
+            text: Some(format!("shared[{number}] = x;")),
+        }),
+    }
+}
+
+fn accepted_registers(instead: Rule) -> Acceptance {
+    Acceptance {
+        case: "k/direct".into(),
+        subjects: vec![fixture::unit("direct")],
+        left_out: false,
+        allows: Allowance::Limit(instead),
+        reason: "one load more in flight: 100%, of <N>".into(),
+        by: "jane@example.org".into(),
+        until: "2027-01-31".into(),
+        declared: "baselines/accepted.yaml:3".into(),
+    }
+}
+
+/// One gate broken and accepted, one acceptance that has run out.
+#[test]
+fn a_run_with_acceptances() {
+    let mut record = fixture::record_beside_base();
+    fixture::rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.as_mut().unwrap().registers = 100
+    });
+    record.policy.accepted = vec![
+        accepted_registers(fixture::within(Metric::Registers, 0.05)),
+        Acceptance {
+            until: "2026-11-20".into(),
+            declared: "baselines/accepted.yaml:9".into(),
+            ..accepted_registers(fixture::at_most(Metric::Registers, 130.0))
+        },
+    ];
+    record.environment.config = "gpu/gates.yaml".into();
+    everywhere("accepted", &record);
+}
+
+/// Beyond an anchor's limit, within it, and away from the best level without a gate.
+#[test]
+fn a_run_with_anchors() {
+    use model::{Anchor, Limit, Metric, Rule, Since};
+    let mut record = fixture::record();
+    let mut baselines = fixture::baselines();
+    for agreed in baselines
+        .iter_mut()
+        .flat_map(|baseline| baseline.cases.values_mut())
+        .filter_map(|metrics| metrics.get_mut(&Metric::P50))
+    {
+        agreed.value = Num(agreed.value.0 * 0.95);
+    }
+    let anchor = |since, found: &str| Anchor {
+        since,
+        found: found.into(),
+        baselines: baselines.clone(),
+        broken_baselines: Vec::new(),
+    };
+    record.policy.anchors = vec![
+        anchor(Since::Revision("v1.0".into()), "0a34415aaaaa"),
+        anchor(Since::Best, "12 versions"),
+    ];
+    for (shape, change) in [("small", 0.02), ("large", 0.08)] {
+        let limit = Limit::Anchor {
+            anchor: Since::Revision("v1.0".into()),
+            change: Num(change),
+        };
+        let metric = Metric::P50;
+        let subject = fixture::case("fast", shape);
+        let gate = fixture::gate(subject, Rule::Limit { metric, limit });
+        record.policy.gates.push(gate);
+    }
+    everywhere("anchors", &record);
+}
+
+#[test]
+fn two_records_compared() {
+    let head = fixture::with_tails(broken());
+    let base = fixture::with_tails(fixture::record());
+    let judgement = compare(&base, &head, Loosening::Fails);
+    insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
+}
+
+/// A kernel that is slower is that in each of its times and at each of its shapes.
+#[test]
+fn one_cause_is_one_block() {
+    let mut record = fixture::record();
+    record.policy.baselines = judge::acceptable(&record, "seal").0;
+    for (shape, ns) in [("small", 96_000), ("large", 104_000)] {
+        fixture::slow(&mut record, &fixture::case_id("fast", shape), ns);
+        let subject = fixture::case("fast", shape);
+        let cycles = fixture::within(Metric::Cycles, 0.02);
+        record.policy.gates.push(fixture::gate(subject, cycles));
+    }
+    let judgement = judged(&record);
+    let failed = judgement.count(Outcome::Fail);
+    let problems = problems::problems(&record, &judgement);
+    let slower: Vec<_> = problems
+        .iter()
+        .filter(|it| it.code == "beyond-change")
+        .collect();
+    let [slower] = slower.as_slice() else {
+        panic!("{} blocks", slower.len())
+    };
+    assert_eq!(slower.subjects, "k/fast@small, k/fast@large");
+    assert_eq!(slower.gates, ["p50 +2%", "cycles +2%"]);
+    let lines: Vec<_> = slower.why.lines().collect();
+    assert_eq!((lines.len(), failed), (4, 4));
+    assert!(lines[0].starts_with("k/fast@small: p50 "), "{}", lines[0]);
+    // Another variant is another cause.
+    fixture::slow(&mut record, &fixture::case_id("direct", "small"), 200_000);
+    let judgement = judged(&record);
+    let problems = problems::problems(&record, &judgement);
+    let slower = problems.iter().filter(|it| it.code == "beyond-change");
+    assert_eq!(slower.count(), 2);
+}
+
+#[test]
+fn slower_reads_as_slower_in_every_format() {
+    let mut record = fixture::record();
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 96_000);
+    let judgement = judged(&record);
+    let texts = [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+        json::render(&record, &judgement).unwrap(),
+        junit::render(&record, &judgement).unwrap(),
+        github::render(&record, &judgement).replace("%25", "%"),
+    ];
+    for text in texts {
+        let text = text.replace("&gt;", ">");
+        assert!(text.contains("p50 80 us -> 96 us, +20.0 %"), "{text}");
+        assert!(
+            !text.contains("20.0 % faster") && !text.contains("better   k/fast@small"),
+            "{text}"
+        );
+    }
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 64_000);
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    assert!(
+        text.contains("better   k/fast@small p50: 80 us -> 64 us, 20.0 % faster"),
+        "{text}"
+    );
+    assert!(!text.contains("+20.0 %"), "{text}");
+}
+
+/// One case of four; the others have four launches each, of which nothing is said.
+#[test]
+fn two_modes_read_as_two_modes() {
+    let mut record = fixture::record();
+    let case = fixture::case_id("fast", "small");
+    fixture::retime(&mut record, &case, |process, facts| {
+        let launch = |at: u64| match at * 37 % 100 < 30 {
+            true => 123_008 + at % 5 * 32,
+            false => 82_016 + (at + u64::from(process)) % 5 * 32,
+        };
+        facts.single_ns = (0..100).map(launch).collect();
+    });
+    let judgement = judged(&record);
+    insta::assert_snapshot!(
+        "modes-terminal",
+        terminal::render(&record, &judgement, PLAIN)
+    );
+    insta::assert_snapshot!("modes-markdown", markdown::render(&record, &judgement));
+    let json: serde_json::Value =
+        serde_json::from_str(&json::render(&record, &judgement).unwrap()).unwrap();
+    insta::assert_json_snapshot!("modes-json", json["notes"]);
+}
+
+#[test]
+fn others_on_the_gpu_are_named() {
+    let mut record = fixture::record();
+    for piece in &mut record.evidence {
+        if let Evidence::Time {
+            process: 0,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+        {
+            facts.gpu.other_processes = Some(vec![OtherProcess {
+                pid: Some(4711),
+                name: Some("python3".into()),
+            }]);
+        }
+    }
+    let judgement = judged(&record);
+    let says =
+        "k/fast@small: others computed on the GPU during 1 timing process: python3 (pid 4711)";
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+    ] {
+        assert!(text.contains(says), "{text}");
+    }
+    let json = json::render(&record, &judgement).unwrap();
+    assert!(json.contains("\"pid\": 4711"), "{json}");
+}
+
+#[test]
+fn what_failed_comes_first_with_its_command() {
+    let record = broken();
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    assert!(text.starts_with("FAIL k/direct [sm_90]: registers <= 128 [beyond-limit]\n     registers 129, limit <= 128\n     by gates.yaml:7\n     gatekeeper run 'k/direct'\n"), "{text}");
+    assert!(
+        text.trim_end()
+            .lines()
+            .last()
+            .unwrap()
+            .starts_with("FAIL: "),
+        "{text}"
+    );
+}
+
+/// As where a source does not compile, or a reference: once, and not once for each case.
+#[test]
+fn what_breaks_many_subjects_alike_is_reported_once() {
+    let mut record = fixture::record();
+    for piece in &mut record.evidence {
+        if let Evidence::Check { facts, .. } = piece {
+            *facts = Seen::Fault(Fault {
+                kind: FaultKind::Reference,
+                message:
+                    "k_ref.c:7:21: error: expected ';'\n    7 |     int  i\n      |           ^"
+                        .into(),
+            });
+        }
+    }
+    // Another kernel asks for the same at another line.
+    for gate in &mut record.policy.gates {
+        if gate.declared.is_some() && gate.subject.variant() == "fast" {
+            gate.declared = Some("gates.yaml:19".into());
+        }
+    }
+    let judgement = judged(&record);
+    let terminal = terminal::render(&record, &judgement, PLAIN);
+    let (first, _) = terminal.split_once("\n\n").unwrap();
+    insta::assert_snapshot!(first, @r"
+FAIL all 4 cases: finite, written, deterministic, inputs intact, max_err <= 0.004, max_err +10%
+[no-reference]
+     no reference: k_ref.c:7:21: error: expected ';'
+         7 |     int  i
+           |           ^
+     by gates.yaml:19, gates.yaml:7
+     gatekeeper run 'k/direct@small'
+");
+    for text in [
+        terminal,
+        markdown::render(&record, &judgement),
+        github::render(&record, &judgement),
+    ] {
+        assert_eq!(text.matches("k_ref.c:7:21").count(), 1, "{text}");
+        assert_eq!(text.matches("gatekeeper run 'k/").count(), 1, "{text}");
+    }
+    // A program that reads them has every one.
+    let junit = junit::render(&record, &judgement).unwrap();
+    assert!(junit.matches("k_ref.c:7:21").count() > 8, "{junit}");
+}
+
+#[test]
+fn baselines_that_are_gone_are_a_line_for_each_variant() {
+    let mut record = fixture::record();
+    record.plan.cases.retain(|case| case.id.variant != "fast");
+    record.plan.units.retain(|unit| unit.id.variant != "fast");
+    let gates = &mut record.policy.gates;
+    gates.retain(|gate| gate.subject.variant() != "fast");
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let (_, gone) = text.split_once("note     ").unwrap();
+    let (gone, _) = gone.split_once("\nskipped  ").unwrap();
+    insta::assert_snapshot!(gone, @r"
+gone: baselines/k/fast has figures that gates.yaml has no case for: @* (resources), @large
+         (correctness, times), @small (correctness, times)
+");
+}
+
+#[test]
+fn a_fault_that_breaks_many_gates_is_reported_once() {
+    let record = broken();
+    let judgement = judged(&record);
+    assert!(judgement.count(Outcome::Fail) > 8);
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+        github::render(&record, &judgement),
+    ] {
+        assert_eq!(
+            text.matches("an illegal memory access was encountered")
+                .count(),
+            1,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn colour_only_where_it_is_asked_for() {
+    let record = broken();
+    let judgement = judged(&record);
+    let plain = terminal::render(&record, &judgement, PLAIN);
+    let colored = terminal::render(
+        &record,
+        &judgement,
+        Options {
+            color: true,
+            width: 100,
+        },
+    );
+    assert!(!plain.contains('\x1b') && colored.contains("\x1b[1;31mFAIL\x1b[0m"));
+    let mut stripped = colored;
+    for code in [
+        "\x1b[1;31m",
+        "\x1b[1;32m",
+        "\x1b[1;33m",
+        "\x1b[1m",
+        "\x1b[0m",
+    ] {
+        stripped = stripped.replace(code, "");
+    }
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn a_command_is_never_broken() {
+    let record = broken();
+    for width in 60..110 {
+        let text = terminal::render(
+            &record,
+            &judged(&record),
+            Options {
+                color: false,
+                width,
+            },
+        );
+        assert!(
+            text.contains("`gatekeeper baseline update 'k/fast@large'`"),
+            "{text}"
+        );
+    }
+}
+
+/// The same run under other names.
+fn renamed(record: Record, kernel: &str) -> Record {
+    let name = serde_json::to_string(kernel).unwrap();
+    let text = serde_json::to_string(&record).unwrap();
+    let text = text.replace("\"kernel\":\"k\"", &format!("\"kernel\":{name}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Names are there to be copied: with long ones a table is wider than it should be.
+#[test]
+fn a_table_fits_a_hundred_columns_and_breaks_no_name() {
+    for kernel in ["sdpa_fp8_warp_specialized_persistent", "k"] {
+        for record in [
+            fixture::record(),
+            broken(),
+            fixture::record_without_gpu(),
+            fixture::record_simulated(),
+        ] {
+            let record = renamed(record, kernel);
+            let text = terminal::render(&record, &judged(&record), PLAIN);
+            let mut rows = 0;
+            for line in text.lines() {
+                // So is a command.
+                let copied = line.starts_with("     gatekeeper run") || kernel.len() > 30;
+                assert!(line.chars().count() <= 100 || copied, "{line}");
+                rows += usize::from(
+                    line.starts_with(&format!("{kernel}/fast@large "))
+                        || line.starts_with(&format!("{kernel}/fast [sm_90] ")),
+                );
+            }
+            assert_eq!(rows, 1 + usize::from(text.contains("\ncase ")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn markdown_of_many_cases_still_fits_a_comment() {
+    let record = fixture::record();
+    let mut judgement = judged(&record);
+    let compared: Vec<_> = judgement.verdicts.clone();
+    for copy in 0..200 {
+        judgement
+            .verdicts
+            .extend(compared.iter().cloned().map(|mut verdict| {
+                if let Subject::Case(case) = &mut verdict.subject {
+                    case.shape = format!("shape_{copy}");
+                }
+                verdict
+            }));
+    }
+    let text = markdown::render(&record, &judgement);
+    assert!(text.len() < 65_536, "{}", text.len());
+    assert!(
+        text.contains("unchanged: too many for a comment; the JSON report has them."),
+        "{text}"
+    );
+    assert!(text.contains("<summary>All figures</summary>"));
+}
+
+/// What moved within its limits is one click away where nothing failed, and there is much of it.
+#[test]
+fn many_changes_are_folded_where_nothing_failed() {
+    let record = fixture::record();
+    let mut judgement = judged(&record);
+    let is_compared =
+        |verdict: &&Verdict| verdict.metric() == Some(Metric::P50) && verdict.interval.is_some();
+    let mut moved = judgement.verdicts.iter().find(is_compared).unwrap().clone();
+    moved.change = Some(Num(0.01));
+    moved.interval = Some([Num(0.005), Num(0.015)]);
+    for copy in 0..20 {
+        moved.subject = fixture::case("fast", &format!("shape_{copy}"));
+        judgement.verdicts.push(moved.clone());
+    }
+    let (open, folded) = ("### What changed", "<summary>What changed</summary>");
+    let text = markdown::render(&record, &judgement);
+    assert!(text.contains(folded) && !text.contains(open), "{text}");
+    judgement.conclusion = Conclusion::Fail;
+    let text = markdown::render(&record, &judgement);
+    assert!(text.contains(open) && !text.contains(folded), "{text}");
+}
+
+#[test]
+fn commands_name_the_gates_file_and_only_what_is_there() {
+    let mut head = broken();
+    head.environment.config = "ci/gates.yaml".into();
+    let gone = Subject::Case(fixture::case_id("fast", "small"));
+    head.plan
+        .cases
+        .retain(|case| Subject::Case(case.id.clone()) != gone);
+    head.policy.gates.retain(|gate| gate.subject != gone);
+    let judgement = compare(&fixture::record(), &head, Loosening::Fails);
+    let terminal = terminal::render(&head, &judgement, PLAIN);
+    let gone = terminal.matches("removed: head has no k/fast@small");
+    assert_eq!(
+        gone.count(),
+        1,
+        "once, and not once for each gate: {terminal}"
+    );
+    for text in [
+        terminal,
+        markdown::render(&head, &judgement),
+        junit::render(&head, &judgement)
+            .unwrap()
+            .replace("&apos;", "'"),
+        github::render(&head, &judgement),
+    ] {
+        assert!(
+            text.contains("gatekeeper run --config 'ci/gates.yaml' 'k/direct@large'"),
+            "{text}"
+        );
+        assert!(text.contains("removed: head has no k/fast@small"), "{text}");
+        assert!(
+            !text.contains("gatekeeper run --config 'ci/gates.yaml' 'k/fast@small'"),
+            "{text}"
+        );
+        assert!(!text.contains("gatekeeper run 'k"), "{text}");
+    }
+    assert!(
+        github::render(&head, &judgement).contains("::error file=ci/gates.yaml,line=7,"),
+        "an annotation points at the file that was named"
+    );
+}

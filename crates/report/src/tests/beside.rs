@@ -1,0 +1,177 @@
+//! A run beside a base revision.
+
+use super::*;
+use model::{BaseReference, Limit, Metric, NeutralInput, Rule};
+
+/// One case slower than the base and one undecided, two unchanged, one that the base does not have; two gates
+/// that ask less than there.
+fn beside_base() -> Record {
+    let mut record = fixture::record_beside_base();
+    record.costs.gpu_ms = 3100;
+    let fast = |shape| fixture::case_id("fast", shape);
+    fixture::repair(&mut record, &fast("small"), |process, facts| {
+        *facts = fixture::pair_facts(80_000, 1.012, process)
+    });
+    for process in 6..15 {
+        for (shape, processes, ratio) in [("small", 7, 1.012), ("large", 15, 1.0045)] {
+            if process < processes {
+                record.evidence.push(Evidence::Pair {
+                    case: fast(shape),
+                    process,
+                    facts: Seen::Got(fixture::pair_facts(80_000, ratio, process)),
+                });
+            }
+        }
+    }
+    fixture::repair(&mut record, &fast("large"), |process, facts| {
+        let wander = [0.997, 0.999, 1.002, 1.007, 1.010][process as usize % 5];
+        *facts = fixture::pair_facts(80_000, wander, process)
+    });
+    let half = Rule::Limit {
+        metric: Metric::P50,
+        limit: Limit::Base { change: Num(0.005) },
+    };
+    for case in record.plan.cases.clone() {
+        let gate = fixture::gate(Subject::Case(case.id), half.clone());
+        record.policy.gates.push(gate);
+    }
+    let base = record.policy.base.as_mut().unwrap();
+    let tiny = fixture::case_id("fast", "tiny");
+    let mut new = base.plan.case(&fast("small")).unwrap().clone();
+    new.id = tiny.clone();
+    record.plan.cases.push(new);
+    for piece in record.evidence.clone() {
+        let mut piece = piece;
+        match &mut piece {
+            Evidence::Driver { case, .. } | Evidence::Check { case, .. }
+                if *case == fast("small") =>
+            {
+                *case = tiny.clone();
+            }
+            _ => continue,
+        }
+        record.evidence.push(piece);
+    }
+    for process in 0..3 {
+        let timed = fixture::time("fast", "tiny", process, 9_000);
+        record.evidence.push(timed);
+    }
+    let tiny = Subject::Case(tiny);
+    let limits = [fixture::at_most(Metric::MaxErr, 0.004), half];
+    let gates = limits.map(|rule| fixture::gate(tiny.clone(), rule));
+    record.policy.gates.extend(gates);
+    base.gates.push(fixture::gate(
+        fixture::unit("direct"),
+        fixture::at_most(Metric::Spills, 0.0),
+    ));
+    for gate in &mut base.gates {
+        if gate.subject == fixture::unit("fast")
+            && gate.rule == fixture::at_most(Metric::Registers, 128.0)
+        {
+            gate.rule = fixture::at_most(Metric::Registers, 112.0);
+        }
+    }
+    record
+}
+
+#[test]
+fn a_run_beside_a_base() {
+    everywhere("base", &beside_base());
+}
+
+#[test]
+fn a_run_beside_a_base_that_may_ask_less() {
+    let mut record = beside_base();
+    record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
+    record.plan.pairing.as_mut().unwrap().unchanged = true;
+    for process in 0..6 {
+        for shape in fixture::SHAPES {
+            record.evidence.push(Evidence::Pair {
+                case: fixture::case_id("direct", shape),
+                process,
+                facts: Seen::Got(fixture::pair_facts(100_000, 1.0, process)),
+            });
+        }
+    }
+    everywhere("base-allowed", &record);
+}
+
+fn needs_no_device(piece: &Evidence) -> bool {
+    matches!(
+        piece,
+        Evidence::Build { .. } | Evidence::BaseReference { .. } | Evidence::Base(_)
+    )
+}
+
+#[test]
+fn a_run_beside_a_base_without_a_gpu() {
+    let mut record = beside_base();
+    record.environment.device = fixture::no_gpu();
+    record.evidence.retain(needs_no_device);
+    everywhere("base-no-gpu", &record);
+}
+
+#[test]
+fn an_input_that_the_bases_reference_did_not_take_is_named() {
+    let mut record = beside_base();
+    for piece in &mut record.evidence {
+        if let Evidence::BaseReference {
+            case,
+            facts: Seen::Got(BaseReference::Compared(found)),
+        } = piece
+            && *case == fixture::case_id("fast", "small")
+        {
+            found.neutral = vec![NeutralInput {
+                tensor: "bias".into(),
+                value: Num(0.0),
+            }];
+        }
+    }
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = "k/fast@small: the reference takes inputs that the base's did not; with bias = 0 it computes the same";
+    assert!(text.contains(says), "{text}");
+}
+
+/// Whoever reads one line only, reads that.
+#[test]
+fn a_new_case_that_nothing_checked_is_in_the_headline() {
+    let mut record = beside_base();
+    record.environment.device = fixture::no_gpu();
+    record.evidence.retain(needs_no_device);
+    let judgement = judged(&record);
+    let says = "; k/fast@tiny is new, and nothing checked it";
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+    ] {
+        assert!(text.contains(says), "{text}");
+    }
+    // One that was checked, and one that the base has, are not named.
+    let checked = judged(&beside_base());
+    let text = terminal::render(&beside_base(), &checked, PLAIN);
+    assert!(!text.contains("nothing checked it"), "{text}");
+}
+
+/// As a workflow names its base.
+#[test]
+fn a_base_that_is_named_by_its_whole_hash_is_shown_by_its_beginning() {
+    let mut record = beside_base();
+    let hash = "0a34415f00d0a34415f00d0a34415f00d0a34415".to_owned();
+    let base = record.policy.base.as_mut().unwrap();
+    base.revision.clone_from(&hash);
+    base.commit.clone_from(&hash);
+    let judgement = judged(&record);
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+    ] {
+        let reports = text.lines().filter(|line| !line.contains("gatekeeper run"));
+        let shown: Vec<_> = reports
+            .filter(|line| line.contains("0a34415f00d0"))
+            .collect();
+        assert!(shown.len() >= 3, "{text}");
+        assert!(shown.iter().all(|line| !line.contains(&hash)), "{text}");
+        assert!(text.contains("0a34415f00d0: 2 cases changed"), "{text}");
+    }
+}

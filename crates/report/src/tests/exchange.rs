@@ -1,0 +1,362 @@
+//! What other people's programs read: code scanning, dashboards, test reports of CI systems.
+
+use super::*;
+use model::{Finding, FindingKind};
+use quick_xml::events::Event;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn log(record: &Record) -> Value {
+    serde_json::from_str(&sarif::render(record, &judged(record)).unwrap()).unwrap()
+}
+
+fn results(log: &Value) -> &Vec<Value> {
+    log["runs"][0]["results"].as_array().unwrap()
+}
+
+#[test]
+fn each_problem_is_a_result_at_its_line_of_gates_yaml() {
+    let log = log(&broken());
+    let run = &log["runs"][0];
+    assert_eq!(log["version"], "2.1.0");
+    assert_eq!(run["invocations"][0]["exitCode"], 1);
+    assert_eq!(run["invocations"][0]["executionSuccessful"], true);
+    let shown: Vec<String> = results(&log)
+        .iter()
+        .map(|result| {
+            let place = &result["locations"][0]["physicalLocation"];
+            let index = result["ruleIndex"].as_u64().unwrap() as usize;
+            assert_eq!(
+                run["tool"]["driver"]["rules"][index]["id"],
+                result["ruleId"]
+            );
+            assert_eq!(place["artifactLocation"]["uriBaseId"], "%SRCROOT%");
+            let text = result["message"]["text"].as_str().unwrap();
+            format!(
+                "{} {} {}:{} {}",
+                result["level"].as_str().unwrap(),
+                result["ruleId"].as_str().unwrap(),
+                place["artifactLocation"]["uri"].as_str().unwrap(),
+                place["region"]["startLine"],
+                text.lines().next().unwrap()
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"), @r"
+error beyond-limit gates.yaml:7 k/direct [sm_90]: registers <= 128
+error beyond-change gates.yaml:7 k/direct [sm_90]: registers +0%
+error kernel-faulted gates.yaml:7 k/direct@small: finite, written, deterministic, inputs intact, max_err <= 0.004, max_err +10%
+error driver-disagrees gates.yaml:7 k/direct@small, k/direct@large: agrees with driver
+error non-finite gates.yaml:7 k/direct@large: finite
+error not-a-number gates.yaml:7 k/direct@large: max_err <= 0.004, max_err +10%
+error beyond-change gates.yaml:7 k/fast@small: p50 +2%
+");
+}
+
+#[test]
+fn what_holds_is_no_result_and_what_nobody_measured_is_none() {
+    for record in [fixture::record(), fixture::record_without_gpu()] {
+        assert_eq!(results(&log(&record)), &Vec::<Value>::new());
+    }
+}
+
+/// The alert of one pull request and the next is one: lines and figures move.
+#[test]
+fn a_result_is_known_again_where_its_line_has_moved() {
+    let prints = |record: &Record| -> BTreeSet<String> {
+        let log = log(record);
+        let prints = results(&log).iter();
+        let prints = prints.map(|it| it["partialFingerprints"]["gatekeeper/v1"].to_string());
+        prints.collect()
+    };
+    let before = broken();
+    let mut after = broken();
+    for gate in &mut after.policy.gates {
+        if gate.declared.is_some() {
+            gate.declared = Some("gates.yaml:900".into());
+        }
+    }
+    fixture::rebuild(&mut after, "direct", |facts| {
+        facts.entries[0].resources.as_mut().unwrap().registers = 140
+    });
+    assert_eq!(prints(&before), prints(&after));
+    assert_eq!(prints(&before).len(), results(&log(&before)).len());
+}
+
+#[test]
+fn a_race_is_shown_at_the_line_of_the_kernel() {
+    let mut record = fixture::record_simulated();
+    record.environment.config = "my dir/gates.yaml".into();
+    let race = |number| Finding {
+        kind: FindingKind::SharedRace,
+        entry: None,
+        message: format!("race at k.cu:{number}, see [it](http://e)"),
+        places: vec![Place {
+            at: format!("k.cu:{number}"),
+            line: Some(SourceLine {
+                file: "k.cu".into(),
+                number,
+                text: None,
+            }),
+        }],
+        block: [0; 3],
+        thread: [0; 3],
+        address: None,
+        times: 3,
+    };
+    for shape in ["small", "large"] {
+        let of = fixture::case_id("direct", shape);
+        fixture::resimulate(&mut record, &of, |_, facts| {
+            if let Seen::Got(facts) = facts {
+                facts.findings = vec![race(9), race(12)];
+            }
+        });
+    }
+    let log = log(&record);
+    let races: Vec<_> = results(&log)
+        .iter()
+        .filter(|it| it["ruleId"] == "shared_race")
+        .collect();
+    // Once each, though two cases have them.
+    let lines: Vec<_> = races
+        .iter()
+        .map(|it| {
+            assert_eq!(it["level"], "error");
+            let place = &it["locations"][0]["physicalLocation"];
+            assert_eq!(place["artifactLocation"]["uri"], "my%20dir/k.cu");
+            place["region"]["startLine"].as_u64().unwrap()
+        })
+        .collect();
+    assert_eq!(lines, [9, 12]);
+    let text = races[0]["message"]["text"].as_str().unwrap();
+    assert!(text.ends_with("see [it] (http://e)"), "{text}");
+    let gate = results(&log).iter().find(|it| it["ruleId"] == "findings");
+    let place = &gate.unwrap()["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "my%20dir/gates.yaml");
+}
+
+#[test]
+fn dashboards_get_figures_and_of_a_wrong_case_no_time() {
+    let right = fixture::record();
+    let mut wrong = fixture::record();
+    let of = fixture::case_id("direct", "small");
+    fixture::recheck(&mut wrong, &of, |_, facts| facts.error.max_err = Num(1.0));
+    let bencher = |record: &Record| -> Value {
+        serde_json::from_str(&dashboards::bencher(record).unwrap()).unwrap()
+    };
+    let [right_of, wrong_of] = [&right, &wrong].map(|it| bencher(it)["k/direct@small"].clone());
+    let latency = &right_of["latency"];
+    let value = latency["value"].as_f64().unwrap();
+    assert!(value > 1000.0, "{right_of}");
+    assert!(latency["lower_value"].as_f64().unwrap() < value);
+    assert!(latency["upper_value"].as_f64().unwrap() > value);
+    assert_eq!(wrong_of["latency"], Value::Null);
+    assert_eq!(wrong_of["max_err"]["value"], 1.0);
+    let unit = &bencher(&right)["k/direct [sm_90]"];
+    assert!(unit["registers"]["value"].is_number(), "{unit}");
+    // More of it is better.
+    assert_eq!(unit["occupancy"], Value::Null);
+
+    let action = |record: &Record| -> Vec<Value> {
+        serde_json::from_str(&dashboards::benchmark_action(record).unwrap()).unwrap()
+    };
+    let p50 = |record: &Record| {
+        let entries = action(record);
+        entries
+            .into_iter()
+            .find(|it| it["name"] == "k/direct@small: p50")
+    };
+    let entry = p50(&right).unwrap();
+    assert_eq!(
+        (&entry["unit"], &entry["value"]),
+        (&"ns".into(), &latency["value"])
+    );
+    assert!(
+        entry["range"].as_str().unwrap().starts_with("± "),
+        "{entry}"
+    );
+    assert!(p50(&wrong).is_none());
+    let counts = |record: &Record| {
+        let entries = action(record).into_iter();
+        entries
+            .filter(|it| it["unit"] == "count" && it["name"].as_str().unwrap().contains("sectors"))
+            .count()
+    };
+    assert!(counts(&fixture::record_simulated()) > 0);
+}
+
+/// The xunit plugin of Jenkins refuses a file with an attribute that its schema (junit-10.xsd) does not have. GitLab
+/// reads fewer of them.
+#[test]
+fn junit_has_the_elements_and_attributes_that_jenkins_takes() {
+    let allowed = |element: &str| -> &[&str] {
+        match element {
+            "testsuites" => &["name", "time", "tests", "failures", "errors"],
+            "testsuite" => &[
+                "name",
+                "tests",
+                "failures",
+                "errors",
+                "group",
+                "time",
+                "skipped",
+                "timestamp",
+                "hostname",
+                "id",
+                "package",
+                "file",
+                "log",
+                "url",
+            ],
+            "testcase" => &["name", "time", "classname", "group"],
+            "failure" | "error" | "skipped" => &["type", "message"],
+            "property" => &["name", "value"],
+            "properties" | "system-out" => &[],
+            other => panic!("no element <{other}>"),
+        }
+    };
+    for record in [broken(), fixture::record(), fixture::record_without_gpu()] {
+        let text = junit::render(&record, &judged(&record)).unwrap();
+        let mut reader = quick_xml::Reader::from_str(&text);
+        let mut seen = 0;
+        loop {
+            let (Event::Start(tag) | Event::Empty(tag)) = (match reader.read_event().unwrap() {
+                Event::Eof => break,
+                event @ (Event::Start(_) | Event::Empty(_)) => event,
+                _ => continue,
+            }) else {
+                unreachable!()
+            };
+            let element = String::from_utf8(tag.name().as_ref().to_vec()).unwrap();
+            for attribute in tag.attributes() {
+                let attribute = attribute.unwrap();
+                let name = String::from_utf8(attribute.key.as_ref().to_vec()).unwrap();
+                assert!(
+                    allowed(&element).contains(&name.as_str()),
+                    "{element}: {name}"
+                );
+                seen += 1;
+            }
+        }
+        assert!(seen > 20, "{text}");
+    }
+}
+
+/// As much of JSON Schema as schemars writes. What is wrong first, by its path.
+fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if schema == &Value::Bool(true) {
+        return None;
+    }
+    let below = |schema: &Value, value: &Value, at: &str| find_misfit(root, schema, value, at);
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.strip_prefix('#').unwrap()).unwrap();
+        if let Some(misfit) = below(target, value, at) {
+            return Some(misfit);
+        }
+    }
+    for (key, all) in [("anyOf", false), ("oneOf", false), ("allOf", true)] {
+        let Some(choices) = schema[key].as_array() else {
+            continue;
+        };
+        let misfits: Vec<_> = choices
+            .iter()
+            .filter_map(|choice| below(choice, value, at))
+            .collect();
+        let is_wrong = match all {
+            true => !misfits.is_empty(),
+            false => misfits.len() == choices.len(),
+        };
+        if is_wrong {
+            // The one that came furthest says most.
+            return misfits.into_iter().max_by_key(|it| it.matches('/').count());
+        }
+    }
+    if let Some(names) = schema["enum"].as_array()
+        && !names.contains(value)
+    {
+        return Some(format!("{at}: {value} is none of the names"));
+    }
+    if !schema["const"].is_null() && schema["const"] != *value {
+        return Some(format!("{at}: {value} is not {}", schema["const"]));
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    let is = |name: &&str| match *name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{other}"),
+    };
+    if !types.is_empty() && !types.iter().any(is) {
+        return Some(format!("{at}: {value} is not {types:?}"));
+    }
+    if let Some(object) = value.as_object() {
+        let required = schema["required"].as_array().into_iter().flatten();
+        let mut required = required.filter_map(Value::as_str);
+        if let Some(name) = required.find(|name| !object.contains_key(*name)) {
+            return Some(format!("{at}: {name} is missing"));
+        }
+        for (key, item) in object {
+            let at = format!("{at}/{key}");
+            let own = &schema["properties"][key];
+            let rest = &schema["additionalProperties"];
+            let misfit = match (own.is_null(), rest) {
+                (false, _) => below(own, item, &at),
+                (true, Value::Bool(false)) => Some(format!("{at} is no property")),
+                (true, Value::Null) => None,
+                (true, rest) => below(rest, item, &at),
+            };
+            if misfit.is_some() {
+                return misfit;
+            }
+        }
+    }
+    let items = value.as_array().into_iter().flatten();
+    items.enumerate().find_map(|(index, item)| {
+        let own = &schema["prefixItems"][index];
+        let of = if own.is_null() { &schema["items"] } else { own };
+        let is_free = of.is_null();
+        (!is_free).then(|| below(of, item, &format!("{at}/{index}")))?
+    })
+}
+
+#[test]
+fn records_and_reports_are_as_their_schemas_say() {
+    let (of_record, of_report) = (records::store::record_schema(), json::schema());
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("record.json");
+    let records = [
+        broken(),
+        fixture::record(),
+        fixture::record_simulated(),
+        fixture::record_without_gpu(),
+        fixture::record_beside_base(),
+        fixture::record_beside_rival(),
+        with_targets(fixture::record()),
+    ];
+    for record in &records {
+        records::store::write_record(&file, record).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let written: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(find_misfit(&of_record, &of_record, &written, ""), None);
+        let text = json::render(record, &judged(record)).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(find_misfit(&of_report, &of_report, &report, ""), None);
+    }
+    // What is written otherwise is found.
+    let mut wrong = serde_json::to_value(&records[0]).unwrap();
+    wrong["environment"]["started"] = 5.into();
+    let wrong = serde_json::json!({"schema": "gatekeeper.record/1", "seal": "x", "record": wrong});
+    let misfit = find_misfit(&of_record, &of_record, &wrong, "").unwrap();
+    assert!(
+        misfit.starts_with("/record/environment/started: 5"),
+        "{misfit}"
+    );
+}

@@ -1,0 +1,304 @@
+//! Arguments of a call as bytes, laid out as C lays them out. Pure.
+
+use super::{Address, Failure, Result};
+use model::{Arg, FaultKind, ScalarType, ScalarValue};
+
+/// One argument by value. Kept in words, because a launcher reads it through a typed pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedArg {
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl PackedArg {
+    fn new(bytes: &[u8]) -> Self {
+        let words = bytes
+            .chunks(8)
+            .map(|chunk| {
+                let mut word = [0; 8];
+                word.iter_mut()
+                    .zip(chunk)
+                    .for_each(|(to, from)| *to = *from);
+                u64::from_ne_bytes(word)
+            })
+            .collect();
+        Self {
+            words,
+            bytes: bytes.len(),
+        }
+    }
+
+    /// Aligned to 8 bytes.
+    pub fn as_ptr(&self) -> *const u64 {
+        self.words.as_ptr()
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self
+            .words
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        bytes.truncate(self.bytes);
+        bytes
+    }
+}
+
+/// Where the pointers of a case point to.
+pub trait Pointers {
+    fn tensor(&self, name: &str) -> Option<Address>;
+    fn scales(&self, tensor: &str) -> Option<Address>;
+    fn zero_points(&self, tensor: &str) -> Option<Address>;
+    /// The handle of a texture or a surface.
+    fn object(&self, arg: &Arg) -> Option<u64>;
+    fn stream(&self) -> u64;
+}
+
+/// # Errors
+/// `LaunchRefused`, where an argument names nothing or its value does not fit its type.
+pub fn pack(args: &[Arg], pointers: &dyn Pointers) -> Result<Vec<PackedArg>> {
+    args.iter()
+        .map(|arg| encode(arg, pointers).map(|field| PackedArg::new(&field.bytes)))
+        .collect()
+}
+
+/// Bytes of each argument, whatever it points to; 0 of one that cannot be passed at all.
+pub fn sizes(args: &[Arg]) -> Vec<usize> {
+    struct Anywhere;
+    impl Pointers for Anywhere {
+        fn tensor(&self, _: &str) -> Option<Address> {
+            Some(0)
+        }
+        fn scales(&self, _: &str) -> Option<Address> {
+            Some(0)
+        }
+        fn zero_points(&self, _: &str) -> Option<Address> {
+            Some(0)
+        }
+        fn object(&self, _: &Arg) -> Option<u64> {
+            Some(0)
+        }
+        fn stream(&self) -> u64 {
+            0
+        }
+    }
+    let encoded = args.iter().map(|arg| encode(arg, &Anywhere));
+    encoded
+        .map(|field| field.map_or(0, |field| field.bytes.len()))
+        .collect()
+}
+
+struct Field {
+    bytes: Vec<u8>,
+    align: usize,
+}
+
+impl Field {
+    /// Scalars and pointers are aligned to their own size.
+    fn natural(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.to_vec(),
+            align: bytes.len(),
+        }
+    }
+}
+
+fn encode(arg: &Arg, pointers: &dyn Pointers) -> Result<Field> {
+    let pointer = |address: Option<Address>, what: &str, name: &str| {
+        address
+            .map(|address| Field::natural(&address.to_ne_bytes()))
+            .ok_or_else(|| {
+                refused(format!(
+                    "an argument asks for {what} of `{name}`, which has none"
+                ))
+            })
+    };
+    match arg {
+        Arg::Tensor { name } => pointer(pointers.tensor(name), "the data", name),
+        Arg::Scales { tensor } => pointer(pointers.scales(tensor), "the scales", tensor),
+        Arg::ZeroPoints { tensor } => {
+            pointer(pointers.zero_points(tensor), "the zero points", tensor)
+        }
+        Arg::Texture { tensor, .. } => pointer(pointers.object(arg), "a texture", tensor),
+        Arg::Surface { tensor, .. } => pointer(pointers.object(arg), "a surface", tensor),
+        Arg::Bytes { tensor } => Err(refused(format!(
+            "the bytes of `{tensor}` are for references alone"
+        ))),
+        Arg::Null => Ok(Field::natural(&0u64.to_ne_bytes())),
+        Arg::Stream => Ok(Field::natural(&pointers.stream().to_ne_bytes())),
+        Arg::Scalar { elem, value } => scalar(*elem, *value).map(|bytes| Field::natural(&bytes)),
+        Arg::Struct { fields } => {
+            let mut bytes = Vec::new();
+            let mut align = 1;
+            for field in fields {
+                let field = encode(field, pointers)?;
+                bytes.resize(bytes.len().next_multiple_of(field.align), 0);
+                bytes.extend(field.bytes);
+                align = align.max(field.align);
+            }
+            // C++ gives an empty struct the size 1.
+            bytes.resize(bytes.len().max(1).next_multiple_of(align), 0);
+            Ok(Field { bytes, align })
+        }
+        Arg::Pad { bytes } => Ok(Field {
+            bytes: vec![0; *bytes as usize],
+            align: 1,
+        }),
+    }
+}
+
+fn scalar(elem: ScalarType, value: ScalarValue) -> Result<Vec<u8>> {
+    let misfit = || {
+        refused(format!(
+            "{value:?} does not fit an argument of type {elem:?}"
+        ))
+    };
+    let int = || match value {
+        ScalarValue::Int(int) => Ok(int),
+        ScalarValue::Float(_) => Err(misfit()),
+    };
+    let float = match value {
+        ScalarValue::Int(int) => int as f64,
+        ScalarValue::Float(float) => float.0,
+    };
+    macro_rules! fit {
+        ($kind:ty) => {
+            <$kind>::try_from(int()?)
+                .map(|value| value.to_ne_bytes().to_vec())
+                .map_err(|_| misfit())
+        };
+    }
+    match elem {
+        ScalarType::Bool => match int()? {
+            bit @ (0 | 1) => Ok(vec![bit as u8]),
+            _ => Err(misfit()),
+        },
+        ScalarType::I8 => fit!(i8),
+        ScalarType::U8 => fit!(u8),
+        ScalarType::I16 => fit!(i16),
+        ScalarType::U16 => fit!(u16),
+        ScalarType::I32 => fit!(i32),
+        ScalarType::U32 => fit!(u32),
+        ScalarType::I64 => fit!(i64),
+        ScalarType::U64 => fit!(u64),
+        ScalarType::F16 => Ok(half::f16::from_f64(float).to_ne_bytes().to_vec()),
+        ScalarType::Bf16 => Ok(half::bf16::from_f64(float).to_ne_bytes().to_vec()),
+        ScalarType::F32 => Ok((float as f32).to_ne_bytes().to_vec()),
+        ScalarType::F64 => Ok(float.to_ne_bytes().to_vec()),
+    }
+}
+
+fn refused(message: String) -> Failure {
+    Failure::of_case(FaultKind::LaunchRefused, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Num;
+
+    struct Fixed;
+    impl Pointers for Fixed {
+        fn tensor(&self, name: &str) -> Option<Address> {
+            (name == "x").then_some(0x1122_3344_5566_7788)
+        }
+        fn scales(&self, tensor: &str) -> Option<Address> {
+            (tensor == "x").then_some(0x100)
+        }
+        fn zero_points(&self, _: &str) -> Option<Address> {
+            None
+        }
+        fn object(&self, arg: &Arg) -> Option<u64> {
+            matches!(arg, Arg::Surface { tensor, .. } if tensor == "x").then_some(0x55)
+        }
+        fn stream(&self) -> u64 {
+            7
+        }
+    }
+
+    fn int(elem: ScalarType, value: i64) -> Arg {
+        Arg::Scalar {
+            elem,
+            value: ScalarValue::Int(value),
+        }
+    }
+
+    fn float(elem: ScalarType, value: f64) -> Arg {
+        Arg::Scalar {
+            elem,
+            value: ScalarValue::Float(Num(value)),
+        }
+    }
+
+    fn bytes(arg: Arg) -> Vec<u8> {
+        pack(&[arg], &Fixed).unwrap()[0].bytes()
+    }
+
+    #[test]
+    fn scalars_have_their_c_size() {
+        assert_eq!(bytes(int(ScalarType::Bool, 1)), [1]);
+        assert_eq!(bytes(int(ScalarType::I16, -2)), [0xfe, 0xff]);
+        assert_eq!(bytes(int(ScalarType::I64, -1)), [0xff; 8]);
+        assert_eq!(bytes(float(ScalarType::F32, 0.125)), 0.125f32.to_le_bytes());
+        assert_eq!(bytes(int(ScalarType::F64, 3)), 3f64.to_le_bytes());
+        assert_eq!(bytes(float(ScalarType::F16, 1.0)), [0x00, 0x3c]);
+        assert_eq!(bytes(float(ScalarType::Bf16, 1.0)), [0x80, 0x3f]);
+        assert_eq!(bytes(Arg::Stream), 7u64.to_le_bytes());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for arg in [
+            int(ScalarType::I8, 128),
+            int(ScalarType::U32, -1),
+            int(ScalarType::Bool, 2),
+            float(ScalarType::I32, 1.0),
+            Arg::Tensor { name: "y".into() },
+            Arg::ZeroPoints { tensor: "x".into() },
+        ] {
+            assert!(
+                matches!(
+                    pack(std::slice::from_ref(&arg), &Fixed),
+                    Err(Failure::Fault { sticky: false, .. })
+                ),
+                "{arg:?}"
+            );
+        }
+    }
+
+    /// `struct { uint8_t a; double b; struct { float x; int16_t y; } c; uint8_t d; const float* e; }`
+    #[test]
+    fn structs_are_laid_out_as_c_does() {
+        let arg = Arg::Struct {
+            fields: vec![
+                int(ScalarType::U8, 1),
+                float(ScalarType::F64, 2.0),
+                Arg::Struct {
+                    fields: vec![float(ScalarType::F32, 3.0), int(ScalarType::I16, 4)],
+                },
+                int(ScalarType::U8, 5),
+                Arg::Tensor { name: "x".into() },
+            ],
+        };
+        let bytes = bytes(arg);
+        assert_eq!(bytes.len(), 40);
+        assert_eq!(bytes[0], 1);
+        assert_eq!(bytes[8..16], 2f64.to_le_bytes());
+        assert_eq!(bytes[16..20], 3f32.to_le_bytes());
+        assert_eq!(bytes[20..22], 4i16.to_le_bytes());
+        assert_eq!(bytes[24], 5);
+        assert_eq!(bytes[32..40], 0x1122_3344_5566_7788u64.to_le_bytes());
+    }
+
+    #[test]
+    fn padding_moves_what_follows() {
+        let arg = Arg::Struct {
+            fields: vec![
+                int(ScalarType::U8, 1),
+                Arg::Pad { bytes: 3 },
+                int(ScalarType::U8, 2),
+            ],
+        };
+        assert_eq!(bytes(arg), [1, 0, 0, 0, 2]);
+    }
+}

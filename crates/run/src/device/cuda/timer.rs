@@ -1,0 +1,354 @@
+//! The GPU's clock: event pairs around launches that wait, queued, behind a spinning kernel, so that the
+//! host's part of a launch is never in a sample.
+
+use super::CudaDevice;
+use super::error::check;
+use super::graph::{Executable, Graph};
+use super::tools::Tools;
+use crate::device::nvml::{Monitor, unknown_state};
+use crate::device::{
+    Address, Device, Failure, RestoredBefore, Result, Side, Target, Targets, Timer,
+};
+use cudarc::driver::sys;
+use model::GpuState;
+use model::{FaultKind, Unsupported};
+use std::ptr::null_mut;
+use std::time::Instant;
+
+/// The spin lasts twice what the host was seen to need to queue a sample, within these bounds.
+const SPIN_NS: std::ops::RangeInclusive<u64> = 10_000..=50_000_000;
+
+/// How often a sample is taken again because the host was late.
+const ATTEMPTS: u32 = 20;
+
+/// Long enough that a step of a 1 us timer is one per cent of it.
+const CLOCK_NS: u64 = 100_000;
+
+/// Event pairs from which the clock's step is read.
+const TICK_PAIRS: usize = 64;
+
+pub struct CudaTimer<'a> {
+    device: &'a mut CudaDevice,
+    head: Timed<'a>,
+    base: Option<Timed<'a>>,
+    tools: Tools,
+    from: Event,
+    to: Event,
+    nothing: Executable,
+    /// Written to evict everything else from L2: twice its size.
+    flush: Option<(Address, usize)>,
+    /// Two u64 for the spinning kernel.
+    clock: Address,
+    /// What the host needs to queue one sample: the most of late.
+    host_ns: u64,
+}
+
+struct Timed<'a> {
+    target: Target<'a>,
+    batch: Option<Executable>,
+}
+
+impl<'a> Timed<'a> {
+    fn new(device: &CudaDevice, target: Target<'a>) -> Result<Self> {
+        device.loaded(target.call.program)?.allow(target.call)?;
+        Ok(Self {
+            target,
+            batch: None,
+        })
+    }
+}
+
+impl<'a> CudaTimer<'a> {
+    pub fn new(device: &'a mut CudaDevice, targets: Targets<'a>) -> Result<Self> {
+        let head = Timed::new(device, targets.head)?;
+        let base = targets.base.map(|base| Timed::new(device, base));
+        let base = base.transpose()?;
+        let tools = device.tools()?;
+        let clock = device.alloc("clock", 16)?;
+        let nothing = Graph::capture(device.stream, || Ok(()))?.instantiate()?;
+        Ok(Self {
+            device,
+            head,
+            base,
+            tools,
+            from: Event::new()?,
+            to: Event::new()?,
+            nothing,
+            flush: None,
+            clock,
+            host_ns: 0,
+        })
+    }
+
+    fn timed(&mut self, side: Side) -> Result<&mut Timed<'a>> {
+        match side {
+            Side::Head => Ok(&mut self.head),
+            Side::Base => self
+                .base
+                .as_mut()
+                .ok_or_else(|| lost("no base was given to time beside it")),
+        }
+    }
+
+    fn target(&mut self, side: Side) -> Result<Target<'a>> {
+        Ok(self.timed(side)?.target)
+    }
+
+    fn restore(&self, target: Target) -> Result<()> {
+        target.restore.copies.iter().try_for_each(|restore| {
+            // SAFETY: both ranges are allocations of this device.
+            check("cuMemcpyDtoDAsync", unsafe {
+                sys::cuMemcpyDtoDAsync_v2(
+                    restore.to,
+                    restore.from,
+                    restore.bytes,
+                    self.device.stream,
+                )
+            })
+        })?;
+        let restored = target.restore.copies.iter().map(|restore| restore.to);
+        let restored: Vec<_> = restored
+            .filter(|to| target.call.surfaces.contains(to))
+            .collect();
+        self.device.images.fill(&restored, self.device.stream)
+    }
+
+    fn launch(&self, target: Target) -> Result<()> {
+        self.device
+            .loaded(target.call.program)?
+            .launch(target.call, self.device.stream)
+    }
+
+    /// GPU time between two events around what `queue` puts on the stream.
+    ///
+    /// Where the host needed longer than the GPU spun, the GPU waited for it inside the sample: that is
+    /// known without looking at the time measured, and the sample is taken again.
+    fn sample(
+        &mut self,
+        before: Option<Target>,
+        queue: impl Fn(&Self) -> Result<()>,
+        cold: bool,
+    ) -> Result<u64> {
+        for _ in 0..ATTEMPTS {
+            let spin = (2 * self.host_ns).clamp(*SPIN_NS.start(), *SPIN_NS.end());
+            if let Some(target) = before {
+                self.restore(target)?;
+            }
+            self.tools.spin(self.device.stream, 0, spin)?;
+            let before = Instant::now();
+            if cold {
+                self.flush_l2()?;
+            }
+            self.from.record(self.device.stream)?;
+            queue(self)?;
+            self.to.record(self.device.stream)?;
+            let host = nanoseconds(before);
+            self.device.sync()?;
+            self.host_ns = host.max(self.host_ns - self.host_ns / 8);
+            if host <= spin {
+                return self.from.until(&self.to);
+            }
+        }
+        Err(Failure::Unsupported(Unsupported::HostTooSlow {
+            problem: format!(
+                "the host needs {} us to queue one launch, so the samples would contain host time",
+                self.host_ns / 1000
+            ),
+        }))
+    }
+
+    fn flush_l2(&mut self) -> Result<()> {
+        let (at, bytes) = match self.flush {
+            Some(flush) => flush,
+            None => {
+                let bytes = 2 * self.device.facts.l2_bytes as usize;
+                let flush = (self.device.alloc("flush", bytes)?, bytes);
+                self.flush = Some(flush);
+                flush
+            }
+        };
+        // SAFETY: the range is ours.
+        check("cuMemsetD8Async", unsafe {
+            sys::cuMemsetD8Async(at, 0, bytes, self.device.stream)
+        })
+    }
+}
+
+impl Timer for CudaTimer<'_> {
+    fn can_batch(&self) -> bool {
+        let sides = [Some(&self.head), self.base.as_ref()];
+        let mut sides = sides.into_iter().flatten();
+        sides.all(|timed| timed.target.restore.when == RestoredBefore::EachSample)
+    }
+
+    fn warm_up(&mut self, side: Side, launches: u32) -> Result<()> {
+        let target = self.target(side)?;
+        for _ in 0..launches {
+            self.restore(target)?;
+            let before = Instant::now();
+            self.launch(target)?;
+            self.host_ns = nanoseconds(before);
+        }
+        self.device.sync()
+    }
+
+    fn profiled(&mut self, side: Side) -> Result<()> {
+        let target = self.target(side)?;
+        self.restore(target)?;
+        self.device.sync()?;
+        // SAFETY: marks a place in the process; there is nothing to hold to.
+        check("cuProfilerStart", unsafe { sys::cuProfilerStart() })?;
+        let launched = self.launch(target).and_then(|()| self.device.sync());
+        // SAFETY: as above.
+        let stopped = check("cuProfilerStop", unsafe { sys::cuProfilerStop() });
+        launched.and(stopped)
+    }
+
+    fn batch(&mut self, side: Side, launches: u32) -> Result<()> {
+        let target = self.target(side)?;
+        self.timed(side)?.batch = None;
+        let batch = Graph::capture(self.device.stream, || {
+            (0..launches).try_for_each(|_| self.launch(target))
+        })?
+        .instantiate()?;
+        batch.upload(self.device.stream)?;
+        // The first run of a graph is not like the others.
+        self.restore(target)?;
+        let before = Instant::now();
+        batch.launch(self.device.stream)?;
+        self.host_ns = self.host_ns.max(nanoseconds(before));
+        self.device.sync()?;
+        self.timed(side)?.batch = Some(batch);
+        Ok(())
+    }
+
+    fn batched(&mut self, side: Side) -> Result<u64> {
+        let timed = self.timed(side)?;
+        let target = timed.target;
+        let batch = timed
+            .batch
+            .take()
+            .ok_or_else(|| lost("no batch was prepared"))?;
+        let sample = self.sample(
+            Some(target),
+            |timer| batch.launch(timer.device.stream),
+            false,
+        );
+        self.timed(side)?.batch = Some(batch);
+        sample
+    }
+
+    fn single(&mut self, side: Side, cold: bool) -> Result<u64> {
+        let target = self.target(side)?;
+        self.sample(Some(target), |timer| timer.launch(target), cold)
+    }
+
+    fn empty(&mut self) -> Result<u64> {
+        self.sample(
+            None,
+            |timer| timer.nothing.launch(timer.device.stream),
+            false,
+        )
+    }
+
+    /// Events right behind one another differ by a few steps of the clock; the smallest difference
+    /// between any two such differences is one step.
+    fn tick(&mut self) -> Result<u64> {
+        let mut gaps = Vec::with_capacity(TICK_PAIRS);
+        for _ in 0..TICK_PAIRS {
+            gaps.push(self.sample(None, |_| Ok(()), false)?);
+        }
+        gaps.push(0);
+        gaps.sort_unstable();
+        gaps.dedup();
+        Ok(gaps
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .min()
+            .unwrap_or(0))
+    }
+
+    fn sm_mhz(&mut self) -> Result<f64> {
+        self.tools.spin(self.device.stream, self.clock, CLOCK_NS)?;
+        let mut bytes = [0; 16];
+        self.device.read(self.clock, &mut bytes)?;
+        let words = bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_ne_bytes(*word) as f64)
+            .collect::<Vec<_>>();
+        Ok(words[0] / words[1] * 1000.0)
+    }
+
+    fn slowed(&mut self) -> Option<bool> {
+        self.device.monitor.as_ref()?.slowed()
+    }
+
+    fn state(&mut self, side: Side, launches: u32) -> Result<GpuState> {
+        let target = self.target(side)?;
+        self.restore(target)?;
+        for _ in 0..launches {
+            if target.restore.when == RestoredBefore::EachLaunch {
+                self.restore(target)?;
+            }
+            self.launch(target)?;
+        }
+        let state = self
+            .device
+            .monitor
+            .as_ref()
+            .map_or_else(unknown_state, Monitor::state);
+        self.device.sync()?;
+        Ok(state)
+    }
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+struct Event(sys::CUevent);
+
+impl Event {
+    /// With timing, which is the default of the driver and not of cudarc.
+    fn new() -> Result<Self> {
+        let mut event = null_mut();
+        // SAFETY: the driver writes the handle.
+        check("cuEventCreate", unsafe {
+            sys::cuEventCreate(
+                &raw mut event,
+                sys::CUevent_flags_enum::CU_EVENT_DEFAULT as u32,
+            )
+        })?;
+        Ok(Self(event))
+    }
+
+    fn record(&self, stream: sys::CUstream) -> Result<()> {
+        // SAFETY: both handles are live.
+        check("cuEventRecord", unsafe {
+            sys::cuEventRecord(self.0, stream)
+        })
+    }
+
+    /// In ns; both have to have happened.
+    fn until(&self, later: &Self) -> Result<u64> {
+        let mut milliseconds = 0f32;
+        // SAFETY: both handles are live.
+        check("cuEventElapsedTime", unsafe {
+            sys::cuEventElapsedTime(&raw mut milliseconds, self.0, later.0)
+        })?;
+        Ok((f64::from(milliseconds) * 1e6).round() as u64)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: ours.
+        unsafe { sys::cuEventDestroy_v2(self.0) };
+    }
+}
+/// Gatekeeper's own mistake.
+fn lost(what: &str) -> Failure {
+    Failure::of_case(FaultKind::Environment, what)
+}

@@ -1,0 +1,225 @@
+//! What runs kernels. May not know of gates, references, processes or reports.
+//!
+//! `cuda` alone names cudarc. A simulated device has the same trait and no timer.
+
+pub mod args;
+pub mod choice;
+pub mod cuda;
+pub mod lock;
+pub mod nvml;
+pub mod redzone;
+pub mod sim;
+
+use args::PackedArg;
+use build::Artifact;
+use model::Unsupported;
+use model::{DriverFacts, Fault, FaultKind, GpuState, Image, Launch, Sampler};
+use serde::{Deserialize, Serialize};
+
+pub use choice::DeviceChoice;
+
+/// An address in the device's memory.
+pub type Address = u64;
+
+/// A loaded artifact; an index into the device's own table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program(pub usize);
+
+/// One way of calling a program: one launch of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    pub program: Program,
+    /// One after the other; of a cubin one for each of its entries, of a launcher just one.
+    pub steps: Vec<PackedStep>,
+    /// The tensors that it reaches through surfaces.
+    pub surfaces: Vec<Address>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PackedStep {
+    pub args: Vec<PackedArg>,
+    /// `None` for a launcher, which decides for itself.
+    pub launch: Option<Launch>,
+    /// Done right before the launch, and right behind it.
+    pub before: Vec<MemoryWork>,
+    pub after: Vec<MemoryWork>,
+}
+
+/// An operation on memory that the stream does without a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryWork {
+    Set {
+        to: Address,
+        value: u8,
+        bytes: usize,
+    },
+    Copy {
+        from: Address,
+        to: Address,
+        bytes: usize,
+    },
+}
+
+/// Why a device did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Failure {
+    Fault {
+        fault: Fault,
+        /// The process can do nothing more with the device and has to end.
+        sticky: bool,
+    },
+    /// This device cannot do it, whatever the kernel.
+    Unsupported(Unsupported),
+}
+
+impl Failure {
+    /// A fault of the case alone: the device goes on.
+    pub fn of_case(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self::Fault {
+            fault: Fault {
+                kind,
+                message: message.into(),
+            },
+            sticky: false,
+        }
+    }
+}
+
+/// Gatekeeper's own mistake: the build has found it.
+fn no_variable(symbol: &str) -> Failure {
+    Failure::of_case(
+        FaultKind::EntryNotFound,
+        format!("the program has no variable {symbol}"),
+    )
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Whatever executes device code. Work is queued in order; `sync` waits for it and reports its faults.
+pub trait Device {
+    /// The value that an `Arg::Stream` stands for.
+    fn stream(&self) -> u64;
+
+    fn load(&mut self, artifact: &Artifact) -> Result<Program>;
+
+    /// Where a `__constant__` or `__device__` variable of the program lies, and how many bytes it has.
+    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)>;
+
+    /// The variables of the program that its kernels can write, and so leave for a later launch: symbol, place and
+    /// bytes.
+    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>>;
+
+    /// Uninitialised memory, aligned to 256 bytes. The name is for messages.
+    fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address>;
+
+    /// Bytes to keep on both sides of a buffer, so that a stray write is seen; none where the device
+    /// looks at every access itself.
+    fn guard(&self) -> usize;
+
+    /// The handle of a texture over the tensor at an address, of a surface without a sampler.
+    fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64>;
+
+    /// Frees all memory and programs.
+    fn reset(&mut self) -> Result<()>;
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()>;
+
+    /// `pattern`, of 1, 2, 4 or 8 bytes, `count` times: poison, and no value that a kernel may rely on.
+    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()>;
+
+    /// Waits for all queued work.
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()>;
+
+    /// Queues one call, all of its steps.
+    fn launch(&mut self, call: &Call) -> Result<()>;
+
+    fn sync(&mut self) -> Result<()>;
+
+    /// What the driver says of the entries that this call launches: of those of a cubin step by step.
+    fn describe(&mut self, call: &Call) -> Result<DriverFacts>;
+
+    /// `None` where there is no clock to trust.
+    fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>>;
+}
+
+/// What is timed: one call, or two side by side.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a> {
+    pub head: Target<'a>,
+    pub base: Option<Target<'a>>,
+}
+
+/// Which of the two calls. What is timed alone is the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Head,
+    Base,
+}
+
+/// One call, and what it needs before each sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub call: &'a Call,
+    /// Done outside the timed region: what the kernel overwrites.
+    pub restore: &'a Restores,
+}
+
+#[derive(Clone, Debug)]
+pub struct Restores {
+    pub copies: Vec<Restore>,
+    pub when: RestoredBefore,
+}
+
+/// What the copies are done before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoredBefore {
+    /// Launches of one batch may follow one another.
+    EachSample,
+    /// No launch may follow another without them.
+    EachLaunch,
+}
+
+/// A copy inside the device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restore {
+    pub from: Address,
+    pub to: Address,
+    pub bytes: usize,
+}
+
+/// The GPU's own clock around calls. All times are GPU time in ns.
+pub trait Timer {
+    /// Whether launches may follow one another in a batch: on both sides, nothing has to be restored between them.
+    fn can_batch(&self) -> bool;
+
+    /// Launches that are not timed, and waits for them.
+    fn warm_up(&mut self, side: Side, launches: u32) -> Result<()>;
+
+    /// One launch between the marks that a profiler around this process goes by.
+    fn profiled(&mut self, side: Side) -> Result<()>;
+
+    /// Prepares `launches` calls back to back that can be run without the host between them.
+    fn batch(&mut self, side: Side, launches: u32) -> Result<()>;
+
+    /// One run of the prepared batch.
+    fn batched(&mut self, side: Side) -> Result<u64>;
+
+    /// One launch alone; with the L2 cache flushed first where `cold`.
+    fn single(&mut self, side: Side, cold: bool) -> Result<u64>;
+
+    /// A batch that holds nothing.
+    fn empty(&mut self) -> Result<u64>;
+
+    /// The smallest step that the clock was seen to make.
+    fn tick(&mut self) -> Result<u64>;
+
+    /// Clock of the multiprocessors right now, counted by themselves.
+    fn sm_mhz(&mut self) -> Result<f64>;
+
+    /// Whether a thermal or hardware slowdown is active; `None` where the device does not tell.
+    fn slowed(&mut self) -> Option<bool>;
+
+    /// The device's own report while it works on this many launches; `sm_mhz_*` stay empty.
+    fn state(&mut self, side: Side, launches: u32) -> Result<GpuState>;
+}

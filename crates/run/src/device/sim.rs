@@ -1,0 +1,773 @@
+//! PTX on the CPU, through ptxsim: what executes kernels where there is no GPU. Every access is checked,
+//! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
+
+use super::{
+    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Result, Targets, Timer,
+    no_variable,
+};
+use crate::device::args::PackedArg;
+use build::{Artifact, is_of_system};
+use model::Unsupported;
+use model::{
+    DriverFacts, ElemType, Fault, FaultKind, Finding, FindingKind, Image, ImageMemory, Launch,
+    Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress, TextureFilter,
+    TextureRead,
+};
+use ptxsim::facts::counted;
+use ptxsim::image as own;
+use ptxsim::memory::Variables;
+use ptxsim::{
+    Circumstance, Circumstances, Counters, Kernel, Limits, LoadError, Look, Memory, Module,
+    NoKernel, Report,
+};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use system::files;
+use wording::words::instructions;
+
+/// Bytes of all buffers of a case together.
+pub const MOST_BYTES: u64 = 4 << 30;
+
+/// Findings of one launch that are kept, by kind and source lines: more than a kernel has.
+const FINDINGS: usize = 1000;
+
+/// Bytes of what a launch prints that are kept.
+const PRINTED: usize = 4 << 10;
+
+/// What a matrix product costs the simulator, in other instructions: a warp's 16 x 8 x 16 takes about 16 times as
+/// long (sdpa_f16/causal@long, 2026-11-22: products are 4 % of the instructions and 41 % of the time).
+const MATRIX_COST: u64 = 16;
+
+/// Blocks that a sample of a launch has, at most.
+const SAMPLE: u32 = 4;
+
+pub struct SimDevice {
+    memory: Memory,
+    /// Warp instructions after which a launch is stopped.
+    limit: u64,
+    threads: usize,
+    /// By path; kept from job to job.
+    modules: HashMap<PathBuf, Arc<Module>>,
+    programs: Vec<Loaded>,
+    /// Whose variables are in memory.
+    selected: Option<Program>,
+    /// What the host reads where no kernel has written.
+    poison: BTreeMap<Address, Poison>,
+    /// What the last launch showed.
+    shown: Option<SimulationFacts>,
+    /// The circumstances that a launch sees with unusual values.
+    varied: Circumstances,
+}
+
+struct Loaded {
+    code: Arc<Code>,
+    /// As they were left, while another program's are in memory; `None` before they first were.
+    variables: Option<Variables>,
+}
+
+/// A module, and its entry of each step: name as written, symbol.
+struct Code {
+    module: Arc<Module>,
+    entries: Vec<(String, String)>,
+}
+
+struct Poison {
+    pattern: Vec<u8>,
+    bytes: usize,
+}
+
+impl Default for SimDevice {
+    fn default() -> Self {
+        Self {
+            memory: Memory::new(MOST_BYTES),
+            limit: 0,
+            threads: 1,
+            modules: HashMap::new(),
+            programs: Vec::new(),
+            selected: None,
+            poison: BTreeMap::new(),
+            shown: None,
+            varied: Circumstances::default(),
+        }
+    }
+}
+
+impl SimDevice {
+    /// Launches from here on stop after this many warp instructions, and use as many threads where that
+    /// changes nothing.
+    pub fn limit(&mut self, instructions: u64, threads: usize) {
+        self.limit = instructions;
+        self.threads = threads;
+    }
+
+    /// Begins anew, with no program and no memory. `place` says where memory is given from now on, until it begins
+    /// anew the next time; 0 is the usual one.
+    pub fn begin(&mut self, place: u64, varied: Circumstances) {
+        self.clear();
+        let flipped = varied.has(Circumstance::Addresses);
+        self.memory = Memory::elsewhere(MOST_BYTES, place, flipped);
+        self.varied = varied;
+    }
+
+    fn clear(&mut self) {
+        self.memory = Memory::new(MOST_BYTES);
+        self.programs.clear();
+        self.selected = None;
+        self.poison.clear();
+        self.shown = None;
+        self.varied = Circumstances::default();
+    }
+
+    /// The circumstances that a call reads and no result may depend on, each with the entry of a sequence.
+    ///
+    /// # Errors
+    /// As a launch that is refused.
+    pub fn looks(&mut self, call: &Call) -> Result<Vec<(Option<String>, Look)>> {
+        let code = self.loaded(call)?;
+        let several = call.steps.len() > 1;
+        let mut all: Vec<(Option<String>, Look)> = Vec::new();
+        for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
+            let kernel = code.module.kernel(symbol).map_err(|_| not_loaded())?;
+            let cooperative = configuration(step)?.cooperative;
+            let looks = kernel.looks(&parameters(kernel, step)?, cooperative, &self.memory);
+            let new = looks.into_iter().filter(|look| {
+                let mut known = all.iter();
+                !known.any(|(_, known)| known.at == look.at)
+            });
+            let new: Vec<_> = new
+                .map(|look| (several.then(|| name.clone()), look))
+                .collect();
+            all.extend(new);
+        }
+        Ok(all)
+    }
+
+    /// The first place in the entries of a call that writes to a variable, as far as the code says.
+    pub fn writer(&self, call: &Call, symbol: &str) -> Option<Place> {
+        let code = &self.programs.get(call.program.0)?.code;
+        let kernels = code.entries.iter();
+        let mut kernels = kernels.filter_map(|(_, entry)| code.module.kernel(entry).ok());
+        kernels
+            .find_map(|kernel| kernel.writer(symbol))
+            .as_ref()
+            .map(place)
+    }
+
+    /// Sets what the host reads from now on where no kernel has written. Leaves memory as it is.
+    pub fn show_poison(&mut self, at: Address, pattern: &[u8], count: usize) {
+        let poison = Poison {
+            pattern: pattern.to_owned(),
+            bytes: pattern.len() * count,
+        };
+        self.poison.insert(at, poison);
+    }
+
+    /// What the last launch showed beside what it wrote; `None` before it.
+    pub fn shown(&self) -> Option<SimulationFacts> {
+        self.shown.clone()
+    }
+
+    /// Warp instructions of a whole launch, by a sample of its blocks, a matrix product as [`MATRIX_COST`] of
+    /// them; `None` where the sample alone passes the limit. Leaves memory as the sample does.
+    ///
+    /// # Errors
+    /// As a launch.
+    pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
+        let code = self.loaded(call)?;
+        let mut whole = 0_u64;
+        for (number, (step, (_, symbol))) in call.steps.iter().zip(&code.entries).enumerate() {
+            self.work(&step.before)?;
+            let launch = configuration(step)?;
+            let blocks: u64 = launch.grid.into_iter().map(u64::from).product();
+            let sampled = match launch.cooperative {
+                // Blocks that wait for all others run with all others.
+                true => blocks,
+                false => ptxsim::sample(launch.grid, SAMPLE).len().max(1) as u64,
+            };
+            let limits = Limits {
+                checks: false,
+                sample: Some(SAMPLE),
+                ..self.limits(self.limit)
+            };
+            match self.execute(&code.module, symbol, step, limits) {
+                Ok(report) => {
+                    let products = report.counters.get(ptxsim::Counter::MatrixInstructions);
+                    let issued = u128::from(report.counters.total.issued)
+                        + u128::from(products) * u128::from(MATRIX_COST - 1);
+                    let all = issued * u128::from(blocks) / u128::from(sampled);
+                    whole = whole.saturating_add(u64::try_from(all).unwrap_or(u64::MAX));
+                }
+                Err(Stopped::Budget) => return Ok(None),
+                // It may have read what only some blocks of the steps before it have written.
+                Err(Stopped::Failed(_)) if number > 0 => break,
+                Err(Stopped::Failed(failure)) => return Err(failure),
+            }
+        }
+        Ok(Some(whole))
+    }
+
+    fn limits(&self, instructions: u64) -> Limits {
+        Limits {
+            instructions,
+            findings: FINDINGS,
+            threads: self.threads,
+            varied: self.varied,
+            ..Limits::default()
+        }
+    }
+
+    /// The program of a call, with an entry for each of its steps; its variables are then in memory.
+    fn loaded(&mut self, call: &Call) -> Result<Arc<Code>> {
+        self.select(call.program)?;
+        match self.programs.get(call.program.0) {
+            Some(loaded) if loaded.code.entries.len() == call.steps.len() => {
+                Ok(Arc::clone(&loaded.code))
+            }
+            _ => Err(not_loaded()),
+        }
+    }
+
+    /// On a GPU each loaded module has its variables; here they all have the same addresses.
+    fn select(&mut self, program: Program) -> Result<()> {
+        if self.selected == Some(program) {
+            return Ok(());
+        }
+        let before = self.selected.replace(program);
+        let taken = self.memory.take_variables();
+        if let Some(before) = before.and_then(|it| self.programs.get_mut(it.0)) {
+            before.variables = Some(taken);
+        }
+        let loaded = self.programs.get_mut(program.0).ok_or_else(not_loaded)?;
+        if let Some(variables) = loaded.variables.take() {
+            self.memory.put_variables(variables);
+        }
+        loaded.code.module.place(&mut self.memory);
+        Ok(())
+    }
+
+    /// Every step, each over what those before it left in memory.
+    fn launch_steps(&mut self, call: &Call) -> Result<SimulationFacts> {
+        let code = self.loaded(call)?;
+        let several = call.steps.len() > 1;
+        let mut left = self.limit;
+        let mut shown = Shown::default();
+        for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
+            let entry = several.then_some(name.as_str());
+            self.work(&step.before)?;
+            match self.execute(&code.module, symbol, step, self.limits(left)) {
+                Ok(report) => {
+                    left = left.saturating_sub(report.counters.total.issued);
+                    shown.add(entry, report);
+                }
+                Err(stopped) => return Err(stopped.of_entry(entry, self.limit)),
+            }
+            self.work(&step.after)?;
+        }
+        Ok(shown.facts())
+    }
+
+    /// A copy hands on what has no value, too.
+    fn work(&mut self, works: &[MemoryWork]) -> Result<()> {
+        for work in works {
+            match *work {
+                MemoryWork::Set { to, value, bytes } => self.memory.write(to, &vec![value; bytes]),
+                MemoryWork::Copy { from, to, bytes } => self.memory.copy(from, to, bytes),
+            }
+            .map_err(stray)?;
+        }
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        module: &Module,
+        symbol: &str,
+        step: &PackedStep,
+        limits: Limits,
+    ) -> std::result::Result<Report, Stopped> {
+        let launch = configuration(step)?;
+        let Ok(kernel) = module.kernel(symbol) else {
+            return Err(not_loaded().into());
+        };
+        let params = parameters(kernel, step)?;
+        let run = match launch.cooperative {
+            true => ptxsim::launch_cooperatively,
+            false => ptxsim::launch,
+        };
+        run(
+            kernel,
+            launch.grid,
+            launch.block,
+            launch.dynamic_shared,
+            &params,
+            &mut self.memory,
+            limits,
+        )
+        .map_err(stopped)
+    }
+}
+
+/// What the steps of a launch have shown so far.
+#[derive(Default)]
+struct Shown {
+    findings: Vec<Finding>,
+    not_judged: Vec<String>,
+    counters: Counters,
+    withheld: BTreeMap<ptxsim::Counter, ptxsim::Withheld>,
+    printed: Vec<String>,
+}
+
+impl Shown {
+    fn add(&mut self, entry: Option<&str>, report: Report) {
+        let findings = report.findings.into_iter().map(|found| Finding {
+            kind: kind(found.kind),
+            entry: entry.map(str::to_owned),
+            message: found.message,
+            places: found.places.iter().map(place).collect(),
+            block: found.block,
+            thread: found.thread,
+            address: found.address,
+            times: found.times,
+        });
+        self.findings.extend(findings);
+        let not_judged = report.not_judged.into_iter().map(|what| match entry {
+            Some(entry) => format!("in {entry}: {what}"),
+            None => what,
+        });
+        self.not_judged.extend(not_judged);
+        self.counters += report.counters;
+        for (counter, why) in report.withheld {
+            self.withheld.entry(counter).or_insert(why);
+        }
+        self.printed.extend(report.printed);
+    }
+
+    fn facts(mut self) -> SimulationFacts {
+        // The gravest first, whichever step they are of.
+        self.findings
+            .sort_by_key(|found| (found.kind, Reverse(found.times)));
+        let counted = counted(&self.counters, &self.withheld);
+        SimulationFacts {
+            findings: self.findings,
+            not_judged: self.not_judged,
+            counters: counted.gated,
+            information: counted.information,
+            withheld: counted.withheld,
+            lines: counted.lines,
+            computed: counted.computed,
+            printed: printed(&self.printed),
+        }
+    }
+}
+
+/// Without the text of the line: who runs a worker has the sources.
+pub fn place(own: &ptxsim::Place) -> Place {
+    let line = own.line.as_ref().map(|(file, number)| SourceLine {
+        file: file.clone(),
+        number: *number,
+        text: None,
+    });
+    Place {
+        at: own.at.clone(),
+        line,
+    }
+}
+
+fn kind(own: ptxsim::FindingKind) -> FindingKind {
+    use ptxsim::FindingKind as Own;
+    match own {
+        Own::AsyncBeforeWait => FindingKind::AsyncBeforeWait,
+        Own::UninitialisedGlobal | Own::UninitialisedShared | Own::UninitialisedLocal => {
+            FindingKind::Uninitialised
+        }
+        Own::InvalidMembers => FindingKind::InvalidMembers,
+        Own::InvalidFree => FindingKind::InvalidFree,
+        Own::SharedRace => FindingKind::SharedRace,
+        Own::GlobalRace => FindingKind::GlobalRace,
+        Own::BarrierByPart => FindingKind::BarrierByPart,
+        Own::WarpRace => FindingKind::WarpRace,
+        Own::WarpHazard => FindingKind::WarpHazard,
+        Own::Leak => FindingKind::Leak,
+    }
+}
+
+/// The start of all texts, up to a character that does not fit.
+fn printed(texts: &[String]) -> Option<Printed> {
+    let all = texts.iter().map(String::len).sum::<usize>();
+    let mut text = String::new();
+    for c in texts.iter().flat_map(|text| text.chars()) {
+        if text.len() + c.len_utf8() > PRINTED {
+            break;
+        }
+        text.push(c);
+    }
+    (all > 0).then(|| Printed {
+        left_out: (all - text.len()) as u64,
+        text,
+    })
+}
+
+/// Why a launch did not come to its end.
+enum Stopped {
+    Budget,
+    Failed(Failure),
+}
+
+impl Stopped {
+    /// As a failure of the whole launch, which may take `limit` warp instructions. `entry` of a sequence.
+    fn of_entry(self, entry: Option<&str>, limit: u64) -> Failure {
+        let failure = match self {
+            Self::Failed(failure) => failure,
+            Self::Budget => Failure::of_case(
+                FaultKind::Hang,
+                format!(
+                    "still running after {}: an endless loop, blocks that wait for each other, \
+                     or a case too large to simulate (--sim-budget raises the limit)",
+                    instructions(limit)
+                ),
+            ),
+        };
+        match (failure, entry) {
+            (Failure::Fault { fault, sticky }, Some(entry)) => Failure::Fault {
+                fault: Fault {
+                    message: format!("in {entry}: {}", fault.message),
+                    ..fault
+                },
+                sticky,
+            },
+            (failure, _) => failure,
+        }
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+fn stopped(fault: ptxsim::Fault) -> Stopped {
+    use ptxsim::FaultKind as Kind;
+    let kind = match fault.kind {
+        Kind::Budget => return Stopped::Budget,
+        Kind::Launch => FaultKind::LaunchRefused,
+        Kind::OutOfBounds
+        | Kind::Misaligned
+        | Kind::ReadOnly
+        | Kind::Trap
+        | Kind::Assert
+        | Kind::Deadlock
+        | Kind::Undefined => FaultKind::DeviceFault,
+    };
+    Stopped::Failed(Failure::of_case(kind, fault.message))
+}
+
+fn configuration(step: &PackedStep) -> Result<Launch> {
+    match step.launch {
+        None => Err(Failure::Unsupported(Unsupported::Launcher)),
+        Some(launch) if launch.cluster.is_some_and(|cluster| cluster != [1; 3]) => {
+            Err(Failure::Unsupported(Unsupported::Clusters))
+        }
+        Some(launch) => Ok(launch),
+    }
+}
+
+fn not_loaded() -> Failure {
+    Failure::of_case(
+        FaultKind::EntryNotFound,
+        "the program is not loaded any more",
+    )
+}
+
+/// The arguments where the kernel looks for them. What a driver cannot see is seen here: that there are as
+/// many as the kernel has parameters, and of the same sizes.
+fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
+    let places = kernel.parameters();
+    let refused = |what: String| Err(Failure::of_case(FaultKind::LaunchRefused, what));
+    if places.len() != step.args.len() {
+        return refused(format!(
+            "gates.yaml gives {} arguments, and {} has {} parameters:{}",
+            step.args.len(),
+            kernel.name(),
+            places.len(),
+            side_by_side(&places, &step.args)
+        ));
+    }
+    let mut params = vec![0; kernel.parameter_bytes() as usize];
+    for (at, ((offset, bytes), value)) in places.into_iter().zip(&step.args).enumerate() {
+        let value = value.bytes();
+        let place = params.get_mut(offset as usize..(offset + bytes) as usize);
+        match place {
+            Some(place) if place.len() == value.len() => place.copy_from_slice(&value),
+            _ => {
+                return refused(format!(
+                    "argument {} is {} bytes in gates.yaml, and {bytes} in {}",
+                    at + 1,
+                    value.len(),
+                    kernel.name()
+                ));
+            }
+        }
+    }
+    Ok(params)
+}
+
+/// A line for each; a C name says no types, so that sizes are all there is.
+fn side_by_side(places: &[(u32, u32)], args: &[PackedArg]) -> String {
+    let bytes = |size: Option<usize>| match size {
+        Some(size) => format!("{size} bytes"),
+        None => "nothing".to_owned(),
+    };
+    let lines = (0..places.len().max(args.len())).map(|at| {
+        let takes = places.get(at).map(|(_, size)| *size as usize);
+        let given = args.get(at).map(|arg| arg.bytes().len());
+        format!("\n  {}: {}, given {}", at + 1, bytes(takes), bytes(given))
+    });
+    lines.collect()
+}
+
+fn load(path: &Path) -> Result<Module> {
+    let text = files::read_text(path, files::made()).map_err(|error| {
+        Failure::of_case(
+            FaultKind::Environment,
+            format!("the PTX {} cannot be read: {error}", path.display()),
+        )
+    })?;
+    Module::load_with_own(&text, |file| !is_of_system(file)).map_err(|error| refused(&error))
+}
+
+/// ptxas has taken it: what is not understood here is what the simulator does not know.
+fn refused(error: &LoadError) -> Failure {
+    Failure::Unsupported(Unsupported::Ptx {
+        problem: match error {
+            LoadError::Unsupported { .. } => format!("the simulator does not support it: {error}"),
+            LoadError::Parse(_) | LoadError::Invalid { .. } => {
+                format!("the simulator does not understand the PTX that ptxas took: {error}")
+            }
+        },
+    })
+}
+
+fn own_image(address: Address, image: &Image) -> Option<own::Image> {
+    Some(own::Image {
+        address,
+        format: match image.elem {
+            ElemType::U8 => own::Format::U8,
+            ElemType::I8 => own::Format::I8,
+            ElemType::U16 => own::Format::U16,
+            ElemType::I16 => own::Format::I16,
+            ElemType::U32 => own::Format::U32,
+            ElemType::I32 => own::Format::I32,
+            ElemType::F16 => own::Format::F16,
+            ElemType::F32 => own::Format::F32,
+            ElemType::F64 | ElemType::Bf16 | ElemType::E4m3 | ElemType::E5m2 | ElemType::I64 => {
+                return None;
+            }
+        },
+        channels: image.channels,
+        geometry: own::Geometry {
+            rank: image.rank,
+            layered: image.layers.is_some(),
+        },
+        extents: image.extents,
+        layers: image.layers.unwrap_or(1),
+        layout: match image.memory {
+            ImageMemory::Array => own::Layout::Array,
+            ImageMemory::Linear => own::Layout::Linear,
+        },
+    })
+}
+
+fn own_sampler(sampler: &Sampler) -> own::Sampler {
+    own::Sampler {
+        filter: match sampler.filter {
+            TextureFilter::Point => own::Filter::Point,
+            TextureFilter::Linear => own::Filter::Linear,
+        },
+        outside: match sampler.address {
+            TextureAddress::Clamp => own::Outside::Clamp,
+            TextureAddress::Border => own::Outside::Border,
+            TextureAddress::Wrap => own::Outside::Wrap,
+            TextureAddress::Mirror => own::Outside::Mirror,
+        },
+        normalized: sampler.normalized,
+        as_float: sampler.read == TextureRead::NormalizedFloat,
+    }
+}
+
+/// An address that no buffer of ours has: gatekeeper's own mistake.
+fn stray(error: ptxsim::memory::MemoryError) -> Failure {
+    Failure::of_case(FaultKind::Environment, error.to_string())
+}
+
+impl Device for SimDevice {
+    fn stream(&self) -> u64 {
+        0
+    }
+
+    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+        let (ptx, entries) = match artifact {
+            Artifact::Cubin {
+                ptx: Some(ptx),
+                entries,
+                ..
+            } => (ptx, entries),
+            Artifact::Ptx { path, entries } => (path, entries),
+            Artifact::Cubin { ptx: None, .. } => {
+                return Err(Failure::Unsupported(Unsupported::Cubin));
+            }
+            Artifact::Launcher { .. } => return Err(Failure::Unsupported(Unsupported::Launcher)),
+        };
+        let module = match self.modules.get(ptx) {
+            Some(module) => Arc::clone(module),
+            None => {
+                let module = Arc::new(load(ptx)?);
+                self.modules.insert(ptx.clone(), Arc::clone(&module));
+                module
+            }
+        };
+        for (_, symbol) in entries {
+            match module.kernel(symbol) {
+                Ok(_) => {}
+                Err(NoKernel::Refused(error)) => return Err(refused(&error)),
+                Err(NoKernel::Unknown(_)) => {
+                    return Err(Failure::of_case(
+                        FaultKind::EntryNotFound,
+                        format!("the entry {symbol} is not in the PTX"),
+                    ));
+                }
+            }
+        }
+        self.programs.push(Loaded {
+            code: Arc::new(Code {
+                module,
+                entries: entries.clone(),
+            }),
+            variables: None,
+        });
+        Ok(Program(self.programs.len() - 1))
+    }
+
+    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
+        self.select(program)?;
+        let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;
+        let found = loaded.code.module.variable(symbol);
+        found.ok_or_else(|| no_variable(symbol))
+    }
+
+    /// Includes the blocks that `malloc` gave, which live on like variables.
+    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
+        self.select(program)?;
+        let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;
+        let named = loaded.code.module.written_variables();
+        let all = named.chain(self.memory.heap_blocks());
+        Ok(all
+            .map(|(name, at, bytes)| (name.to_owned(), at, bytes))
+            .collect())
+    }
+
+    fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
+        self.memory
+            .alloc(name, bytes.max(1) as u64)
+            .map_err(|error| {
+                Failure::Unsupported(Unsupported::OutOfMemory {
+                    problem: error.to_string(),
+                })
+            })
+    }
+
+    /// Textures read the tensor itself, and so what is undefined in it is seen.
+    fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
+        let bound = match sampler {
+            Some(sampler) => own::Bound::Texture(own_sampler(sampler)),
+            None => own::Bound::Surface,
+        };
+        let Some(image) = own_image(at, image) else {
+            return Err(Failure::of_case(
+                FaultKind::LaunchRefused,
+                format!("no texture or surface holds {}", image.elem.name()),
+            ));
+        };
+        self.memory.bind(image, bound).map_err(stray)
+    }
+
+    fn guard(&self) -> usize {
+        0
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.clear();
+        Ok(())
+    }
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()> {
+        self.memory.write(to, bytes).map_err(stray)
+    }
+
+    /// Memory has no value then, so that a kernel that reads it is found out.
+    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
+        self.show_poison(to, pattern, count);
+        self.memory.forget(to, pattern.len() * count).map_err(stray)
+    }
+
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
+        let held = self.memory.read(from, bytes.len()).map_err(stray)?;
+        bytes.copy_from_slice(held);
+        let unset = self.memory.without_value(from, bytes.len());
+        for range in unset.map_err(stray)? {
+            for at in range {
+                let address = from + at as u64;
+                let near = self.poison.range(..=address).next_back();
+                let poison = near.and_then(|(base, poison)| {
+                    let offset = usize::try_from(address - base).ok()?;
+                    let inside = offset < poison.bytes && !poison.pattern.is_empty();
+                    inside.then(|| poison.pattern.get(offset % poison.pattern.len()))?
+                });
+                if let (Some(byte), Some(poison)) = (bytes.get_mut(at), poison) {
+                    *byte = *poison;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, call: &Call) -> Result<()> {
+        self.shown = None;
+        self.shown = Some(self.launch_steps(call)?);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
+        Err(Failure::Unsupported(Unsupported::Driver))
+    }
+
+    fn timer<'a>(&'a mut self, _: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_cut_between_characters() {
+        assert_eq!(printed(&[]), None);
+        assert_eq!(printed(&[String::new()]), None);
+        let short = printed(&["a ".to_owned(), "b\n".to_owned()]);
+        let whole = Printed {
+            text: "a b\n".to_owned(),
+            left_out: 0,
+        };
+        assert_eq!(short, Some(whole));
+        let long = printed(&["x".to_owned(), "\u{e4}".repeat(PRINTED)]).unwrap();
+        assert_eq!(long.text.len(), PRINTED - 1);
+        assert_eq!(long.left_out, (1 + 2 * PRINTED - long.text.len()) as u64);
+    }
+}

@@ -1,0 +1,532 @@
+//! One timing process of head and base side by side: samples in blocks of four, ABBA or BAAB, so that
+//! what drifts evenly (clock, heat) cancels inside each block, and a seeded order, so that nothing that
+//! depends on who comes first falls on one side. The device's `Timer` takes the samples.
+
+use super::{EMPTY, MAX_SETTLING, PILOT, STATE_NS, launches_for, median, settled};
+use crate::device::nvml::worst;
+use crate::device::{Failure, Result, Side, Timer};
+use model::{
+    Block, BlockOrder, Fault, FaultKind, Mode, Num, PairFacts, Pairing, Schedule, Singles,
+    TimeFacts,
+};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use wording::reasons;
+
+/// The seeded choices of one process.
+pub struct Dice(ChaCha8Rng);
+
+impl Dice {
+    /// `what` tells apart the cases and processes of one run.
+    pub fn new(seed: u64, what: &str) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&seed.to_le_bytes());
+        hasher.update(what.as_bytes());
+        Self(ChaCha8Rng::from_seed(hasher.finalize().into()))
+    }
+
+    pub fn heads(&mut self) -> bool {
+        self.0.next_u32() & 1 == 1
+    }
+
+    /// Below `bound`, which is small beside 2^32.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        self.0.next_u32() % bound.max(1)
+    }
+}
+
+/// A side is warm after the first launch and as many more as fit into this time, and after three in any case;
+/// a clock that still rises is waited for apart.
+const WARM_NS: u64 = 2_000_000;
+const LEAST_WARM: u32 = 3;
+
+/// Samples of one launch each that only reports show take about this long, both sides together; but of each
+/// side there are at least so many.
+const SHOWN_NS: u64 = 5_000_000;
+const LEAST_SHOWN: u32 = 20;
+
+/// `step` hears what comes next, and of which side it is; where both take turns, of head: whose fault it is
+/// then is not known, and head is not passed for it.
+///
+/// # Errors
+/// The kernels' faults, those of the base as `FaultKind::Base`; `Unsupported`, where this device or
+/// launcher cannot be timed.
+pub fn measure_pair(
+    timer: &mut dyn Timer,
+    schedule: &Schedule,
+    pairing: &Pairing,
+    singles: Singles,
+    dice: &mut Dice,
+    step: &mut dyn FnMut(Side, &str),
+) -> Result<PairFacts> {
+    let cold = schedule.mode == Mode::Cold;
+    step(Side::Base, "warming up the base revision");
+    let base = of_base(warm_up(timer, Side::Base, schedule))?;
+    step(Side::Head, "warming up");
+    let head = warm_up(timer, Side::Head, schedule)?;
+    let tick_ns = timer.tick()?;
+    let empty_graph_ns = median(EMPTY, || timer.empty())?;
+    let one = head.min(base);
+    let launches = match schedule.mode {
+        Mode::Cold => 1,
+        Mode::Warm => prepare(timer, one, pairing.sample_ns, dice)?,
+    };
+    settle(timer, cold)?;
+
+    let work = launches_for(one, STATE_NS);
+    let mut states = vec![timer.state(Side::Head, work)?];
+    step(
+        Side::Head,
+        "taking batched samples of head and base, interleaved",
+    );
+    let mut taken = Taken::default();
+    for _ in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
+        taken.block(timer, cold, dice.heads())?;
+    }
+    states.push(timer.state(Side::Head, work)?);
+    let alone = match singles {
+        Singles::Judged => Some(pairing.singles),
+        // Each sample of a block is one launch already.
+        Singles::Shown if launches == 1 => None,
+        Singles::Shown => Some(shown(pairing, head.saturating_add(base))),
+    };
+    if let Some(turns) = alone {
+        step(Side::Head, "taking samples of one launch each, interleaved");
+        taken.singles(timer, cold, turns)?;
+        states.push(timer.state(Side::Head, work)?);
+    } else {
+        taken.head_single.clone_from(&taken.head_ns);
+        taken.base_single.clone_from(&taken.base_ns);
+    }
+
+    let mut gpu = worst(states);
+    gpu.sm_mhz_before = taken.blocks.first().map(|block| block.sm_mhz);
+    gpu.sm_mhz_after = Some(Num(timer.sm_mhz()?));
+    let facts = |batched_ns, single_ns| TimeFacts {
+        mode: schedule.mode,
+        launches_per_sample: launches,
+        batched_ns,
+        single_ns,
+        tick_ns,
+        empty_graph_ns,
+        gpu: gpu.clone(),
+    };
+    Ok(PairFacts {
+        head: facts(taken.head_ns, taken.head_single),
+        base: facts(taken.base_ns, taken.base_single),
+        blocks: taken.blocks,
+        device_us: 0,
+    })
+}
+
+/// Answers with the time of the last launch.
+fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64> {
+    // The first one loads what is loaded lazily, and is no sample.
+    timer.warm_up(side, 1)?;
+    let (mut launches, mut spent) = (0, 0);
+    loop {
+        let one = timer.single(side, schedule.mode == Mode::Cold)?;
+        launches += 1;
+        spent = one.saturating_add(spent);
+        let long = spent >= WARM_NS && launches >= LEAST_WARM;
+        if long || launches >= schedule.warmup {
+            return Ok(one);
+        }
+    }
+}
+
+/// How many samples of one launch each of both sides only reports show.
+fn shown(pairing: &Pairing, both_ns: u64) -> u32 {
+    let fit = SHOWN_NS / both_ns.max(1);
+    u32::try_from(fit)
+        .unwrap_or(u32::MAX)
+        .max(LEAST_SHOWN)
+        .min(pairing.singles)
+}
+
+#[derive(Default)]
+struct Taken {
+    head_ns: Vec<u64>,
+    base_ns: Vec<u64>,
+    blocks: Vec<Block>,
+    head_single: Vec<u64>,
+    base_single: Vec<u64>,
+}
+
+impl Taken {
+    fn block(&mut self, timer: &mut dyn Timer, cold: bool, head_first: bool) -> Result<()> {
+        let sm_mhz = Num(timer.sm_mhz()?);
+        let first = order(head_first);
+        for side in first.into_iter().chain(order(!head_first)) {
+            let ns = sample(timer, side, cold)?;
+            match side {
+                Side::Head => self.head_ns.push(ns),
+                Side::Base => self.base_ns.push(ns),
+            }
+        }
+        self.blocks.push(Block {
+            order: match head_first {
+                true => BlockOrder::Abba,
+                false => BlockOrder::Baab,
+            },
+            sm_mhz,
+            throttled: timer.slowed().unwrap_or(false),
+        });
+        Ok(())
+    }
+
+    /// In pairs of turns, ABBA.
+    fn singles(&mut self, timer: &mut dyn Timer, cold: bool, turns: u32) -> Result<()> {
+        for turn in 0..turns {
+            for side in order(turn % 2 == 0) {
+                match side {
+                    Side::Head => self.head_single.push(timer.single(side, cold)?),
+                    Side::Base => self.base_single.push(of_base(timer.single(side, cold))?),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn order(head_first: bool) -> [Side; 2] {
+    match head_first {
+        true => [Side::Head, Side::Base],
+        false => [Side::Base, Side::Head],
+    }
+}
+
+fn sample(timer: &mut dyn Timer, side: Side, cold: bool) -> Result<u64> {
+    let taken = match cold {
+        true => timer.single(side, true),
+        false => timer.batched(side),
+    };
+    match side {
+        Side::Head => taken,
+        Side::Base => of_base(taken),
+    }
+}
+
+fn blocks_for(pairing: &Pairing, sample_ns: u64) -> u32 {
+    let fit = pairing.blocks_ns / (4 * sample_ns.max(1));
+    let least = pairing.least_blocks.min(pairing.blocks);
+    u32::try_from(fit).map_or(pairing.blocks, |fit| fit.clamp(least, pairing.blocks))
+}
+
+/// As many launches on both sides, so many that the faster one lasts `sample_ns`. Which side's graph is
+/// made first is thrown: where it lies moves its time by hundredths of a per cent.
+fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> Result<u32> {
+    let most = if timer.can_batch() { u32::MAX } else { 1 };
+    let pilot = launches_for(one, sample_ns).min(PILOT).min(most);
+    let each = if pilot > 1 {
+        timer.batch(Side::Head, pilot)?;
+        of_base(timer.batch(Side::Base, pilot))?;
+        let head = timer.batched(Side::Head)?;
+        let base = of_base(timer.batched(Side::Base))?;
+        head.min(base) / u64::from(pilot)
+    } else {
+        one
+    };
+    let launches = launches_for(each, sample_ns).min(most);
+    for side in order(dice.heads()) {
+        let made = timer.batch(side, launches);
+        match side {
+            Side::Head => made?,
+            Side::Base => of_base(made)?,
+        }
+    }
+    Ok(launches)
+}
+
+/// Runs untimed samples of both until the clock stands still.
+fn settle(timer: &mut dyn Timer, cold: bool) -> Result<()> {
+    let mut clock = timer.sm_mhz()?;
+    for _ in 0..MAX_SETTLING {
+        sample(timer, Side::Head, cold)?;
+        sample(timer, Side::Base, cold)?;
+        let now = timer.sm_mhz()?;
+        if settled(clock, now) {
+            break;
+        }
+        clock = now;
+    }
+    Ok(())
+}
+
+/// What broke there says nothing of head.
+pub fn of_base<T>(result: Result<T>) -> Result<T> {
+    result.map_err(|failure| match failure {
+        Failure::Fault { fault, sticky } => Failure::Fault {
+            fault: Fault {
+                kind: match fault.kind {
+                    FaultKind::Environment => FaultKind::Environment,
+                    _ => FaultKind::Base,
+                },
+                message: fault.message,
+            },
+            sticky,
+        },
+        Failure::Unsupported(why) => Failure::of_case(FaultKind::Base, reasons::unsupported(&why)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::nvml::unknown_state;
+    use model::GpuState;
+
+    /// A GPU whose clock falls by 0.1 % with every sample; the base takes `base_ns`, head 1 % more.
+    struct Drifting {
+        base_ns: f64,
+        taken: i32,
+        sides: Vec<Side>,
+        launches: Vec<u32>,
+        slowed_at: Option<usize>,
+        asked: usize,
+        breaks: Option<Side>,
+        can_batch: bool,
+    }
+
+    fn drifting() -> Drifting {
+        Drifting {
+            base_ns: 5000.0,
+            taken: 0,
+            sides: Vec::new(),
+            launches: Vec::new(),
+            slowed_at: None,
+            asked: 0,
+            breaks: None,
+            can_batch: true,
+        }
+    }
+
+    impl Drifting {
+        fn takes(&mut self, side: Side, launches: u32) -> Result<u64> {
+            if self.breaks == Some(side) {
+                return Err(Failure::of_case(FaultKind::DeviceFault, "fell over"));
+            }
+            self.taken += 1;
+            self.sides.push(side);
+            let slower = if side == Side::Head { 1.01 } else { 1.0 };
+            let drift = 1.001f64.powi(self.taken);
+            Ok((self.base_ns * f64::from(launches) * slower * drift) as u64)
+        }
+    }
+
+    impl Timer for Drifting {
+        fn can_batch(&self) -> bool {
+            self.can_batch
+        }
+        fn warm_up(&mut self, side: Side, _: u32) -> Result<()> {
+            self.takes(side, 1).map(drop)
+        }
+        fn profiled(&mut self, _: Side) -> Result<()> {
+            Ok(())
+        }
+        fn batch(&mut self, _: Side, launches: u32) -> Result<()> {
+            self.launches.push(launches);
+            Ok(())
+        }
+        fn batched(&mut self, side: Side) -> Result<u64> {
+            let launches = self.launches.last().copied().unwrap_or(1);
+            self.takes(side, launches)
+        }
+        fn single(&mut self, side: Side, _: bool) -> Result<u64> {
+            self.takes(side, 1)
+        }
+        fn empty(&mut self) -> Result<u64> {
+            Ok(1500)
+        }
+        fn tick(&mut self) -> Result<u64> {
+            Ok(32)
+        }
+        fn sm_mhz(&mut self) -> Result<f64> {
+            Ok(1980.0)
+        }
+        fn slowed(&mut self) -> Option<bool> {
+            self.asked += 1;
+            Some(self.slowed_at == Some(self.asked - 1))
+        }
+        fn state(&mut self, _: Side, _: u32) -> Result<GpuState> {
+            Ok(unknown_state())
+        }
+    }
+
+    fn measured(timer: &mut Drifting, seed: u64) -> Result<PairFacts> {
+        let schedule = config::default_timing();
+        let pairing = Pairing {
+            blocks: 16,
+            singles: 20,
+            ..config::pairing(false)
+        };
+        let mut dice = Dice::new(seed, "k/v@s 0");
+        let judged = Singles::Judged;
+        measure_pair(
+            timer,
+            &schedule,
+            &pairing,
+            judged,
+            &mut dice,
+            &mut |_, _| {},
+        )
+    }
+
+    /// By the defaults, with kernels of `base_ns`.
+    fn shown(base_ns: f64) -> (Drifting, PairFacts) {
+        let mut timer = Drifting {
+            base_ns,
+            ..drifting()
+        };
+        let facts = measure_pair(
+            &mut timer,
+            &config::default_timing(),
+            &config::pairing(false),
+            Singles::Shown,
+            &mut Dice::new(1, "k/v@s 0"),
+            &mut |_, _| {},
+        );
+        (timer, facts.unwrap())
+    }
+
+    #[test]
+    fn drift_cancels_within_a_block() {
+        let facts = measured(&mut drifting(), 1).unwrap();
+        assert_eq!(facts.blocks.len(), 16);
+        let halves = facts
+            .head
+            .batched_ns
+            .chunks(2)
+            .zip(facts.base.batched_ns.chunks(2));
+        for (head, base) in halves {
+            let ratio = head.iter().sum::<u64>() as f64 / base.iter().sum::<u64>() as f64;
+            assert!((ratio - 1.01).abs() < 1e-5, "{ratio}");
+        }
+        let medians = |ns: &[u64]| ns.iter().sum::<u64>() as f64;
+        let pooled = medians(&facts.head.batched_ns) / medians(&facts.base.batched_ns);
+        assert!((pooled - 1.01).abs() < 1e-3, "{pooled}");
+    }
+
+    #[test]
+    fn what_has_to_be_restored_before_each_launch_is_never_batched() {
+        let mut timer = Drifting {
+            can_batch: false,
+            ..drifting()
+        };
+        let facts = measured(&mut timer, 1).unwrap();
+        assert_eq!(timer.launches, [1, 1]);
+        for side in [facts.head, facts.base] {
+            assert_eq!(side.launches_per_sample, 1);
+        }
+        let mut usual = drifting();
+        measured(&mut usual, 1).unwrap();
+        assert!(usual.launches.iter().all(|&launches| launches > 1));
+    }
+
+    #[test]
+    fn orders_are_seeded_and_mixed() {
+        let orders = |seed| {
+            let facts = measured(&mut drifting(), seed).unwrap();
+            facts
+                .blocks
+                .iter()
+                .map(|block| block.order)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(orders(1), orders(1));
+        assert_ne!(orders(1), orders(2));
+        for order in [BlockOrder::Abba, BlockOrder::Baab] {
+            assert!(orders(1).contains(&order));
+        }
+    }
+
+    #[test]
+    fn both_sides_of_a_block_are_sampled_in_its_order() {
+        let mut timer = drifting();
+        let facts = measured(&mut timer, 3).unwrap();
+        let singles = 2 * facts.head.single_ns.len();
+        let end = timer.sides.len() - singles;
+        let blocks = timer.sides[end - 64..end].chunks(4);
+        for (sides, block) in blocks.zip(&facts.blocks) {
+            let (a, b) = match block.order {
+                BlockOrder::Abba => (Side::Head, Side::Base),
+                BlockOrder::Baab => (Side::Base, Side::Head),
+            };
+            assert_eq!(sides, [a, b, b, a]);
+        }
+        assert_eq!(
+            (facts.head.single_ns.len(), facts.base.single_ns.len()),
+            (20, 20)
+        );
+    }
+
+    #[test]
+    fn both_sides_launch_as_often_in_a_sample() {
+        let facts = measured(&mut drifting(), 1).unwrap();
+        assert_eq!(
+            facts.head.launches_per_sample,
+            facts.base.launches_per_sample
+        );
+        assert!(facts.base.batched_ns.iter().all(|&ns| ns >= 200_000));
+    }
+
+    #[test]
+    fn long_kernels_get_fewer_blocks_and_never_too_few() {
+        let pairing = config::pairing(false);
+        for (sample_ns, blocks) in [(0, 32), (200_000, 30), (800_000, 7), (1_000_000_000, 6)] {
+            assert_eq!(blocks_for(&pairing, sample_ns), blocks, "{sample_ns}");
+        }
+    }
+
+    #[test]
+    fn what_reports_alone_show_costs_little() {
+        for (base_ns, singles) in [
+            (5000.0, 100..=100),
+            (60_000.0, 30..=40),
+            (120_000.0, 20..=20),
+        ] {
+            let (_, facts) = shown(base_ns);
+            for side in [&facts.head, &facts.base] {
+                assert!(
+                    singles.contains(&side.single_ns.len()),
+                    "{}",
+                    side.single_ns.len()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn samples_of_one_launch_serve_as_single_launches_too() {
+        let (timer, facts) = shown(1e6);
+        assert_eq!(facts.head.launches_per_sample, 1);
+        assert_eq!(facts.head.single_ns, facts.head.batched_ns);
+        assert_eq!(facts.base.single_ns, facts.base.batched_ns);
+        // Four launches of either side to warm up, two to settle, and six blocks.
+        assert_eq!(timer.sides.len(), 2 * 4 + 2 + 4 * 6);
+    }
+
+    #[test]
+    fn a_block_on_a_slowed_gpu_is_marked() {
+        let mut timer = drifting();
+        timer.slowed_at = Some(5);
+        let facts = measured(&mut timer, 1).unwrap();
+        let marked: Vec<_> = (0..16).filter(|&at| facts.blocks[at].throttled).collect();
+        assert_eq!(marked, [5]);
+    }
+
+    #[test]
+    fn a_fault_is_of_the_side_that_broke() {
+        for (side, kind) in [
+            (Side::Base, FaultKind::Base),
+            (Side::Head, FaultKind::DeviceFault),
+        ] {
+            let mut timer = drifting();
+            timer.breaks = Some(side);
+            match measured(&mut timer, 1) {
+                Err(Failure::Fault { fault, .. }) => assert_eq!(fault.kind, kind),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What the profiler says of itself, in its log: by which words its troubles are known.
+
+use model::{Fault, FaultKind};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// How much of a log stands in a message.
+const LINES: usize = 6;
+
+/// Below the directory of temporary files; the first is that of versions before 2025.
+const LOCKS: [&str; 2] = ["nsight-compute-lock", "nvidia/nsight_compute/lock"];
+
+/// A lock that is there and that this user cannot take: whatever the log says, it is why nothing was profiled.
+pub fn find_lock(temporary: &Path) -> Option<Fault> {
+    let locks = LOCKS.iter().map(|lock| temporary.join(lock));
+    let is_closed = |path: &PathBuf| match File::options().write(true).open(path) {
+        Ok(_) => false,
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    };
+    let path = locks.into_iter().find(is_closed)?;
+    let kind = FaultKind::ProfilerLocked;
+    Some(Fault {
+        kind,
+        message: format!(
+            "{} cannot be opened for writing{}",
+            path.display(),
+            mend(kind)
+        ),
+    })
+}
+
+/// What kept it from profiling, where something did.
+pub fn find_trouble(log: &str) -> Option<Fault> {
+    let said = |words: &[&str]| {
+        log.lines()
+            .find(|line| words.iter().all(|word| line.contains(word)))
+    };
+    let (kind, line) = if let Some(line) = said(&["ERR_NVGPUCTRPERM"]) {
+        (FaultKind::CountersLocked, line)
+    } else if let Some(line) = LOCKS.iter().find_map(|lock| said(&[*lock])) {
+        (FaultKind::ProfilerLocked, line)
+    } else if let Some(line) = said(&["==ERROR=="]).or(said(&["No kernels were profiled"])) {
+        (FaultKind::ProfilerBroke, line)
+    } else {
+        return None;
+    };
+    let message = line.trim_start_matches(['=', ' ']);
+    let message = message
+        .trim_start_matches("ERROR==")
+        .trim_start_matches("WARNING==");
+    let mut message = message.trim().to_owned();
+    message.push_str(mend(kind));
+    Some(Fault { kind, message })
+}
+
+/// What to do, beside what is wrong: whoever reads it has the machine before them.
+fn mend(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::CountersLocked => {
+            "; set the driver's option NVreg_RestrictProfilingToAdminUsers=0 and load it again, or run as root, in a container with the capability SYS_ADMIN"
+        }
+        FaultKind::ProfilerLocked => {
+            "; another user's profiler left it: have its owner remove it, or set TMPDIR to a directory of your own"
+        }
+        _ => "",
+    }
+}
+
+/// The end of a log, for a message.
+pub fn end(log: &str) -> String {
+    let lines: Vec<&str> = log
+        .lines()
+        .map(str::trim)
+        .filter(|it| !it.is_empty())
+        .collect();
+    match lines.get(lines.len().saturating_sub(LINES)..) {
+        Some(last) if !last.is_empty() => format!("it said: {}", last.join("\n")),
+        _ => "it said nothing".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As ncu 2025.3.1 wrote it on an H100: every word of it is no trouble.
+    const GOOD: &str = include_str!("captured/good.log");
+    const NOTHING: &str = include_str!("captured/nothing.log");
+
+    #[test]
+    fn a_log_of_a_profile_is_no_trouble() {
+        assert_eq!(find_trouble(GOOD), None);
+    }
+
+    #[test]
+    fn where_nothing_was_profiled_it_says_so() {
+        let fault = find_trouble(NOTHING).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerBroke);
+        assert_eq!(fault.message, "No kernels were profiled.");
+    }
+
+    /// From memory of NVIDIA's words: a machine with locked counters was not at hand.
+    #[test]
+    fn troubles_of_the_machine_have_their_mend() {
+        let log = "==PROF== Connected to process 12 (/usr/bin/gatekeeper)\n\
+            ==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.\n";
+        let fault = find_trouble(log).unwrap();
+        assert_eq!(fault.kind, FaultKind::CountersLocked);
+        assert!(fault.message.starts_with("ERR_NVGPUCTRPERM - The user"));
+        assert!(
+            fault
+                .message
+                .contains("NVreg_RestrictProfilingToAdminUsers=0")
+        );
+        let log = "==ERROR== Failed to open/create lock file /tmp/nsight-compute-lock. Please check that this process has write permissions on the file.\n";
+        let fault = find_trouble(log).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerLocked);
+        assert!(
+            fault.message.contains("/tmp/nsight-compute-lock") && fault.message.contains("TMPDIR")
+        );
+        let log = "==ERROR== Profiling is not supported on device 0. To find out supported GPUs refer --list-chips option.\n";
+        let fault = find_trouble(log).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerBroke);
+        assert!(fault.message.starts_with("Profiling is not supported"));
+    }
+
+    #[test]
+    fn a_lock_of_another_user_is_found_where_it_lies() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(find_lock(dir.path()), None);
+        let lock = dir.path().join("nvidia/nsight_compute/lock");
+        std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        std::fs::write(&lock, "").unwrap();
+        assert_eq!(find_lock(dir.path()), None);
+        // Tests run as root, too, whom no mode keeps out: what is no file keeps out everyone.
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::create_dir(&lock).unwrap();
+        let fault = find_lock(dir.path()).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerLocked);
+        assert!(fault.message.starts_with(&lock.display().to_string()));
+        assert!(fault.message.contains("TMPDIR"));
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_short() {
+        assert_eq!(end(" \n"), "it said nothing");
+        assert_eq!(end(GOOD).lines().count(), LINES);
+    }
+}

@@ -1,0 +1,159 @@
+//! Nsight Compute around a worker: what is asked of it, and what it wrote. Alone knows its options, its columns and
+//! its names of counters. Knows nothing of gates.
+//!
+//! The profiler starts the worker and hands on its standard input and output, so that the host speaks with the worker
+//! as ever. The worker prepares a case as for timing, and marks one launch by the driver's cuProfilerStart and
+//! cuProfilerStop: that one is profiled, kernel by kernel, each run again for every group of counters that fits in
+//! one pass. What was counted goes to a file, which is read back when the worker has ended.
+
+mod counters;
+mod instruction;
+mod log;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use crate::worker::{Crew, Job, TimeJob};
+use build::toolchain::Profiler;
+use model::{DeviceFacts, Fault, FaultKind, Mode, ProfileFacts, Schedule, Seen, Unsupported};
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+use system::files;
+use system::process::{self, helper};
+
+/// A report of one launch, as text. That of a kernel with ten thousand instructions has 4 MB.
+const MOST_TEXT: u64 = 256 << 20;
+
+/// The profiler's own words.
+const MOST_LOG: u64 = 16 << 20;
+
+/// For reading a report back: a second, of large kernels some.
+const READING: Duration = Duration::from_secs(120);
+
+/// What the profiler may take longer than the case itself: it starts, patches the machine code, saves and restores
+/// memory, and runs the launch some twenty times.
+const OVERHEAD: Duration = Duration::from_secs(300);
+
+/// One profile of a case, in a process of its own.
+pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<ProfileFacts> {
+    let job = Job::Profile(Box::new(job));
+    if job.has_launcher() {
+        return Seen::Unsupported(Unsupported::ProfiledConfined);
+    }
+    let Job::Profile(job) = job else {
+        return broke("no job was made for it".to_owned());
+    };
+    let dir = match tempfile::tempdir() {
+        Ok(dir) => dir,
+        Err(error) => return broke(format!("no directory for its report: {error}")),
+    };
+    let schedule = job.schedule.clone();
+    let log_file = dir.path().join("log");
+    let report = dir.path().join("report.ncu-rep");
+    let wrapper = arguments(profiler, &schedule, &report, &log_file);
+    let mut crew = match Crew::wrapped(wrapper, device.ordinal) {
+        Ok(crew) => crew,
+        Err(error) => return broke(error.to_string()),
+    };
+    let deadline = Duration::from_millis(job.case.deadline_ms) + OVERHEAD;
+    let done = crew.profile(*job, deadline);
+    // It writes its report when the worker has ended.
+    crew.retire();
+    let log = files::read(&log_file, MOST_LOG).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    match (log::find_trouble(&log), &done) {
+        // Where the kernel broke there is nothing to profile.
+        (Some(trouble), Seen::Fault(fault))
+            if trouble.kind == FaultKind::ProfilerBroke && fault.kind != FaultKind::Environment => {
+        }
+        (Some(trouble), _) => {
+            // Of a lock its words are not known of every version.
+            let lock = match trouble.kind {
+                FaultKind::ProfilerBroke => log::find_lock(&std::env::temp_dir()),
+                _ => None,
+            };
+            return Seen::Fault(lock.unwrap_or(trouble));
+        }
+        (None, _) => {}
+    }
+    let done = match done {
+        Seen::Got(()) if !report.is_file() => {
+            return broke(format!("it wrote no report; {}", log::end(&log)));
+        }
+        other => other,
+    };
+    match done {
+        Seen::Got(()) => match read(profiler, &report) {
+            Ok(kernels) => Seen::Got(ProfileFacts {
+                profiler: format!("Nsight Compute {}", profiler.version),
+                clock_policy: device.clock_policy.clone(),
+                warmups: schedule.warmup,
+                kernels,
+            }),
+            Err(problem) => broke(problem),
+        },
+        Seen::Fault(fault) => Seen::Fault(fault),
+        Seen::Unsupported(why) => Seen::Unsupported(why),
+        Seen::NotRun(why) => Seen::NotRun(why),
+    }
+}
+
+fn broke<T>(message: String) -> Seen<T> {
+    Seen::Fault(Fault {
+        kind: FaultKind::ProfilerBroke,
+        message,
+    })
+}
+
+/// The command that the worker's own is the end of.
+fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path) -> Vec<OsString> {
+    let caches = match schedule.mode {
+        // As the timings before it: what fits stays in L2.
+        Mode::Warm => "none",
+        Mode::Cold => "all",
+    };
+    let mut all: Vec<OsString> = vec![profiler.program.clone().into()];
+    let mut add = |texts: &[&str]| all.extend(texts.iter().map(OsString::from));
+    // It would take options from a file where it starts, which is the checkout.
+    add(&["--config-file", "off"]);
+    add(&["--profile-from-start", "off", "--replay-mode", "kernel"]);
+    // Clocks are the machine's: to hold them is for administrators, and no matter of a gate.
+    add(&["--clock-control", "none", "--cache-control", caches]);
+    add(&["--section", "SourceCounters", "--metrics"]);
+    add(&[&counters::all().join(",")]);
+    add(&["--force-overwrite", "--export"]);
+    all.push(report.into());
+    // Its own words go to a file: standard output is the worker's.
+    all.push("--log-file".into());
+    all.push(log.into());
+    all
+}
+
+/// What the report says of each kernel, in the order of their launch.
+fn read(profiler: &Profiler, report: &Path) -> Result<Vec<model::KernelProfile>, String> {
+    let page = |options: &[&str]| {
+        let mut command = helper::command(&profiler.program);
+        command
+            .arg("--import")
+            .arg(report)
+            .args(["--csv"])
+            .args(options);
+        let answered = process::ask(command, b"", READING, MOST_TEXT);
+        let answered = answered
+            .map_err(|error| format!("its report cannot be read: {error}"))?
+            .ok_or("its report was not read within its deadline")?;
+        if !answered.status.success() {
+            return Err(format!("its report cannot be read: {}", answered.failure()));
+        }
+        if answered.output.len() as u64 > MOST_TEXT {
+            return Err(format!("its report has more than {} MiB", MOST_TEXT >> 20));
+        }
+        Ok(String::from_utf8_lossy(&answered.output).into_owned())
+    };
+    let raw = page(&["--page", "raw", "--print-units", "base"])?;
+    let code = page(&["--page", "source", "--print-source", "sass"])?;
+    // Without line tables or sources this page has nothing, which is no fault of the profile.
+    let lines = page(&["--page", "source", "--print-source", "cuda,sass"]).unwrap_or_default();
+    page::kernels(&raw, &code, &lines)
+}

@@ -1,0 +1,121 @@
+//! What a worker keeps from one job for the next: inputs and expected outputs, as variants of a kernel
+//! and seeds come back to the same ones. While the device works on one job, files of the next are read.
+
+use super::buffers::Buffers;
+use super::orders::Orders;
+use crate::device::{Failure, Result};
+use crate::worker::protocol::{ExpectedOutput, Job};
+use check::images::{InputCache, InputImages};
+use check::{Outputs, Recent, Values, cache};
+use model::{Case, FaultKind};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use system::cache::{Cache, CacheDir};
+
+/// Of each of the two.
+const MOST_BYTES: usize = 1 << 30;
+
+pub struct JobCache {
+    pub buffers: Buffers,
+    shared: Arc<Shared>,
+    /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` where
+    /// the system gives no thread: then nothing is read ahead.
+    reader: Option<ThreadPool>,
+    orders: Arc<Orders>,
+}
+
+struct Shared {
+    inputs: Mutex<InputCache>,
+    outputs: Mutex<Recent<PathBuf, Outputs>>,
+}
+
+impl JobCache {
+    /// With files in the cache that the host has opened too: where it cannot be, that is said there, and
+    /// here inputs are just made again.
+    pub fn open(orders: Arc<Orders>) -> Self {
+        let inputs = Cache::open().and_then(|cache| cache.layered("inputs")).ok();
+        Self::new(inputs, orders)
+    }
+
+    pub fn new(inputs: Option<CacheDir>, orders: Arc<Orders>) -> Self {
+        Self {
+            buffers: Buffers::default(),
+            shared: Arc::new(Shared {
+                inputs: Mutex::new(InputCache::new(inputs, MOST_BYTES)),
+                outputs: Mutex::new(Recent::new(MOST_BYTES)),
+            }),
+            reader: ThreadPoolBuilder::new().num_threads(1).build().ok(),
+            orders,
+        }
+    }
+
+    pub fn inputs(&mut self, case: &Case, seed: u64) -> Result<InputImages> {
+        held(&self.shared.inputs)
+            .images(case, seed)
+            .map_err(|error| reference(format!("the inputs cannot be made: {error}")))
+    }
+
+    /// ExpectedOutput outputs that the host wrote.
+    pub fn expected(&mut self, path: &Path) -> Result<Arc<Outputs>> {
+        self.shared
+            .expected(path)
+            .map_err(|error| reference(error.to_string()))
+    }
+
+    /// Called once a job has all that it needs, so that it does not wait for what the next one needs.
+    pub fn read_ahead(&mut self) {
+        if let Some(reader) = &self.reader {
+            let (shared, orders) = (Arc::clone(&self.shared), Arc::clone(&self.orders));
+            reader.spawn(move || shared.read_ahead(&orders.next_job()));
+        }
+    }
+
+    #[cfg(test)]
+    pub fn wait_for_reader(&self) {
+        self.reader.as_ref().unwrap().install(|| ());
+    }
+}
+
+impl Shared {
+    fn expected(&self, path: &Path) -> std::result::Result<Arc<Outputs>, cache::Unreadable> {
+        let mut kept = held(&self.outputs);
+        if let Some(outputs) = kept.get(&path.to_owned()) {
+            return Ok(outputs);
+        }
+        let outputs = cache::read(path)?;
+        let bytes = outputs.values().map(Values::bytes).sum();
+        Ok(kept.put(path.to_owned(), outputs, bytes))
+    }
+
+    /// What cannot be read is said by the job that asks for it, which tries again.
+    fn read_ahead(&self, next: &Job) {
+        let (case, seed) = match next {
+            Job::KnownGood | Job::Count => return,
+            Job::Check(job) => (&job.case, job.seed),
+            Job::Estimate(job) => (&job.case, job.seed),
+            Job::Simulate(job) => (&job.check.case, job.check.seed),
+            Job::Time(job) | Job::Profile(job) => (&job.case, job.seed),
+            Job::Clock(job) => (&job.case, job.seed),
+            Job::Pair(job) => (&job.head.case, job.seed),
+        };
+        if let Job::Check(job) = next
+            && let ExpectedOutput::Files { seen, original } = &job.expected
+        {
+            for path in [seen].into_iter().chain(original) {
+                let _ = self.expected(path);
+            }
+        }
+        for tensor in &case.tensors {
+            held(&self.inputs).read_ahead(tensor, seed);
+        }
+    }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn reference(message: String) -> Failure {
+    Failure::of_case(FaultKind::Reference, message)
+}

@@ -1,0 +1,212 @@
+//! Checks what launches leave in variables of the module, and whether later launches compute the same on it: a counter
+//! that is not reset, a table of results or a flag makes a kernel that is right in its first launch only.
+//!
+//! Launches on the same data are compared with the first one. Launches on other data, which a table of results gets
+//! wrong, are compared with a launch on that data over the variables as they were loaded.
+
+use super::check::{Runs, Want, decoded, launch_once};
+use super::job_cache::JobCache;
+use super::stage::{OutputImages, StagedCase};
+use crate::device::{Address, Device, Failure, Program, Result};
+use build::as_written;
+use check::same;
+use model::{
+    Case, Difference, ErrorFacts, Fault, KeptDifference, KeptFacts, KeptVariable, LaterData, Place,
+};
+use std::sync::Arc;
+
+/// Variables that kernels can write, as the first launch finds them.
+pub struct Variables {
+    program: Program,
+    loaded: Vec<Variable>,
+}
+
+struct Variable {
+    symbol: String,
+    address: Address,
+    content: Vec<u8>,
+}
+
+/// The contents of the variables at one moment.
+#[derive(PartialEq)]
+pub struct Contents(Vec<(String, Address, blake3::Hash)>);
+
+impl Variables {
+    pub fn read(device: &mut dyn Device, program: Program) -> Result<Self> {
+        Ok(Self {
+            program,
+            loaded: read_all(device, program)?,
+        })
+    }
+
+    pub fn now(&self, device: &mut dyn Device) -> Result<Contents> {
+        let all = read_all(device, self.program)?.into_iter();
+        Ok(Contents(
+            all.map(|it| (it.symbol, it.address, blake3::hash(&it.content)))
+                .collect(),
+        ))
+    }
+
+    /// As the first launch found them.
+    pub fn restore(&self, device: &mut dyn Device) -> Result<()> {
+        let mut all = self.loaded.iter();
+        all.try_for_each(|it| device.write(it.address, &it.content))
+    }
+
+    /// Those that are not as they were; `place` of the symbol of one.
+    pub fn changed(
+        before: &Contents,
+        after: &Contents,
+        place: impl Fn(&str) -> Option<Place>,
+    ) -> Vec<KeptVariable> {
+        let changed = after.0.iter().filter(|it| !before.0.contains(it));
+        changed
+            .map(|(symbol, ..)| KeptVariable {
+                name: as_written(symbol),
+                place: place(symbol),
+            })
+            .collect()
+    }
+}
+
+fn read_all(device: &mut dyn Device, program: Program) -> Result<Vec<Variable>> {
+    let all = device.variables(program)?.into_iter();
+    all.map(|(symbol, address, bytes)| {
+        let mut content = vec![0; bytes];
+        device.read(address, &mut content)?;
+        Ok(Variable {
+            symbol,
+            address,
+            content,
+        })
+    })
+    .collect()
+}
+
+/// The facts that later launches showed, and the error of those on other data.
+pub struct Later {
+    pub facts: KeptFacts,
+    pub error: Option<ErrorFacts>,
+}
+
+/// After the launches on the same data: whether what was left explains that they differ, or else what a launch on
+/// other data makes of it. The stage is on that data afterwards.
+pub fn look(
+    device: &mut dyn Device,
+    cache: &mut JobCache,
+    (case, stage): (&Case, &mut StagedCase),
+    (variables, kept): (&Variables, Vec<KeptVariable>),
+    (first, differs): (&OutputImages, Option<&Difference>),
+    seed: u64,
+) -> Result<Later> {
+    let done = |kept, differs, error| Later {
+        facts: KeptFacts {
+            variables: kept,
+            differs,
+        },
+        error,
+    };
+    if let Some(differs) = differs {
+        // Without what was left the first launch comes again, unless it is luck, too.
+        variables.restore(device)?;
+        let again = launch_once(device, stage, 1, &mut cache.buffers)?;
+        let repeats = first.iter().all(|(name, image)| {
+            let other = again.get(name);
+            other.is_some_and(|other| same(image, other))
+        });
+        let differs = repeats.then(|| KeptDifference {
+            over: LaterData::Same {
+                launch: differs.launch,
+            },
+            at: differs.at.clone(),
+            elements: differs.elements,
+        });
+        return Ok(done(kept, differs, None));
+    }
+    let other = other_seed(case, seed);
+    let told = names(&kept);
+    stage.turn_to(device, cache, case, other)?;
+    let on_kept = launch_once(device, stage, 2, &mut cache.buffers).map_err(|failure| {
+        later(
+            failure,
+            &format!("a launch on the data of seed {other}"),
+            &told,
+        )
+    })?;
+    variables.restore(device)?;
+    let fresh = launch_once(device, stage, 1, &mut cache.buffers)?;
+    let want = Want::of(Arc::new(decoded(case, &fresh)?));
+    let mut runs = Runs::new(case, &want, stage.compared(case)?)?;
+    runs.take(1, fresh)?;
+    runs.take(2, on_kept)?;
+    let unwritten = runs.unwritten;
+    let differs = runs.differs.take().filter(|_| unwritten == 0);
+    let differs = differs.map(|differs| KeptDifference {
+        over: LaterData::Other { seed: other },
+        at: differs.at,
+        elements: differs.elements,
+    });
+    Ok(done(kept, differs, runs.error.take()))
+}
+
+/// The next one of the case, so that its data is checked by itself, too.
+fn other_seed(case: &Case, seed: u64) -> u64 {
+    let all = case.seeds.iter().copied();
+    let mut after = all.clone().cycle().skip_while(|it| *it != seed).skip(1);
+    match all.clone().any(|it| it == seed) {
+        true => after.next().filter(|it| *it != seed),
+        false => None,
+    }
+    .unwrap_or(seed.wrapping_add(1))
+}
+
+fn names(kept: &[KeptVariable]) -> String {
+    let names = kept.iter().map(|it| format!("`{}`", it.name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// A failure of a launch that found what an earlier one had left.
+pub fn later(failure: Failure, launch: &str, kept: &str) -> Failure {
+    match failure {
+        Failure::Fault { fault, sticky } => Failure::Fault {
+            fault: Fault {
+                message: format!(
+                    "{launch}, on what launch 1 left in {kept}: {}",
+                    fault.message
+                ),
+                ..fault
+            },
+            sticky,
+        },
+        Failure::Unsupported(_) => failure,
+    }
+}
+
+/// As [`later`], of launch number `launch` on the same data.
+pub fn in_launch(failure: Failure, launch: u32, kept: &[KeptVariable]) -> Failure {
+    if kept.is_empty() {
+        return failure;
+    }
+    later(failure, &format!("launch {launch}"), &names(kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_data_is_that_of_the_next_seed() {
+        let mut case = super::super::tests::case("double");
+        for (seeds, of, other) in [
+            (&[1, 2, 3][..], 1, 2),
+            (&[1, 2, 3], 3, 1),
+            (&[7], 7, 8),
+            (&[u64::MAX], u64::MAX, 0),
+            (&[], 4, 5),
+            (&[1, 2], 9, 10),
+        ] {
+            case.seeds = seeds.to_vec();
+            assert_eq!(other_seed(&case, of), other, "{seeds:?} {of}");
+        }
+    }
+}

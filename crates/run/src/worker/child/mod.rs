@@ -1,0 +1,191 @@
+//! The worker's own side: opens the device, takes orders one by one, and ends with its parent.
+
+mod buffers;
+mod check;
+mod clock;
+mod job_cache;
+mod kept;
+mod metered;
+mod orders;
+mod pair;
+mod profile;
+mod simulate;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use super::protocol::{Frame, Job, Line, Ready};
+use crate::device::cuda::{CudaDevice, Opened, open};
+use crate::device::{self, Device, DeviceChoice, Failure};
+use job_cache::JobCache;
+use metered::Metered;
+use model::Unsupported;
+use orders::Orders;
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A profiler's handlers write what it counted.
+static ENDS_IN_ORDER: AtomicBool = AtomicBool::new(false);
+
+/// Takes orders on standard input until it is closed.
+pub fn main(choice: DeviceChoice) -> ExitCode {
+    #[cfg(target_env = "gnu")]
+    keep_memory();
+    let Ok(mut frames) = Frames::take_standard_output() else {
+        return ExitCode::FAILURE;
+    };
+    let orders = Arc::new(Orders::default());
+    listen(Arc::clone(&orders));
+    if choice == DeviceChoice::Sim {
+        simulate::serve(&mut frames, &orders);
+    }
+    let opened = open(choice);
+    let (greeting, device) = match opened {
+        Opened::Device(device) => (Ready::Device(device.facts().clone()), Some(device)),
+        Opened::Absent(reason) => (Ready::Absent(reason), None),
+        Opened::Broken(reason) => (Ready::Broken(reason), None),
+    };
+    frames.send(Frame::Ready(greeting));
+    if let Some(mut device) = device {
+        let mut cache = JobCache::open(Arc::clone(&orders));
+        loop {
+            let order = orders.take();
+            frames.id = order.id;
+            let end = run(&mut device, &mut cache, &order.job, &mut frames);
+            let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
+            frames.send(end);
+            if sticky {
+                break;
+            }
+        }
+    }
+    leave(0)
+}
+
+fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Frames) -> Frame {
+    match job {
+        Job::KnownGood => device
+            .known_good()
+            .map_or_else(Frame::Failed, |()| Frame::Sane),
+        Job::Count => Frame::Counted(device.devices()),
+        Job::Check(job) => metered(device, frames, |device, say| {
+            let facts = check::check(device, cache, job, say)?;
+            Ok(Frame::Checked(Box::new(facts)))
+        }),
+        Job::Time(job) => metered(device, frames, |device, say| {
+            let facts = time::time(device, cache, job, say)?;
+            Ok(Frame::Timed(Box::new(facts)))
+        }),
+        Job::Pair(job) => metered(device, frames, |device, say| {
+            let facts = pair::pair(device, cache, job, say)?;
+            Ok(Frame::Paired(Box::new(facts)))
+        }),
+        Job::Profile(job) => {
+            ENDS_IN_ORDER.store(true, Ordering::Relaxed);
+            metered(device, frames, |device, say| {
+                profile::launch_once(device, cache, job, say)?;
+                Ok(Frame::Profiled)
+            })
+        }
+        Job::Clock(job) => metered(device, frames, |device, say| {
+            clock::clock(device, cache, job, say).map(Frame::Clocked)
+        }),
+        Job::Estimate(_) | Job::Simulate(_) => {
+            Frame::Failed(Failure::Unsupported(Unsupported::Simulation))
+        }
+    }
+}
+
+fn metered(
+    device: &mut CudaDevice,
+    frames: &mut Frames,
+    work: impl FnOnce(&mut Metered, &mut dyn FnMut(Frame)) -> device::Result<Frame>,
+) -> Frame {
+    let mut device = Metered::new(device);
+    let end = work(&mut device, &mut |frame| frames.send(frame));
+    // Memory and programs of a job go with it. After a sticky fault nothing can be freed, nor has to be.
+    let freed = device.reset();
+    frames.send(Frame::Spent {
+        device_us: u64::try_from(device.spent().as_micros()).unwrap_or(u64::MAX),
+    });
+    match (end, freed) {
+        (Ok(frame), Ok(())) => frame,
+        (Err(failure), _) | (Ok(_), Err(failure)) => Frame::Failed(failure),
+    }
+}
+
+/// Reads orders on a thread of its own, which sees the parent's end also while a kernel hangs: then
+/// standard input is closed, and nothing here is worth finishing.
+fn listen(orders: Arc<Orders>) {
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            match line.and_then(|line| Ok(serde_json::from_str(&line)?)) {
+                Ok(order) => orders.put(order),
+                Err(_) => leave(1),
+            }
+        }
+        leave(0);
+    });
+}
+
+/// Buffers as large as tensors come and go with every launch. Given back to the system each time, they
+/// would be zeroed by it, page by page, before each use.
+#[cfg(target_env = "gnu")]
+fn keep_memory() {
+    use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
+    // SAFETY: sets two numbers of the allocator; one that it refuses stays as it was.
+    unsafe {
+        // The largest that glibc takes.
+        mallopt(M_MMAP_THRESHOLD, 32 << 20);
+        mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    }
+}
+
+/// Without destructors and exit handlers: the CUDA runtime's own would wait for a kernel that hangs.
+fn leave(code: i32) -> ! {
+    if ENDS_IN_ORDER.load(Ordering::Relaxed) {
+        std::process::exit(code);
+    }
+    // SAFETY: ends the process; nothing is left half written, frames are flushed line by line.
+    unsafe { nix::libc::_exit(code) }
+}
+
+/// The way back to the host.
+pub(super) struct Frames {
+    out: File,
+    id: u64,
+}
+
+impl Frames {
+    /// Kernels' printf and users' launchers write to standard output: from here on that is standard error.
+    fn take_standard_output() -> io::Result<Self> {
+        let own = nix::unistd::dup(io::stdout())?;
+        nix::unistd::dup2_stdout(io::stderr())?;
+        // A child of the user's launcher would keep the host from seeing the end.
+        nix::fcntl::fcntl(
+            &own,
+            nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+        )?;
+        Ok(Self {
+            out: own.into(),
+            id: 0,
+        })
+    }
+
+    pub fn send(&mut self, frame: Frame) {
+        let line = Line { id: self.id, frame };
+        let sent = serde_json::to_vec(&line)
+            .map_err(io::Error::from)
+            .and_then(|mut text| {
+                text.push(b'\n');
+                self.out.write_all(&text)
+            });
+        if sent.is_err() {
+            leave(1);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! One case of head and of base in one timing process, on the same buffers.
+
+use super::job_cache::JobCache;
+use super::metered::Metered;
+use super::stage::StagedCase;
+use crate::device::{Device, Failure, Program, Result, Side, Target, Targets};
+use crate::measure::{Dice, measure_pair, of_base};
+use crate::worker::protocol::{Frame, PairJob};
+use model::PairFacts;
+use model::Unsupported;
+
+/// Allocations are shifted by up to this many steps of their own alignment: where a buffer lies moves
+/// times, and must not move them the same way in every process.
+const SHIFTS: u32 = 256;
+const SHIFT_BYTES: usize = 512;
+
+/// # Errors
+/// The kernel's faults, and those of the base as `FaultKind::Base`; `Unsupported` where the device has no
+/// clock to trust.
+pub fn pair(
+    device: &mut Metered,
+    cache: &mut JobCache,
+    job: &PairJob,
+    say: &mut dyn FnMut(Frame),
+) -> Result<PairFacts> {
+    say(Frame::Step("making the inputs".to_owned()));
+    let what = format!("{} {}", job.head.case.id, job.process);
+    let mut dice = Dice::new(job.pairing.seed, &what);
+    device.alloc("shift", SHIFT_BYTES * (1 + dice.below(SHIFTS) as usize))?;
+    let early = match dice.heads() {
+        true => Some(load_base(device, job, say)?),
+        false => None,
+    };
+    say(Frame::Step("loading".to_owned()));
+    let head_program = device.load(&job.head.artifact)?;
+    let base_program = match early {
+        Some(program) => program,
+        None => load_base(device, job, say)?,
+    };
+    say(Frame::Step("placing the inputs".to_owned()));
+    let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
+    let filled = head.fill_constants(device, head_program, &job.head.artifact)?;
+    // Other tensors are another interface: then each side has its own.
+    let own = match job.head.case.tensors == job.base.case.tensors {
+        true => None,
+        false => {
+            let base = &job.base.case;
+            let stage = StagedCase::of(device, cache, base, base_program, job.seed);
+            Some(of_base(stage)?)
+        }
+    };
+    let base_call = match &own {
+        Some(stage) => stage.call.clone(),
+        None => of_base(head.call(device, &job.base.case, base_program))?,
+    };
+    let stage = own.as_ref().unwrap_or(&head);
+    let base_filled = of_base(stage.fill_constants(device, base_program, &job.base.artifact))?;
+    cache.read_ahead();
+    head.prepare(device, 1)?;
+    let mut restore = head.restores(device)?;
+    let mut base_restore = match &own {
+        Some(stage) => {
+            stage.prepare(device, 1)?;
+            stage.restores(device)?
+        }
+        None => restore.clone(),
+    };
+    head.restore_variables(device, head_program, &filled, &mut restore)?;
+    stage.restore_variables(device, base_program, &base_filled, &mut base_restore)?;
+    let targets = Targets {
+        head: Target {
+            call: &head.call,
+            restore: &restore,
+        },
+        base: Some(Target {
+            call: &base_call,
+            restore: &base_restore,
+        }),
+    };
+    let facts = device.whole(|device| {
+        let mut timer = device
+            .timer(targets)
+            .ok_or(Failure::Unsupported(Unsupported::Clock))??;
+        let mut step = |side: Side, step: &str| {
+            say(match side {
+                Side::Head => Frame::Step(step.to_owned()),
+                Side::Base => Frame::BaseStep(step.to_owned()),
+            });
+        };
+        measure_pair(
+            timer.as_mut(),
+            &job.schedule,
+            &job.pairing,
+            job.singles,
+            &mut dice,
+            &mut step,
+        )
+    })?;
+    Ok(PairFacts {
+        device_us: u64::try_from(device.spent().as_micros()).unwrap_or(u64::MAX),
+        ..facts
+    })
+}
+
+/// A launcher's library may do anything while it is loaded.
+fn load_base(device: &mut Metered, job: &PairJob, say: &mut dyn FnMut(Frame)) -> Result<Program> {
+    say(Frame::BaseStep("loading the base revision".to_owned()));
+    of_base(device.load(&job.base.artifact))
+}

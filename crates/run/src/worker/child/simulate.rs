@@ -1,0 +1,350 @@
+//! One seed of one case in the simulator: launched once, as every launch of it is the same to the bit. Again where
+//! the first one leaves something in variables of the module, and where it looks at what is otherwise on another
+//! machine or at another moment.
+
+use super::Frames;
+use super::check::{After, Dump, Runs, launch_once, launch_prepared, want};
+use super::job_cache::JobCache;
+use super::kept::{self, Contents, Variables};
+use super::orders::Orders;
+use super::stage::{OutputImages, StagedCase};
+use crate::device::sim::SimDevice;
+use crate::device::{Device, Failure, Result};
+use crate::worker::protocol::{CheckJob, EstimateJob, Frame, Job, Ready, SimulateJob, Simulated};
+use model::{
+    Determinism, FaultKind, Finding, FindingKind, KeptVariable, SimulationFacts, Simulator,
+    Unsupported,
+};
+use ptxsim::facts::COUNTER_MODEL;
+use ptxsim::{Circumstance, Circumstances};
+use std::sync::Arc;
+
+/// Of the whole process: a kernel under test must not take the machine's memory.
+const MOST_BYTES: u64 = 16 << 30;
+
+/// Takes orders until there are no more.
+pub fn serve(frames: &mut Frames, orders: &Arc<Orders>) -> ! {
+    limit_memory();
+    frames.send(Frame::Ready(Ready::Simulator(Simulator {
+        counter_model: COUNTER_MODEL,
+    })));
+    let mut cache = JobCache::open(Arc::clone(orders));
+    let mut device = SimDevice::default();
+    loop {
+        let order = orders.take();
+        frames.id = order.id;
+        let end = run(&mut device, &mut cache, &order.job, frames);
+        let freed = device.reset();
+        frames.send(match (end, freed) {
+            (Ok(frame), Ok(())) => frame,
+            (Err(failure), _) | (Ok(_), Err(failure)) => Frame::Failed(failure),
+        });
+    }
+}
+
+/// Beyond it memory is refused, and the process ends with a message.
+fn limit_memory() {
+    use nix::libc::{RLIMIT_DATA, rlimit, setrlimit};
+    let limit = rlimit {
+        rlim_cur: MOST_BYTES,
+        rlim_max: MOST_BYTES,
+    };
+    // SAFETY: sets one number of this process. A lower limit that is in force already stays.
+    unsafe { setrlimit(RLIMIT_DATA, &raw const limit) };
+}
+
+fn run(
+    device: &mut SimDevice,
+    cache: &mut JobCache,
+    job: &Job,
+    frames: &mut Frames,
+) -> Result<Frame> {
+    match job {
+        Job::Estimate(job) => estimate(device, cache, job).map(Frame::Estimated),
+        Job::Simulate(job) => {
+            let say = &mut |frame| frames.send(frame);
+            simulate(device, cache, job, say).map(|simulated| Frame::Simulated(Box::new(simulated)))
+        }
+        Job::KnownGood
+        | Job::Count
+        | Job::Check(_)
+        | Job::Time(_)
+        | Job::Pair(_)
+        | Job::Profile(_)
+        | Job::Clock(_) => Err(Failure::Unsupported(Unsupported::Clock)),
+    }
+}
+
+fn estimate(
+    device: &mut SimDevice,
+    cache: &mut JobCache,
+    job: &EstimateJob,
+) -> Result<Option<u64>> {
+    device.limit(job.limit, 1);
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    stage.prepare(device, 1)?;
+    device.estimate(&stage.call)
+}
+
+fn simulate(
+    device: &mut SimDevice,
+    cache: &mut JobCache,
+    job: &SimulateJob,
+    say: &mut dyn FnMut(Frame),
+) -> Result<Simulated> {
+    device.limit(job.limit, job.threads);
+    let job = &job.check;
+    device.begin(usual_place(job.seed), Circumstances::default());
+    let want = want(device, cache, job, say)?;
+    say(Frame::Step("making the inputs".to_owned()));
+    let mut stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    let dump = Dump::new(job);
+    dump.before(&want)?;
+
+    say(Frame::Step("simulating".to_owned()));
+    stage.prepare(device, 1)?;
+    let variables = Variables::read(device, stage.call.program)?;
+    let found = variables.now(device)?;
+    let outputs = launch_prepared(device, &stage, &mut cache.buffers)?;
+    let mut simulation = shown(device)?;
+    say(Frame::Step("comparing".to_owned()));
+    let mut runs = Runs::new(&job.case, &want, stage.compared(&job.case)?)?;
+    runs.look_between_strides(&stage.gaps(&outputs, 1)?);
+    runs.take(1, outputs)?;
+    dump.after(runs.first.as_ref())?;
+    // What the kernel did not write reads as whatever the host put there: the poison of a second launch shows
+    // it, without that launch.
+    stage.poison(2, |address, pattern, count| {
+        device.show_poison(address, pattern, count);
+        Ok(())
+    })?;
+    runs.take(2, stage.outputs(device, &mut cache.buffers)?)?;
+    runs.differs = None;
+    let mut after = After::default();
+    after.look(device, &stage, &mut cache.buffers)?;
+
+    let looks = device.looks(&stage.call)?;
+    let (launches, changed) = launch_again(
+        device,
+        cache,
+        &stage,
+        &mut runs,
+        (&variables, found),
+        job.case.launches,
+        &mut simulation,
+    )?;
+    if !changed.is_empty() {
+        let case = (&job.case, &mut stage);
+        runs.look_at_kept(device, cache, case, (&variables, changed), job.seed)?;
+    }
+    if !looks.is_empty() {
+        say(Frame::Step("simulating another machine".to_owned()));
+        depend(device, cache, job, &looks, &mut runs, &mut simulation)?;
+    }
+    let (check, _) = runs.facts(launches, after)?;
+    Ok(Simulated { check, simulation })
+}
+
+fn shown(device: &SimDevice) -> Result<SimulationFacts> {
+    device
+        .shown()
+        .ok_or_else(|| Failure::of_case(FaultKind::Environment, "the simulator reported nothing"))
+}
+
+/// On the same data, as long as each launch finds what none before it has found: from then on all repeats.
+/// Gives the number of launches, and which variables the first one changed.
+fn launch_again(
+    device: &mut SimDevice,
+    cache: &mut JobCache,
+    stage: &StagedCase,
+    runs: &mut Runs,
+    (variables, found): (&Variables, Contents),
+    most: u32,
+    simulation: &mut SimulationFacts,
+) -> Result<(u32, Vec<KeptVariable>)> {
+    let mut known = vec![found];
+    let mut changed = Vec::new();
+    for launch in 2..=most.max(2) {
+        stage.prepare(device, launch)?;
+        let now = variables.now(device)?;
+        if known.contains(&now) {
+            break;
+        }
+        if let [first] = known.as_slice() {
+            let place = |symbol: &str| device.writer(&stage.call, symbol);
+            changed = Variables::changed(first, &now, place);
+        }
+        known.push(now);
+        let outputs = launch_prepared(device, stage, &mut cache.buffers)
+            .map_err(|failure| kept::in_launch(failure, launch, &changed))?;
+        add_findings(simulation, shown(device)?.findings, launch);
+        runs.take(launch, outputs)?;
+    }
+    let launches = u32::try_from(known.len()).unwrap_or(u32::MAX);
+    Ok((launches, changed))
+}
+
+/// Those that no launch before has shown.
+fn add_findings(simulation: &mut SimulationFacts, found: Vec<Finding>, launch: u32) {
+    for finding in found {
+        let mut known = simulation.findings.iter();
+        let is_known = known.any(|it| {
+            (it.kind, &it.entry, &it.places) == (finding.kind, &finding.entry, &finding.places)
+        });
+        if !is_known {
+            simulation.findings.push(Finding {
+                message: format!("in launch {launch}: {}", finding.message),
+                ..finding
+            });
+        }
+    }
+}
+
+/// Where memory lies for a seed: elsewhere for each, so that bits of addresses that decide an output show as an
+/// output that is wrong.
+fn usual_place(seed: u64) -> u64 {
+    seed.wrapping_sub(1)
+}
+
+/// A launch like the first one, but for what it looks at: what differs is a finding for each that alone makes it
+/// differ. Where launches may differ, it is one more of them.
+fn depend(
+    device: &mut SimDevice,
+    cache: &mut JobCache,
+    job: &CheckJob,
+    looks: &[(Option<String>, ptxsim::Look)],
+    runs: &mut Runs,
+    simulation: &mut SimulationFacts,
+) -> Result<()> {
+    let all: Circumstances = looks.iter().map(|(_, look)| look.at).collect();
+    let may_differ = matches!(job.case.determinism, Determinism::Declared { .. });
+    let together = match elsewhere(device, cache, job, all)? {
+        Elsewhere::Ended(outputs) if may_differ => {
+            // Compared with what is expected, and no more.
+            let differs = runs.differs.take();
+            runs.take(LAUNCH_ELSEWHERE, outputs)?;
+            runs.differs = differs;
+            return Ok(());
+        }
+        elsewhere => elsewhere.against(runs)?,
+    };
+    let Some(together) = together else {
+        return Ok(());
+    };
+    let mut found = Vec::new();
+    for (entry, look) in looks {
+        let differs = match looks {
+            [_] => Some(together.clone()),
+            _ => {
+                let alone: Circumstances = std::iter::once(look.at).collect();
+                elsewhere(device, cache, job, alone)?.against(runs)?
+            }
+        };
+        if let Some(differs) = differs {
+            found.push(finding(entry.as_ref(), look, differs));
+        }
+    }
+    if let ([], Some((entry, look))) = (found.as_slice(), looks.first()) {
+        found.push(finding(entry.as_ref(), look, together));
+    }
+    simulation.findings.extend(found);
+    simulation
+        .findings
+        .sort_by_key(|found| (found.kind, std::cmp::Reverse(found.times)));
+    Ok(())
+}
+
+/// It is none of those that are counted; its poison is that of the first.
+const LAUNCH_ELSEWHERE: u32 = 3;
+
+enum Elsewhere {
+    Ended(OutputImages),
+    Stopped(String),
+}
+
+/// The difference in words, and the number of elements that differ.
+type Differs = (String, u64);
+
+impl Elsewhere {
+    fn against(self, runs: &Runs) -> Result<Option<Differs>> {
+        match self {
+            Self::Stopped(why) => Ok(Some((format!("the launch stops: {why}"), 1))),
+            Self::Ended(outputs) => {
+                let differs = runs.differs_from_first(&outputs)?;
+                Ok(differs.map(|differs| {
+                    let at = &differs.at;
+                    let indices: Vec<_> = at.index.iter().map(usize::to_string).collect();
+                    let place = format!("{}[{}]", at.tensor, indices.join(", "));
+                    let elements = differs.elements;
+                    let what = match elements {
+                        1 => format!("{place} is another"),
+                        _ => format!("{elements} elements are others, first {place}"),
+                    };
+                    (what, elements)
+                }))
+            }
+        }
+    }
+}
+
+fn elsewhere(
+    device: &mut SimDevice,
+    cache: &mut JobCache,
+    job: &CheckJob,
+    varied: Circumstances,
+) -> Result<Elsewhere> {
+    device.begin(usual_place(job.seed), varied);
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    match launch_once(device, &stage, LAUNCH_ELSEWHERE, &mut cache.buffers) {
+        Ok(outputs) => Ok(Elsewhere::Ended(outputs)),
+        Err(Failure::Fault { fault, .. }) if fault.kind != FaultKind::Environment => {
+            Ok(Elsewhere::Stopped(fault.message))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn finding(entry: Option<&String>, look: &ptxsim::Look, (what, times): Differs) -> Finding {
+    let (depends, with) = words(look.at);
+    Finding {
+        kind: FindingKind::MachineDependence,
+        entry: entry.cloned(),
+        message: format!(
+            "the output depends on {depends}, taken at {}: with {with} {what}",
+            look.place.at
+        ),
+        places: vec![crate::device::sim::place(&look.place)],
+        block: [0; 3],
+        thread: [0; 3],
+        address: None,
+        times,
+    }
+}
+
+/// The words for what a result depends on, and for what was varied to see that.
+fn words(at: Circumstance) -> (&'static str, &'static str) {
+    match at {
+        Circumstance::Multiprocessor => (
+            "which multiprocessor ran it (%smid, %nsmid)",
+            "blocks on other multiprocessors",
+        ),
+        Circumstance::WarpSlot => (
+            "which warp slot ran it (%warpid, %nwarpid)",
+            "warps in other slots",
+        ),
+        Circumstance::GridNumber => ("the number of the grid (%gridid)", "another number"),
+        Circumstance::Time => ("when it ran (%clock, %globaltimer, %pm)", "another clock"),
+        Circumstance::SharedSize => (
+            "how much shared memory the system adds (%total_smem_size)",
+            "another allocation unit",
+        ),
+        Circumstance::DriverRegister => (
+            "a register that the driver sets as it likes (%envreg)",
+            "another value",
+        ),
+        Circumstance::Addresses => (
+            "bits of an address that no allocation promises",
+            "the same buffers at other addresses",
+        ),
+    }
+}

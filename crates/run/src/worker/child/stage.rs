@@ -1,0 +1,532 @@
+//! A case on a device: its program, its tensors between guards, and the call that uses them.
+
+use super::buffers::Buffers;
+use super::job_cache::JobCache;
+use crate::device::args::{Pointers, pack};
+use crate::device::redzone::{Guarded, RedzonePattern};
+use crate::device::{
+    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Restore, RestoredBefore,
+    Restores, Result,
+};
+use build::Artifact;
+use build::signature::misfit;
+use check::images::{self, Image};
+use check::poison::{gaps_changed, poison, poisoned};
+use check::{Compared, decode, same};
+use model::{Arg, Case, FaultKind, MemoryStep, Role, Tensor};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The tensors that a kernel writes, by name, as they lie on the device.
+pub type OutputImages = BTreeMap<String, Vec<u8>>;
+
+pub struct StagedCase<'a> {
+    inputs: images::InputImages,
+    pub call: Call,
+    tensors: Vec<Placed<'a>>,
+    /// Variables that the host writes before each launch, and the tensors that they get.
+    pub filled: Vec<(Address, String)>,
+}
+
+struct Placed<'a> {
+    tensor: &'a Tensor,
+    data: Guarded,
+    scales: Option<Guarded>,
+    zero_points: Option<Guarded>,
+}
+
+impl<'a> StagedCase<'a> {
+    /// Loads the program, makes the inputs and writes them.
+    pub fn set(
+        device: &mut dyn Device,
+        cache: &mut JobCache,
+        case: &'a Case,
+        artifact: &Artifact,
+        seed: u64,
+    ) -> Result<Self> {
+        // A driver takes the launch, and reads whatever lies behind the arguments.
+        if let Artifact::Cubin { entries, .. } | Artifact::Ptx { entries, .. } = artifact {
+            let mut steps = entries.iter().zip(&case.steps);
+            if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
+                return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
+            }
+        }
+        let program = device.load(artifact)?;
+        let mut stage = Self::of(device, cache, case, program, seed)?;
+        stage.filled = stage.fill_constants(device, program, artifact)?;
+        Ok(stage)
+    }
+
+    /// Makes the inputs and writes them.
+    pub fn of(
+        device: &mut dyn Device,
+        cache: &mut JobCache,
+        case: &'a Case,
+        program: Program,
+        seed: u64,
+    ) -> Result<Self> {
+        let inputs = cache.inputs(case, seed)?;
+        let tensors = case
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.role.is_placed())
+            .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
+            .collect::<Result<Vec<_>>>()?;
+        let steps = packed(device, case, &tensors)?;
+        let surfaces = surfaces(case, &tensors);
+        Ok(Self {
+            inputs,
+            call: Call {
+                program,
+                steps,
+                surfaces,
+            },
+            tensors,
+            filled: Vec::new(),
+        })
+    }
+
+    /// What another case over the same tensors is called with.
+    pub fn call(&self, device: &mut dyn Device, case: &Case, program: Program) -> Result<Call> {
+        Ok(Call {
+            program,
+            steps: packed(device, case, &self.tensors)?,
+            surfaces: surfaces(case, &self.tensors),
+        })
+    }
+
+    /// Writes what the host writes to variables of a program, and says where.
+    pub fn fill_constants(
+        &self,
+        device: &mut dyn Device,
+        program: Program,
+        artifact: &Artifact,
+    ) -> Result<Vec<(Address, String)>> {
+        let mut filled = Vec::new();
+        let Artifact::Cubin { constants, .. } = artifact else {
+            return Ok(filled);
+        };
+        for constant in constants {
+            let image = self.inputs.get(&constant.tensor);
+            let bytes = image.map_or(&[][..], |image| &image.bytes);
+            let (address, size) = device.variable(program, &constant.symbol)?;
+            if bytes.len() != size {
+                return Err(Failure::of_case(
+                    FaultKind::LaunchRefused,
+                    format!(
+                        "the constant {} has {size} bytes, and the tensor `{}`, which fills it, {}: give the tensor \
+                         the type and shape of the variable",
+                        constant.name,
+                        constant.tensor,
+                        bytes.len()
+                    ),
+                ));
+            }
+            device.write(address, bytes)?;
+            filled.push((address, constant.tensor.clone()));
+        }
+        Ok(filled)
+    }
+
+    /// Puts the data of another seed into the same buffers.
+    pub fn turn_to(
+        &mut self,
+        device: &mut dyn Device,
+        cache: &mut JobCache,
+        case: &Case,
+        seed: u64,
+    ) -> Result<()> {
+        self.inputs = cache.inputs(case, seed)?;
+        for placed in &self.tensors {
+            let Some(drawn) = self.drawn(placed) else {
+                continue;
+            };
+            device.write(placed.data.address, &drawn.bytes)?;
+            for (to, bytes) in [
+                (placed.scales, &drawn.scales),
+                (placed.zero_points, &drawn.zero_points),
+            ] {
+                if let (Some(to), Some(bytes)) = (to, bytes) {
+                    device.write(to.address, bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Before launch number `launch`, counted from 1: outputs poisoned, what is written and was drawn as it was.
+    pub fn prepare(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
+        for placed in self.written() {
+            if let Some(drawn) = self.drawn(placed) {
+                device.write(placed.data.address, &drawn.bytes)?;
+            }
+        }
+        for (address, tensor) in &self.filled {
+            if let Some(image) = self.inputs.get(tensor) {
+                device.write(*address, &image.bytes)?;
+            }
+        }
+        self.poison(launch, |address, pattern, count| {
+            device.fill(address, pattern, count)
+        })
+    }
+
+    /// `fill` puts the poison of launch number `launch` where only the kernel writes.
+    pub fn poison(
+        &self,
+        launch: u32,
+        mut fill: impl FnMut(Address, &[u8], usize) -> Result<()>,
+    ) -> Result<()> {
+        for placed in self.written() {
+            if self.drawn(placed).is_none() {
+                let poison = poison(placed.tensor.elem, launch);
+                fill(placed.data.address, &poison, placed.tensor.span())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Which elements of the outputs are compared.
+    pub fn compared(&self, case: &Case) -> Result<Compared> {
+        let input = |name: &str| {
+            let mut tensors = case.tensors.iter();
+            let tensor = tensors.find(|tensor| tensor.name == name)?;
+            decode(tensor, &self.inputs.get(name)?.bytes).ok()
+        };
+        Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
+    }
+
+    /// Waits for the launch and reads what it wrote.
+    pub fn outputs(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<OutputImages> {
+        self.written()
+            .map(|placed| {
+                let image = read(device, placed.data, buffers)?;
+                Ok((placed.tensor.name.clone(), image))
+            })
+            .collect()
+    }
+
+    /// Of what `outputs` gives.
+    pub fn output_bytes(&self) -> usize {
+        self.written().map(|placed| placed.data.bytes).sum()
+    }
+
+    /// What launch number `launch` changed between the strides of its outputs, where it has no business.
+    pub fn gaps(&self, outputs: &OutputImages, launch: u32) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for placed in self
+            .written()
+            .filter(|placed| placed.tensor.strides.is_some())
+        {
+            let name = &placed.tensor.name;
+            let after = outputs.get(name).map_or(&[][..], Vec::as_slice);
+            let changed = gaps_changed(placed.tensor, &self.before(placed, launch), after)
+                .map_err(|wrong| Failure::of_case(FaultKind::Environment, wrong.to_string()))?;
+            if changed > 0 {
+                found.push(format!("{name}: {changed} elements between its strides"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Names of what is only read and was written to.
+    pub fn clobbered(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<Vec<String>> {
+        let mut clobbered = Vec::new();
+        let mut changed = |placed: Guarded, bytes: &[u8]| {
+            let image = read(device, placed, buffers)?;
+            let changed = !same(&image, bytes);
+            buffers.put(image);
+            Ok(changed)
+        };
+        for placed in &self.tensors {
+            let name = &placed.tensor.name;
+            let Some(drawn) = self.drawn(placed) else {
+                continue;
+            };
+            if placed.tensor.role == Role::In && changed(placed.data, &drawn.bytes)? {
+                clobbered.push(name.clone());
+            }
+            for (constant, bytes, what) in [
+                (placed.scales, &drawn.scales, "scales"),
+                (placed.zero_points, &drawn.zero_points, "zero points"),
+            ] {
+                if let (Some(constant), Some(bytes)) = (constant, bytes)
+                    && changed(constant, bytes)?
+                {
+                    clobbered.push(format!("{name} ({what})"));
+                }
+            }
+        }
+        Ok(clobbered)
+    }
+
+    /// Writes outside the buffers that did not fault.
+    pub fn overruns(&self, device: &mut dyn Device) -> Result<Vec<String>> {
+        let mut overruns = Vec::new();
+        for placed in &self.tensors {
+            for (buffer, what) in [
+                (Some(placed.data), ""),
+                (placed.scales, " (scales)"),
+                (placed.zero_points, " (zero points)"),
+            ] {
+                if let Some(buffer) = buffer
+                    && let Some(place) = buffer.overrun(device)?
+                {
+                    overruns.push(format!("{}{what}: {place}", placed.tensor.name));
+                }
+            }
+        }
+        Ok(overruns)
+    }
+
+    /// Copies on the device from which what is written is restored while times are taken.
+    pub fn restores(&self, device: &mut dyn Device) -> Result<Restores> {
+        let restored = || {
+            let placed = self.tensors.iter();
+            placed.filter(|placed| placed.tensor.is_restored())
+        };
+        let copies = restored().map(|placed| {
+            let restore = Restore {
+                from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
+                to: placed.data.address,
+                bytes: placed.data.bytes,
+            };
+            device.write(restore.from, &self.before(placed, 1))?;
+            Ok(restore)
+        });
+        // A kernel may work on its own results, but not with working memory that is not as it needs it.
+        let each_launch = restored().any(|placed| placed.tensor.role == Role::Scratch);
+        Ok(Restores {
+            copies: copies.collect::<Result<_>>()?,
+            when: match each_launch {
+                true => RestoredBefore::EachLaunch,
+                false => RestoredBefore::EachSample,
+            },
+        })
+    }
+
+    /// Adds what the host writes to `__device__` variables of a program before each launch. A kernel cannot change
+    /// `__constant__` ones.
+    pub fn restore_variables(
+        &self,
+        device: &mut dyn Device,
+        program: Program,
+        filled: &[(Address, String)],
+        restores: &mut Restores,
+    ) -> Result<()> {
+        let variables = device.variables(program)?;
+        for (address, tensor) in filled {
+            let is_written = variables.iter().any(|(_, it, _)| it == address);
+            let (true, Some(image)) = (is_written, self.inputs.get(tensor)) else {
+                continue;
+            };
+            let restore = Restore {
+                from: device.alloc(tensor, image.bytes.len())?,
+                to: *address,
+                bytes: image.bytes.len(),
+            };
+            device.write(restore.from, &image.bytes)?;
+            restores.copies.push(restore);
+            restores.when = RestoredBefore::EachLaunch;
+        }
+        Ok(())
+    }
+
+    fn written(&self) -> impl Iterator<Item = &Placed<'a>> {
+        self.tensors
+            .iter()
+            .filter(|placed| placed.tensor.role != Role::In)
+    }
+
+    fn drawn(&self, placed: &Placed) -> Option<&Image> {
+        self.inputs.get(&placed.tensor.name).map(AsRef::as_ref)
+    }
+
+    fn before(&self, placed: &Placed, launch: u32) -> Cow<'_, [u8]> {
+        match self.drawn(placed) {
+            Some(drawn) => (&drawn.bytes).into(),
+            None => poisoned(placed.tensor, launch).into(),
+        }
+    }
+}
+
+impl<'a> Placed<'a> {
+    fn new(
+        device: &mut dyn Device,
+        tensor: &'a Tensor,
+        drawn: Option<&Arc<Image>>,
+    ) -> Result<Self> {
+        let pattern = match tensor.role {
+            Role::In | Role::Reference => RedzonePattern::NotANumber,
+            Role::Out | Role::Inout | Role::Scratch => RedzonePattern::Mark,
+        };
+        let bytes = tensor.span() * tensor.elem.size();
+        let data = Guarded::alloc(device, &tensor.name, bytes, pattern)?;
+        let mut placed = Self {
+            tensor,
+            data,
+            scales: None,
+            zero_points: None,
+        };
+        if let Some(drawn) = drawn {
+            device.write(data.address, &drawn.bytes)?;
+            let mut constant = |what: &str, bytes: &Option<Vec<u8>>| {
+                let name = format!("{} ({what})", tensor.name);
+                let placed = bytes.as_ref().map(|bytes| constant(device, &name, bytes));
+                placed.transpose()
+            };
+            placed.scales = constant("scales", &drawn.scales)?;
+            placed.zero_points = constant("zero points", &drawn.zero_points)?;
+        }
+        Ok(placed)
+    }
+}
+
+fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<PackedStep>> {
+    let mut pointers = Placement {
+        tensors,
+        objects: Vec::new(),
+        stream: device.stream(),
+    };
+    for step in &case.steps {
+        pointers.bind(device, &step.args)?;
+    }
+    let works = |steps: &[MemoryStep]| -> Result<Vec<MemoryWork>> {
+        steps.iter().map(|step| pointers.work(step)).collect()
+    };
+    case.steps
+        .iter()
+        .map(|step| {
+            Ok(PackedStep {
+                args: pack(&step.args, &pointers)?,
+                launch: step.launch,
+                before: works(&step.before)?,
+                after: works(&step.after)?,
+            })
+        })
+        .collect()
+}
+
+fn surfaces(case: &Case, tensors: &[Placed]) -> Vec<Address> {
+    let reached = tensors.iter().filter(|placed| {
+        let name = &placed.tensor.name;
+        case.steps.iter().any(|step| has_surface(&step.args, name))
+    });
+    reached.map(|placed| placed.data.address).collect()
+}
+
+fn has_surface(args: &[Arg], name: &str) -> bool {
+    args.iter().any(|arg| match arg {
+        Arg::Surface { tensor, .. } => tensor == name,
+        Arg::Struct { fields } => has_surface(fields, name),
+        _ => false,
+    })
+}
+
+/// What a kernel may only read, beside the tensors themselves.
+fn constant(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<Guarded> {
+    let placed = Guarded::alloc(device, name, bytes.len(), RedzonePattern::NotANumber)?;
+    device.write(placed.address, bytes)?;
+    Ok(placed)
+}
+
+fn read(device: &mut dyn Device, buffer: Guarded, buffers: &mut Buffers) -> Result<Vec<u8>> {
+    let mut bytes = buffers.take(buffer.bytes);
+    device.read(buffer.address, &mut bytes)?;
+    Ok(bytes)
+}
+
+struct Placement<'a> {
+    tensors: &'a [Placed<'a>],
+    /// Textures and surfaces, with their handles.
+    objects: Vec<(Arg, u64)>,
+    stream: u64,
+}
+
+impl Placement<'_> {
+    fn work(&self, step: &MemoryStep) -> Result<MemoryWork> {
+        let data = |name: &str| {
+            let placed = self.of(name).map(|placed| placed.data);
+            placed.ok_or_else(|| {
+                let message = format!("a step of the sequence names `{name}`, which is no tensor");
+                Failure::of_case(FaultKind::LaunchRefused, message)
+            })
+        };
+        Ok(match step {
+            MemoryStep::Memset { tensor, value } => {
+                let to = data(tensor)?;
+                MemoryWork::Set {
+                    to: to.address,
+                    value: *value,
+                    bytes: to.bytes,
+                }
+            }
+            MemoryStep::Copy { from, to } => {
+                let (from, to) = (data(from)?, data(to)?);
+                MemoryWork::Copy {
+                    from: from.address,
+                    to: to.address,
+                    bytes: from.bytes.min(to.bytes),
+                }
+            }
+        })
+    }
+
+    fn of(&self, name: &str) -> Option<&Placed<'_>> {
+        self.tensors
+            .iter()
+            .find(|placed| placed.tensor.name == name)
+    }
+
+    fn bind(&mut self, device: &mut dyn Device, args: &[Arg]) -> Result<()> {
+        for arg in args {
+            let (tensor, image, sampler) = match arg {
+                Arg::Texture {
+                    tensor,
+                    image,
+                    sampler,
+                } => (tensor, image, Some(sampler)),
+                Arg::Surface { tensor, image } => (tensor, image, None),
+                Arg::Struct { fields } => {
+                    self.bind(device, fields)?;
+                    continue;
+                }
+                _ => continue,
+            };
+            if self.object(arg).is_some() {
+                continue;
+            }
+            // An argument without a tensor is refused where it is packed.
+            let Some(at) = self.of(tensor).map(|placed| placed.data.address) else {
+                continue;
+            };
+            let handle = device.bind(at, image, sampler)?;
+            self.objects.push((arg.clone(), handle));
+        }
+        Ok(())
+    }
+}
+
+impl Pointers for Placement<'_> {
+    fn tensor(&self, name: &str) -> Option<Address> {
+        self.of(name).map(|placed| placed.data.address)
+    }
+
+    fn scales(&self, tensor: &str) -> Option<Address> {
+        self.of(tensor)?.scales.map(|scales| scales.address)
+    }
+
+    fn zero_points(&self, tensor: &str) -> Option<Address> {
+        self.of(tensor)?.zero_points.map(|zeros| zeros.address)
+    }
+
+    fn object(&self, arg: &Arg) -> Option<u64> {
+        let known = self.objects.iter().find(|(bound, _)| bound == arg);
+        known.map(|(_, handle)| *handle)
+    }
+
+    fn stream(&self) -> u64 {
+        self.stream
+    }
+}

@@ -1,0 +1,565 @@
+//! Workers one after another: a fault ends one, a known-good kernel in a fresh one tells whether it was
+//! the kernel or the machine, and the next job goes on there.
+
+use super::host::{FAREWELL, Lost, Sent, Worker};
+use super::protocol::{CheckJob, ClockJob, Frame, Job, PairJob, Ready, TimeJob};
+use crate::device::lock::{GpuLock, SHARED, Use};
+use crate::device::{DeviceChoice, Failure};
+use model::NotRun;
+use model::{
+    Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, PairFacts, Seen, TimeFacts,
+};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use system::error::Error;
+use system::process::confine::{self, Rules, Sockets};
+use system::process::helper;
+use wording::reasons;
+
+/// How long the driver may take to start. One without persistence mode takes seconds to wake up eight GPUs.
+const START: Duration = Duration::from_secs(120);
+const START_VARIABLE: &str = "GATEKEEPER_DRIVER_TIMEOUT";
+const KNOWN_GOOD: Duration = Duration::from_secs(60);
+const COUNT: Duration = Duration::from_secs(60);
+
+/// A profiler writes its report at the end.
+const WRITING: Duration = Duration::from_secs(60);
+
+/// Wall time of workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCosts {
+    pub workers: u32,
+    /// From spawning a worker until its device is open, and from telling it to end until it is gone.
+    pub process: Duration,
+    /// Inside the driver, as workers say; of a job that broke its worker, from sending it to the end.
+    pub device: Duration,
+}
+
+impl WorkerCosts {
+    /// What was spent after `before`.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            workers: self.workers.saturating_sub(before.workers),
+            process: self.process.saturating_sub(before.process),
+            device: self.device.saturating_sub(before.device),
+        }
+    }
+
+    pub(super) fn and(self, more: Self) -> Self {
+        Self {
+            workers: self.workers + more.workers,
+            process: self.process + more.process,
+            device: self.device + more.device,
+        }
+    }
+}
+
+/// What one seed's check has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckAnswer {
+    pub driver: Seen<DriverFacts>,
+    pub check: Seen<CheckFacts>,
+}
+
+pub struct Crew<'a> {
+    command: Box<dyn Fn() -> Command + Send>,
+    worker: Option<Worker>,
+    /// It may do no more than a user's launcher should.
+    is_confined: bool,
+    /// Of the first worker. Without one there is nothing to run jobs on.
+    device: Option<Seen<DeviceFacts>>,
+    locks: PathBuf,
+    /// Held from the first job of its use until another use or `retire`.
+    lock: Option<(Use, GpuLock)>,
+    waiting: Box<dyn Fn(&str) + Send + 'a>,
+    /// A known-good kernel failed: nothing is tried any more.
+    broken: Option<Fault>,
+    costs: WorkerCosts,
+    /// The job after the next.
+    announced: Option<Job>,
+    /// How long a worker may take to end.
+    farewell: Duration,
+    /// What the worker has been sent ahead of time.
+    sent: Option<(Job, Sent)>,
+}
+
+impl<'a> Crew<'a> {
+    /// Workers are this executable, with the hidden subcommand.
+    ///
+    /// # Errors
+    /// Environment, where the system does not tell where this executable is.
+    pub fn new(choice: DeviceChoice) -> system::error::Result<Self> {
+        Ok(Self::of_program(this_program()?, choice))
+    }
+
+    /// Workers are another build of gatekeeper.
+    pub fn of_program(program: PathBuf, choice: DeviceChoice) -> Self {
+        let command = move || {
+            let mut command = Command::new(&program);
+            helper::keep_whole_lists(&mut command);
+            command.arg(super::SUBCOMMAND).arg(choice.to_string());
+            // It would put the host between all launches, and so into the times.
+            command.env_remove("CUDA_LAUNCH_BLOCKING");
+            command
+        };
+        Self::of(command, SHARED.into())
+    }
+
+    /// Workers are this executable, started by another program that hands on standard input and output.
+    ///
+    /// # Errors
+    /// Environment, where the system does not tell where this executable is.
+    pub fn wrapped(wrapper: Vec<OsString>, ordinal: u32) -> system::error::Result<Self> {
+        let program = this_program()?;
+        let command = move || {
+            let mut words = wrapper.iter();
+            let mut command = Command::new(words.next().map_or(program.as_os_str(), |it| it));
+            helper::keep_whole_lists(&mut command);
+            command.args(words).arg(&program);
+            let choice = DeviceChoice::Cuda { ordinal };
+            command.arg(super::SUBCOMMAND).arg(choice.to_string());
+            command.env_remove("CUDA_LAUNCH_BLOCKING");
+            command
+        };
+        Ok(Self {
+            farewell: WRITING,
+            ..Self::of(command, SHARED.into())
+        })
+    }
+
+    pub(super) fn of(command: impl Fn() -> Command + Send + 'static, locks: PathBuf) -> Self {
+        Self {
+            command: Box::new(command),
+            worker: None,
+            is_confined: false,
+            device: None,
+            locks,
+            lock: None,
+            waiting: Box::new(|_| {}),
+            broken: None,
+            costs: WorkerCosts::default(),
+            announced: None,
+            farewell: FAREWELL,
+            sent: None,
+        }
+    }
+
+    /// `say` gets a message where the crew waits for another gatekeeper.
+    #[must_use]
+    pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'a) -> Self {
+        self.waiting = Box::new(say);
+        self
+    }
+
+    /// The device, asked for once: `NotRun` where there is none, `Fault` where it is broken.
+    pub fn device(&mut self) -> Seen<DeviceFacts> {
+        if self.device.is_none() {
+            // Not confined: the driver of a machine that was just booted makes its device files now.
+            let device = self.start(None);
+            self.device = Some(device.clone());
+            return device;
+        }
+        self.device
+            .clone()
+            .unwrap_or(Seen::NotRun(NotRun::DeviceNotAsked))
+    }
+
+    /// How many devices the machine has, this one among them, as the worker sees it.
+    ///
+    /// # Errors
+    /// Environment, where there is no worker to ask or it does not tell.
+    pub fn count(&mut self) -> Result<u32, Fault> {
+        let counted = self
+            .worker
+            .as_mut()
+            .map(|worker| worker.run(&Job::Count, COUNT, |_| {}));
+        let why = match counted {
+            Some(Ok(Frame::Counted(count))) => return Ok(count),
+            Some(Ok(other)) => format!("the worker sent an unexpected frame: {other:?}"),
+            Some(Err(Lost::Hang(message) | Lost::Died(message))) => message,
+            None => "there is no worker to ask".to_owned(),
+        };
+        self.worker = None;
+        Err(Fault {
+            kind: FaultKind::Environment,
+            message: format!("the devices cannot be counted: {why}"),
+        })
+    }
+
+    /// Said before a job: which one is asked for after it, of the same use. The worker then gets both at
+    /// once, and reads what the second needs while the device works on the first.
+    pub fn announce(&mut self, next: Option<Job>) {
+        self.announced = next;
+    }
+
+    /// Its deadline is the case's.
+    pub fn check(&mut self, job: CheckJob) -> CheckAnswer {
+        let deadline = deadline(&job.case);
+        let mut driver = None;
+        let end = self.run(Use::Check, &Job::Check(Box::new(job)), deadline, |frame| {
+            if let Frame::Driver(facts) = frame {
+                driver = Some(facts);
+            }
+        });
+        let check = answer(end, |frame| match frame {
+            Frame::Checked(facts) => Ok(*facts),
+            other => Err(Box::new(other)),
+        });
+        CheckAnswer {
+            driver: driver.unwrap_or_else(|| absent_driver(&check)),
+            check,
+        }
+    }
+
+    /// Its deadline is the case's. For a fresh timing process call `retire` first.
+    pub fn time(&mut self, job: TimeJob) -> Seen<TimeFacts> {
+        let deadline = deadline(&job.case);
+        let end = self.run(Use::Measure, &Job::Time(Box::new(job)), deadline, |_| {});
+        answer(end, |frame| match frame {
+            Frame::Timed(facts) => Ok(*facts),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// One launch for the profiler that wraps the worker. For a fresh process call `retire` first.
+    pub fn profile(&mut self, job: TimeJob, deadline: Duration) -> Seen<()> {
+        let job = Job::Profile(Box::new(job));
+        let end = self.run(Use::Measure, &job, deadline, |_| {});
+        answer(end, |frame| match frame {
+            Frame::Profiled => Ok(()),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// What the kernel wrote of its own clock. Its deadline is the case's.
+    pub fn clock(&mut self, job: ClockJob) -> Seen<Vec<u64>> {
+        let deadline = deadline(&job.case);
+        let end = self.run(Use::Measure, &Job::Clock(Box::new(job)), deadline, |_| {});
+        answer(end, |frame| match frame {
+            Frame::Clocked(steps) => Ok(steps),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// As `time`, of head and base side by side.
+    pub fn pair(&mut self, job: PairJob) -> Seen<PairFacts> {
+        let deadline = deadline(&job.head.case);
+        let mut at_base = false;
+        let end = self.run(
+            Use::Measure,
+            &Job::Pair(Box::new(job)),
+            deadline,
+            |frame| match frame {
+                Frame::BaseStep(_) => at_base = true,
+                Frame::Step(_) => at_base = false,
+                _ => {}
+            },
+        );
+        let end = match end {
+            Seen::Fault(fault) if at_base => Seen::Fault(of_base(fault)),
+            end => end,
+        };
+        answer(end, |frame| match frame {
+            Frame::Paired(facts) => Ok(*facts),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// Ends the current worker and lets go of the GPU; the next job starts a fresh one.
+    pub fn retire(&mut self) {
+        self.end_worker();
+        self.lock = None;
+    }
+
+    /// Whether it holds the GPU for timings: the worker is idle then, and another program may be timed.
+    pub fn is_measuring(&self) -> bool {
+        self.broken.is_none() && matches!(self.lock, Some((Use::Measure, _)))
+    }
+
+    fn end_worker(&mut self) -> String {
+        self.sent = None;
+        let began = Instant::now();
+        let farewell = self.farewell;
+        let said = self.worker.take().map(|it| it.end(farewell));
+        let said = said.unwrap_or_default();
+        self.costs.process += began.elapsed();
+        said
+    }
+
+    pub fn costs(&self) -> WorkerCosts {
+        self.costs
+    }
+
+    fn run(
+        &mut self,
+        wanted: Use,
+        job: &Job,
+        deadline: Duration,
+        mut on_frame: impl FnMut(Frame),
+    ) -> Seen<Frame> {
+        if let Some(fault) = &self.broken {
+            return environment(format!(
+                "not run, the device had failed before: {}",
+                fault.message
+            ));
+        }
+        let has_launcher = job.has_launcher();
+        let first = self.device();
+        if self.is_confined != has_launcher {
+            self.end_worker();
+        }
+        let device = match first {
+            Seen::Got(_) if self.worker.is_none() => self.start(has_launcher.then_some(job)),
+            device => device,
+        };
+        let device = match device {
+            Seen::Got(device) => device,
+            Seen::Fault(fault) => return Seen::Fault(fault),
+            Seen::Unsupported(why) => return Seen::Unsupported(why),
+            Seen::NotRun(why) => return Seen::NotRun(why),
+        };
+        if let Err(error) = self.hold(&device.uuid, wanted) {
+            return environment(error.to_string());
+        }
+        let Some(worker) = &mut self.worker else {
+            return environment("no worker could be started".to_owned());
+        };
+        let began = Instant::now();
+        let sent = match self.sent.take() {
+            None => worker.send(job),
+            Some((ahead, sent)) if ahead == *job => Ok(sent),
+            Some(_) => {
+                return environment("the worker is at another job".into());
+            }
+        };
+        // A worker that accepts no more jobs does not answer either, which shows at its next job.
+        self.sent = self
+            .announced
+            .take()
+            .filter(|next| next.has_launcher() == has_launcher)
+            .and_then(|next| worker.send(&next).ok().map(|sent| (next, sent)));
+        let mut spent = None;
+        let end = sent.and_then(|sent| {
+            worker.answer(sent, deadline, |frame| match frame {
+                Frame::Spent { device_us } => spent = Some(Duration::from_micros(device_us)),
+                frame => on_frame(frame),
+            })
+        });
+        let whole = began.elapsed();
+        self.costs.device += spent.unwrap_or(whole).min(whole);
+        match end {
+            Ok(Frame::Failed(Failure::Unsupported(why))) => Seen::Unsupported(why),
+            Ok(Frame::Failed(Failure::Fault {
+                fault,
+                sticky: false,
+            })) => Seen::Fault(fault),
+            Ok(Frame::Failed(Failure::Fault {
+                mut fault,
+                sticky: true,
+            })) => {
+                // A failed assert says on standard error which one it was.
+                fault.message += &self.end_worker();
+                Seen::Fault(self.cross_examine(fault))
+            }
+            Ok(frame) => Seen::Got(frame),
+            Err(lost) => {
+                self.end_worker();
+                Seen::Fault(self.cross_examine(fault_of(lost)))
+            }
+        }
+    }
+
+    fn hold(&mut self, uuid: &str, wanted: Use) -> system::error::Result<()> {
+        if self.lock.as_ref().is_none_or(|(held, _)| *held != wanted) {
+            // Let go first: two processes that each hold a share would wait for each other.
+            self.lock = None;
+            let lock = GpuLock::acquire(&self.locks, uuid, wanted, &self.waiting)?;
+            self.lock = Some((wanted, lock));
+        }
+        Ok(())
+    }
+
+    /// Was it the kernel? A known-good one in a fresh worker answers; the worker then stays.
+    fn cross_examine(&mut self, fault: Fault) -> Fault {
+        let verdict = match self.start(None) {
+            Seen::Got(_) => match self
+                .worker
+                .as_mut()
+                .map(|worker| worker.run(&Job::KnownGood, KNOWN_GOOD, |_| {}))
+            {
+                Some(Ok(Frame::Sane)) => None,
+                Some(Ok(Frame::Failed(Failure::Fault { fault, .. }))) => Some(fault.message),
+                Some(Ok(Frame::Failed(Failure::Unsupported(why)))) => {
+                    Some(reasons::unsupported(&why))
+                }
+                Some(Ok(other)) => Some(format!("the worker sent an unexpected frame: {other:?}")),
+                Some(Err(Lost::Hang(message) | Lost::Died(message))) => Some(message),
+                None => Some("no worker could be started".to_owned()),
+            },
+            Seen::Fault(fault) => Some(fault.message),
+            Seen::Unsupported(why) => Some(reasons::unsupported(&why)),
+            Seen::NotRun(why) => Some(reasons::not_run(&why)),
+        };
+        let Some(why) = verdict else {
+            return fault;
+        };
+        self.worker = None;
+        let fault = Fault {
+            kind: FaultKind::Environment,
+            message: format!(
+                "a known-good kernel in a fresh worker failed too ({why}); before that: {}",
+                fault.message
+            ),
+        };
+        self.broken = Some(fault.clone());
+        fault
+    }
+
+    /// For a job with a launcher, confined.
+    fn start(&mut self, launcher: Option<&Job>) -> Seen<DeviceFacts> {
+        let deadline = match start_deadline() {
+            Ok(deadline) => deadline,
+            Err(message) => return environment(message),
+        };
+        let began = Instant::now();
+        let mut command = (self.command)();
+        if let Some(job) = launcher
+            && let Err(error) = confine(&mut command, job)
+        {
+            return environment(format!("a worker cannot be confined: {error}"));
+        }
+        self.is_confined = launcher.is_some();
+        let mut worker = match Worker::spawn(command) {
+            Ok(worker) => worker,
+            Err(error) => {
+                return environment(format!("no worker process could be started: {error}"));
+            }
+        };
+        let greeting = worker.greeting(deadline);
+        self.costs.workers += 1;
+        self.costs.process += began.elapsed();
+        match greeting {
+            Ok(Frame::Ready(Ready::Device(facts))) => {
+                self.worker = Some(worker);
+                Seen::Got(facts)
+            }
+            Ok(Frame::Ready(Ready::Absent(problem))) => Seen::NotRun(NotRun::NoDevice { problem }),
+            Ok(Frame::Ready(Ready::Broken(message))) => environment(message),
+            Ok(other) => environment(format!("the worker's first frame is {other:?}")),
+            Err(Lost::Hang(message)) => environment(format!(
+                "the GPU's driver hangs (libcuda or libnvidia-ml): {message}"
+            )),
+            Err(Lost::Died(message)) => environment(message),
+        }
+    }
+}
+
+fn start_deadline() -> std::result::Result<Duration, String> {
+    let Ok(text) = std::env::var(START_VARIABLE) else {
+        return Ok(START);
+    };
+    match text.parse() {
+        Ok(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!(
+            "{START_VARIABLE} is `{text}`, and a number of seconds is expected, 1 to 3600"
+        )),
+    }
+}
+
+/// A launcher is a stranger's code, with the driver in its process: it can reach the GPU and its services, write what
+/// the run was asked to dump, and sees few environment variables.
+fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
+    let writes: Vec<&Path> = [Path::new("/dev")].into_iter().chain(job.dump()).collect();
+    let told = [
+        "PATH",
+        "HOME",
+        "LD_LIBRARY_PATH",
+        "LANG",
+        "LC_ALL",
+        "TMPDIR",
+        "CUDA_",
+        "NVIDIA_",
+        "RUST_",
+        "RAYON_",
+    ];
+    confine::tell(command, &told);
+    let rules = Rules {
+        writes: &writes,
+        hidden: None,
+        sockets: Sockets::Local,
+        memory: None,
+        file: None,
+    };
+    confine::confine(command, &rules)
+}
+
+/// Workers are this executable.
+///
+/// # Errors
+/// Environment, where the system does not tell where it is.
+pub(super) fn this_program() -> system::error::Result<PathBuf> {
+    std::env::current_exe().map_err(|error| {
+        Error::environment(format!(
+            "the worker cannot be started, this executable is not found: {error}"
+        ))
+    })
+}
+
+fn deadline(case: &Case) -> Duration {
+    Duration::from_millis(case.deadline_ms)
+}
+
+fn fault_of(lost: Lost) -> Fault {
+    match lost {
+        Lost::Hang(message) => Fault {
+            kind: FaultKind::Hang,
+            message,
+        },
+        Lost::Died(message) => Fault {
+            kind: FaultKind::WorkerDied,
+            message,
+        },
+    }
+}
+
+/// What kept a worker from ever answering while it was at the base says nothing of head.
+fn of_base(fault: Fault) -> Fault {
+    let kind = match fault.kind {
+        FaultKind::Hang | FaultKind::WorkerDied => FaultKind::Base,
+        kind => kind,
+    };
+    Fault { kind, ..fault }
+}
+
+fn environment<T>(message: String) -> Seen<T> {
+    Seen::Fault(Fault {
+        kind: FaultKind::Environment,
+        message,
+    })
+}
+
+/// The frame that `pick` accepts; another one is a worker that answers another question.
+fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>) -> Seen<T> {
+    match end.map(pick) {
+        Seen::Got(Ok(facts)) => Seen::Got(facts),
+        Seen::Got(Err(frame)) => Seen::Fault(Fault {
+            kind: FaultKind::WorkerDied,
+            message: format!("the worker sent an unexpected frame: {frame:?}"),
+        }),
+        Seen::Fault(fault) => Seen::Fault(fault),
+        Seen::Unsupported(why) => Seen::Unsupported(why),
+        Seen::NotRun(why) => Seen::NotRun(why),
+    }
+}
+
+/// The driver was not heard of before the check ended: for the same reason.
+fn absent_driver(check: &Seen<CheckFacts>) -> Seen<DriverFacts> {
+    match check {
+        Seen::Got(_) => Seen::NotRun(NotRun::DriverNotAsked),
+        Seen::Fault(fault) => Seen::Fault(fault.clone()),
+        Seen::Unsupported(why) => Seen::Unsupported(why.clone()),
+        Seen::NotRun(why) => Seen::NotRun(why.clone()),
+    }
+}

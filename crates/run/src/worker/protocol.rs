@@ -1,0 +1,231 @@
+//! What is said between the host and a worker.
+
+use crate::device::Failure;
+use build::Artifact;
+use model::{
+    Case, CheckFacts, DeviceFacts, DriverFacts, PairFacts, Pairing, Schedule, Seen,
+    SimulationFacts, Simulator, Singles, TimeFacts,
+};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// One line on the worker's standard input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// Comes back with every frame that belongs to it.
+    pub id: u64,
+    pub job: Job,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// Is the device still sane?
+    KnownGood,
+    /// How many devices are there?
+    Count,
+    Check(Box<CheckJob>),
+    Time(Box<TimeJob>),
+    Pair(Box<PairJob>),
+    /// One launch for a profiler around this worker, on buffers prepared as for timing.
+    Profile(Box<TimeJob>),
+    Clock(Box<ClockJob>),
+    Estimate(Box<EstimateJob>),
+    Simulate(Box<SimulateJob>),
+}
+
+impl Job {
+    /// Whether it runs a user's code in the worker itself, and not on the device alone.
+    pub fn has_launcher(&self) -> bool {
+        let is_launcher = |artifact: &Artifact| matches!(artifact, Artifact::Launcher { .. });
+        match self {
+            Self::KnownGood | Self::Count => false,
+            Self::Check(job) => job.artifacts().any(is_launcher),
+            Self::Time(job) | Self::Profile(job) => is_launcher(&job.artifact),
+            Self::Clock(job) => is_launcher(&job.artifact),
+            Self::Pair(job) => [&job.head, &job.base]
+                .iter()
+                .any(|arm| is_launcher(&arm.artifact)),
+            Self::Estimate(job) => is_launcher(&job.artifact),
+            Self::Simulate(job) => job.check.artifacts().any(is_launcher),
+        }
+    }
+
+    /// Where it writes files.
+    pub fn dump(&self) -> Option<&Path> {
+        match self {
+            Self::Check(job) => job.dump.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl CheckJob {
+    fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
+        let other = match &self.expected {
+            ExpectedOutput::Variant { artifact, .. } => Some(artifact),
+            ExpectedOutput::Files { .. } => None,
+        };
+        std::iter::once(&self.artifact).chain(other)
+    }
+}
+
+/// One seed of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckJob {
+    pub case: Case,
+    pub artifact: Artifact,
+    pub seed: u64,
+    pub expected: ExpectedOutput,
+    /// Write inputs, outputs and reference there as .npy.
+    pub dump: Option<PathBuf>,
+}
+
+/// Where the right answer comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpectedOutput {
+    /// Computed by the parent, as `check::cache` wrote it: over the inputs as the kernel sees them, and
+    /// before quantisation where an input has a codec.
+    Files {
+        seen: PathBuf,
+        original: Option<PathBuf>,
+    },
+    /// Another variant of the same kernel, run first in the same process.
+    Variant { case: Box<Case>, artifact: Artifact },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeJob {
+    pub case: Case,
+    pub artifact: Artifact,
+    pub seed: u64,
+    pub schedule: Schedule,
+}
+
+/// A kernel that times itself: it writes the steps of its own clock to a tensor of 64-bit integers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockJob {
+    pub case: Case,
+    pub artifact: Artifact,
+    pub seed: u64,
+    pub tensor: String,
+}
+
+/// Head and base of one case, side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairJob {
+    pub head: Arm,
+    pub base: Arm,
+    pub seed: u64,
+    /// Counted from 0 for each case.
+    pub process: u32,
+    pub schedule: Schedule,
+    pub pairing: Pairing,
+    pub singles: Singles,
+}
+
+/// A case as one of the two sides builds and calls it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    pub case: Case,
+    pub artifact: Artifact,
+}
+
+/// What would it cost to simulate one seed of one case?
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EstimateJob {
+    pub case: Case,
+    pub artifact: Artifact,
+    pub seed: u64,
+    /// Warp instructions after which it stops.
+    pub limit: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulateJob {
+    pub check: CheckJob,
+    /// Warp instructions after which it stops.
+    pub limit: u64,
+    /// Cores that it may use.
+    pub threads: usize,
+}
+
+/// What one simulated launch has shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Simulated {
+    pub check: CheckFacts,
+    pub simulation: SimulationFacts,
+}
+
+/// One line of the worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The order that it answers; 0 for what comes before the first.
+    pub id: u64,
+    pub frame: Frame,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Frame {
+    /// The first frame of every worker.
+    Ready(Ready),
+    /// What it is about to do; shown where it is never heard of again.
+    Step(String),
+    /// As `Step`, with the base revision alone: a worker that is never heard of again is then its doing.
+    BaseStep(String),
+    /// Comes before the launches of a check, so that it stays where they fault.
+    Driver(Seen<DriverFacts>),
+    /// Right before the end of a job: its wall time inside the driver, in us.
+    Spent {
+        device_us: u64,
+    },
+    // The rest end a job.
+    Sane,
+    /// Devices of the machine.
+    Counted(u32),
+    Checked(Box<CheckFacts>),
+    Timed(Box<TimeFacts>),
+    Paired(Box<PairFacts>),
+    /// The launch is over. What was counted is with the profiler.
+    Profiled,
+    /// What the kernel wrote of its clock.
+    Clocked(Vec<u64>),
+    /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
+    Estimated(Option<u64>),
+    Simulated(Box<Simulated>),
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    Device(DeviceFacts),
+    Simulator(Simulator),
+    /// No device, and none was asked for by name.
+    Absent(String),
+    Broken(String),
+}
+
+impl Frame {
+    pub fn ends_job(&self) -> bool {
+        match self {
+            Self::Ready(_)
+            | Self::Step(_)
+            | Self::BaseStep(_)
+            | Self::Driver(_)
+            | Self::Spent { .. } => false,
+            Self::Sane
+            | Self::Counted(_)
+            | Self::Checked(_)
+            | Self::Timed(_)
+            | Self::Paired(_)
+            | Self::Profiled
+            | Self::Clocked(_)
+            | Self::Estimated(_)
+            | Self::Simulated(_)
+            | Self::Failed(_) => true,
+        }
+    }
+}

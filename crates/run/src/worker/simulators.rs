@@ -1,0 +1,243 @@
+//! Workers without a GPU, side by side: each simulates one job at a time in a process of its own, so that
+//! whatever a job does to its process is a fault of that job alone.
+
+use super::host::{Lost, Worker};
+use super::protocol::{Frame, Job, Ready};
+use crate::device::{DeviceChoice, Failure};
+use model::{Fault, FaultKind, Seen};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use system::error::Result;
+use system::process::helper;
+
+const START: Duration = Duration::from_secs(60);
+
+/// Jobs are stopped by a count of instructions; this is for what that does not stop.
+const DEADLINE: Duration = Duration::from_secs(900);
+
+pub struct Simulators {
+    command: Box<dyn Fn() -> Command + Sync>,
+    /// Those that wait for work.
+    idle: Mutex<Vec<Worker>>,
+    side_by_side: usize,
+    started: AtomicU32,
+}
+
+/// Worker processes that were started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    pub workers: u32,
+}
+
+impl Simulators {
+    /// One for each core; none is started before there is work.
+    ///
+    /// # Errors
+    /// Environment, where the system does not tell where this executable is.
+    pub fn new() -> Result<Self> {
+        let program = super::crew::this_program()?;
+        let command = move || {
+            let mut command = Command::new(&program);
+            helper::keep_whole_lists(&mut command);
+            command
+                .arg(super::SUBCOMMAND)
+                .arg(DeviceChoice::Sim.to_string())
+                // The end of standard error is kept: the message of a panic, which a trace would push out.
+                .env("RUST_BACKTRACE", "0");
+            command
+        };
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Self::of(command, cores))
+    }
+
+    fn of(command: impl Fn() -> Command + Sync + 'static, side_by_side: usize) -> Self {
+        Self {
+            command: Box::new(command),
+            idle: Mutex::new(Vec::new()),
+            side_by_side,
+            started: AtomicU32::new(0),
+        }
+    }
+
+    /// Jobs that are done at once.
+    pub fn side_by_side(&self) -> usize {
+        self.side_by_side
+    }
+
+    pub fn spent(&self) -> Spent {
+        Spent {
+            workers: self.started.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Does all jobs, begun in their order; answers are in the same order. `on_done` hears the number of
+    /// each job as it ends, and how long it took.
+    pub fn run(
+        &self,
+        jobs: &[Job],
+        on_done: &(dyn Fn(usize, Duration) + Sync),
+    ) -> Vec<Seen<Frame>> {
+        let next = AtomicUsize::new(0);
+        let answers: Mutex<Vec<(usize, Seen<Frame>)>> = Mutex::new(Vec::new());
+        let work = || {
+            while let Some((number, job)) = {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                jobs.get(number).map(|job| (number, job))
+            } {
+                let began = Instant::now();
+                let answer = self.one(job);
+                held(&answers).push((number, answer));
+                on_done(number, began.elapsed());
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.side_by_side.min(jobs.len()) {
+                scope.spawn(work);
+            }
+        });
+        let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        answers.sort_by_key(|(number, _)| *number);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    fn one(&self, job: &Job) -> Seen<Frame> {
+        let idle = held(&self.idle).pop();
+        let mut worker = match idle.map_or_else(|| self.start(), Ok) {
+            Ok(worker) => worker,
+            Err(message) => return fault(FaultKind::Environment, message),
+        };
+        match worker.run(job, DEADLINE, |_| {}) {
+            Ok(end) => {
+                held(&self.idle).push(worker);
+                match end {
+                    Frame::Failed(Failure::Fault { fault, .. }) => Seen::Fault(fault),
+                    Frame::Failed(Failure::Unsupported(why)) => Seen::Unsupported(why),
+                    frame => Seen::Got(frame),
+                }
+            }
+            Err(Lost::Hang(message)) => fault(FaultKind::Hang, message),
+            Err(Lost::Died(message)) => fault(FaultKind::WorkerDied, message),
+        }
+    }
+
+    fn start(&self) -> std::result::Result<Worker, String> {
+        let mut worker = Worker::spawn((self.command)())
+            .map_err(|error| format!("no worker process could be started: {error}"))?;
+        self.started.fetch_add(1, Ordering::Relaxed);
+        match worker.greeting(START) {
+            Ok(Frame::Ready(Ready::Simulator(_))) => Ok(worker),
+            Ok(other) => Err(format!("the worker's first frame is {other:?}")),
+            Err(Lost::Hang(message) | Lost::Died(message)) => Err(message),
+        }
+    }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fault(kind: FaultKind, message: String) -> Seen<Frame> {
+    Seen::Fault(Fault { kind, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::protocol::{EstimateJob, Line};
+    use build::Artifact;
+    use model::{Case, CaseId, Determinism, Reference, Simulator};
+    use std::collections::BTreeMap;
+
+    fn job(variant: &str) -> Job {
+        Job::Estimate(Box::new(EstimateJob {
+            case: Case {
+                id: CaseId {
+                    kernel: "k".into(),
+                    variant: variant.into(),
+                    shape: "s".into(),
+                },
+                dims: BTreeMap::new(),
+                tensors: vec![],
+                steps: Vec::new(),
+                seeds: vec![1],
+                reference: Reference::Variant {
+                    variant: "other".into(),
+                },
+                tolerance: None,
+                determinism: Determinism::BitExact,
+                launches: 8,
+                deadline_ms: 1000,
+                timed: false,
+            },
+            artifact: Artifact::Cubin {
+                path: "k.cubin".into(),
+                entries: vec![("k".into(), "k".into())],
+                ptx: Some("k.ptx".into()),
+                constants: vec![],
+            },
+            seed: 1,
+            limit: 1,
+        }))
+    }
+
+    fn line(id: u64, frame: Frame) -> String {
+        serde_json::to_string(&Line { id, frame }).unwrap()
+    }
+
+    /// Workers that greet with `greeting`, answer every job, and die of a variant named `deadly`.
+    fn simulators(greeting: Frame) -> Simulators {
+        let script = format!(
+            "echo '{}'; n=0; while read order; do n=$((n+1)); case \"$order\" in *deadly*) echo out of luck >&2; \
+             exit 3;; esac; echo '{}' | sed s/999/$n/; done",
+            line(0, greeting),
+            line(999, Frame::Estimated(Some(7))),
+        );
+        let command = move || {
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(&script);
+            command
+        };
+        Simulators::of(command, 2)
+    }
+
+    fn ready() -> Frame {
+        Frame::Ready(Ready::Simulator(Simulator { counter_model: 1 }))
+    }
+
+    #[test]
+    fn a_job_that_kills_its_worker_is_the_only_one_that_fails() {
+        let simulators = simulators(ready());
+        let jobs: Vec<_> = (0..20)
+            .map(|n| job(if n == 7 { "deadly" } else { "plain" }))
+            .collect();
+        let done = AtomicUsize::new(0);
+        let answers = simulators.run(&jobs, &|_, _| {
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!((answers.len(), done.into_inner()), (20, 20));
+        for (number, answer) in answers.iter().enumerate() {
+            match (number, answer) {
+                (7, Seen::Fault(fault)) => {
+                    assert_eq!(fault.kind, FaultKind::WorkerDied);
+                    assert!(fault.message.contains("exit code 3"), "{}", fault.message);
+                    assert!(fault.message.contains("out of luck"), "{}", fault.message);
+                }
+                (7, other) => panic!("{other:?}"),
+                (_, answer) => assert_eq!(*answer, Seen::Got(Frame::Estimated(Some(7)))),
+            }
+        }
+        // Workers go on; only the dead one was replaced.
+        assert!(simulators.spent().workers <= 3);
+    }
+
+    #[test]
+    fn a_worker_that_is_no_simulator_is_not_believed() {
+        let simulators = simulators(Frame::Ready(Ready::Absent("no device".into())));
+        match simulators.run(&[job("plain")], &|_, _| {}).as_slice() {
+            [Seen::Fault(fault)] => assert_eq!(fault.kind, FaultKind::Environment),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Many subjects in few words: by name where they are few, else counted by variant or by kernel.
+
+use super::words::plural;
+use model::{Plan, Subject};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More subjects than this are counted where they head a line.
+const MOST_NAMES: usize = 3;
+
+/// `k/direct@small, k/fast@small`, and of many what `in_words` says.
+pub fn named(plan: &Plan, subjects: &[&Subject]) -> String {
+    if subjects.len() > MOST_NAMES {
+        return in_words(plan, &subjects.iter().copied().collect());
+    }
+    let names: Vec<_> = subjects.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
+/// `3 cases (k/direct@small, 2 of k/fast)`: by name, and several of a variant by their number. `all 3 cases`
+/// and `3 cases (all of k)` where the run has no others.
+pub fn in_words(plan: &Plan, subjects: &BTreeSet<&Subject>) -> String {
+    let cases = subjects
+        .iter()
+        .filter(|subject| matches!(subject, Subject::Case(_)))
+        .count();
+    let (what, cases) = match cases {
+        0 => ("unit", false),
+        all if all == subjects.len() => ("case", true),
+        _ => ("subject", true),
+    };
+    let count = plural(subjects.len(), what);
+    let planned: BTreeSet<Subject> = match cases {
+        true => {
+            let cases = plan.cases.iter();
+            cases.map(|case| Subject::Case(case.id.clone())).collect()
+        }
+        false => {
+            let units = plan.units.iter();
+            units.map(|unit| Subject::Unit(unit.id.clone())).collect()
+        }
+    };
+    let is_whole = |of: &dyn Fn(&Subject) -> bool| {
+        let mut all = planned.iter().filter(|subject| of(subject)).peekable();
+        all.peek().is_some() && all.all(|subject| subjects.contains(subject))
+    };
+    let known = subjects.iter().all(|subject| planned.contains(*subject));
+    if subjects.len() > 1 && known && is_whole(&|_| true) {
+        return format!("all {count}");
+    }
+
+    let mut kernels: BTreeMap<&str, BTreeMap<&str, Vec<&Subject>>> = BTreeMap::new();
+    for subject in subjects {
+        let variants = kernels.entry(subject.kernel()).or_default();
+        variants.entry(subject.variant()).or_default().push(subject);
+    }
+    let mut names = Vec::new();
+    for (kernel, variants) in kernels {
+        let several = variants.values().map(Vec::len).sum::<usize>() > 1;
+        if several && is_whole(&|subject| subject.kernel() == kernel) {
+            names.push(format!("all of {kernel}"));
+            continue;
+        }
+        names.extend(
+            variants
+                .into_iter()
+                .map(|(variant, subjects)| match subjects.as_slice() {
+                    [one] => one.to_string(),
+                    several => format!("{} of {kernel}/{variant}", several.len()),
+                }),
+        );
+    }
+    format!("{count} ({})", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::CaseId;
+
+    fn plan() -> Plan {
+        let mut plan = judge::fixture::record().plan;
+        let one = plan.cases[0].clone();
+        plan.cases = [
+            "a/x@s", "a/x@t", "a/y@s", "a/y@t", "b/x@s", "b/x@t", "c/x@s",
+        ]
+        .into_iter()
+        .map(|name| {
+            let mut case = one.clone();
+            case.id = id(name);
+            case
+        })
+        .collect();
+        plan
+    }
+
+    fn id(name: &str) -> CaseId {
+        let parts: Vec<_> = name.split(['/', '@']).map(str::to_owned).collect();
+        let [kernel, variant, shape] = parts.try_into().unwrap();
+        CaseId {
+            kernel,
+            variant,
+            shape,
+        }
+    }
+
+    fn words(names: &str) -> String {
+        let subjects: Vec<_> = names
+            .split_whitespace()
+            .map(|name| Subject::Case(id(name)))
+            .collect();
+        in_words(&plan(), &subjects.iter().collect())
+    }
+
+    #[test]
+    fn few_words_leave_none_out() {
+        for (names, says) in [
+            ("a/x@s", "1 case (a/x@s)"),
+            ("a/x@s a/x@t", "2 cases (2 of a/x)"),
+            ("a/x@s a/y@t b/x@s", "3 cases (a/x@s, a/y@t, b/x@s)"),
+            ("b/x@s b/x@t c/x@s", "3 cases (all of b, c/x@s)"),
+            ("a/x@s a/x@t a/y@s a/y@t", "4 cases (all of a)"),
+            ("a/x@s a/x@t a/y@s a/y@t b/x@s b/x@t c/x@s", "all 7 cases"),
+            // One that the plan has not: of a comparison's base.
+            (
+                "a/x@s a/x@t a/y@s a/y@t b/x@s b/x@t c/x@s d/x@s",
+                "8 cases (all of a, all of b, c/x@s, d/x@s)",
+            ),
+        ] {
+            assert_eq!(words(names), says, "{names}");
+        }
+    }
+
+    #[test]
+    fn units_and_both_together() {
+        let record = judge::fixture::record();
+        let mut subjects: Vec<_> = record
+            .plan
+            .units
+            .iter()
+            .map(|unit| Subject::Unit(unit.id.clone()))
+            .collect();
+        let words = |subjects: &[Subject]| in_words(&record.plan, &subjects.iter().collect());
+        assert_eq!(words(&subjects), "all 2 units");
+        subjects.extend(
+            record
+                .plan
+                .cases
+                .iter()
+                .take(1)
+                .map(|case| Subject::Case(case.id.clone())),
+        );
+        assert_eq!(
+            words(&subjects),
+            "3 subjects (2 of k/direct, k/fast [sm_90])"
+        );
+    }
+}

@@ -1,0 +1,1194 @@
+//! Sentences: why a verdict came out as it did, for a reader. The only place that words a reason; nothing
+//! reads them back.
+
+use super::escape;
+use super::words::{
+    any_of, element, instructions, limit, listed, millions, percent, place, plural, quantity,
+    signed, signed_interval, update_command,
+};
+use model::*;
+
+/// About whom a sentence is, and from where its commands are run.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub environment: &'a Environment,
+    /// At least one.
+    pub subjects: &'a [&'a Subject],
+}
+
+/// Why, in one sentence; empty where there is nothing to add to a pass.
+pub fn verdict(environment: &Environment, verdict: &Verdict) -> String {
+    reason(environment, &verdict.subject, &verdict.reason)
+}
+
+pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> String {
+    let context = Context {
+        environment,
+        subjects: &[subject],
+    };
+    context.sentence(reason)
+}
+
+impl Context<'_> {
+    pub fn sentence(&self, reason: &Reason) -> String {
+        // Once, around all that is quoted in it: it says how much is left out.
+        escape::cut(self.whole_sentence(reason))
+    }
+
+    fn whole_sentence(&self, reason: &Reason) -> String {
+        use Reason as R;
+        match reason {
+            R::Held => String::new(),
+            R::Compiled { warnings: 0 } => String::new(),
+            R::Compiled { warnings } => format!("with {}", plural(*warnings as usize, "warning")),
+            R::WithinLimit { metric, value } => quantity(*metric, value.0),
+            R::ConditionHolds { operands: of } => operands(of),
+            R::OneMode => {
+                "single launches have one mode; a second one with 5 % of them would show".to_owned()
+            }
+            R::WithinChange(comparison) => compared(comparison),
+            R::CountersHold { compared, withheld } => {
+                let held = plural(*compared as usize, "counter");
+                match withheld.is_empty() {
+                    true => held,
+                    false => format!("{held}; not gated: {}", all(withheld, withheld_counters)),
+                }
+            }
+            R::UnchangedSinceBase { revision } => {
+                format!("unchanged since {revision}: same machine code, launch and arguments")
+            }
+            R::Accepted { own, accepted } => {
+                format!("{}; {}", self.whole_sentence(own), accepted_by(accepted))
+            }
+            R::FindingsAccepted { findings } => all(findings, accepted_finding),
+            R::LooseningAllowed(how) => {
+                format!("{}; allowed by --allow-loosened", loosened(how))
+            }
+            R::FellBack { own, to } => format!(
+                "falls back on `{to}`, which holds all of its own gates: {}",
+                self.whole_sentence(own)
+            ),
+            R::ExpectedFailure { own } => {
+                format!("fails as gates.yaml expects: {}", self.whole_sentence(own))
+            }
+
+            R::SameCode { variant } => {
+                format!("no effect: same machine code, launches and arguments as `{variant}`")
+            }
+            R::NonFinite { seed, count, elements, worst } => format!(
+                "not finite with seed {seed}: {count} of {elements} elements{}",
+                first(worst.as_ref().map(element)),
+            ),
+            R::Unwritten { seed, count, first: at } => format!(
+                "not written with seed {seed}: {}{}",
+                elements(*count),
+                first(at.as_ref().map(place)),
+            ),
+            R::Nondeterministic { seed, launch, elements: count, at } => format!(
+                "launch {launch} differs from the first launch in {} with seed {seed}, first at {}",
+                elements(*count),
+                place(at),
+            ),
+            R::FirstLaunchOnly { seed, differs, kept } => first_launch_only(*seed, differs, kept),
+            R::WroteOutside { seed, places } => {
+                format!("writes outside its buffers with seed {seed}: {}", places.join(", "))
+            }
+            R::InputWritten { seed, inputs } => {
+                let what = if inputs.len() == 1 { "input" } else { "inputs" };
+                format!("writes to its {what} {} with seed {seed}", listed(inputs))
+            }
+            R::Findings {
+                seed,
+                first,
+                more,
+                accepted,
+            } => {
+                let counted = |count: &usize, what: &str| match count {
+                    0 => String::new(),
+                    count => format!("; and {count} {what}"),
+                };
+                format!(
+                    "with seed {seed}: {}{}{}",
+                    all(first, finding),
+                    counted(more, "more"),
+                    counted(accepted, "accepted")
+                )
+            }
+            R::NewHazards { seed, first, more } => {
+                let others = match more {
+                    0 => String::new(),
+                    more => format!("; and {more} more"),
+                };
+                format!(
+                    "the base does not have this, which `__syncwarp()` between the two orders; with seed {seed}: {}{others}",
+                    all(first, finding)
+                )
+            }
+            R::NoEntry => "the compiler reported no entry".to_owned(),
+            R::UndeclaredEntry { symbol } => {
+                format!("launches {symbol}, which is not declared under `launches`")
+            }
+            R::DriverDisagrees { entry, figure, ours, drivers } => format!(
+                "{entry}: {}, the driver {drivers}",
+                match figure {
+                    DriverFigure::Registers => format!("PTXAS reports {ours} registers per thread"),
+                    DriverFigure::StaticShared => {
+                        format!("PTXAS reports {ours} B of static shared memory")
+                    }
+                    DriverFigure::BlocksPerSm => {
+                        format!("the published limits allow {ours} blocks per SM")
+                    }
+                }
+            ),
+            R::LaunchedOtherwise { entry } => {
+                format!("{entry}: the launch is not the one that gates.yaml plans")
+            }
+            R::SharedBeyondDeclared { entry, asked, declared } => format!(
+                "{entry}: asks for {asked} B of dynamic shared memory, and {}",
+                match declared {
+                    Some(declared) => format!("{declared} B are declared"),
+                    None => "none is declared".to_owned(),
+                }
+            ),
+
+            R::BeyondLimit { metric, value, op, bound, worst } => format!(
+                "{metric} {}, limit {op} {}{}",
+                quantity(*metric, value.0),
+                quantity(*metric, bound.0),
+                match worst {
+                    Some((seed, worst)) => format!("; {} with seed {seed}", element(worst)),
+                    None => String::new(),
+                }
+            ),
+            R::NotANumber { metric, because } => match because {
+                Some((seed, count, elements)) => format!(
+                    "{metric} is NaN: {count} of {elements} elements are not finite with seed {seed}"
+                ),
+                None => format!("{metric} is NaN, which no limit allows"),
+            },
+            R::ConditionBroken { operands: of } => format!("does not hold for {}", operands(of)),
+            R::BeyondChange(comparison) => {
+                let confirmed = match (&comparison.against, comparison.processes) {
+                    (Against::Base, Some(_)) => "; confirmed in a fresh process",
+                    _ => "",
+                };
+                format!("{}{confirmed}", compared(comparison))
+            }
+            R::CountersRose {
+                against,
+                rises,
+                allowed,
+            } => format!(
+                "{}; limit {} of {}",
+                all(rises, rise),
+                limit(Metric::P50, allowed.0),
+                whose(against)
+            ),
+            R::Loosened(how) => loosened(how),
+            R::AcceptanceExpired { by, until, day } => format!(
+                "expired: {by} accepted this until {until}, and this run is from {day}; extend the acceptance, or remove it with what it lets pass"
+            ),
+            R::AcceptanceUndated { started } => format!(
+                "the record starts at `{started}`, which is no date: this acceptance may have expired"
+            ),
+            R::AcceptanceOfNothing { case } => {
+                format!("gates.yaml has no `{case}`; correct the name or remove the acceptance")
+            }
+            R::AcceptanceWithoutGate { case } => format!(
+                "no gate on `{case}` has a limit of this kind; correct the acceptance or remove it"
+            ),
+            R::AcceptanceUnused { by, until } => format!(
+                "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
+            ),
+            R::ExpectedFailurePassed => {
+                "holds every gate that was judged, and is expected to fail: it is right after all, or nothing catches it any more".to_owned()
+            }
+            R::FailedOtherwise { on, failed } => format!(
+                "fails {} of {on}, which it is not expected to",
+                listed(&failed.iter().map(super::words::gate).collect::<Vec<_>>()),
+            ),
+            R::AcceptedFindingGone { by, until } => format!(
+                "unused: the simulator does not find this, which {by} accepted until {until}; remove the acceptance, or correct its line if that was edited"
+            ),
+            R::AcceptedUntil { own, accepted } => format!(
+                "{}; the acceptance of `{}` by {} ended on {}",
+                self.whole_sentence(own),
+                super::words::gate(&accepted.limit),
+                accepted.by,
+                accepted.until
+            ),
+            R::BeyondAccepted { own, accepted } => format!(
+                "{}; worse than `{}`, which {} accepted",
+                self.whole_sentence(own),
+                super::words::gate(&accepted.limit),
+                accepted.by
+            ),
+            R::BaselineUnreadable { path, problem } => format!(
+                "the baseline {path} cannot be read: {problem}; restore it, or remove it and run `{}`",
+                self.update_command()
+            ),
+            R::BaselineUnusable { of, metric, problem } => format!(
+                "{}'s {metric} {}{}",
+                whose(of),
+                figure_problem(*problem, metric.range()),
+                match of {
+                    Against::Baseline => {
+                        format!("; measure it again and run `{}`", self.update_command())
+                    }
+                    Against::Anchor { .. } | Against::Base => String::new(),
+                }
+            ),
+
+            R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
+            R::Unsupported(why) => unsupported(why),
+            R::NotRun(why) => not_run(why),
+            R::ExpectedFailureOpen => {
+                "no gate that it is expected to fail was decided, or not at all of its shapes".to_owned()
+            }
+            R::GpuRequired { why } => format!("a GPU is required: {}", self.whole_sentence(why)),
+            R::NotBuilt { unit } => format!("{unit} was not built"),
+            R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.whole_sentence(why)),
+            R::Unreferenced => "gates.yaml has no reference (`reference: none`): whether the output is right is not known".to_owned(),
+            R::NoErrorLimit => format!("{NOT_PROVEN}: no gate sets an absolute limit on its error"),
+            R::NotSelected { what } => format!("{what} was not selected for this run"),
+            R::NotInPlan { what } => format!("{what} is not in the plan"),
+            R::NoArchitecture { kernel, variant, device, arch } => {
+                no_architecture((kernel, variant), device, *arch)
+            }
+            R::OnArchitecture { arch, why } => format!("built for {arch}: {}", self.whole_sentence(why)),
+            R::NotSimulated => {
+                "not simulated, as this run used a GPU; `--device sim` simulates".to_owned()
+            }
+            R::NotProfiled => "not profiled; `--profile` does that, on a GPU".to_owned(),
+            R::NoSibling => "this run has no other variant to compare with".to_owned(),
+            R::DeclaredNondeterministic { because } => {
+                format!("declared non-deterministic: {because}")
+            }
+            R::RepeatsByConstruction => {
+                "the simulator repeats every bit by construction, and launched once for each seed"
+                    .to_owned()
+            }
+            R::UnknownArchitecture { arch } => {
+                format!("this version does not know the published limits of {arch}")
+            }
+            R::LauncherElsewhere { arch } => format!(
+                "a launcher's block size is read back on a GPU, and the GPU here does not run {arch}"
+            ),
+            R::NoCodec => "no input of this case has a codec".to_owned(),
+            R::CounterWithheld { counter, why } => {
+                format!("{counter} cannot be gated in this launch: {}", withheld(why.as_ref()))
+            }
+            R::CountersWithheld { why } => {
+                format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
+            }
+
+            R::RivalSkipped { rival, contestant, because } => {
+                format!("{rival} skipped {contestant}: {because}")
+            }
+
+            R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
+            R::EvidenceRepeated { piece: of, times } => {
+                format!("the record has the {} {times} times", piece(of))
+            }
+            R::TimingIncomplete { process, gap } => {
+                format!("timing process {process} {}", timing_gap(gap))
+            }
+            R::TooFewProcesses { have, needed } => {
+                format!("timed in {have} of {}", plural(*needed, "process"))
+            }
+            R::TooFewSingles { metric, have, needed } => format!(
+                "{metric} needs {needed} single launches in each process, and one has {have}"
+            ),
+            R::TooFewLaunches { have } => format!(
+                "{}, too few to tell two modes from one; {} are needed",
+                plural(*have, "single launch"),
+                LEAST_LAUNCHES_FOR_MODES
+            ),
+            R::NotInProfile { metric } => format!("the profile has no {metric}"),
+            R::TooFewProfiles { metric, have, needed } => format!(
+                "{} of {metric}; a relative limit needs {needed}, to know what they differ by",
+                plural(*have, "profile")
+            ),
+            R::RepeatsDisagree { metric, low, high, repeats } => format!(
+                "{repeats} profiles of the same code have {metric} from {} to {}, and the limit lies between them",
+                quantity(*metric, low.0),
+                quantity(*metric, high.0)
+            ),
+            R::Throttled { throttled, processes, needed, causes } => format!(
+                "{throttled} of {} ran on a throttled GPU ({}); {needed} unthrottled ones are needed",
+                plural(*processes, "timing process"),
+                match causes.is_empty() {
+                    true => "no cause given".to_owned(),
+                    false => causes.join(", "),
+                }
+            ),
+            R::ClockUnknown => "the SM clock was not measured, and cycles needs it".to_owned(),
+            R::ClockTooCoarse { metric, side, value, tick_ns } => format!(
+                "{metric} of {} in one process is {}, too short for a clock with steps of {tick_ns} ns",
+                self::side(*side),
+                quantity(*metric, value.0)
+            ),
+            R::NoSpread => "one timing process has no spread; at least two are needed".to_owned(),
+            R::Undecided { comparison, visible, needed } => format!(
+                "{}: the limit lies inside the interval; {}",
+                compared(comparison),
+                self.what_would_decide(comparison, *visible, *needed)
+            ),
+            R::Undecidable { metric, problem } => format!("{metric}: {problem}"),
+            R::PairingUnknown => {
+                "the plan does not say how head and base are timed side by side".to_owned()
+            }
+            R::NoSeeds => "the case has no seeds".to_owned(),
+            R::NothingCompared { seed } => format!("no element was compared with seed {seed}"),
+            R::TooFewRepeats { seed, have, needed } => {
+                format!("{have} of {needed} launches were compared with seed {seed}")
+            }
+            R::DriverEntries { count, expected } => {
+                format!("the driver was asked about {count} entries instead of {expected}")
+            }
+            R::EntriesDiffer { declared, reported } => {
+                format!("entries: {declared} declared, {reported} reported by the compiler")
+            }
+            R::LaunchUnknown { unit } => format!("no launch of {unit} is known"),
+            R::SiblingUnknown { variant } => {
+                format!("not compared with `{variant}`, whose machine code is unknown")
+            }
+            R::NoCommonShape { variant } => format!(
+                "same machine code as `{variant}`, and without a shape in common the launches cannot be compared"
+            ),
+            R::NoTolerance { metric } => {
+                format!("{metric} needs an absolute max_err limit, and there is none")
+            }
+            R::Misplaced { metric: Some(metric) } => format!("{metric} is not measured of this kind of subject"),
+            R::Misplaced { metric: None } => "this gate does not apply to this kind of subject".to_owned(),
+            R::BadChange { allowed } => format!("the limit allows a change of {allowed}, which is not a number from 0 up"),
+            R::NoRelative { metric } => super::words::no_relative(*metric),
+            R::Unparsed { text, problem } => {
+                format!("`{text}`, column {}: {problem}", problem.column)
+            }
+            R::Unevaluated { text, problem } => format!("`{text}`: {problem}"),
+            R::UnknownName { text, name } => {
+                format!("`{text}`: `{name}` is neither a metric nor a constant")
+            }
+            R::TimeInCorrectness { text, metric } => {
+                format!("`{text}`: a limit on correctness cannot depend on {metric}")
+            }
+            R::OperandUnknown { name, why } => format!("{name} is unknown: {}", self.whole_sentence(why)),
+            R::CheckLost { shape, why } => format!(
+                "{}; the baselines of `{shape}` come from a simulation, and nothing checks it now: {}, or where that is intended, remove `{shape}` from the baselines of correctness and counters",
+                self.whole_sentence(why),
+                check_again(why)
+            ),
+            R::CountersLost { lost } => format!(
+                "{}; where that is intended, run `{}`",
+                all(lost, |(counter, why)| format!(
+                    "{counter} has a baseline, and can no longer be gated: {}",
+                    withheld(why.as_ref())
+                )),
+                self.update_command()
+            ),
+            R::PartlyAccepted { own, accepted, other } => format!(
+                "{}; {}; {}",
+                self.whole_sentence(own),
+                accepted_by(accepted),
+                self.whole_sentence(other)
+            ),
+
+            R::New { metric, lacking } => format!(
+                "new: {}; accept it with `{}`",
+                match lacking {
+                    Lacking::File => "no baseline yet".to_owned(),
+                    Lacking::Case => "the baseline does not have this case yet".to_owned(),
+                    Lacking::Metric => format!("the baseline has no {metric} yet"),
+                },
+                self.update_command()
+            ),
+            R::NewSinceBase { revision } => format!("new: {revision} has no such case"),
+            R::NewSinceAnchor { since, found } => format!("new: {} ({found}) has no baseline for it", anchor(since)),
+            R::NoBase => "no base was named; `--base REF` names one".to_owned(),
+            R::OtherKey { differences } => format!(
+                "the baseline was made under another key ({}); measure here and run `{}`",
+                key_differences(differences),
+                self.update_command()
+            ),
+            R::AnchorOtherKey { since, differences } => {
+                format!(
+"the baseline of {} was made under another key ({})",anchor(since), key_differences(differences))
+            }
+            R::AnchorMissing { since } => format!("this record has no baselines of {}", anchor(since)),
+            R::AnchorUnreadable { since, path, problem } => {
+                format!("the baseline {path} of {} cannot be read: {problem}", anchor(since))
+            }
+            R::TwoBaselines { dates: [one, two] } => {
+                format!("two baselines have the same key, of {one} and of {two}; remove one")
+            }
+            R::BaseLacks { metric, why } => {
+                format!("the base has no {metric} to compare with: {}", self.whole_sentence(why))
+            }
+            R::HazardsNotCompared { count, why } => format!(
+                "whether the base has {} within a warp too is not known, as it was not simulated: {}",
+                plural(*count, "hazard"),
+                self.whole_sentence(why)
+            ),
+            R::BaseNotBuilt { why } => {
+                format!("the base revision was not built: {}", self.whole_sentence(why))
+            }
+            R::BaseIncomparable(lack) => format!(
+                "not compared with the base, and only `--allow-loosened` lets that pass: {}",
+                base_lack(lack, |why| self.whole_sentence(why))
+            ),
+            R::BaseArchitecture { revision, case, device } => {
+                format!("at {revision}, {case} is built for no architecture that runs on {device}")
+            }
+            R::HeadPassedOver { why } => {
+                format!("the base was measured, and head was not: {}", self.whole_sentence(why))
+            }
+            R::TwoProtocols => {
+                "one record timed it alone, the other interleaved with a base revision, and the two cannot be compared; make both with `--base`, or both without"
+                    .to_owned()
+            }
+            R::NotHeldToBase { why } => format!(
+                "the run does not hold it to what the base asks, and only `--allow-loosened` lets that pass: {}",
+                self.whole_sentence(why)
+            ),
+            R::TimedBesideBase => {
+                "timed beside a base revision; for a baseline, run without `--base`"
+                    .to_owned()
+            }
+            R::ThrottledProcesses { count } => {
+                format!("{} ran on a throttled GPU", plural(*count as usize, "timing process"))
+            }
+            R::NothingMeasured => "nothing was measured".to_owned(),
+        }
+    }
+
+    fn update_command(&self) -> String {
+        update_command(self.environment, self.subjects)
+    }
+
+    fn what_would_decide(
+        &self,
+        comparison: &Comparison,
+        visible: Option<Num>,
+        needed: Option<u32>,
+    ) -> String {
+        match (&comparison.against, needed) {
+            (Against::Base, Some(needed)) => {
+                format!("about {needed} processes of this spread would decide")
+            }
+            (Against::Base, None) => "no number of processes would decide".to_owned(),
+            (Against::Baseline | Against::Anchor { .. }, _) => {
+                let seen = match (visible, comparison.processes) {
+                    (Some(visible), Some(processes)) => format!(
+                        "{} can tell a change of {}; ",
+                        plural(processes as usize, "process"),
+                        percent(visible.0)
+                    ),
+                    _ => String::new(),
+                };
+                format!("{seen}more processes (`max_processes`) or a quieter GPU could decide")
+            }
+        }
+    }
+}
+
+/// Heads the skips that follow from an earlier failure.
+pub const NOT_PROVEN: &str = "correctness not established";
+
+fn all<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
+    let all: Vec<_> = of.iter().map(each).collect();
+    all.join("; ")
+}
+
+fn first(what: Option<String>) -> String {
+    what.map_or(String::new(), |what| format!("; the first is {what}"))
+}
+
+fn elements(count: u64) -> String {
+    match count {
+        1 => "1 element".to_owned(),
+        count => format!("{count} elements"),
+    }
+}
+
+fn side(side: Side) -> &'static str {
+    match side {
+        Side::Head => "head",
+        Side::Base => "base",
+    }
+}
+
+fn operands(of: &[Operand]) -> String {
+    let all: Vec<_> = of
+        .iter()
+        .map(|operand| {
+            let value = match operand.metric {
+                Some(metric) => quantity(metric, operand.value.0),
+                None => operand.value.to_string(),
+            };
+            format!("{} = {value}", operand.name)
+        })
+        .collect();
+    all.join(", ")
+}
+
+/// `registers 87 -> 101, +16.1 %, limit +0 % of the baseline`.
+fn compared(comparison: &Comparison) -> String {
+    let Comparison {
+        metric,
+        against,
+        was,
+        now,
+        change,
+        interval,
+        allowed,
+        sessions,
+        processes,
+    } = comparison;
+    let what = match against {
+        Against::Baseline => "the baseline".to_owned(),
+        Against::Anchor { since, found } => format!("{} ({found})", anchor(since)),
+        Against::Base => "the base".to_owned(),
+    };
+    let is_points = *metric == Metric::SlowShare && *against == Against::Base;
+    let of = match (is_points, interval) {
+        (true, Some([low, high])) => format!(" ({} to {}", points(low.0), points(high.0)),
+        (true, None) => " (".to_owned(),
+        (false, Some(bounds)) if *against == Against::Base => {
+            format!(" ({}", signed_interval(bounds.map(|bound| bound.0)))
+        }
+        (false, Some(bounds)) => format!(
+            " (95 % interval {}; {}",
+            signed_interval(bounds.map(|bound| bound.0)),
+            days(*sessions)
+        ),
+        (false, None) => String::new(),
+    };
+    let of = match (against, processes, of.is_empty()) {
+        (Against::Base, Some(processes), false) => {
+            format!("{of} in {})", plural(*processes as usize, "process"))
+        }
+        (_, _, false) => format!("{of})"),
+        (_, _, true) => String::new(),
+    };
+    let values = match (was, now) {
+        (Some(was), Some(now)) => format!(
+            " {} -> {}",
+            quantity(*metric, was.0),
+            quantity(*metric, now.0)
+        ),
+        _ => String::new(),
+    };
+    if is_points {
+        let (change, allowed) = (points(change.0), points(allowed.0));
+        return format!("{metric} {change}{of}, limit {allowed} over {what}");
+    }
+    format!(
+        "{metric}{values}, {}{of}, limit {} of {what}",
+        signed(change.0),
+        limit(*metric, allowed.0)
+    )
+}
+
+fn points(share: f64) -> String {
+    format!("{:+.1} points", 100.0 * share)
+}
+
+fn days(sessions: Option<u32>) -> String {
+    match sessions {
+        None => "one session, the spread between days is unknown".to_owned(),
+        Some(1) => "one session, with the spread between days of earlier code".to_owned(),
+        Some(sessions) => format!("{sessions} sessions"),
+    }
+}
+
+/// `global_load_sectors 1024 -> 2560, +150.0 % (most at k.cu:21: 2048)`.
+fn rise(rise: &CounterRise) -> String {
+    let metric = Metric::Counter(rise.counter);
+    let lines: Vec<_> = rise
+        .lines
+        .iter()
+        .map(|line| format!("{}: {}", line.place, line.count))
+        .collect();
+    let lines = match lines.is_empty() {
+        true => String::new(),
+        false => format!(" (most at {})", lines.join(", ")),
+    };
+    format!(
+        "{metric} {} -> {}, {}{lines}",
+        quantity(metric, rise.was.0),
+        quantity(metric, rise.now.0),
+        signed(rise.change.0)
+    )
+}
+
+fn accepted_by(accepted: &AcceptedLimit) -> String {
+    format!(
+        "`{}` accepted by {} until {}: {}",
+        super::words::gate(&accepted.limit),
+        accepted.by,
+        accepted.until,
+        accepted.because
+    )
+}
+
+/// `shared_race at k.cu:12 (512 times) accepted by jane@example.org until 2027-01-31: why`.
+fn accepted_finding(accepted: &AcceptedFinding) -> String {
+    let AcceptedFinding {
+        finding,
+        place,
+        times,
+        by,
+        until,
+        because,
+        ..
+    } = accepted;
+    format!(
+        "{} at {place} ({}) accepted by {by} until {until}: {because}",
+        finding.kind.name(),
+        plural(*times as usize, "time")
+    )
+}
+
+fn finding(finding: &Finding) -> String {
+    let entry = finding.entry.as_ref();
+    let entry = entry.map_or(String::new(), |entry| format!("in {entry}: "));
+    match finding.times {
+        0 | 1 => format!("{entry}{}", finding.message),
+        times => format!("{entry}{} ({times} times)", finding.message),
+    }
+}
+
+fn first_launch_only(seed: u64, differs: &KeptDifference, kept: &[KeptVariable]) -> String {
+    let over = match differs.over {
+        LaterData::Same { launch } => format!(
+            "launch {launch} differs from the first launch in {} with seed {seed}",
+            elements(differs.elements)
+        ),
+        LaterData::Other { seed: other } => format!(
+            "after launches on the data of seed {seed}, one on that of seed {other} differs from a first launch on it \
+             in {}",
+            elements(differs.elements)
+        ),
+    };
+    let kept = kept.iter().map(|it| match &it.place {
+        Some(place) => format!("`{}`, written at {}", it.name, place.at),
+        None => format!("`{}`", it.name),
+    });
+    let kept: Vec<_> = kept.collect();
+    format!(
+        "right in its first launch only: {over}, first at {}; what it depends on is kept in {}",
+        place(&differs.at),
+        kept.join(", ")
+    )
+}
+
+/// `shared_store_requests, shared_store_wavefronts (why)`.
+pub fn withheld_counters(of: &WithheldCounters) -> String {
+    let counters: Vec<_> = of.counters.iter().map(|it| it.name()).collect();
+    format!("{} ({})", counters.join(", "), withheld(Some(&of.why)))
+}
+
+fn withheld(why: Option<&Withheld>) -> String {
+    let Some(Withheld { doubt, place }) = why else {
+        return "no comparison with a GPU has confirmed it".to_owned();
+    };
+    match doubt {
+        Doubt::Polls => format!(
+            "the kernel polls memory at {place}, and how often depends on a schedule that a GPU does not share"
+        ),
+        Doubt::Uncompared => {
+            format!("this form of access at {place} was never compared with a GPU's counters")
+        }
+        Doubt::RaggedLoop => format!(
+            "lanes of a warp leave the loop at {place} at different iterations, and ptxas may unroll it"
+        ),
+        Doubt::Joined => format!("ptxas may merge the access at {place} with another"),
+        Doubt::SplitCopy => format!(
+            "the cp.async at {place} does not move whole sectors, which a GPU counts differently"
+        ),
+        Doubt::ZeroStride => format!(
+            "the fragment at {place} is loaded with a stride of 0, of which ptxas may keep a part"
+        ),
+    }
+}
+
+fn anchor(since: &Since) -> &str {
+    match since {
+        Since::Revision(revision) => revision,
+        Since::Best => "the best level",
+    }
+}
+
+fn whose(of: &Against) -> String {
+    match of {
+        Against::Baseline => "the baseline".to_owned(),
+        Against::Anchor { since, .. } => anchor(since).to_owned(),
+        Against::Base => "the base".to_owned(),
+    }
+}
+
+/// What brings back a check that the simulator no longer makes.
+fn check_again(why: &Reason) -> &'static str {
+    match why {
+        Reason::NotRun(NotRun::OverBudget { .. } | NotRun::EstimateUnknown) => "raise the budget",
+        Reason::NotRun(NotRun::OverMemory { .. }) => "make the shape smaller",
+        _ => "keep to what the simulator runs, or run on a GPU",
+    }
+}
+
+fn figure_problem(problem: FigureProblem, range: Range) -> String {
+    match problem {
+        FigureProblem::NotFinite(value) => format!("is {value}"),
+        FigureProblem::OutOfRange(value) => match range.most.is_finite() {
+            true => format!("is {value}, outside {} to {}", range.least, range.most),
+            false => format!("is {value}, below {}", range.least),
+        },
+        FigureProblem::NoSpread => {
+            "comes from one timing process and has no spread; two are needed".to_owned()
+        }
+        FigureProblem::BadSpread {
+            value,
+            spread,
+            processes,
+        } => format!(
+            "is {value} with a spread of {spread} over {processes} processes, which gives no interval"
+        ),
+    }
+}
+
+fn key_differences(differences: &[KeyDifference]) -> String {
+    comma(differences, |it| {
+        let field = key_field(it.field);
+        format!("{field} `{}`, here `{}`", it.theirs, it.here)
+    })
+}
+
+fn key_field(field: KeyField) -> &'static str {
+    match field {
+        KeyField::Architecture => "architecture",
+        KeyField::Compiler => "compiler",
+        KeyField::Flags => "flags",
+        KeyField::CounterModel => "counter model",
+        KeyField::Gpu => "GPU",
+        KeyField::DriverBranch => "driver branch",
+        KeyField::ClockPolicy => "clock policy",
+        KeyField::TimingProtocol => "timing protocol",
+        KeyField::Mode => "mode",
+        KeyField::Profiler => "profiler",
+    }
+}
+
+fn piece(piece: &Piece) -> String {
+    match piece {
+        Piece::Build(unit) => format!("build of {unit}"),
+        Piece::Check { case, seed } => format!("check of {case} with seed {seed}"),
+        Piece::Simulation { case, seed } => format!("simulation of {case} with seed {seed}"),
+        Piece::Driver(case) => format!("driver figures of {case}"),
+        Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
+        Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Profile { case, repeat } => format!("profile {repeat} of {case}"),
+        Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
+    }
+}
+
+fn timing_gap(gap: &TimingGap) -> String {
+    match gap {
+        TimingGap::Numbering => "is missing or recorded twice".to_owned(),
+        TimingGap::Mode { ran, planned } => {
+            format!("ran {ran} and the plan says {planned}; the two are never compared")
+        }
+        TimingGap::TwoModes => "ran head and base in two modes".to_owned(),
+        TimingGap::NothingLaunched { side: of } => format!("launched nothing of {}", side(*of)),
+        TimingGap::Batched { have, planned } => {
+            format!("has {have} of {planned} batched samples")
+        }
+        TimingGap::Singles { have, planned } => {
+            format!("has {have} of {planned} single launches")
+        }
+        TimingGap::Blocks {
+            side: of,
+            samples,
+            blocks,
+            least,
+        } => format!(
+            "has {samples} samples of {} in {blocks} blocks, and {least} blocks are needed",
+            side(*of)
+        ),
+        TimingGap::NoSingles { side: of } => format!("has no single launches of {}", side(*of)),
+    }
+}
+
+pub fn fault(fault: &Fault) -> String {
+    format!("{}: {}", fault_kind(fault.kind), fault.message)
+}
+
+fn fault_kind(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Compile => "does not compile",
+        FaultKind::EntryNotFound => "entry not found",
+        FaultKind::Arguments => "arguments do not fit",
+        FaultKind::LaunchRefused => "launch refused",
+        FaultKind::DeviceFault => "kernel faulted",
+        FaultKind::Hang => "hung past its deadline",
+        FaultKind::WorkerDied => "worker died",
+        FaultKind::Disassembler => "nvdisasm broke",
+        FaultKind::Reference => "no reference",
+        FaultKind::Base => "the base revision broke",
+        FaultKind::Rival => "the rival broke",
+        FaultKind::ProfilerMissing => "no profiler",
+        FaultKind::CountersLocked => "the GPU's counters are locked",
+        FaultKind::ProfilerLocked => "the profiler is locked",
+        FaultKind::ProfilerBroke => "the profiler broke",
+        FaultKind::Environment => "environment failed",
+    }
+}
+
+pub fn not_run(why: &NotRun) -> String {
+    match why {
+        NotRun::NoDevice { problem } => problem.clone(),
+        NotRun::SimulatorAsked => "--device sim: times are measured on a GPU".to_owned(),
+        NotRun::EarlierStage => "an earlier stage did not pass".to_owned(),
+        NotRun::OverBudget { estimate, budget } => format!(
+            "{}: about {}",
+            over_budget(*budget),
+            instructions(*estimate)
+        ),
+        NotRun::OverMemory { bytes, limit } => format!(
+            "over the simulator's memory: {} MiB of tensors, limit {} MiB",
+            bytes >> 20,
+            limit >> 20
+        ),
+        NotRun::EstimateUnknown => {
+            "only the first seed was run: the cost of a launch could not be estimated".to_owned()
+        }
+        NotRun::NoReferenceVariant { variant } => {
+            format!("its reference, variant `{variant}`, is not part of this run")
+        }
+        NotRun::NoArtifact => "nothing was built for this device".to_owned(),
+        NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
+        NotRun::DeviceNotAsked => "this run used no device".to_owned(),
+        NotRun::CodeNotKept => "the build cache no longer has it".to_owned(),
+        NotRun::NoDisassembler => "there is no nvdisasm, which takes machine code apart (`gatekeeper toolchain install` installs it)".to_owned(),
+        NotRun::OtherProgram { program } => {
+            format!("{program} does not say what built the kernels")
+        }
+        NotRun::PassedOver { said } => match said {
+            Some(said) => said.clone(),
+            None => "skipped, with no reason given".to_owned(),
+        },
+    }
+}
+
+/// What heads the skips over this budget.
+pub fn over_budget(budget: u64) -> String {
+    format!(
+        "over the simulator's budget of {} a case (--sim-budget raises it)",
+        instructions(budget)
+    )
+}
+
+pub fn unsupported(why: &Unsupported) -> String {
+    match why {
+        Unsupported::Launcher => {
+            "a launcher is host code that calls the CUDA runtime; the simulator runs device code only"
+                .to_owned()
+        }
+        Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
+        Unsupported::Cubin => "the source is a cubin; the simulator runs PTX only".to_owned(),
+        Unsupported::NotInCubin => "the source is a cubin, which does not say it".to_owned(),
+        Unsupported::NewerPtx => {
+            "the PTX is of a newer version than this PTXAS takes, so there is no machine code".to_owned()
+        }
+        Unsupported::LauncherCode => "the machine code of a launcher's kernels is inside its library and is not read".to_owned(),
+        Unsupported::Ptx { problem } => problem.clone(),
+        Unsupported::OutOfMemory { problem } => format!("out of memory: {problem}"),
+        Unsupported::Clock => {
+            "this device has no clock: times are measured on a GPU".to_owned()
+        }
+        Unsupported::Driver => "the simulator has no driver to ask".to_owned(),
+        Unsupported::DriverLacks { problem } => problem.clone(),
+        Unsupported::Capture { problem } => {
+            format!("the launcher cannot be captured into a CUDA graph: {problem}")
+        }
+        Unsupported::HostTooSlow { problem } => problem.clone(),
+        Unsupported::Simulation => "a GPU does not simulate".to_owned(),
+        Unsupported::ReferenceVariant { variant, why } => {
+            format!("its reference, variant `{variant}`: {}", unsupported(why))
+        }
+        Unsupported::SamplesNotKept { program } => {
+            format!("{program} kept no samples of it; with `--jsonbin` it does")
+        }
+        Unsupported::NotCounted => "this GPU has no counter for it".to_owned(),
+        Unsupported::SeveralKernels { kernels } => format!(
+            "the case launches {}, and shares of each give none of all; counts add up",
+            plural(*kernels as usize, "kernel")
+        ),
+        Unsupported::ProfiledConfined => {
+            "a launcher runs confined, and a profiler cannot work there".to_owned()
+        }
+    }
+}
+
+/// What base asked, in the words of a gate where it is one.
+pub fn demand(demand: &BaseDemand) -> String {
+    match demand {
+        BaseDemand::Gate(rule) => super::words::gate(rule),
+        BaseDemand::Seeds(seeds) => format!("seeds {}", numbers(seeds)),
+        BaseDemand::BitExact => "deterministic to the bit".to_owned(),
+        BaseDemand::Launches(launches) => {
+            format!("{} of each seed", plural(*launches as usize, "launch"))
+        }
+        BaseDemand::Reference => "reference".to_owned(),
+        BaseDemand::Dims(dims) => {
+            let dims = dims.iter().map(|(name, size)| format!("{name} = {size}"));
+            format!("shape {}", dims.collect::<Vec<_>>().join(", "))
+        }
+        BaseDemand::InputValues { tensor } => format!("values of input {tensor}"),
+        BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
+        BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
+        BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: None,
+        } => format!("all of output {tensor}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: Some(compare),
+        } => {
+            format!("output {tensor} {}", part(compare))
+        }
+        BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
+        BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
+        BaseDemand::WarpHazards => "hazards within a warp fail".to_owned(),
+        BaseDemand::TimingSchedule => "timing schedule".to_owned(),
+        BaseDemand::Checks(rules) => comma(rules, super::words::gate),
+        BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
+        BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
+        BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
+        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
+        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
+        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
+    }
+}
+
+fn part(compare: &Compare) -> String {
+    match compare {
+        Compare::Where { condition, .. } => format!("where `{}`", condition.text),
+        Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
+    }
+}
+
+pub fn loosened(how: &Loosened) -> String {
+    match how {
+        Loosened::SubjectRemoved(subject) => format!("removed: head has no {subject}"),
+        Loosened::GateRemoved => "removed: head has no such gate".to_owned(),
+        Loosened::Looser(rule) => format!("head has {}", super::words::gate(rule)),
+        Loosened::Incomparable(rule) => format!(
+            "changed, and cannot be compared: head has `{}`",
+            super::words::gate(rule)
+        ),
+        Loosened::Seeds(seeds) => format!("head has seeds {}", numbers(seeds)),
+        Loosened::Nondeterministic { because } => {
+            format!("head declares it non-deterministic: {because}")
+        }
+        Loosened::Launches(launches) => {
+            format!("head makes {}", plural(*launches as usize, "launch"))
+        }
+        Loosened::Reference(found) => reference(found),
+        Loosened::ReferenceDigest => "on the same inputs it computes something else".to_owned(),
+        Loosened::ReferenceIncomparable(None) | Loosened::InputValues | Loosened::OutputType => {
+            "changed, and cannot be compared".to_owned()
+        }
+        Loosened::ReferenceIncomparable(Some(why)) => {
+            format!("base's cannot be computed on head's inputs: {why}")
+        }
+        Loosened::Rival(rival) => format!("the rival `{rival}` is another command"),
+        Loosened::OutputRemoved => "head has no such output".to_owned(),
+        Loosened::Dims(dims) => {
+            let dims = dims.iter().map(|(name, size)| match size {
+                Some(size) => format!("{name} = {size}"),
+                None => format!("no {name}"),
+            });
+            format!(
+                "under the same name head has {}",
+                dims.collect::<Vec<_>>().join(", ")
+            )
+        }
+        Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
+        Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::ComparedElements(compare) => format!("head compares it only {}", part(compare)),
+        Loosened::PreparedScratch => {
+            "head has it filled before every launch, which no time includes".to_owned()
+        }
+        Loosened::SimulatorBudget { base, head } => {
+            let (head, base) = (millions(*head), millions(*base));
+            format!("head simulates cases of up to {head} warp instructions, base of up to {base}")
+        }
+        Loosened::WarpHazards => {
+            "head has `warp_hazards: note`, and base `warp_hazards: fail`".to_owned()
+        }
+        Loosened::TimingSchedule(changes) => {
+            format!("head has {}", comma(changes, schedule_change))
+        }
+        Loosened::ChecksLost(why) => {
+            format!("the base was checked here, and head is not: {}", lost(why))
+        }
+        Loosened::CountersLost(counters) => {
+            format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::FallsBack(to) => {
+            format!("head falls back on `{to}` where it fails, with --allow-fallback")
+        }
+        Loosened::ExpectedToFail(gates) => {
+            format!("head expects it to fail {}", any_of(gates))
+        }
+        Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
+        Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
+        Loosened::BaselineLeft(renames) => {
+            let moves = renames.iter().map(super::words::move_baselines);
+            let moves = moves.collect::<Vec<_>>().join(" && ");
+            format!("head's baseline is still under the old name: `{moves}`")
+        }
+        Loosened::BaselineEdited(figures) => {
+            format!("head's baseline is worse: {}", all(figures, edited))
+        }
+        Loosened::BaselineAbove(figures) => format!(
+            "head's baseline agrees on worse than the base measures: {}",
+            all(figures, edited)
+        ),
+        Loosened::BaselineMoved {
+            differences,
+            figures,
+        } => {
+            let under = comma(differences, |it| {
+                let field = key_field(it.field);
+                format!("{field} `{}` (base: `{}`)", it.here, it.theirs)
+            });
+            let figures = all(figures, edited);
+            format!("head's baseline, under the {under}, is worse: {figures}")
+        }
+        Loosened::BaseIncomparable(lack) => {
+            format!("not compared with the base: {}", base_lack(lack, lost))
+        }
+        Loosened::Accepts { allows, by, until } => format!(
+            "head accepts {}, by {by} until {until}",
+            super::words::allowance(allows)
+        ),
+    }
+}
+
+fn reference(found: &ReferenceComparison) -> String {
+    let mut said = format!(
+        "on the same inputs it computes something else: {} of {} differ",
+        found.differing,
+        plural(
+            usize::try_from(found.elements).unwrap_or(usize::MAX),
+            "element"
+        )
+    );
+    if let Some((seed, worst)) = &found.largest {
+        said.push_str(&format!(
+            ", most {}{:?} = {} (base: {}) with seed {seed}",
+            worst.at.tensor, worst.at.index, worst.got, worst.want
+        ));
+    }
+    said
+}
+
+/// Why a base gives nothing to compare with.
+fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
+    match lack {
+        BaseLack::NotBuilt(why) => format!("its kernel was not built: {}", sentence(why)),
+        BaseLack::ReferenceBroken(said) => {
+            format!("its reference gives no answer in its own tree either: {said}")
+        }
+        BaseLack::ReferenceLate(said) => {
+            format!("its reference did not answer before its deadline: {said}")
+        }
+        BaseLack::NoDigests => "its record does not say what its reference computed".to_owned(),
+        BaseLack::Unanswered(why) => format!("it gave no answer: {}", sentence(why)),
+        BaseLack::OtherDevice => {
+            "its record is of another kind of device, and has an answer where head has none"
+                .to_owned()
+        }
+    }
+}
+
+/// Why a check gives no answer.
+fn lost(why: &Reason) -> String {
+    match why {
+        Reason::NotRun(why) => not_run(why),
+        Reason::Unsupported(why) => unsupported(why),
+        Reason::NoArchitecture {
+            kernel,
+            variant,
+            device,
+            arch,
+        } => no_architecture((kernel, variant), device, *arch),
+        // What else leaves a check without an answer needs no figures to be found in docs/verdicts.md.
+        other => other.code().to_owned(),
+    }
+}
+
+fn no_architecture((kernel, variant): (&str, &str), device: &str, arch: Arch) -> String {
+    format!("{kernel}/{variant} is built for no architecture that runs on {device} ({arch})")
+}
+
+/// Those of one reason together.
+fn lost_counters(lost: &[(Counter, Option<Withheld>)]) -> String {
+    let mut reasons: Vec<(&Option<Withheld>, Vec<&str>)> = Vec::new();
+    for (counter, why) in lost {
+        match reasons.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, counters)) => counters.push(counter.name()),
+            None => reasons.push((why, vec![counter.name()])),
+        }
+    }
+    all(&reasons, |(why, counters)| {
+        format!("{} ({})", counters.join(", "), withheld(why.as_ref()))
+    })
+}
+
+fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
+    let all: Vec<_> = of.iter().map(each).collect();
+    all.join(", ")
+}
+
+fn schedule_change(change: &ScheduleChange) -> String {
+    match change {
+        ScheduleChange::Mode { base, head } => format!("mode {head} (base: {base})"),
+        ScheduleChange::Processes { base, head } => format!("{head} processes (base: {base})"),
+        ScheduleChange::Iterations { base, head } => format!("{head} iterations (base: {base})"),
+        ScheduleChange::Singles { base, head } => format!("{head} single launches (base: {base})"),
+    }
+}
+
+fn edited(figure: &EditedFigure) -> String {
+    let metric = figure.metric;
+    match figure.edit {
+        FigureEdit::Removed => format!("{metric} removed"),
+        FigureEdit::Worse { was, now } => format!(
+            "{metric} {} -> {}",
+            quantity(metric, was.0),
+            quantity(metric, now.0)
+        ),
+        FigureEdit::Wider => format!("{metric} has the same value with a wider spread"),
+    }
+}
+
+fn numbers(numbers: &[u64]) -> String {
+    let all: Vec<_> = numbers.iter().map(u64::to_string).collect();
+    all.join(", ")
+}
+
+/// As gates.yaml has it.
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::In => "in",
+        Role::Out => "out",
+        Role::Inout => "inout",
+        Role::Scratch => "scratch",
+        Role::Reference => "reference",
+    }
+}

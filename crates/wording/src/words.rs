@@ -1,0 +1,632 @@
+//! Numbers, gates and commands as people write them. A change has both of its values beside it, or is put
+//! into words: a bare sign leaves open whether it is head over base or base over head.
+
+use model::*;
+
+/// A value of a metric with its unit: `361.2 us`, `48 KiB`, `12.5 %`.
+pub fn quantity(metric: Metric, value: f64) -> String {
+    match metric.measure() {
+        Measure::Nanoseconds => nanoseconds(value),
+        Measure::Bytes => bytes(value),
+        Measure::Share if metric == Metric::RelL2 => number(value),
+        Measure::Share => format!("{} %", number(value * 100.0)),
+        Measure::Count | Measure::Output => number(value),
+    }
+}
+
+/// Four significant digits, and no more of them than the value has.
+fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return value.to_string();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        return format!("{value}");
+    }
+    let magnitude = value.abs().log10().floor();
+    if !(-4.0..15.0).contains(&magnitude) {
+        return format!("{value:.3e}");
+    }
+    let digits = (3.0 - magnitude).max(0.0) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn nanoseconds(value: f64) -> String {
+    let (scale, unit) = time_unit(value);
+    format!("{} {unit}", number(value / scale))
+}
+
+/// The unit for a time, and how many ns it has.
+fn time_unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        below if below < 1e3 => (1.0, "ns"),
+        below if below < 1e6 => (1e3, "us"),
+        below if below < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
+}
+
+/// One unit for values of a metric of which `largest` is the largest, and what to divide them by.
+pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
+    match metric.measure() {
+        Measure::Nanoseconds => time_unit(largest),
+        Measure::Bytes => (1.0, "B"),
+        Measure::Count | Measure::Output | Measure::Share => (1.0, ""),
+    }
+}
+
+fn bytes(value: f64) -> String {
+    if value >= 1024.0 && value % 256.0 == 0.0 {
+        format!("{} KiB", value / 1024.0)
+    } else {
+        format!("{} B", number(value))
+    }
+}
+
+/// What lies on a disk: `3.2 GiB`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+/// `3.0 % slower`, `12.5 % less`: what a relative change of a metric means.
+pub fn change(metric: Metric, change: f64) -> String {
+    if change.is_nan() {
+        return "changed by NaN".to_owned();
+    }
+    if change == 0.0 {
+        return "unchanged".to_owned();
+    }
+    let (more, less) = direction(metric);
+    let word = if change > 0.0 { more } else { less };
+    if change.is_infinite() {
+        return format!("{word}, from 0");
+    }
+    format!("{} {word}", percent(change))
+}
+
+/// An interval of a change: `2.6 % to 3.4 % slower`, `0.40 % faster to 1.2 % slower`.
+pub fn interval(metric: Metric, [low, high]: [f64; 2]) -> String {
+    if low * high > 0.0 {
+        let (near, far) = if low > 0.0 { (low, high) } else { (high, low) };
+        format!("{} to {}", percent(near), change(metric, far))
+    } else {
+        format!("{} to {}", change(metric, low), change(metric, high))
+    }
+}
+
+/// Size alone: `3.0 %`, `0.45 %`, `0.012 %`. Half a per cent is a limit, and one digit does not tell it from
+/// what breaks it.
+pub fn percent(share: f64) -> String {
+    let size = share.abs() * 100.0;
+    if size == 0.0 || size >= 1.0 {
+        format!("{size:.1} %")
+    } else if size >= 0.05 {
+        format!("{size:.2} %")
+    } else if size >= 0.0005 {
+        format!("{size:.3} %")
+    } else {
+        "under 0.001 %".to_owned()
+    }
+}
+
+/// `+2 %`, `-5 %`: how much worse a metric may be.
+pub fn limit(metric: Metric, allowed: f64) -> String {
+    let sign = if metric.larger_is_better() { '-' } else { '+' };
+    format!("{sign}{} %", number(allowed * 100.0))
+}
+
+/// `+3.0 %`, `-0.45 %`: of two values that stand beside it, the first to the second.
+pub fn signed(change: f64) -> String {
+    if change.is_nan() {
+        return "NaN".to_owned();
+    }
+    if change.is_infinite() {
+        return "from 0".to_owned();
+    }
+    match percent(change) {
+        // Of so little the sign is noise.
+        tiny if tiny.starts_with("under") => tiny,
+        size if change < 0.0 => format!("-{size}"),
+        size => format!("+{size}"),
+    }
+}
+
+/// `+2.6 % to +3.4 %`.
+pub fn signed_interval([low, high]: [f64; 2]) -> String {
+    format!("{} to {}", signed(low), signed(high))
+}
+
+/// `1.4 times as fast as torch flash`, `0.7 times as fast as torch flash`: of two times of one launch, the first
+/// beside that of `other`. `None` where one of them is no time.
+pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
+    let is_time = |ns: f64| ns.is_finite() && ns > 0.0;
+    if !is_time(ns) || !is_time(other_ns) {
+        return None;
+    }
+    let times = match other_ns / ns {
+        none if none < 0.01 => format!("{none:.1e}"),
+        few if few < 10.0 => format!("{few:.2}"),
+        some if some < 100.0 => format!("{some:.1}"),
+        many => format!("{many:.0}"),
+    };
+    Some(match times.as_str() {
+        "1.00" => format!("as fast as {other}"),
+        times => format!("{times} times as fast as {other}"),
+    })
+}
+
+/// `13.3 % more instructions than stage1`: of a count, beside that of `other`. `None` where no share says it.
+pub fn amount(metric: Metric, value: f64, other_value: f64, other: &str) -> Option<String> {
+    let share = value / other_value - 1.0;
+    let word = match share {
+        share if !share.is_finite() => return None,
+        0.0 => return Some(format!("as many {metric} as {other}")),
+        share if share > 0.0 => "more",
+        _ => "fewer",
+    };
+    Some(format!("{} {word} {metric} than {other}", percent(share)))
+}
+
+/// `50 million warp instructions`: what a simulation costs, or may cost.
+pub fn instructions(count: u64) -> String {
+    format!("{} warp instructions", millions(count))
+}
+
+/// `1.5 million`.
+pub fn millions(count: u64) -> String {
+    match count {
+        few if few < 1_000_000 => few.to_string(),
+        few if few < 10_000_000 => format!("{:.1} million", few as f64 / 1e6),
+        many => format!("{} million", many / 1_000_000),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// `1 process`, `3 processes`.
+pub fn plural(count: usize, what: &str) -> String {
+    let ending = match (count, what.ends_with(['s', 'h'])) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{count} {what}{ending}")
+}
+
+fn direction(metric: Metric) -> (&'static str, &'static str) {
+    match metric.measure() {
+        Measure::Nanoseconds => ("slower", "faster"),
+        Measure::Count | Measure::Bytes => ("more", "less"),
+        Measure::Output | Measure::Share => ("higher", "lower"),
+    }
+}
+
+/// `out[0, 3, 17]`.
+pub fn place(at: &Location) -> String {
+    let index: Vec<_> = at.index.iter().map(usize::to_string).collect();
+    format!("{}[{}]", at.tensor, index.join(", "))
+}
+
+/// `out[0, 3, 17] = 0.501, want 0.5`.
+pub fn element(worst: &Worst) -> String {
+    // References are of f32: as such their numbers have fewer digits.
+    let want = worst.want.0;
+    let want = match want as f32 {
+        single if f64::from(single) == want => single.to_string(),
+        _ => want.to_string(),
+    };
+    format!("{} = {}, want {want}", place(&worst.at), worst.got)
+}
+
+/// `python3 (pid 4711), 2 that are not shown here`: who computed on the GPU.
+pub fn processes(all: &[OtherProcess]) -> String {
+    let shown = |process: &&OtherProcess| process.pid.is_some() || process.name.is_some();
+    let mut words: Vec<_> = all.iter().filter(shown).map(ToString::to_string).collect();
+    match all.len() - words.len() {
+        0 => {}
+        1 => words.push("one that is not shown here".to_owned()),
+        hidden => words.push(format!("{hidden} that are not shown here")),
+    }
+    words.join(", ")
+}
+
+/// The command that runs a subject alone, from where the run was started and beside the base that it named.
+pub fn run_command(
+    environment: &Environment,
+    base: Option<&BesideBase>,
+    subject: &Subject,
+) -> String {
+    let run = base.map_or("run".to_owned(), |base| {
+        format!("run --base {}", quoted(&base.revision))
+    });
+    command(&run, environment, subject)
+}
+
+/// The command that takes what was measured of these subjects as the new baseline: of one by its name.
+pub fn update_command(environment: &Environment, subjects: &[&Subject]) -> String {
+    match subjects {
+        [one] => command("baseline update", environment, one),
+        _ => format!("gatekeeper baseline update{}", config(environment)),
+    }
+}
+
+fn command(what: &str, environment: &Environment, subject: &Subject) -> String {
+    let subject = match subject {
+        Subject::Unit(unit) => format!("{}/{}", unit.kernel, unit.variant),
+        Subject::Case(case) => case.to_string(),
+    };
+    format!("gatekeeper {what}{} '{subject}'", config(environment))
+}
+
+/// ` --config 'path/gates.yaml'`, or nothing where that is what a command takes by itself.
+pub fn config(environment: &Environment) -> String {
+    if environment.config == DEFAULT_CONFIG {
+        return String::new();
+    }
+    format!(" --config {}", quoted(&environment.config))
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// What has to be the same for the figures to judge a run.
+pub fn key(key: &BaselineKey) -> String {
+    let (mut parts, flags) = match key {
+        BaselineKey::Resources {
+            arch,
+            compiler,
+            flags,
+        }
+        | BaselineKey::Correctness {
+            arch,
+            compiler,
+            flags,
+        } => (vec![arch.to_string(), format!("nvcc {compiler}")], flags),
+        BaselineKey::SimulatedCorrectness {
+            arch,
+            compiler,
+            flags,
+        } => (
+            vec![
+                "simulated".to_owned(),
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            flags,
+            model,
+        } => (
+            vec![
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+                format!("model {model}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            clock_policy,
+            protocol,
+            mode,
+            compiler,
+            flags,
+        } => (
+            vec![
+                gpu.clone(),
+                format!("driver {driver_branch}"),
+                clock_policy.clone(),
+                format!("{mode}, protocol {protocol}"),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Profile {
+            gpu,
+            driver_branch,
+            clock_policy,
+            profiler,
+            compiler,
+            flags,
+        } => (
+            vec![
+                gpu.clone(),
+                format!("driver {driver_branch}"),
+                clock_policy.clone(),
+                profiler.clone(),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+    };
+    if !flags.is_empty() {
+        parts.push(flags.clone());
+    }
+    parts.join(", ")
+}
+
+/// Why a relative limit cannot hold a metric.
+pub fn no_relative(metric: Metric) -> String {
+    format!("{metric} is mostly 0, and a change relative to 0 says nothing")
+}
+
+/// What a verdict answers, in a few words.
+pub fn question(question: &Question) -> String {
+    match question {
+        Question::Gate(rule) => gate(rule),
+        Question::Baseline => "baseline can be read".to_owned(),
+        Question::Acceptance(allows) => format!("acceptance of {}", allowance(allows)),
+        Question::NoLooser(demand) => format!(
+            "no looser than the base: {}",
+            super::reasons::demand(demand)
+        ),
+        Question::Failure(gates) => format!("expected to fail {}", any_of(gates)),
+    }
+}
+
+/// `memory and races or max_err`.
+pub fn any_of(gates: &[GateName]) -> String {
+    let names: Vec<_> = gates.iter().map(|gate| gate.name()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// What an acceptance lets pass, in a few words.
+pub fn allowance(allows: &Allowance) -> String {
+    match allows {
+        Allowance::Limit(limit) => gate(limit),
+        Allowance::Finding(KnownFinding { kind, file, line }) => {
+            format!("{} in {file} at `{line}`", kind.name())
+        }
+    }
+}
+
+/// What a gate asks, in a few words.
+pub fn gate(rule: &Rule) -> String {
+    match rule {
+        Rule::Built => "built".to_owned(),
+        Rule::HasEffect => "has effect".to_owned(),
+        Rule::Finite => GateName::Finite.name().to_owned(),
+        Rule::Written => GateName::Written.name().to_owned(),
+        Rule::Deterministic => GateName::Deterministic.name().to_owned(),
+        Rule::InputsIntact => GateName::InputsIntact.name().to_owned(),
+        Rule::AgreesWithDriver => GateName::AgreesWithDriver.name().to_owned(),
+        Rule::NoFindings => GateName::NoFindings.name().to_owned(),
+        Rule::Counters { change } => format!("counters +{}%", number(change.0 * 100.0)),
+        Rule::Limit { metric, limit } => format!("{metric} {}", bound(*metric, limit)),
+        Rule::Condition { expr } => expr.text.clone(),
+    }
+}
+
+/// What a gate on a metric allows, without its name: `<= 128`, `+2% of base`.
+pub fn limit_of(question: &Question) -> Option<String> {
+    match question {
+        Question::Gate(Rule::Limit { metric, limit }) => Some(bound(*metric, limit)),
+        _ => None,
+    }
+}
+
+fn bound(metric: Metric, limit: &Limit) -> String {
+    let sign = if metric.larger_is_better() { '-' } else { '+' };
+    match limit {
+        Limit::Absolute {
+            op,
+            bound: Bound::Value(bound),
+        } => format!("{op} {}", quantity(metric, bound.0)),
+        Limit::Absolute {
+            op,
+            bound: Bound::Expr(expr),
+        } => format!("{op} {}", expr.text),
+        Limit::Baseline { change } => format!("{sign}{}%", number(change.0 * 100.0)),
+        Limit::Anchor { anchor, change } => {
+            format!("{sign}{}% of {anchor}", number(change.0 * 100.0))
+        }
+        Limit::Base { change } => format!("+{}% of base", number(change.0 * 100.0)),
+    }
+}
+
+/// `renamed: shape small of copy -> tiny`.
+pub fn rename(rename: &Rename) -> String {
+    let (item, kernel) = match &rename.item {
+        RenamedItem::Kernel => ("kernel", None),
+        RenamedItem::Variant { kernel } => ("variant", Some(kernel)),
+        RenamedItem::Shape { kernel } => ("shape", Some(kernel)),
+        RenamedItem::Tensor { kernel } => ("tensor", Some(kernel)),
+        RenamedItem::Dimension { kernel } => ("dimension", Some(kernel)),
+    };
+    let of = kernel.map_or(String::new(), |kernel| format!(" of {kernel}"));
+    format!("renamed: {item} {}{of} -> {}", rename.from, rename.to)
+}
+
+/// The command that gives committed baselines a new name: `gatekeeper baseline rename k@tiny k@small`.
+pub fn move_baselines(rename: &Rename) -> String {
+    let named = |name: &str| match &rename.item {
+        RenamedItem::Variant { kernel } => format!("{kernel}/{name}"),
+        RenamedItem::Shape { kernel } => format!("{kernel}@{name}"),
+        RenamedItem::Kernel | RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => {
+            name.to_owned()
+        }
+    };
+    let (from, to) = (named(&rename.from), named(&rename.to));
+    format!("gatekeeper baseline rename {from} {to}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        for (metric, value, text) in [
+            (Metric::P50, 361_234.0, "361.2 us"),
+            (Metric::P50, 512.0, "512 ns"),
+            (Metric::P50, 12_345_678.0, "12.35 ms"),
+            (Metric::Shared, 49_152.0, "48 KiB"),
+            (Metric::Stack, 128.0, "128 B"),
+            (Metric::Registers, 128.0, "128"),
+            (Metric::Occupancy, 0.375, "37.5 %"),
+            (Metric::Cv, 0.00123, "0.123 %"),
+            (Metric::MaxErr, 0.001953125, "0.001953"),
+            (Metric::MaxErr, 1.25e-7, "1.250e-7"),
+            (Metric::MaxErr, f64::NAN, "NaN"),
+            (Metric::RelL2, 0.003, "0.003"),
+            (Metric::Spills, 0.0, "0 B"),
+        ] {
+            assert_eq!(quantity(metric, value), text);
+        }
+    }
+
+    #[test]
+    fn slower_never_reads_as_an_improvement() {
+        for (metric, share, text) in [
+            (Metric::P50, 0.2, "20.0 % slower"),
+            (Metric::P50, -0.2, "20.0 % faster"),
+            (Metric::P99, 0.0, "unchanged"),
+            (Metric::Registers, 1.0 / 128.0, "0.78 % more"),
+            (Metric::Occupancy, -0.5, "50.0 % lower"),
+            (Metric::MaxErr, f64::INFINITY, "higher, from 0"),
+            (Metric::P50, 0.0001, "0.010 % slower"),
+            (Metric::P50, 0.0045, "0.45 % slower"),
+            (Metric::P50, -1e-7, "under 0.001 % faster"),
+        ] {
+            assert_eq!(change(metric, share), text);
+        }
+        assert_eq!(
+            interval(Metric::P50, [0.026, 0.034]),
+            "2.6 % to 3.4 % slower"
+        );
+        assert_eq!(
+            interval(Metric::P50, [-0.034, -0.026]),
+            "2.6 % to 3.4 % faster"
+        );
+        assert_eq!(
+            interval(Metric::P50, [-0.004, 0.012]),
+            "0.40 % faster to 1.2 % slower"
+        );
+    }
+
+    #[test]
+    fn how_fast_is_never_told_the_wrong_way_round() {
+        for (ns, other, text) in [
+            (100.0, 140.0, "1.40 times as fast as a"),
+            (140.0, 98.0, "0.70 times as fast as a"),
+            (100.0, 100.4, "as fast as a"),
+            (9_600.0, 140_600.0, "14.6 times as fast as a"),
+            (140_600.0, 9_600.0, "0.07 times as fast as a"),
+            (1.0, 250.4, "250 times as fast as a"),
+            (250.4, 1.0, "4.0e-3 times as fast as a"),
+        ] {
+            assert_eq!(speed(ns, other, "a").as_deref(), Some(text));
+        }
+        for none in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(speed(none, 1.0, "a"), None);
+            assert_eq!(speed(1.0, none, "a"), None);
+        }
+    }
+
+    #[test]
+    fn amounts_beside_another() {
+        let metric = Metric::Counter(Counter::Instructions);
+        for (value, other, text) in [
+            (150.0, 100.0, Some("50.0 % more instructions than a")),
+            (100.0, 150.0, Some("33.3 % fewer instructions than a")),
+            (100.0, 100.0, Some("as many instructions as a")),
+            (0.0, 100.0, Some("100.0 % fewer instructions than a")),
+            (100.0, 0.0, None),
+            (0.0, 0.0, None),
+        ] {
+            assert_eq!(amount(metric, value, other, "a").as_deref(), text);
+        }
+    }
+
+    #[test]
+    fn processes_are_named_and_hidden_ones_counted() {
+        let process = |pid, name: Option<&str>| OtherProcess {
+            pid,
+            name: name.map(str::to_owned),
+        };
+        let (python, bare, hidden) = (
+            process(Some(4711), Some("python3")),
+            process(Some(12), None),
+            process(None, None),
+        );
+        for (all, text) in [
+            (vec![python.clone()], "python3 (pid 4711)"),
+            (
+                vec![python.clone(), bare.clone(), hidden.clone()],
+                "python3 (pid 4711), pid 12, one that is not shown here",
+            ),
+            (vec![hidden.clone(); 3], "3 that are not shown here"),
+            (vec![], ""),
+        ] {
+            assert_eq!(processes(&all), text);
+        }
+        let together = OtherProcess::together;
+        assert_eq!(
+            together(vec![python.clone(), bare.clone()], vec![bare.clone()]),
+            [bare, python]
+        );
+        let several = |count| vec![hidden.clone(); count];
+        assert_eq!(together(several(1), several(2)), several(2));
+        assert_eq!(together(several(2), vec![]), several(2));
+    }
+
+    #[test]
+    fn commands_name_the_gates_file_where_it_is_another() {
+        use judge::fixture;
+        let mut environment = fixture::environment();
+        let case = fixture::case("fast", "small");
+        assert_eq!(
+            run_command(&environment, None, &case),
+            "gatekeeper run 'k/fast@small'"
+        );
+        environment.config = "a b/it's.yaml".into();
+        assert_eq!(
+            run_command(&environment, None, &case),
+            r"gatekeeper run --config 'a b/it'\''s.yaml' 'k/fast@small'"
+        );
+        assert_eq!(
+            update_command(&environment, &[&fixture::unit("fast")]),
+            r"gatekeeper baseline update --config 'a b/it'\''s.yaml' 'k/fast'"
+        );
+    }
+
+    #[test]
+    fn costs_as_people_say_them() {
+        for (count, text) in [
+            (999, "999"),
+            (1_500_000, "1.5 million"),
+            (50_000_000, "50 million"),
+            (1_624_999_999, "1624 million"),
+        ] {
+            assert_eq!(instructions(count), format!("{text} warp instructions"));
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! What a search found, as sections: the winner, what was dropped by which gate, and the path. Pure.
+
+use crate::micro::validity::spearman;
+use crate::tune::log::Began;
+use crate::tune::outcome::{
+    Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values,
+};
+use crate::tune::{End, Found, Progress};
+use model::Metric;
+pub use report::page::{Chart, Kind, Part, Section, Table};
+use std::collections::BTreeMap;
+use wording::words;
+
+pub const TITLE: &str = "search for a faster configuration";
+
+/// Rows of the best.
+const MOST_RANKED: usize = 10;
+/// Characters of what is said of one that was dropped.
+const LONGEST_EXAMPLE: usize = 240;
+
+pub fn lay_out<'a>(began: &Began, found: &Found) -> Vec<Vec<Section<'a>>> {
+    let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
+    let first = vec![
+        lines("tune", "Result", result(began, found)),
+        lines("searched", "Searched", searched(began, found)),
+        Section::new("", "The best", vec![Part::Table(best(began, found))]),
+        Section::new(
+            "",
+            "Dropped, by gate",
+            vec![Part::Table(dropped(began, found))],
+        ),
+        Section::new(
+            "",
+            "Path of the best",
+            vec![Part::Table(path(began, found))],
+        ),
+        Section {
+            in_terminal: false,
+            ..Section::new("", "The best so far", chart(found).into_iter().collect())
+        },
+        lines("note", "Notes", notes(found)),
+    ];
+    vec![first]
+}
+
+/// What is claimed, and what is not.
+fn result(began: &Began, found: &Found) -> Vec<String> {
+    match &found.end {
+        End::StartDropped(why) => vec![format!(
+            "{} does not hold its own gates, so there is nothing to start from: {}",
+            began.start,
+            cause(why)
+        )],
+        End::Ranked => {
+            let shapes = words::listed(&found.ranked_at);
+            vec![
+                "no GPU: this is a ranking and no time, and no configuration is claimed to be faster".to_owned(),
+                format!(
+                    "ranked by estimates of one launch at {shapes}, from the simulator's counters, PTXAS and occupancy"
+                ),
+            ]
+        }
+        End::NoneFaster => vec![format!(
+            "no configuration was faster than {} in three processes beside it",
+            began.start
+        )],
+        End::WinnerDropped(why) => vec![format!(
+            "the best one broke where it was held against the start: {}",
+            cause(why)
+        )],
+        End::Confirmed(confirmation) => confirmed(began, found, confirmation),
+    }
+}
+
+fn confirmed(began: &Began, found: &Found, it: &Confirmation) -> Vec<String> {
+    let [low, high] = it.interval;
+    let interval = match high < f64::MAX {
+        true => format!(" (between {} and {})", as_percent(low), as_percent(high)),
+        false => String::new(),
+    };
+    let beside = format!(
+        "{} of the time of {}{interval}, over {} that the search saw nothing of",
+        as_percent(it.ratio),
+        began.start,
+        words::plural(it.processes as usize, "fresh process"),
+    );
+    let first = match it.shown {
+        Shown::Faster => format!("{} takes {beside}", name(it.winner)),
+        Shown::NotFaster => format!(
+            "nothing is faster: {}, the best of the search, takes {beside}",
+            name(it.winner)
+        ),
+        Shown::Undecided => format!(
+            "not decided: {}, the best of the search, takes {beside}",
+            name(it.winner)
+        ),
+    };
+    let times = it.winner_ns.iter().filter_map(|(shape, ns)| {
+        let before = it.start_ns.get(shape)?;
+        let [before, ns] = [before, ns].map(|ns| words::quantity(Metric::P50, *ns));
+        Some(format!("p50 of {shape}: {ns}, of the start {before}"))
+    });
+    let times: Vec<String> = times.collect();
+    let define = values_of(found, it.winner).filter(|_| it.shown == Shown::Faster);
+    let define = define.map(|values| {
+        let mut macros: BTreeMap<String, String> = began.macros.clone();
+        macros.extend(
+            values
+                .iter()
+                .map(|(name, value)| (name.clone(), value.to_string())),
+        );
+        let macros = macros
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}"));
+        format!(
+            "as a variant: tuned: {{define: {{{}}}}}",
+            macros.collect::<Vec<_>>().join(", ")
+        )
+    });
+    [first].into_iter().chain(times).chain(define).collect()
+}
+
+fn searched(began: &Began, found: &Found) -> Vec<String> {
+    let all = &found.evaluations;
+    let count = |is: fn(&Outcome) -> bool| all.iter().filter(|it| is(&it.outcome)).count();
+    let dropped = count(|it| matches!(it, Outcome::Dropped(_)));
+    let same = count(|it| matches!(it, Outcome::Same { .. }));
+    let objective = began
+        .objective
+        .iter()
+        .map(|(shape, weight)| match began.objective.len() {
+            1 => format!("p50 of {shape}"),
+            _ => format!("{shape} {}", as_percent(*weight)),
+        });
+    let first = [
+        format!(
+            "{}, {} of {} looked at, {dropped} dropped, {same} the same code as another, in {}",
+            began.start,
+            found.looked_at,
+            words::plural(began.configurations, "valid configuration"),
+            clock(found.elapsed.as_secs()),
+        ),
+        format!(
+            "objective {}; strategy {}, seed {}; {}, nvcc {}",
+            objective.collect::<Vec<_>>().join(", "),
+            began.strategy,
+            began.seed,
+            began.device,
+            began.compiler,
+        ),
+    ];
+    first.into_iter().chain(worth_of_estimates(all)).collect()
+}
+
+/// Fewer say nothing.
+const LEAST_COMPARED: usize = 4;
+
+/// How far the simulator's estimates, by which the first ones were chosen, went with what was measured.
+fn worth_of_estimates(all: &[Evaluation]) -> Option<String> {
+    let pairs = all.iter().filter_map(|it| match &it.outcome {
+        Outcome::Timed(timed) => Some((it.foreseen_ns?, timed.cost)),
+        _ => None,
+    });
+    let pairs: Vec<(f64, f64)> = pairs.collect();
+    let correlation = spearman(&pairs).filter(|_| pairs.len() >= LEAST_COMPARED)?;
+    Some(format!(
+        "began with what the simulator expected most of; rank correlation of its estimates with what was measured: \
+         {correlation:.2}, over {} configurations",
+        pairs.len()
+    ))
+}
+
+/// By cost, those of equal cost by what they take.
+fn best(began: &Began, found: &Found) -> Table {
+    let ranked = |it: &Evaluation| {
+        let (registers, shared) = it.figures.map_or((0, 0), |it| (it.registers, it.shared));
+        (it.outcome.cost(), registers, shared)
+    };
+    let mut all: Vec<&Evaluation> = found
+        .evaluations
+        .iter()
+        .filter(|it| it.outcome.cost().is_some())
+        .collect();
+    all.sort_by(|a, b| {
+        let (a, b) = (ranked(a), ranked(b));
+        let by_cost = a.0.unwrap_or(f64::NAN).total_cmp(&b.0.unwrap_or(f64::NAN));
+        by_cost.then((a.1, a.2).cmp(&(b.1, b.2)))
+    });
+    let columns = [
+        ("configuration", Kind::Text),
+        ("other than the start", Kind::Text),
+        ("of the start", Kind::Number),
+        ("registers", Kind::Number),
+        ("shared", Kind::Number),
+        ("occupancy", Kind::Number),
+    ];
+    let rows = all.into_iter().take(MOST_RANKED).map(|it| {
+        let figure = |text: Option<String>| text.unwrap_or("-".to_owned());
+        let figures = it.figures;
+        vec![
+            it.number.to_string(),
+            shown(began, &it.values),
+            cost(&it.outcome),
+            figure(figures.map(|it| it.registers.to_string())),
+            figure(figures.map(|it| words::quantity(Metric::Shared, it.shared as f64))),
+            figure(figures.and_then(|it| Some(words::quantity(Metric::Occupancy, it.occupancy?)))),
+        ]
+    });
+    Table::new(columns, rows.collect())
+}
+
+fn cost(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Timed(timed) if timed.stopped => {
+            format!("{}, stopped early", as_percent(timed.cost))
+        }
+        Outcome::Ranked(Ranked { cost, .. }) => as_percent(*cost),
+        other => other.cost().map_or("-".to_owned(), as_percent),
+    }
+}
+
+/// How many each gate dropped, with the first of them.
+fn dropped(began: &Began, found: &Found) -> Table {
+    type Gate<'a> = (DroppedBy, &'a str, &'a str);
+    let mut by: BTreeMap<Gate, Vec<(&Evaluation, &Dropped)>> = BTreeMap::new();
+    for evaluation in &found.evaluations {
+        if let Outcome::Dropped(it) = &evaluation.outcome {
+            let key = (it.gate, it.name.as_str(), it.code.as_str());
+            by.entry(key).or_default().push((evaluation, it));
+        }
+    }
+    let columns = [
+        ("dropped by", Kind::Text),
+        ("gate", Kind::Text),
+        ("code", Kind::Text),
+        ("number", Kind::Number),
+        ("for example", Kind::Text),
+    ];
+    let rows = by.into_iter().filter_map(|((gate, name, code), all)| {
+        let (first, why) = all.first()?;
+        let message = shorten(why.message.lines().next().unwrap_or_default());
+        let fast = why.estimated_cost.map_or(String::new(), |cost| {
+            format!(" (its estimate: {} of the start)", as_percent(cost))
+        });
+        Some(vec![
+            gate.name().to_owned(),
+            name.to_owned(),
+            code.to_owned(),
+            all.len().to_string(),
+            format!("{}: {message}{fast}", shown(began, &first.values)),
+        ])
+    });
+    Table::new(columns, rows.collect())
+}
+
+/// The log has all of it.
+fn shorten(message: &str) -> String {
+    match message.char_indices().nth(LONGEST_EXAMPLE) {
+        None => message.to_owned(),
+        Some((end, _)) => {
+            let text = message.get(..end).unwrap_or(message);
+            let whole = text.rsplit_once(' ').map_or(text, |(words, _)| words);
+            format!("{whole} ...")
+        }
+    }
+}
+
+fn path(began: &Began, found: &Found) -> Table {
+    let columns = [
+        ("new best", Kind::Text),
+        ("other than the start", Kind::Text),
+        ("of the start", Kind::Number),
+        ("after", Kind::Number),
+    ];
+    let of = |number: &u32| found.evaluations.iter().find(|it| it.number == *number);
+    let rows = found.bests.iter().filter_map(of).map(|it| {
+        vec![
+            it.number.to_string(),
+            shown(began, &it.values),
+            cost(&it.outcome),
+            clock(it.at_ms / 1000),
+        ]
+    });
+    Table::new(columns, rows.collect())
+}
+
+/// The cost of the best after each evaluation, dropped ones among them.
+fn chart<'a>(found: &Found) -> Option<Part<'a>> {
+    let mut best: f64 = 1.0;
+    let all = found.evaluations.iter();
+    let counted = all.filter(|it| it.outcome.is_counted());
+    let values: Vec<f64> = counted
+        .map(|it| {
+            let cost = it.outcome.cost();
+            if let Some(cost) = cost.filter(|_| found.bests.contains(&it.number)) {
+                best = best.min(cost);
+            }
+            best * 100.0
+        })
+        .collect();
+    (values.len() > 1).then(|| {
+        Part::Chart(Chart {
+            title: "in per cent of the start: the best after each evaluation".to_owned(),
+            labels: (1..=values.len()).map(|it| it.to_string()).collect(),
+            values,
+        })
+    })
+}
+
+fn notes(found: &Found) -> Vec<String> {
+    let inert = found.inert.iter().map(|name| {
+        format!("{name} changed no machine code, launch or argument: leave it out of `tune`, or look whether the source uses it")
+    });
+    let unseen = (!found.unseen.is_empty()).then(|| {
+        format!(
+            "not simulated, and so not checked: {}",
+            words::listed(&found.unseen)
+        )
+    });
+    inert.chain(unseen).collect()
+}
+
+fn cause(why: &Dropped) -> String {
+    match why.message.is_empty() {
+        true => format!("{} ({})", why.name, why.code),
+        false => format!("{} ({}): {}", why.name, why.code, why.message),
+    }
+}
+
+fn values_of(found: &Found, number: u32) -> Option<&Values> {
+    let mut all = found.evaluations.iter();
+    all.find(|it| it.number == number).map(|it| &it.values)
+}
+
+fn name(number: u32) -> String {
+    format!("configuration {number}")
+}
+
+/// What is not the start's: `BLOCK_M=64 NUM_WARPS=4`.
+fn shown(began: &Began, values: &Values) -> String {
+    let is_other = |name: &str, value: i64| began.macros.get(name) != Some(&value.to_string());
+    let words: Vec<String> = values
+        .iter()
+        .filter(|(name, value)| is_other(name, **value))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    match words.is_empty() {
+        true => "the start's values".to_owned(),
+        false => words.join(" "),
+    }
+}
+
+/// Of a whole: `87.1 %`.
+fn as_percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn clock(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// A line of progress: `tune: 12 evaluations, best 87.1 % of the start, 2 min 5 s left`.
+pub fn progress(progress: Progress) -> String {
+    let left = progress.left.map_or(String::new(), |left| {
+        format!(", {} left", clock(left.as_secs()))
+    });
+    format!(
+        "tune: {}, best {} of the start{left}",
+        words::plural(progress.evaluations, "evaluation"),
+        as_percent(progress.best),
+    )
+}
