@@ -3,7 +3,7 @@
 //!
 //! On a machine with a GPU, from the root of the repository:
 //! ```text
-//! P="cargo run --release -p ptxsim-proof --"
+//! P="cargo run --release --manifest-path dev/Cargo.toml -p ptxsim-proof --"
 //! $P forms                                        each instruction alone, over special operands
 //! $P --ptxas $(which ptxas) random                10,000 random programs
 //! $P mma && $P special && $P approx               matrix instructions, other forms, approximations
