@@ -5,6 +5,7 @@ use crate::cli::{ExplainArgs, HistoryFormat};
 use build::code::Reader;
 use build::toolchain::{self, Disassembler};
 use explain::Sides;
+use judge::Index;
 use model::{BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Unit, UnitId};
 use records::store;
 use report::exit::Exit;
@@ -34,9 +35,10 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
         read_code(base, &mut record)?;
     }
     let cases = selected(&record, &args.cases)?;
+    let index = Index::against(base.as_ref(), &record);
     let explanations: Vec<Explanation> = cases
         .into_iter()
-        .map(|case| explained(&record, base.as_ref(), case))
+        .map(|case| explained(&index, case))
         .collect();
     print(&match args.format {
         HistoryFormat::Terminal => words::terminal(&explanations),
@@ -69,13 +71,9 @@ fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>>
     }
 }
 
-fn explained(record: &Record, base: Option<&Record>, case: &Case) -> Explanation {
-    let sides = match base {
-        Some(base) => Sides::of_two(base, record, &case.id),
-        None => Sides::of_run(record, &case.id),
-    };
+fn explained(index: &Index, case: &Case) -> Explanation {
     let id = case.id.clone();
-    match sides {
+    match Sides::of(index, &id) {
         Ok(sides) => Explanation {
             case: id,
             causes: explain::explain(&sides),

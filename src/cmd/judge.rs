@@ -3,6 +3,7 @@
 use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
 use explain::diagnosis::beside;
+use judge::Index;
 use model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
 use records::store;
 use report::exit::Exit;
@@ -61,8 +62,9 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
 /// The variants of each kernel beside each other.
 fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     let judgement = judged(record);
-    let ladders = report::ladder::ladders(record, &judgement);
-    let groups = || report::ladder::lay_out(record, &judgement, &ladders);
+    let index = Index::of_record(record);
+    let ladders = report::ladder::ladders(index.head(), &judgement);
+    let groups = || report::ladder::lay_out(index.head(), &judgement, &ladders);
     match (args.format, &args.out) {
         (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
             &groups(),
@@ -72,7 +74,7 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
             report::ladder::TITLE,
             &groups(),
         )),
-        (ReportFormat::Json, None) => report::ladder::json(record, &ladders),
+        (ReportFormat::Json, None) => report::ladder::json(index.head(), &ladders),
         _ => Err(Error::Usage(
             Diagnostic::new("--ladder is printed as terminal, markdown or json")
                 .help("without --format it is markdown"),
@@ -82,7 +84,7 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
 
 /// What bounds each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
-    let found = beside::all(record);
+    let found = beside::all(&Index::of_record(record));
     match (args.format, &args.out) {
         (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
             &report::diagnosis::lay_out(&found),

@@ -7,11 +7,12 @@ use super::race::{Reading, Track};
 use crate::pipeline::{Bench, Proven, Shop};
 use build::Built;
 use config::Asked;
-use explain::diagnosis::{self, Diagnosis, Resource, Side};
-use judge::{Admission, Stage};
+use explain::diagnosis::{self, Diagnosis, Resource};
+use judge::stats;
+use judge::{Admission, Index, Stage};
 use model::{
     Case, CaseId, Evidence, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule,
-    Schedule, Seen, Singles, Subject, Tensor, TimeFacts, Unit, Verdict,
+    Schedule, Seen, Singles, Subject, Tensor, Unit, Verdict,
 };
 use run::worker::{Arm, PairJob};
 use std::collections::BTreeMap;
@@ -156,10 +157,10 @@ impl Track for OnBench<'_, '_> {
             let PairFacts { head, base, .. } = &facts;
             reading
                 .head_ns
-                .extend(p50(head).map(|ns| (shape.clone(), ns)));
+                .extend(stats::p50([head]).map(|ns| (shape.clone(), ns)));
             reading
                 .base_ns
-                .extend(p50(base).map(|ns| (shape.clone(), ns)));
+                .extend(stats::p50([base]).map(|ns| (shape.clone(), ns)));
         }
         Ok(reading)
     }
@@ -188,14 +189,6 @@ fn pair_job(
         pairing: config::pairing(true),
         singles: Singles::Shown,
     })
-}
-
-fn p50(facts: &TimeFacts) -> Option<f64> {
-    let mut samples = facts.batched_ns.clone();
-    samples.sort_unstable();
-    let middle = *samples.get(samples.len() / 2)?;
-    let ns = middle as f64 / f64::from(facts.launches_per_sample.max(1));
-    (ns > 0.0).then_some(ns)
 }
 
 fn lost() -> Dropped {
@@ -262,9 +255,9 @@ impl Lab for OnBench<'_, '_> {
             .filter_map(|(asked, candidate)| Some((asked.as_ref()?, candidate.built.as_slice())))
             .collect();
         let proven = self.bench.simulate(budget, &jobs)?;
-        let side = Side::head(&proven.record);
+        let index = Index::of_record(&proven.record);
         let of_case = |case: &Case| {
-            let foreseen = Foreseen::of(&diagnosis::diagnose(&side, &case.id))?;
+            let foreseen = Foreseen::of(&diagnosis::diagnose(index.head(), &case.id))?;
             Some((case.id.shape.clone(), foreseen))
         };
         let foreseen = asked.iter().zip(batch).map(|(asked, candidate)| {
@@ -409,13 +402,13 @@ fn judge_one(
     let broken = broken.into_iter().find_map(find);
     let broken = broken.and_then(|verdict| by_verdict(proven, verdict));
     let mut proof = Proof::default();
-    let side = Side::head(&proven.record);
+    let index = Index::of_record(&proven.record);
     for case in &asked.cases {
         let seen = |piece: &Evidence| matches!(piece, Evidence::Check { case: of, facts: Seen::Got(_), .. } if *of == case.id);
         if !proven.record.evidence.iter().any(seen) {
             proof.unseen.push(case.id.shape.clone());
         }
-        let estimate = estimated_ns(&diagnosis::diagnose(&side, &case.id));
+        let estimate = estimated_ns(&diagnosis::diagnose(index.head(), &case.id));
         proof
             .estimated_ns
             .extend(estimate.map(|ns| (case.id.shape.clone(), ns)));

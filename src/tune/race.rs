@@ -3,6 +3,7 @@
 
 use super::candidate::Candidate;
 use super::outcome::{Confirmation, Dropped, Shown, Timed};
+use judge::stats;
 use judge::stats::sequential::{Decision, Evidence, Rule};
 use model::Pairing;
 use std::collections::BTreeMap;
@@ -159,15 +160,14 @@ fn mean(readings: &[Reading]) -> f64 {
     sum / readings.len().max(1) as f64
 }
 
-/// Geometric, by shape.
+/// Over the processes, by shape.
 fn means<'a>(all: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> BTreeMap<String, f64> {
-    let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    let mut by_shape: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (shape, ns) in all.flatten() {
-        let (sum, count) = sums.entry(shape.clone()).or_default();
-        *sum += ns.ln();
-        *count += 1.0;
+        by_shape.entry(shape.clone()).or_default().push(*ns);
     }
-    let sums = sums.into_iter();
-    sums.map(|(shape, (sum, count))| (shape, (sum / count).exp()))
+    let means = by_shape.into_iter();
+    means
+        .filter_map(|(shape, ns)| Some((shape, stats::over_processes(&ns)?)))
         .collect()
 }

@@ -1,10 +1,9 @@
-//! What is known of one case on both sides, looked up in the record or in two of them.
+//! What is known of one case on both sides.
 
-use judge::stats::Sample;
-use judge::{unit_for, unit_to_simulate};
+use judge::{Index, View};
 use model::{
-    BuildFacts, Case, CaseId, CodeFacts, CompilerFacts, DeviceFacts, DriverFacts, Environment,
-    Evidence, Plan, ProfileFacts, Record, Seen, SimulationFacts, TimeFacts, Unit, UnitId,
+    self, BuildFacts, Case, CaseId, CodeFacts, CompilerFacts, DeviceFacts, DriverFacts,
+    Environment, ProfileFacts, Seen, SimulationFacts, TimeFacts, Unit,
 };
 
 /// Head and base of one case.
@@ -29,6 +28,8 @@ pub struct Side<'a> {
     pub driver: Option<&'a DriverFacts>,
     /// One for each timing process.
     pub times: Vec<&'a TimeFacts>,
+    /// Time of one launch.
+    pub p50_ns: Option<f64>,
     /// One for each repeat.
     pub profiles: Vec<&'a ProfileFacts>,
 }
@@ -41,15 +42,6 @@ impl Side<'_> {
 
     pub fn device(&self) -> Option<&DeviceFacts> {
         self.environment.device.got()
-    }
-
-    /// Time of one launch: of the processes' medians the median.
-    pub fn p50_ns(&self) -> Option<f64> {
-        let medians = self.times.iter().filter_map(|facts| {
-            let launches = f64::from(facts.launches_per_sample.max(1));
-            Some(Sample::new(&facts.batched_ns)?.median() / launches)
-        });
-        middle(medians.collect())
     }
 
     /// SM clock while it was timed.
@@ -71,7 +63,7 @@ impl Sides<'_> {
     /// By how much a launch takes longer: 0.1 where it takes a tenth more. `None` where it was not timed, or is no
     /// slower.
     pub fn slowdown(&self) -> Option<f64> {
-        let slowdown = self.head.p50_ns()? / self.base.p50_ns()? - 1.0;
+        let slowdown = self.head.p50_ns? / self.base.p50_ns? - 1.0;
         (slowdown.is_finite() && slowdown > 0.0).then_some(slowdown)
     }
 }
@@ -89,111 +81,39 @@ pub enum Unexplained {
 }
 
 impl<'a> Sides<'a> {
-    /// Of a run with a base.
+    /// Of a run with its base, or of two records.
     ///
     /// # Errors
     /// Where one of them does not have the case.
-    pub fn of_run(record: &'a Record, case: &CaseId) -> Result<Self, Unexplained> {
-        let base = record.policy.base.as_ref().ok_or(Unexplained::NoBase)?;
-        let of_head = record.evidence.iter();
-        let of_base = record.evidence.iter().filter_map(Evidence::of_base);
-        let environment = &record.environment;
-        let compiler = environment.compiler.got();
-        let theirs = environment.base_compiler.as_ref().or(compiler);
-        let head = side(environment, compiler, &record.plan, case, of_head);
-        let mut head = head?;
-        let base = side(environment, theirs, &base.plan, case, of_base);
-        let mut base = base.map_err(of_base_side)?;
-        for piece in &record.evidence {
-            if let Evidence::Pair {
-                case: of, facts, ..
-            } = piece
-                && of == case
-                && let Some(pair) = facts.got()
-            {
-                head.times.push(&pair.head);
-                base.times.push(&pair.base);
-            }
-        }
+    pub fn of(index: &Index<'a>, case: &CaseId) -> Result<Self, Unexplained> {
+        let base = index.view(model::Side::Base, None);
+        let base = base.ok_or(Unexplained::NoBase)?;
+        let head = Side::of(index.head(), case)?;
+        let base = Side::of(base, case).map_err(|why| match why {
+            Unexplained::NoSuchCase => Unexplained::New,
+            other => other,
+        })?;
         Ok(Self { base, head })
     }
-
-    /// Of two runs.
-    ///
-    /// # Errors
-    /// Where one of them does not have the case.
-    pub fn of_two(base: &'a Record, head: &'a Record, case: &CaseId) -> Result<Self, Unexplained> {
-        let of = |record: &'a Record| {
-            let environment = &record.environment;
-            let compiler = environment.compiler.got();
-            side(
-                environment,
-                compiler,
-                &record.plan,
-                case,
-                record.evidence.iter(),
-            )
-        };
-        let head = of(head)?;
-        let base = of(base).map_err(of_base_side)?;
-        Ok(Self { base, head })
-    }
-}
-
-fn of_base_side(why: Unexplained) -> Unexplained {
-    match why {
-        Unexplained::NoSuchCase => Unexplained::New,
-        other => other,
-    }
-}
-
-fn side<'a>(
-    environment: &'a Environment,
-    compiler: Option<&'a CompilerFacts>,
-    plan: &'a Plan,
-    id: &CaseId,
-    evidence: impl Iterator<Item = &'a Evidence>,
-) -> Result<Side<'a>, Unexplained> {
-    let case = plan.case(id).ok_or(Unexplained::NoSuchCase)?;
-    let unit = match environment.device.got() {
-        Some(device) => unit_for(plan, id, device),
-        None => unit_to_simulate(plan, id),
-    };
-    let unit = unit.ok_or(Unexplained::NoUnit)?;
-    let mut side = Side {
-        environment,
-        compiler,
-        case,
-        unit,
-        build: None,
-        code: None,
-        simulations: Vec::new(),
-        driver: None,
-        times: Vec::new(),
-        profiles: Vec::new(),
-    };
-    for piece in evidence {
-        side.file(piece, id, &unit.id);
-    }
-    Ok(side)
 }
 
 impl<'a> Side<'a> {
-    fn file(&mut self, piece: &'a Evidence, id: &CaseId, of: &UnitId) {
-        match piece {
-            Evidence::Build { unit, facts } if unit == of => self.build = facts.got(),
-            Evidence::Code { unit, facts } if unit == of => self.code = Some(facts),
-            Evidence::Driver { case, facts } if case == id => self.driver = facts.got(),
-            Evidence::Time { case, facts, .. } if case == id => self.times.extend(facts.got()),
-            Evidence::Profile { case, facts, .. } if case == id => {
-                self.profiles.extend(facts.got());
-            }
-            Evidence::Simulation {
-                case, arch, facts, ..
-            } if case == id && arch.is_none_or(|arch| arch == of.arch) => {
-                self.simulations.extend(facts.got());
-            }
-            _ => {}
-        }
+    fn of(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unexplained> {
+        let case = view.plan().case(id).ok_or(Unexplained::NoSuchCase)?;
+        let unit = view.shown_unit(id).ok_or(Unexplained::NoUnit)?;
+        let simulations = view.simulations(id).into_iter();
+        Ok(Self {
+            environment: view.environment(),
+            compiler: view.built_by(),
+            case,
+            unit,
+            build: view.build(&unit.id).ok(),
+            code: view.code(&unit.id),
+            simulations: simulations.map(|(_, facts)| facts).collect(),
+            driver: view.driver(id).ok(),
+            times: view.timed(id).collect(),
+            p50_ns: view.p50_ns(id),
+            profiles: view.seen_profiles(id),
+        })
     }
 }

@@ -1,9 +1,10 @@
 //! Floor 2: what was agreed on a metric, under exactly the key that this run has.
 
-use super::lookup::{Executor, Found, Ruling, fail, inconclusive, skipped};
+use super::index::View;
+use super::lookup::{Executor, Judged, Unavailable, fail, inconclusive, skipped};
 use super::rules::Refusals;
 use super::sessions::between_sessions;
-use super::value::{Repeats, Spread, Values};
+use super::value::{Repeats, Spread};
 use crate::stats::{Between, Group};
 use model::*;
 use std::mem::discriminant;
@@ -22,39 +23,38 @@ pub(super) struct AgreedOn {
 }
 
 /// Why a comparison cannot be made.
-pub(super) enum Lack {
+pub(super) enum NoBaseline {
     /// Never any baseline, under any key.
     New(Reason),
     /// There is one, and it cannot be used.
-    Refused(Ruling),
+    Refused(Unavailable),
 }
 
-fn refuse<T>(outcome: Outcome, reason: Reason) -> Result<T, Lack> {
-    Err(Lack::Refused(Ruling { outcome, reason }))
+fn refuse<T>(outcome: Outcome, reason: Reason) -> Result<T, NoBaseline> {
+    Err(NoBaseline::Refused(Unavailable { outcome, reason }))
 }
 
-impl From<Ruling> for Lack {
-    fn from(ruling: Ruling) -> Self {
+impl From<Unavailable> for NoBaseline {
+    fn from(ruling: Unavailable) -> Self {
         Self::Refused(ruling)
     }
 }
 
-impl Values<'_> {
+impl<'a> View<'_, 'a> {
     /// The key under which a metric of this run would be agreed.
-    pub(super) fn key(&self, subject: &Subject, facet: Facet) -> Found<BaselineKey> {
-        let lookup = &self.lookup;
+    pub(super) fn key(self, subject: &Subject, facet: Facet) -> Judged<BaselineKey> {
         if let Subject::Case(id) = subject
             && facet == Facet::Times
-            && lookup.ran_elsewhere(id)
+            && self.ran_elsewhere(id)
         {
             // What built it is not known, and so is equal to nothing of ours.
             return self.times_key("unknown".to_owned(), "unknown".to_owned());
         }
         let unit = match subject {
-            Subject::Unit(unit) => lookup.unit(unit)?,
-            Subject::Case(case) => lookup.unit_on_device(case)?,
+            Subject::Unit(unit) => self.unit(unit)?,
+            Subject::Case(case) => self.unit_on_device(case)?,
         };
-        let compiler = lookup.compiler()?.version.clone();
+        let compiler = self.compiler()?.version.clone();
         let flags = unit.flags.join(" ");
         let arch = unit.id.arch;
         Ok(match facet {
@@ -63,7 +63,7 @@ impl Values<'_> {
                 compiler,
                 flags,
             },
-            Facet::Correctness => match lookup.executor()? {
+            Facet::Correctness => match self.executor()? {
                 Executor::Gpu(_) => BaselineKey::Correctness {
                     arch,
                     compiler,
@@ -75,7 +75,7 @@ impl Values<'_> {
                     flags,
                 },
             },
-            Facet::Counters => match lookup.executor()? {
+            Facet::Counters => match self.executor()? {
                 Executor::Gpu(_) => return skipped(Reason::NotSimulated),
                 Executor::Simulator(simulator) => BaselineKey::Counters {
                     arch,
@@ -89,30 +89,30 @@ impl Values<'_> {
         })
     }
 
-    fn times_key(&self, compiler: String, flags: String) -> Found<BaselineKey> {
-        let device = self.lookup.device()?;
+    fn times_key(self, compiler: String, flags: String) -> Judged<BaselineKey> {
+        let device = self.device()?;
         Ok(BaselineKey::Times {
             gpu: device.name.clone(),
             driver_branch: device.driver_branch().to_owned(),
             clock_policy: device.clock_policy.clone(),
-            protocol: self.lookup.environment.timing_protocol,
-            mode: self.lookup.plan.timing.mode,
+            protocol: self.environment().timing_protocol,
+            mode: self.plan().timing.mode,
             compiler,
             flags,
         })
     }
 
     fn profile_key(
-        &self,
+        self,
         subject: &Subject,
         compiler: String,
         flags: String,
-    ) -> Found<BaselineKey> {
+    ) -> Judged<BaselineKey> {
         let Subject::Case(id) = subject else {
             return inconclusive(Reason::Misplaced { metric: None });
         };
-        let device = self.lookup.device()?;
-        let profiles = self.lookup.profiled(id)?;
+        let device = self.device()?;
+        let profiles = self.profiles(id)?;
         let Some(profile) = profiles.first() else {
             return skipped(Reason::NotProfiled);
         };
@@ -127,9 +127,9 @@ impl Values<'_> {
     }
 
     /// Whether a case has a baseline of this kind under this run's key, whatever figures it holds.
-    pub(super) fn has_baseline(&self, id: &CaseId, facet: Facet) -> bool {
+    pub(super) fn has_baseline(self, id: &CaseId, facet: Facet) -> bool {
         let key = self.key(&Subject::Case(id.clone()), facet);
-        self.lookup.policy.baselines.iter().any(|it| {
+        self.policy().baselines.iter().any(|it| {
             (&it.kernel, &it.variant) == (&id.kernel, &id.variant)
                 && Ok(&it.key) == key.as_ref()
                 && it.cases.contains_key(&id.shape)
@@ -138,15 +138,15 @@ impl Values<'_> {
 
     /// What the last baseline agreed on.
     pub(super) fn agreed_on(
-        &self,
+        self,
         subject: &Subject,
         metric: Metric,
         refusals: &Refusals,
-    ) -> Result<AgreedOn, Lack> {
-        let policy = self.lookup.policy;
+    ) -> Result<AgreedOn, NoBaseline> {
+        let policy = self.policy();
         let facet = metric.facet();
         let key = self.key(subject, facet)?;
-        let shelf = Shelf::of(&policy.baselines, subject, metric, &key, self.lookup.plan);
+        let shelf = Shelf::of(&policy.baselines, subject, metric, &key, self.plan());
         if let Some(agreed) = shelf.agreed()? {
             return Ok(usable(metric, &agreed, &Against::Baseline)?);
         }
@@ -165,7 +165,7 @@ impl Values<'_> {
             Some(baseline) if baseline.cases.contains_key(shelf.shape) => Lacking::Metric,
             Some(_) => Lacking::Case,
         };
-        Err(Lack::New(Reason::New { metric, lacking }))
+        Err(NoBaseline::New(Reason::New { metric, lacking }))
     }
 
     /// What an anchor agreed on, under this run's key.
@@ -174,16 +174,16 @@ impl Values<'_> {
     /// Inconclusive where that holds under another key or cannot be used; skipped where it had no such
     /// case.
     pub(super) fn anchored_on(
-        &self,
+        self,
         anchor: &Anchor,
         subject: &Subject,
         metric: Metric,
-    ) -> Found<AgreedOn> {
+    ) -> Judged<AgreedOn> {
         let facet = metric.facet();
         let since = anchor.since.clone();
         let found = anchor.found.clone();
         let key = self.key(subject, facet)?;
-        let plan = self.lookup.plan;
+        let plan = self.plan();
         let shelf = Shelf::of(&anchor.baselines, subject, metric, &key, plan);
         if let Some(agreed) = shelf.agreed()? {
             return usable(metric, &agreed, &Against::Anchor { since, found });
@@ -203,11 +203,11 @@ impl Values<'_> {
 
     /// A verdict for each file of a variant of this run that cannot be used, whether or not a gate needs
     /// it today; a note for the others.
-    pub(super) fn broken_baselines(&self) -> (Vec<Verdict>, Vec<Note>) {
+    pub(super) fn broken_baselines(self) -> (Vec<Verdict>, Vec<Note>) {
         let mut verdicts = Vec::new();
         let mut notes = Vec::new();
-        for broken in &self.lookup.policy.broken_baselines {
-            let mut units = self.lookup.plan.units.iter().map(|unit| &unit.id);
+        for broken in &self.policy().broken_baselines {
+            let mut units = self.plan().units.iter().map(|unit| &unit.id);
             match units.find(|id| id.kernel == broken.kernel && id.variant == broken.variant) {
                 Some(unit) => verdicts.push(Verdict::without_figures(
                     Subject::Unit(unit.clone()),
@@ -283,7 +283,7 @@ impl<'a> Shelf<'a> {
         metrics.get(&self.metric).cloned()
     }
 
-    fn agreed(&self) -> Found<Option<Agreed>> {
+    fn agreed(&self) -> Judged<Option<Agreed>> {
         if let [first, second, ..] = self.same.as_slice() {
             return inconclusive(Reason::TwoBaselines {
                 dates: [first.origin.date.clone(), second.origin.date.clone()],
@@ -324,7 +324,7 @@ pub(super) fn is_over_shapes(metric: Metric) -> bool {
 }
 
 /// Figures of a file that a person may have edited.
-pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Found<AgreedOn> {
+pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Judged<AgreedOn> {
     let value = agreed.value;
     let broken = |problem: FigureProblem| {
         fail(Reason::BaselineUnusable {

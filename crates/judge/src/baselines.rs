@@ -1,9 +1,10 @@
 //! Making baselines of a run: everything that was built, proven right, and timed without throttling.
 
 use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
-use super::lookup::{Found, Ruling, inconclusive, skipped};
+use super::index::{Index, View};
+use super::lookup::{Judged, Unavailable, inconclusive, skipped};
 use super::rules::Refusals;
-use super::value::{Spread, Values};
+use super::value::Spread;
 use model::*;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -21,7 +22,7 @@ pub struct Refused {
 
 /// What becomes of times that were taken interleaved with a base revision's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(super) enum PairedTimes {
     /// They are no baseline.
     Refused,
     /// Head's own samples are taken, for times that were taken in the same way.
@@ -30,14 +31,10 @@ pub(super) enum Beside {
 
 /// The baselines that a record gives, of what its judgement supports. `seal` is the record's own.
 pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
-    let judgement = super::judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
+    let index = Index::of_record(record);
+    let judgement = super::judge_index(&index);
     let unsupported = |subject: &Subject| not_held_to_base(&judgement, subject);
-    let (baselines, refusals) = make(record, seal, Beside::Refused, &unsupported);
+    let (baselines, refusals) = make(record, &index, seal, PairedTimes::Refused, &unsupported);
     let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
         subject,
         facet,
@@ -50,9 +47,10 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
 /// What a record could be agreed on, and what it could not.
 pub(super) fn make(
     record: &Record,
+    index: &Index,
     seal: &str,
-    beside: Beside,
-    unsupported: &dyn Fn(&Subject) -> Option<Ruling>,
+    paired: PairedTimes,
+    unsupported: &dyn Fn(&Subject) -> Option<Unavailable>,
 ) -> (Vec<Baseline>, Refusals) {
     let environment = &record.environment;
     let origin = Origin {
@@ -66,13 +64,12 @@ pub(super) fn make(
         },
         commit: environment.commit.clone(),
     };
-    let values = Values::new(&record.plan, environment, &record.policy, &record.evidence);
     let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
     let mut refusals = Refusals::new();
-    for (subject, facet, values) in wanted(&values) {
+    for (subject, facet, view) in wanted(index.head()) {
         let found = match unsupported(&subject) {
             Some(why) => Err(why),
-            None => agree(values, &subject, facet, beside),
+            None => agree(view, &subject, facet, paired),
         };
         match found {
             Ok((key, metrics)) => {
@@ -103,7 +100,7 @@ pub(super) fn make(
 
 /// Why a run that was held against a base does not support what it measured of a subject: the reference of a change that
 /// fails computes anything. What the change agrees on and accepts is what an update is for.
-fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Ruling> {
+fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavailable> {
     let is_of_it = |verdict: &Verdict| match (&verdict.subject, subject) {
         (Subject::Case(all), Subject::Case(id)) => {
             let is_part = |all: &str, part: &str| all == "*" || all == part;
@@ -122,7 +119,7 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Ruling> 
     };
     let mut verdicts = judgement.verdicts.iter().filter(is_in_the_way);
     let verdict = verdicts.find(|verdict| is_of_it(verdict))?;
-    Some(Ruling {
+    Some(Unavailable {
         outcome: verdict.outcome,
         reason: Reason::NotHeldToBase {
             why: Box::new(verdict.reason.clone()),
@@ -130,20 +127,20 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Ruling> 
     })
 }
 
-/// Everything of a run that could have a baseline, and of which values.
-fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>)> {
-    let plan = values.lookup.plan;
+/// Everything of a run that could have a baseline, and for which architecture.
+fn wanted<'i, 'a>(view: View<'i, 'a>) -> Vec<(Subject, Facet, View<'i, 'a>)> {
+    let plan = view.plan();
     // What is wrong on purpose is no measure for anything.
     let is_right = |kernel: &str, variant: &str| plan.expected(kernel, variant).is_none();
     let units = plan.units.iter();
     let units = units.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
-    let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, values));
+    let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, view));
     let cases = plan.cases.iter();
     let cases = cases.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
-    let cases = cases.flat_map(|case| values.apart(&case.id).map(move |values| (case, values)));
-    let cases = cases.flat_map(|(case, values)| {
+    let cases = cases.flat_map(|case| view.distinct_ptx(&case.id).map(move |view| (case, view)));
+    let cases = cases.flat_map(|(case, view)| {
         // A case of which no gate wants times has none to agree on, and only a simulator counts.
-        let is_counted = !values.gateable(&case.id).is_empty() || are_withheld(values, &case.id);
+        let is_counted = !view.gateable(&case.id).is_empty() || are_withheld(view, &case.id);
         let facets = [
             Some(Facet::Correctness),
             case.timed.then_some(Facet::Times),
@@ -151,52 +148,51 @@ fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>
             plan.profiling.is_some().then_some(Facet::Profile),
         ];
         let facets = facets.into_iter().flatten();
-        facets.map(move |facet| (Subject::Case(case.id.clone()), facet, values))
+        facets.map(move |facet| (Subject::Case(case.id.clone()), facet, view))
     });
     units.chain(cases).collect()
 }
 
 /// Whether every counter of the case is: no gate can rest on any, and nothing older stands for them.
-fn are_withheld(values: &Values, id: &CaseId) -> bool {
-    values.gateable(id).is_empty() && values.withheld(id).is_ok_and(|all| !all.is_empty())
+fn are_withheld(view: View, id: &CaseId) -> bool {
+    view.gateable(id).is_empty() && view.withheld(id).is_ok_and(|all| !all.is_empty())
 }
 
 /// Every metric of one facet that has a value fit to be agreed on.
 fn agree(
-    values: &Values,
+    view: View,
     subject: &Subject,
     facet: Facet,
-    beside: Beside,
-) -> Found<(BaselineKey, BTreeMap<Metric, Agreed>)> {
-    let lookup = &values.lookup;
-    let key = values.key(subject, facet)?;
+    paired: PairedTimes,
+) -> Judged<(BaselineKey, BTreeMap<Metric, Agreed>)> {
+    let key = view.key(subject, facet)?;
     if let Subject::Case(id) = subject {
-        values.timeable(id)?;
+        view.timeable(id)?;
         if facet == Facet::Times {
             // Samples interleaved with another kernel's are of another protocol.
-            if beside == Beside::Refused && !lookup.timed_beside(id).is_empty() {
+            if paired == PairedTimes::Refused && !view.timed_in_pairs(id).is_empty() {
                 return skipped(Reason::TimedBesideBase);
             }
-            if let count @ 1.. = lookup.throttled(id) {
+            if let count @ 1.. = view.throttled(id) {
                 return inconclusive(Reason::ThrottledProcesses { count });
             }
         }
     }
-    let session = session(values, subject, facet);
+    let session = session(view, subject, facet);
     let mut metrics = BTreeMap::new();
-    let mut lack: Option<Ruling> = None;
+    let mut lack: Option<Unavailable> = None;
     let of_facet = |metric: &Metric| metric.facet() == facet && metric.has_relative();
     for metric in Metric::ALL.into_iter().filter(of_facet) {
         // What depends on the launch is the worst over all shapes, and they are not all here.
-        if lookup.plan.is_partial(subject.kernel()) && is_over_shapes(metric) {
+        if view.plan().is_partial(subject.kernel()) && is_over_shapes(metric) {
             continue;
         }
         let found = match subject {
-            Subject::Case(id) => lookup.has_enough_singles(id, metric),
+            Subject::Case(id) => view.has_enough_singles(id, metric),
             Subject::Unit(_) => Ok(()),
         };
         let found = found
-            .and_then(|()| values.metric(subject, metric))
+            .and_then(|()| view.metric(subject, metric))
             .and_then(|value| {
                 let agreed = Agreed {
                     value: Num(value.number),
@@ -223,15 +219,14 @@ fn agree(
 }
 
 /// Where and when times were taken, and of what code; of nothing else, as only times differ by that.
-fn session(values: &Values, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Option<Sessions> {
-    let lookup = &values.lookup;
+fn session(view: View, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Option<Sessions> {
     let known = || {
         let (Subject::Case(case), Facet::Times) = (subject, facet) else {
             return None;
         };
-        let unit = lookup.unit_on_device(case).ok()?;
-        let identity = lookup.build(&unit.id).ok()?.identity.clone();
-        let (started, gpu) = lookup.environment.origin(case);
+        let unit = view.unit_on_device(case).ok()?;
+        let identity = view.build(&unit.id).ok()?.identity.clone();
+        let (started, gpu) = view.environment().origin(case);
         let (day, gpu) = (started.get(..10)?, gpu?);
         Some((identity, format!("{day} {gpu}")))
     };

@@ -1,15 +1,15 @@
 //! What a run as a whole was held against, and how its timed cases stand to it.
 
+use super::index::View;
 use super::review::{Ended, without_answer_of_base};
 use super::rules::base::effort;
 use super::rules::correctness;
-use super::value::{BaseStatus, Values};
+use super::value::BaseStatus;
 use model::*;
 
-pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
-    let lookup = &values.lookup;
-    let base = lookup.policy.base.as_ref()?;
-    let pairing = lookup.plan.pairing.as_ref();
+pub(super) fn beside_base(view: View) -> Option<BesideBase> {
+    let base = view.policy().base.as_ref()?;
+    let pairing = view.plan().pairing.as_ref();
     let mut beside = BesideBase {
         revision: base.revision.clone(),
         commit: base.commit.clone(),
@@ -17,28 +17,28 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|it| it.unchanged),
         new: Vec::new(),
-        checked: of_cases(values, |id| answered(values, id) == Some(true)),
-        unanswered: of_cases(values, |id| answered(values, id) == Some(false)),
-        checked_alike: of_cases(values, |id| {
-            values.apart(id).all(|values| values.is_same_check(id))
+        checked: of_cases(view, |id| answered(view, id) == Some(true)),
+        unanswered: of_cases(view, |id| answered(view, id) == Some(false)),
+        checked_alike: of_cases(view, |id| {
+            view.distinct_ptx(id).all(|view| view.is_same_check(id))
         }),
-        unchecked: of_cases(values, |id| {
-            base.plan.case(id).is_none() && !is_checked(values, id)
+        unchecked: of_cases(view, |id| {
+            base.plan.case(id).is_none() && !is_checked(view, id)
         }),
         unknown: Vec::new(),
         effort: effort(&[], None),
     };
     let mut measured = Vec::new();
     let mut most = 0;
-    for case in lookup.plan.cases.iter().filter(|case| case.timed) {
-        let list = match values.base_status(&case.id) {
+    for case in view.plan().cases.iter().filter(|case| case.timed) {
+        let list = match view.base_status(&case.id) {
             Ok(BaseStatus::Changed) => &mut beside.changed,
             Ok(BaseStatus::Unchanged) => &mut beside.unchanged,
             Ok(BaseStatus::New) => &mut beside.new,
             Ok(BaseStatus::NoBase) | Err(_) => &mut beside.unknown,
         };
         list.push(case.id.clone());
-        let seen = lookup.timed_beside(&case.id).iter();
+        let seen = view.timed_in_pairs(&case.id).iter();
         let seen: Vec<_> = seen.filter_map(|(_, seen)| seen.got()).collect();
         most = most.max(seen.len());
         measured.extend(seen);
@@ -50,16 +50,16 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
     Some(beside)
 }
 
-fn of_cases(values: &Values, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
-    let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
+fn of_cases(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
+    let cases = view.plan().cases.iter().map(|case| &case.id);
     cases.filter(|id| is_meant(id)).cloned().collect()
 }
 
 /// Whether the base's checks of a case all gave an answer; `None` where it was not asked. A kernel that breaks has
 /// given one.
-fn answered(values: &Values, id: &CaseId) -> Option<bool> {
-    let base = &values.beside.as_ref()?.base.lookup;
-    let seeds = &base.plan.case(id)?.seeds;
+fn answered(view: View, id: &CaseId) -> Option<bool> {
+    let base = view.base()?;
+    let seeds = &base.plan().case(id)?.seeds;
     base.was_checked(id).then(|| {
         seeds.iter().all(|&seed| match base.check(id, seed) {
             Ok(_) => true,
@@ -69,9 +69,9 @@ fn answered(values: &Values, id: &CaseId) -> Option<bool> {
 }
 
 /// Whether a check of a case gave an answer.
-fn is_checked(values: &Values, id: &CaseId) -> bool {
+fn is_checked(view: View, id: &CaseId) -> bool {
     let subject = Subject::Case(id.clone());
-    match correctness::check_finite(&values.lookup, &subject) {
+    match correctness::check_finite(view, &subject) {
         Ok(_) => true,
         Err(why) => why.outcome == Outcome::Fail,
     }

@@ -1,6 +1,6 @@
 //! What the verdicts of a run come to together.
 
-use super::lookup::Lookup;
+use super::index::View;
 use model::*;
 
 pub(super) fn empty_judgement() -> Judgement {
@@ -19,16 +19,16 @@ pub(super) fn empty_judgement() -> Judgement {
 }
 
 /// A broken device is never a skip, and neither is a missing one where it is required.
-pub(super) fn blame_device(lookup: &Lookup, verdict: &mut Verdict) {
+pub(super) fn blame_device(view: View, verdict: &mut Verdict) {
     let is_absent = matches!(
         verdict.outcome,
         Outcome::Skipped | Outcome::Unsupported | Outcome::Inconclusive
     );
-    let (Err(device), true) = (lookup.device(), is_absent) else {
+    let (Err(device), true) = (view.device(), is_absent) else {
         return;
     };
-    let is_broken = matches!(lookup.environment.device, Seen::Fault(_));
-    if is_broken || lookup.policy.require_gpu {
+    let is_broken = matches!(view.environment().device, Seen::Fault(_));
+    if is_broken || view.policy().require_gpu {
         verdict.outcome = Outcome::Environment;
         verdict.reason = match is_broken {
             true => device.reason,
@@ -41,9 +41,9 @@ pub(super) fn blame_device(lookup: &Lookup, verdict: &mut Verdict) {
 
 /// The conclusion from all verdicts, whichever pass they are from. That head asks as much as the base is no proof that
 /// anything of head was judged: only gates are.
-pub(super) fn conclude(lookup: &Lookup, verdicts: &[Verdict]) -> Conclusion {
+pub(super) fn conclude(view: View, verdicts: &[Verdict]) -> Conclusion {
     let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
-    let is_missing_but_required = lookup.policy.require_gpu && lookup.device().is_err();
+    let is_missing_but_required = view.policy().require_gpu && view.device().is_err();
     let is_judged = |verdict: &Verdict| {
         matches!(verdict.question, Question::Gate(_))
             && matches!(verdict.outcome, Outcome::Pass | Outcome::Expected)

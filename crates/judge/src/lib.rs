@@ -6,7 +6,7 @@
 //! what changed between two records ([`compare`]). Its floors, each of which rests on those above it
 //! (docs/ARCHITECTURE.md names two questions that go the other way):
 //!
-//! 1. `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which figures gates rest on.
+//! 1. `index`, `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which values gates rest on.
 //! 2. `value`, `agreed`, `rivals`: what a metric's value is, what was agreed on it, and what a rival's is.
 //! 3. `proof`: whether a case is right, once for each case.
 //! 4. `rules`: one gate, one verdict; a file for each kind of rule.
@@ -22,6 +22,7 @@ mod baselines;
 mod beside;
 mod best;
 mod conclusion;
+mod index;
 mod lookup;
 mod notes;
 mod profile;
@@ -47,7 +48,8 @@ mod tests;
 pub use agreed::ANY_SHAPE;
 pub use baselines::{Refused, acceptable};
 pub use best::best;
-pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
+pub use index::{Index, View};
+pub use lookup::{Judged, Unavailable, unit_for, unit_to_simulate};
 pub use profile::{Profiled, figure as profile_figure, to_profile};
 pub use review::loosened::asks_no_less;
 pub use review::references::comparable;
@@ -57,9 +59,9 @@ pub use schedule::{
     Admission, RivalTurn, Stage, Timing, admit, needed_of_base, next, next_rivals, to_simulate,
 };
 pub use sessions::joined;
-pub use value::{MetricValue, Spread, Values};
+pub use value::{MetricValue, Spread};
 
-use baselines::{Beside, timed_by_two_protocols};
+use baselines::{PairedTimes, timed_by_two_protocols};
 use model::*;
 use review::{Opponent, accepted, expected, fallback, references};
 use rules::Refusals;
@@ -72,24 +74,34 @@ pub fn judge(
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Judgement {
-    let values = Values::new(plan, environment, policy, evidence);
-    let opponent = match &policy.base {
+    judge_index(&Index::new(plan, environment, policy, evidence))
+}
+
+fn judge_index(index: &Index) -> Judgement {
+    let head = index.head();
+    let opponent = match &head.policy().base {
         None => Opponent::Nothing,
         Some(base) => Opponent::Revision(base),
     };
-    judge_in_passes(&values, &Refusals::new(), opponent)
+    judge_in_passes(head, &Refusals::new(), opponent)
 }
 
 /// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
 /// other judgement. What head asks less strictly than base follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
-    let (mut baselines, mut refusals) = baselines::make(base, "base", Beside::Taken, &|_| None);
+    let (mut baselines, mut refusals) = baselines::make(
+        base,
+        &Index::of_record(base),
+        "base",
+        PairedTimes::Taken,
+        &|_| None,
+    );
     for case in timed_by_two_protocols(base, head) {
         for baseline in baselines.iter_mut().filter(|it| it.holds_times_of(&case)) {
             baseline.cases.remove(&case.shape);
         }
-        let why = Ruling {
+        let why = Unavailable {
             outcome: Outcome::Inconclusive,
             reason: Reason::TwoProtocols,
         };
@@ -102,48 +114,47 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         base: None,
         ..head.policy.clone()
     };
-    let values = Values::beside_record(head, &policy, base);
+    let index = Index::of_two(&policy, base, head);
     let opponent = Opponent::Record {
         base,
         head,
         loosening,
     };
-    judge_in_passes(&values, &refusals, opponent)
+    judge_in_passes(index.head(), &refusals, opponent)
 }
 
 /// All passes in their order. Each adds verdicts or replaces some; the conclusion is drawn last, once, from all.
-fn judge_in_passes(values: &Values, refusals: &Refusals, opponent: Opponent) -> Judgement {
-    let lookup = &values.lookup;
+fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponent) -> Judgement {
     // Each gate by its rule, and what was accepted of it.
-    let mut judgement = judge_gates(values, refusals);
+    let mut judgement = judge_gates(view, refusals);
     let verdicts = &mut judgement.verdicts;
     // Failures of variants that are kept to fail.
-    expected::review(lookup.plan, verdicts);
+    expected::review(view.plan(), verdicts);
     // Failures of variants that another stands in for.
-    fallback::review(values, verdicts);
+    fallback::review(view, verdicts);
     // Files and acceptances that are no good. A comparison of two records makes its baselines itself, and by these it
     // cannot tell whether an acceptance is needed.
-    let (broken, unneeded) = values.broken_baselines();
+    let (broken, unneeded) = view.broken_baselines();
     verdicts.extend(broken);
     judgement.notes.extend(unneeded);
     if !matches!(opponent, Opponent::Record { .. }) {
-        verdicts.extend(accepted::check(values, refusals));
+        verdicts.extend(accepted::check(view, refusals));
     }
     // Everything that the base requires.
-    verdicts.extend(review::against(opponent, values));
-    judgement.conclusion = conclusion::conclude(lookup, verdicts);
+    verdicts.extend(review::against(opponent, view));
+    judgement.conclusion = conclusion::conclude(view, verdicts);
 
     // No verdict follows from the rest.
-    judgement.targets = targets::compare(values);
-    let drifts = rules::baseline::since_best(values, &judgement.drifts);
+    judgement.targets = targets::compare(view);
+    let drifts = rules::baseline::since_best(view, &judgement.drifts);
     judgement.drifts.extend(drifts);
-    judgement.rivals = rivals::standings(values);
-    judgement.base = beside::beside_base(values);
-    judgement.notes.extend(notes::of_cases(values));
+    judgement.rivals = rivals::standings(view);
+    judgement.base = beside::beside_base(view);
+    judgement.notes.extend(notes::of_cases(view));
     judgement.notes.extend(match opponent {
         Opponent::Nothing => Vec::new(),
         Opponent::Revision(base) => {
-            let new_inputs = references::new_inputs(lookup).into_iter();
+            let new_inputs = references::new_inputs(view).into_iter();
             new_inputs.chain(notes::new_names(base)).collect()
         }
         Opponent::Record { base, head, .. } => notes::left_out(&base.plan, &head.plan)
@@ -154,13 +165,13 @@ fn judge_in_passes(values: &Values, refusals: &Refusals, opponent: Opponent) -> 
 }
 
 /// Rules, with what was accepted of them.
-fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
+fn judge_gates(view: View, refusals: &Refusals) -> Judgement {
     let mut judgement = conclusion::empty_judgement();
     let mut new = BTreeSet::new();
-    for gate in &values.lookup.policy.gates {
-        let mut ruled = accepted::apply(values, gate, refusals);
+    for gate in &view.policy().gates {
+        let mut ruled = accepted::apply(view, gate, refusals);
         if gate.needs_device() {
-            conclusion::blame_device(&values.lookup, &mut ruled.verdict);
+            conclusion::blame_device(view, &mut ruled.verdict);
         }
         new.extend(ruled.new.map(|facet| (gate.subject.clone(), facet)));
         judgement.wins.append(&mut ruled.wins);
@@ -172,7 +183,7 @@ fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
     let new = new.into_iter();
     judgement.notes = new
         .map(|(subject, facet)| Note::New { subject, facet })
-        .chain(notes::gone(&values.lookup))
+        .chain(notes::gone(view))
         .collect();
     judgement
 }

@@ -1,74 +1,38 @@
-//! Floor 1: evidence of one run by what it is about, and what its absence means.
+//! Floor 1: evidence by what it is about, and what its absence means.
 //!
-//! Every look-up ends in a value or in a [`Ruling`]: there is no third way, and no default.
+//! Every look-up ends in a value or is [`Unavailable`]: there is no third way, and no default.
 
+use super::index::View;
 use model::*;
-use std::collections::HashMap;
 
 /// Why there is no value, and what a gate that needs it comes to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ruling {
+pub struct Unavailable {
     pub outcome: Outcome,
     pub reason: Reason,
 }
 
-pub type Found<T> = Result<T, Ruling>;
+pub type Judged<T> = Result<T, Unavailable>;
 
-pub(super) fn ruling<T>(outcome: Outcome, reason: Reason) -> Found<T> {
-    Err(Ruling { outcome, reason })
+pub(super) fn ruling<T>(outcome: Outcome, reason: Reason) -> Judged<T> {
+    Err(Unavailable { outcome, reason })
 }
 
-pub(super) fn fail<T>(reason: Reason) -> Found<T> {
+pub(super) fn fail<T>(reason: Reason) -> Judged<T> {
     ruling(Outcome::Fail, reason)
 }
 
-pub(super) fn inconclusive<T>(reason: Reason) -> Found<T> {
+pub(super) fn inconclusive<T>(reason: Reason) -> Judged<T> {
     ruling(Outcome::Inconclusive, reason)
 }
 
-pub(super) fn skipped<T>(reason: Reason) -> Found<T> {
+pub(super) fn skipped<T>(reason: Reason) -> Judged<T> {
     ruling(Outcome::Skipped, reason)
 }
 
-pub(super) fn unsupported<T>(reason: Reason) -> Found<T> {
+pub(super) fn unsupported<T>(reason: Reason) -> Judged<T> {
     ruling(Outcome::Unsupported, reason)
 }
-
-/// The evidence of one run, by subject.
-pub(super) struct Lookup<'a> {
-    pub plan: &'a Plan,
-    pub environment: &'a Environment,
-    pub policy: &'a Policy,
-    builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
-    base_references: HashMap<&'a CaseId, Vec<&'a Seen<BaseReference>>>,
-    checks: HashMap<Run<'a>, Vec<&'a Seen<CheckFacts>>>,
-    simulations: HashMap<Run<'a>, Vec<&'a Seen<SimulationFacts>>>,
-    drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
-    times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
-    profiles: HashMap<&'a CaseId, Vec<(u32, &'a Seen<ProfileFacts>)>>,
-    pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
-    rivals: HashMap<&'a str, OfTasks<'a>>,
-    /// Where figures of two sides are compared, the plan of the other: what it does not have too, case or
-    /// seed, counts on neither.
-    other: Option<&'a Plan>,
-    code: Code<'a>,
-}
-
-/// For which architecture the code is that is meant.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Code<'a> {
-    /// What this run's device is given; in the simulator the oldest.
-    OnDevice,
-    For(Arch),
-    /// In the simulator, the oldest of another plan, whatever older ones this one has.
-    OldestOf(&'a Plan),
-}
-
-/// Processes of one rival by their task.
-type OfTasks<'a> = HashMap<&'a CaseId, Vec<(u32, &'a Seen<RivalFacts>)>>;
-
-/// One seed of one case, with the architecture as its evidence names it.
-type Run<'a> = (&'a CaseId, Option<Arch>, u64);
 
 /// What this run executes kernels on.
 #[derive(Clone, Copy, Debug)]
@@ -77,217 +41,97 @@ pub(super) enum Executor<'a> {
     Simulator(&'a Simulator),
 }
 
-impl<'a> Lookup<'a> {
-    pub fn new(
-        plan: &'a Plan,
-        environment: &'a Environment,
-        policy: &'a Policy,
-        evidence: impl IntoIterator<Item = &'a Evidence>,
-    ) -> Self {
-        let mut lookup = Self {
-            plan,
-            environment,
-            policy,
-            builds: HashMap::new(),
-            base_references: HashMap::new(),
-            checks: HashMap::new(),
-            simulations: HashMap::new(),
-            drivers: HashMap::new(),
-            times: HashMap::new(),
-            profiles: HashMap::new(),
-            pairs: HashMap::new(),
-            rivals: HashMap::new(),
-            other: None,
-            code: Code::OnDevice,
-        };
-        for piece in evidence {
-            lookup.file(piece);
-        }
-        let times = lookup.times.values_mut();
-        times.for_each(|it| it.sort_by_key(|(process, _)| *process));
-        let profiles = lookup.profiles.values_mut();
-        profiles.for_each(|it| it.sort_by_key(|(repeat, _)| *repeat));
-        let pairs = lookup.pairs.values_mut();
-        pairs.for_each(|it| it.sort_by_key(|(process, _)| *process));
-        let rivals = lookup.rivals.values_mut().flat_map(HashMap::values_mut);
-        rivals.for_each(|it| it.sort_by_key(|(process, _)| *process));
-        lookup
+impl<'i, 'a> View<'i, 'a> {
+    pub fn base_references(self, case: &CaseId) -> &'i [&'a Seen<BaseReference>] {
+        self.filed().base_references.of(case)
     }
 
-    /// The same of that alone which another plan has too.
-    pub fn shared_with(self, other: &'a Plan) -> Self {
-        Self {
-            other: Some(other),
-            ..self
-        }
-    }
-
-    /// The same of other code.
-    pub fn of_code(self, code: Code<'a>) -> Self {
-        Self { code, ..self }
-    }
-
-    /// `None` where it is what the device is given.
-    fn arch(&self, id: &CaseId) -> Option<Arch> {
-        match self.code {
-            Code::OnDevice => None,
-            Code::For(arch) => Some(arch),
-            Code::OldestOf(_) if !self.is_simulated() => None,
-            Code::OldestOf(plan) => unit_to_simulate(plan, id).map(|unit| unit.id.arch),
-        }
-    }
-
-    fn file(&mut self, piece: &'a Evidence) {
-        match piece {
-            Evidence::Build { unit, facts } => {
-                self.builds.entry(unit).or_default().push(facts);
-            }
-            // It has a look-up of its own.
-            Evidence::Base(_) => {}
-            Evidence::BaseReference { case, facts } => {
-                self.base_references.entry(case).or_default().push(facts);
-            }
-            // For comparing two records, which asks them itself.
-            Evidence::Reference { .. } => {}
-            // For explaining verdicts, not for giving them.
-            Evidence::Code { .. } => {}
-            Evidence::Check {
-                case,
-                arch,
-                seed,
-                facts,
-            } => {
-                let runs = self.checks.entry((case, *arch, *seed));
-                runs.or_default().push(facts);
-            }
-            Evidence::Simulation {
-                case,
-                arch,
-                seed,
-                facts,
-            } => {
-                let runs = self.simulations.entry((case, *arch, *seed));
-                runs.or_default().push(facts);
-            }
-            Evidence::Driver { case, facts } => {
-                self.drivers.entry(case).or_default().push(facts);
-            }
-            Evidence::Time {
-                case,
-                process,
-                facts,
-            } => {
-                self.times.entry(case).or_default().push((*process, facts));
-            }
-            Evidence::Profile {
-                case,
-                repeat,
-                facts,
-            } => {
-                let profiles = self.profiles.entry(case).or_default();
-                profiles.push((*repeat, facts));
-            }
-            Evidence::Pair {
-                case,
-                process,
-                facts,
-            } => {
-                self.pairs.entry(case).or_default().push((*process, facts));
-            }
-            Evidence::Rival {
-                rival,
-                task,
-                process,
-                facts,
-            } => {
-                let of_rival = self.rivals.entry(rival).or_default();
-                of_rival.entry(task).or_default().push((*process, facts));
-            }
-        }
-    }
-
-    pub fn base_references(&self, case: &CaseId) -> &[&'a Seen<BaseReference>] {
-        self.base_references.get(case).map_or(&[], Vec::as_slice)
-    }
-
-    /// Of a plan that does not have it: left out by a filter, or a gate on something that never was.
-    fn planned<T>(&self, found: Option<T>, kernel: &str, what: String) -> Found<T> {
+    /// A plan does not have it: left out by a filter, or a gate on something that never was.
+    fn planned<T>(self, found: Option<T>, kernel: &str, what: String) -> Judged<T> {
         match found {
             Some(found) => Ok(found),
-            None if self.plan.is_partial(kernel) => skipped(Reason::NotSelected { what }),
+            None if self.plan().is_partial(kernel) => skipped(Reason::NotSelected { what }),
             None => inconclusive(Reason::NotInPlan { what }),
         }
     }
 
-    pub fn unit(&self, id: &UnitId) -> Found<&'a Unit> {
-        self.planned(self.plan.unit(id), &id.kernel, id.to_string())
+    pub fn unit(self, id: &UnitId) -> Judged<&'a Unit> {
+        self.planned(self.plan().unit(id), &id.kernel, id.to_string())
     }
 
-    pub fn case(&self, id: &CaseId) -> Found<&'a Case> {
-        self.planned(self.plan.case(id), &id.kernel, id.to_string())
+    pub fn case(self, id: &CaseId) -> Judged<&'a Case> {
+        self.planned(self.plan().case(id), &id.kernel, id.to_string())
     }
 
     /// Cases of a unit, in the order of the plan.
-    pub fn cases_of(&self, unit: &UnitId) -> impl Iterator<Item = &'a Case> {
+    pub fn cases_of(self, unit: &UnitId) -> impl Iterator<Item = &'a Case> + use<'a> {
         let (kernel, variant) = (unit.kernel.clone(), unit.variant.clone());
-        let cases = self.plan.cases.iter();
+        let other = self.other_plan();
+        let cases = self.plan().cases.iter();
         cases.filter(move |case| {
             case.id.kernel == kernel
                 && case.id.variant == variant
-                && self.other.is_none_or(|it| it.case(&case.id).is_some())
+                && other.is_none_or(|it| it.case(&case.id).is_some())
         })
     }
 
     /// Seeds of a case whose figures can be compared with those of another run, in their order: not the drawn one,
     /// which no other run has.
-    pub fn seeds_of(&self, case: &'a Case) -> impl Iterator<Item = u64> + use<'a> {
-        let other = self.other.and_then(|it| it.case(&case.id));
+    pub fn seeds_of(self, case: &'a Case) -> impl Iterator<Item = u64> + use<'a> {
+        let other = self.other_plan().and_then(|it| it.case(&case.id));
         let drawn = self.drawn();
         let seeds = case.seeds.iter().copied();
         let seeds = seeds.filter(move |seed| Some(*seed) != drawn);
         seeds.filter(move |seed| other.is_none_or(|it| it.seeds.contains(seed)))
     }
 
-    pub fn drawn(&self) -> Option<u64> {
-        self.plan.drawn.as_ref().map(|drawn| drawn.seed)
+    pub fn drawn(self) -> Option<u64> {
+        self.plan().drawn.as_ref().map(|drawn| drawn.seed)
     }
 
     /// Whether another program ran the case, of which times alone are known.
-    pub fn ran_elsewhere(&self, id: &CaseId) -> bool {
-        let case = self.plan.case(id);
+    pub fn ran_elsewhere(self, id: &CaseId) -> bool {
+        let case = self.plan().case(id);
         case.is_some_and(|case| case.reference == Reference::Elsewhere)
     }
 
-    pub fn device(&self) -> Found<&'a DeviceFacts> {
-        got(&self.environment.device)
+    pub fn device(self) -> Judged<&'a DeviceFacts> {
+        got(&self.environment().device)
     }
 
-    pub fn compiler(&self) -> Found<&'a CompilerFacts> {
-        got(&self.environment.compiler)
+    pub fn compiler(self) -> Judged<&'a CompilerFacts> {
+        got(&self.environment().compiler)
+    }
+
+    /// A base revision can have another compiler.
+    pub fn built_by(self) -> Option<&'a CompilerFacts> {
+        let base = self.environment().base_compiler.as_ref();
+        base.filter(|_| self.is_revision())
+            .or(self.environment().compiler.got())
     }
 
     /// A GPU goes before a simulator.
-    pub fn executor(&self) -> Found<Executor<'a>> {
-        match (self.device(), &self.environment.simulator) {
+    pub(super) fn executor(self) -> Judged<Executor<'a>> {
+        match (self.device(), &self.environment().simulator) {
             (Ok(device), _) => Ok(Executor::Gpu(device)),
             (Err(_), Some(simulator)) => Ok(Executor::Simulator(simulator)),
             (Err(ruling), None) => Err(ruling),
         }
     }
 
-    pub fn is_simulated(&self) -> bool {
+    pub fn is_simulated(self) -> bool {
         matches!(self.executor(), Ok(Executor::Simulator(_)))
     }
 
     /// The unit whose code this run executes for a case.
-    pub fn unit_on_device(&self, id: &CaseId) -> Found<&'a Unit> {
+    pub fn unit_on_device(self, id: &CaseId) -> Judged<&'a Unit> {
         self.case(id)?;
         match self.executor()? {
-            Executor::Gpu(device) => match unit_for(self.plan, id, device) {
+            Executor::Gpu(device) => match unit_for(self.plan(), id, device) {
                 Some(unit) => Ok(unit),
                 None => ruling(
                     // Who requires a GPU requires that something runs on it.
-                    match self.policy.require_gpu {
+                    match self.policy().require_gpu {
                         true => Outcome::Environment,
                         false => Outcome::Unsupported,
                     },
@@ -300,10 +144,10 @@ impl<'a> Lookup<'a> {
                 ),
             },
             Executor::Simulator(_) => {
-                let unit = match self.arch(id) {
-                    None => unit_to_simulate(self.plan, id),
+                let unit = match self.arch_of(id) {
+                    None => unit_to_simulate(self.plan(), id),
                     Some(arch) => {
-                        let mut units = units_of(self.plan, id);
+                        let mut units = units_of(self.plan(), id);
                         units.find(|unit| unit.id.arch == arch)
                     }
                 };
@@ -312,22 +156,31 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    pub fn build(&self, unit: &UnitId) -> Found<&'a BuildFacts> {
+    /// The unit whose code a reader wants to know of: what this run executes, or could execute.
+    pub fn shown_unit(self, id: &CaseId) -> Option<&'a Unit> {
+        let own = self.unit_on_device(id).ok();
+        own.or_else(|| match self.device() {
+            Ok(_) => None,
+            Err(_) => unit_to_simulate(self.plan(), id),
+        })
+    }
+
+    pub fn build(self, unit: &UnitId) -> Judged<&'a BuildFacts> {
         self.unit(unit)?;
-        match self.builds.get(unit) {
-            None => {
+        match self.filed().builds.of(unit) {
+            [] => {
                 self.compiler()?;
                 missing(Piece::Build(unit.clone()))
             }
-            Some(seen) => only(seen, || Piece::Build(unit.clone())),
+            seen => only(seen, || Piece::Build(unit.clone())),
         }
     }
 
     /// Units of a case that are simulated each by itself, the oldest architecture first: those whose PTX is
     /// another than that of all before.
-    pub fn simulated(&self, id: &CaseId) -> Vec<&'a Unit> {
+    pub fn simulated(self, id: &CaseId) -> Vec<&'a Unit> {
         let ptx = |unit: &Unit| self.build(&unit.id).ok()?.ptx.as_ref();
-        let mut units: Vec<_> = units_of(self.plan, id).collect();
+        let mut units: Vec<_> = units_of(self.plan(), id).collect();
         units.sort_by_key(|unit| age(unit.id.arch));
         let mut apart: Vec<&Unit> = Vec::new();
         for unit in units {
@@ -342,10 +195,10 @@ impl<'a> Lookup<'a> {
     }
 
     /// The architecture that the evidence of a case names for what is meant here.
-    fn simulated_as(&self, id: &CaseId) -> Option<Arch> {
-        let arch = self.arch(id)?;
+    fn simulated_as(self, id: &CaseId) -> Option<Arch> {
+        let arch = self.arch_of(id)?;
         let ptx = |unit: &Unit| self.build(&unit.id).ok()?.ptx.as_ref();
-        let own = units_of(self.plan, id).find(|unit| unit.id.arch == arch);
+        let own = units_of(self.plan(), id).find(|unit| unit.id.arch == arch);
         let own = own.and_then(ptx);
         let apart = self.simulated(id);
         let same = apart
@@ -359,12 +212,12 @@ impl<'a> Lookup<'a> {
     }
 
     /// Built for this run's device.
-    pub fn runnable(&self, id: &CaseId) -> Found<()> {
+    pub fn runnable(self, id: &CaseId) -> Judged<()> {
         let unit = self.unit_on_device(id)?;
         match self.build(&unit.id) {
             Ok(_) => Ok(()),
             // The gate that the unit is built tells what the compiler said.
-            Err(Ruling {
+            Err(Unavailable {
                 outcome: Outcome::Fail,
                 ..
             }) => skipped(Reason::NotBuilt {
@@ -374,32 +227,32 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    pub fn check(&self, id: &CaseId, seed: u64) -> Found<&'a CheckFacts> {
+    pub fn check(self, id: &CaseId, seed: u64) -> Judged<&'a CheckFacts> {
         self.required(id)?;
         let piece = || Piece::Check {
             case: id.clone(),
             seed,
         };
-        match self.checks.get(&(id, self.simulated_as(id), seed)) {
-            None => {
+        match self.filed().checks.of(&(id, self.simulated_as(id), seed)) {
+            [] => {
                 self.executor()?;
                 missing(piece())
             }
-            Some(seen) => self.admitted(id, seen, piece),
+            seen => self.admitted(id, seen, piece),
         }
     }
 
     /// Whether there is evidence of any check of a case, whatever it says.
-    pub fn was_checked(&self, id: &CaseId) -> bool {
-        let Some(case) = self.plan.case(id) else {
+    pub fn was_checked(self, id: &CaseId) -> bool {
+        let Some(case) = self.plan().case(id) else {
             return false;
         };
         let arch = self.simulated_as(id);
         let mut seeds = case.seeds.iter();
-        seeds.any(|seed| self.checks.contains_key(&(id, arch, *seed)))
+        seeds.any(|seed| !self.filed().checks.of(&(id, arch, *seed)).is_empty())
     }
 
-    pub fn simulation(&self, id: &CaseId, seed: u64) -> Found<&'a SimulationFacts> {
+    pub fn simulation(self, id: &CaseId, seed: u64) -> Judged<&'a SimulationFacts> {
         self.case(id)?;
         if let Executor::Gpu(_) = self.executor()? {
             return skipped(Reason::NotSimulated);
@@ -408,40 +261,50 @@ impl<'a> Lookup<'a> {
             case: id.clone(),
             seed,
         };
-        match self.simulations.get(&(id, self.simulated_as(id), seed)) {
-            None => missing(piece()),
-            Some(seen) => self.admitted(id, seen, piece),
+        let run = (id, self.simulated_as(id), seed);
+        match self.filed().simulations.of(&run) {
+            [] => missing(piece()),
+            seen => self.admitted(id, seen, piece),
         }
     }
 
-    pub fn driver(&self, id: &CaseId) -> Found<&'a DriverFacts> {
+    /// Everything that was simulated of a case, by seed.
+    pub fn simulations(self, id: &CaseId) -> Vec<(u64, &'a SimulationFacts)> {
+        let seeds = self.case(id).map_or(&[][..], |case| &case.seeds);
+        let seen = seeds
+            .iter()
+            .map(|&seed| Some((seed, self.simulation(id, seed).ok()?)));
+        seen.flatten().collect()
+    }
+
+    pub fn driver(self, id: &CaseId) -> Judged<&'a DriverFacts> {
         self.required(id)?;
         let piece = || Piece::Driver(id.clone());
-        match self.drivers.get(id) {
-            None => {
+        match self.filed().drivers.of(id) {
+            [] => {
                 self.device()?;
                 missing(piece())
             }
-            Some(seen) => self.admitted(id, seen, piece),
+            seen => self.admitted(id, seen, piece),
         }
     }
 
     /// Processes that timed a case alone, in order.
-    pub fn timed_alone(&self, id: &CaseId) -> &[(u32, &'a Seen<TimeFacts>)] {
-        self.times.get(id).map_or(&[], Vec::as_slice)
+    pub fn timed_alone(self, id: &CaseId) -> &'i [(u32, &'a Seen<TimeFacts>)] {
+        self.filed().times.of(id)
     }
 
     /// Profiles of a case, in order.
     ///
     /// # Errors
     /// Skipped where none was asked for; else with what stood in the way of one.
-    pub fn profiled(&self, id: &CaseId) -> Found<Vec<&'a ProfileFacts>> {
+    pub fn profiles(self, id: &CaseId) -> Judged<Vec<&'a ProfileFacts>> {
         self.required(id)?;
         self.device()?;
-        if self.plan.profiling.is_none() {
+        if self.plan().profiling.is_none() {
             return skipped(Reason::NotProfiled);
         }
-        let seen = self.profiles.get(id).map_or(&[][..], Vec::as_slice);
+        let seen = self.filed().profiles.of(id);
         let mut facts = Vec::new();
         for (at, (repeat, seen)) in seen.iter().enumerate() {
             let piece = || Piece::Profile {
@@ -462,34 +325,45 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Processes that timed a case beside the base, in order.
-    pub fn timed_beside(&self, id: &CaseId) -> &[(u32, &'a Seen<PairFacts>)] {
-        self.pairs.get(id).map_or(&[], Vec::as_slice)
+    /// Those that there are, whoever asked for them.
+    pub fn seen_profiles(self, id: &CaseId) -> Vec<&'a ProfileFacts> {
+        let seen = self.filed().profiles.of(id).iter();
+        seen.filter_map(|(_, seen)| seen.got()).collect()
+    }
+
+    /// Processes that timed a case interleaved with the base, in order.
+    pub fn timed_in_pairs(self, id: &CaseId) -> &'i [(u32, &'a Seen<PairFacts>)] {
+        self.filed().pairs.of(id)
     }
 
     /// Processes of a rival that did a task, in order.
-    pub fn timed_of_rival(&self, rival: &str, task: &CaseId) -> &[(u32, &'a Seen<RivalFacts>)] {
-        let of_rival = self.rivals.get(rival);
-        let processes = of_rival.and_then(|tasks| tasks.get(task));
-        processes.map_or(&[], Vec::as_slice)
+    pub fn timed_of_rival<'k>(
+        self,
+        rival: &'k str,
+        task: &'k CaseId,
+    ) -> &'k [(u32, &'a Seen<RivalFacts>)]
+    where
+        'i: 'k,
+    {
+        self.filed().rivals.of(&(rival, task))
     }
 
     /// Where a GPU is required, that the case runs on the one that is there: not run is else a mere skip.
-    fn required(&self, id: &CaseId) -> Found<()> {
+    fn required(self, id: &CaseId) -> Judged<()> {
         self.case(id)?;
         match self.device() {
-            Ok(_) if self.policy.require_gpu => self.unit_on_device(id).map(drop),
+            Ok(_) if self.policy().require_gpu => self.unit_on_device(id).map(drop),
             _ => Ok(()),
         }
     }
 
     /// The one observation of a case. One that an earlier stage refused has that stage's reason.
     fn admitted<T>(
-        &self,
+        self,
         id: &CaseId,
         seen: &[&'a Seen<T>],
         piece: impl Fn() -> Piece,
-    ) -> Found<&'a T> {
+    ) -> Judged<&'a T> {
         let found = only(seen, piece);
         match seen {
             [Seen::NotRun(NotRun::EarlierStage)] => self.runnable(id).and(found),
@@ -531,11 +405,11 @@ pub fn unit_for<'a>(plan: &'a Plan, case: &CaseId, device: &DeviceFacts) -> Opti
         })
 }
 
-pub(super) fn missing<T>(piece: Piece) -> Found<T> {
+pub(super) fn missing<T>(piece: Piece) -> Judged<T> {
     inconclusive(Reason::EvidenceMissing(piece))
 }
 
-fn only<'a, T>(seen: &[&'a Seen<T>], piece: impl Fn() -> Piece) -> Found<&'a T> {
+fn only<'a, T>(seen: &[&'a Seen<T>], piece: impl Fn() -> Piece) -> Judged<&'a T> {
     match seen {
         [one] => got(one),
         _ => inconclusive(Reason::EvidenceRepeated {
@@ -545,7 +419,7 @@ fn only<'a, T>(seen: &[&'a Seen<T>], piece: impl Fn() -> Piece) -> Found<&'a T> 
     }
 }
 
-pub(super) fn got<T>(seen: &Seen<T>) -> Found<&T> {
+pub(super) fn got<T>(seen: &Seen<T>) -> Judged<&T> {
     match seen {
         Seen::Got(value) => Ok(value),
         Seen::Fault(fault) => ruling(outcome_of(fault.kind), Reason::Fault(fault.clone())),

@@ -1,28 +1,26 @@
 //! What is said beside the verdicts.
 
-use super::lookup::Lookup;
+use super::index::View;
 use super::rules::hazards;
 use super::rules::simulation::withheld_by_reason;
-use super::value::Values;
 use model::*;
 use std::collections::BTreeSet;
 
 /// Of what was seen of each case, in the order of the plan.
-pub(super) fn of_cases(values: &Values) -> Vec<Note> {
-    let lookup = &values.lookup;
+pub(super) fn of_cases(view: View) -> Vec<Note> {
     let mut notes = Vec::new();
-    for case in &lookup.plan.cases {
+    for case in &view.plan().cases {
         let subject = || Subject::Case(case.id.clone());
         notes.extend(
-            not_judged(lookup, case)
+            not_judged(view, case)
                 .into_iter()
                 .map(|what| Note::NotJudged {
                     subject: subject(),
                     what: what.to_owned(),
                 }),
         );
-        if hazards::compare_to_base(values, &subject()).is_ok()
-            && let Some((finding, more)) = hazards::first(lookup, &case.id)
+        if hazards::compare_to_base(view, &subject()).is_ok()
+            && let Some((finding, more)) = hazards::first(view, &case.id)
         {
             notes.push(Note::WarpHazard {
                 subject: subject(),
@@ -30,14 +28,14 @@ pub(super) fn of_cases(values: &Values) -> Vec<Note> {
                 more,
             });
         }
-        if let Some((elements, left_out)) = left_out_of_comparison(lookup, case) {
+        if let Some((elements, left_out)) = left_out_of_comparison(view, case) {
             notes.push(Note::NotCompared {
                 subject: subject(),
                 elements,
                 left_out,
             });
         }
-        if let Some((seed, printed)) = printed(lookup, case) {
+        if let Some((seed, printed)) = printed(view, case) {
             notes.push(Note::Printed {
                 subject: subject(),
                 seed,
@@ -46,7 +44,7 @@ pub(super) fn of_cases(values: &Values) -> Vec<Note> {
             });
         }
         notes.extend(
-            withheld_by_reason(values, &case.id)
+            withheld_by_reason(view, &case.id)
                 .into_iter()
                 .map(|withheld| Note::NotHeld {
                     subject: subject(),
@@ -54,7 +52,7 @@ pub(super) fn of_cases(values: &Values) -> Vec<Note> {
                     why: withheld.why,
                 }),
         );
-        if let Ok(Some(modes)) = values.modes(&case.id) {
+        if let Ok(Some(modes)) = view.modes(&case.id) {
             notes.push(Note::TwoModes {
                 subject: subject(),
                 fast_ns: Num(modes.fast.ns),
@@ -62,25 +60,25 @@ pub(super) fn of_cases(values: &Values) -> Vec<Note> {
                 slow_share: Num(modes.slow.share),
             });
         }
-        if let processes @ 1.. = lookup.throttled(&case.id) {
+        if let processes @ 1.. = view.throttled(&case.id) {
             notes.push(Note::Throttled {
                 subject: subject(),
                 processes,
             });
         }
-        if let processes @ 1.. = lookup.unwatched(&case.id)
-            && !lookup.ran_elsewhere(&case.id)
+        if let processes @ 1.. = view.unwatched(&case.id)
+            && !view.ran_elsewhere(&case.id)
         {
             notes.push(Note::Unwatched {
                 subject: subject(),
                 processes,
             });
         }
-        if let processes @ 1.. = lookup.shared(&case.id) {
+        if let processes @ 1.. = view.shared(&case.id) {
             notes.push(Note::Shared {
                 subject: subject(),
                 processes,
-                others: lookup.others(&case.id),
+                others: view.others(&case.id),
             });
         }
     }
@@ -88,20 +86,20 @@ pub(super) fn of_cases(values: &Values) -> Vec<Note> {
 }
 
 /// What the checks could not judge in any launch of a case, each once.
-fn not_judged<'a>(lookup: &Lookup<'a>, case: &Case) -> BTreeSet<&'a str> {
+fn not_judged<'a>(view: View<'_, 'a>, case: &Case) -> BTreeSet<&'a str> {
     let seeds = case.seeds.iter();
-    let launches = seeds.filter_map(|&seed| lookup.simulation(&case.id, seed).ok());
+    let launches = seeds.filter_map(|&seed| view.simulation(&case.id, seed).ok());
     launches
         .flat_map(|launch| launch.not_judged.iter().map(String::as_str))
         .collect()
 }
 
 /// Elements compared and left out, with the seed that leaves out most.
-fn left_out_of_comparison(lookup: &Lookup, case: &Case) -> Option<(u64, u64)> {
+fn left_out_of_comparison(view: View, case: &Case) -> Option<(u64, u64)> {
     let checks = case
         .seeds
         .iter()
-        .filter_map(|&seed| lookup.check(&case.id, seed).ok());
+        .filter_map(|&seed| view.check(&case.id, seed).ok());
     checks
         .map(|check| (check.error.elements, check.error.left_out))
         .filter(|(_, left_out)| *left_out > 0)
@@ -109,9 +107,9 @@ fn left_out_of_comparison(lookup: &Lookup, case: &Case) -> Option<(u64, u64)> {
 }
 
 /// What a case printed, and with which seed: the first that printed.
-fn printed<'a>(lookup: &Lookup<'a>, case: &Case) -> Option<(u64, &'a Printed)> {
+fn printed<'a>(view: View<'_, 'a>, case: &Case) -> Option<(u64, &'a Printed)> {
     case.seeds.iter().find_map(|&seed| {
-        let launch = lookup.simulation(&case.id, seed).ok()?;
+        let launch = view.simulation(&case.id, seed).ok()?;
         Some((seed, launch.printed.as_ref()?))
     })
 }
@@ -131,17 +129,17 @@ pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
 
 /// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
 /// can know.
-pub(super) fn gone(lookup: &Lookup) -> Vec<Note> {
+pub(super) fn gone(view: View) -> Vec<Note> {
     let mut gone = BTreeSet::new();
-    let whole = |baseline: &&Baseline| !lookup.plan.is_partial(&baseline.kernel);
-    for baseline in lookup.policy.baselines.iter().filter(whole) {
+    let whole = |baseline: &&Baseline| !view.plan().is_partial(&baseline.kernel);
+    for baseline in view.policy().baselines.iter().filter(whole) {
         let (kernel, variant) = (&baseline.kernel, &baseline.variant);
         for shape in baseline.cases.keys() {
             let known = if baseline.key.facet() == Facet::Resources {
-                let mut units = lookup.plan.units.iter();
+                let mut units = view.plan().units.iter();
                 units.any(|unit| unit.id.kernel == *kernel && unit.id.variant == *variant)
             } else {
-                lookup.plan.cases.iter().any(|case| {
+                view.plan().cases.iter().any(|case| {
                     case.id.kernel == *kernel
                         && case.id.variant == *variant
                         && case.id.shape == *shape

@@ -1,7 +1,8 @@
 //! Floor 2: figures of a case's profiles.
 
-use super::lookup::{Found, got, inconclusive, unsupported};
-use super::value::{BaseStatus, MetricValue, Repeats, Spread, Values, misplaced};
+use super::index::{Index, View};
+use super::lookup::{Judged, got, inconclusive, unsupported};
+use super::value::{BaseStatus, MetricValue, Repeats, Spread, misplaced};
 use model::*;
 
 /// A case to be profiled, and how often.
@@ -24,8 +25,9 @@ pub fn to_profile(
     let (Some(profiling), true) = (plan.profiling, environment.device.got().is_some()) else {
         return Vec::new();
     };
-    let values = Values::new(plan, environment, policy, evidence);
-    let is_right = |case: &&Case| values.timeable(&case.id).is_ok();
+    let index = Index::new(plan, environment, policy, evidence);
+    let view = index.head();
+    let is_right = |case: &&Case| view.timeable(&case.id).is_ok();
     let is_compared = |id: &CaseId| {
         let mut gates = policy.gates.iter();
         gates.any(|gate| match &gate.rule {
@@ -44,31 +46,31 @@ pub fn to_profile(
                 true => profiling.repeats,
                 false => 1,
             },
-            beside_base: values.base_status(&case.id) == Ok(BaseStatus::Changed),
+            beside_base: view.base_status(&case.id) == Ok(BaseStatus::Changed),
         })
         .collect()
 }
 
-impl Values<'_> {
+impl<'a> View<'_, 'a> {
     /// Whether this run profiles.
     ///
     /// # Errors
     /// Where it has no GPU.
-    fn is_profiled(&self, id: &CaseId) -> Found<bool> {
-        self.lookup.case(id)?;
-        self.lookup.device()?;
-        Ok(self.lookup.plan.profiling.is_some())
+    fn is_profiled(self, id: &CaseId) -> Judged<bool> {
+        self.case(id)?;
+        self.device()?;
+        Ok(self.plan().profiling.is_some())
     }
 
     /// The median of the repeats, with the smallest and the largest of them.
-    pub(super) fn profiled(&self, id: &CaseId, metric: Metric) -> Found<MetricValue> {
+    pub(super) fn profile_value(self, id: &CaseId, metric: Metric) -> Judged<MetricValue> {
         let Metric::Profile(of) = metric else {
             return misplaced(metric);
         };
         if self.is_profiled(id)? {
-            self.proven(id)?;
+            self.timeable(id)?;
         }
-        let profiles = self.lookup.profiled(id)?;
+        let profiles = self.profiles(id)?;
         let mut figures = Vec::new();
         for profile in profiles {
             figures.push(figure(profile, of)?);
@@ -93,14 +95,14 @@ impl Values<'_> {
 }
 
 /// Of all kernels of the launch.
-pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Found<f64> {
+pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
     let metric = Metric::Profile(of);
     let figures = profile.kernels.iter();
     let figures = figures.map(|kernel| match kernel.metrics.get(&of) {
         Some(seen) => got(seen).map(|value| value.0),
         None => inconclusive(Reason::NotInProfile { metric }),
     });
-    let figures = figures.collect::<Found<Vec<f64>>>()?;
+    let figures = figures.collect::<Judged<Vec<f64>>>()?;
     match (figures.as_slice(), of.joined()) {
         ([], _) => inconclusive(Reason::NotInProfile { metric }),
         ([one], _) => Ok(*one),

@@ -1,13 +1,13 @@
 //! Floor 1: which figures of a case the gates of the run rest on.
 
-use super::lookup::Lookup;
+use super::index::View;
 use model::expr::{Expression, Name};
 use model::*;
 
-impl Lookup<'_> {
+impl View<'_, '_> {
     /// What samples of single launches of the case are for.
-    pub fn singles(&self, id: &CaseId) -> Singles {
-        let mut gates = self.policy.gates.iter();
+    pub fn singles(self, id: &CaseId) -> Singles {
+        let mut gates = self.policy().gates.iter();
         match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
             true => Singles::Judged,
             false => Singles::Shown,

@@ -1,26 +1,27 @@
 //! Floor 2: what a rival took for the task of a case, and how the case stands beside it.
 
-use super::lookup::{Found, Ruling, inconclusive, missing, skipped};
+use super::index::View;
+use super::lookup::{Judged, Unavailable, inconclusive, missing, skipped};
 use super::series::{check_counts, in_order};
-use super::value::{MetricValue, Samples, Spread, Values, value_of};
-use crate::stats::Group;
+use super::value::{MetricValue, Spread, value_of};
+use crate::stats::{Group, ProcessTimes, Reading, over_processes};
 use model::*;
 use std::collections::BTreeMap;
 
 /// Processes that say what there is to say of head's own times where it is timed beside a base.
 const LEAST_BESIDE_BASE: u32 = 2;
 
-impl<'a> Values<'a> {
+impl<'a> View<'_, 'a> {
     /// A metric of one contestant for the task of a case: as of a case itself, one value of each process and
     /// their geometric mean.
     pub(super) fn rival(
-        &self,
+        self,
         id: &CaseId,
         rival: &str,
         contestant: &str,
         metric: Metric,
-    ) -> Found<MetricValue> {
-        self.lookup.device()?;
+    ) -> Judged<MetricValue> {
+        self.device()?;
         if !metric.has_rival() {
             return inconclusive(Reason::Misplaced {
                 metric: Some(metric),
@@ -29,13 +30,13 @@ impl<'a> Values<'a> {
         let mut values = Vec::new();
         let mut resolution: f64 = 0.0;
         for times in self.rival_series(id, rival, contestant)? {
-            let samples = Samples {
+            let times = ProcessTimes {
                 launches: times.launches_per_sample,
                 batched_ns: &times.batched_ns,
                 single_ns: &times.single_ns,
                 tick_ns: 0,
             };
-            let (value, step) = value_of(&samples, metric)?;
+            let Reading { value, step } = value_of(&times, metric)?;
             values.push(value);
             resolution = resolution.max(step / value);
         }
@@ -43,13 +44,13 @@ impl<'a> Values<'a> {
     }
 
     fn rival_series(
-        &self,
+        self,
         id: &CaseId,
         rival: &str,
         contestant: &str,
-    ) -> Found<Vec<&'a RivalTimes>> {
-        let plan = self.lookup.plan;
-        let case = self.lookup.case(id)?;
+    ) -> Judged<Vec<&'a RivalTimes>> {
+        let plan = self.plan();
+        let case = self.case(id)?;
         let task = plan.task_id(case);
         let lacking = || {
             missing(Piece::Rival {
@@ -58,7 +59,7 @@ impl<'a> Values<'a> {
             })
         };
         let mut used = Vec::new();
-        for found in in_order(self.lookup.timed_of_rival(rival, task)) {
+        for found in in_order(self.timed_of_rival(rival, task)) {
             let (process, facts) = found?;
             match facts.contestants.get(contestant) {
                 None => return lacking(),
@@ -76,7 +77,7 @@ impl<'a> Values<'a> {
                 }
             }
         }
-        let needed = match self.lookup.timed_beside(id).is_empty() {
+        let needed = match self.timed_in_pairs(id).is_empty() {
             true => plan.timing.processes.max(1) as usize,
             false => LEAST_BESIDE_BASE as usize,
         };
@@ -90,27 +91,26 @@ impl<'a> Values<'a> {
     /// Whether a rival is to do a task once more: up to as many processes as a case is planned to have, and not
     /// after one that broke or skipped everything. That ours need more to tell a small change makes the rival's
     /// time no less known.
-    pub(super) fn rival_goes_on(&self, rival: &str, task: &CaseId) -> bool {
+    pub(super) fn rival_goes_on(self, rival: &str, task: &CaseId) -> bool {
         let is_timed = |facts: &RivalFacts| {
             let mut contests = facts.contestants.values();
             contests.any(|it| matches!(it, Contest::Timed(_)))
         };
-        let seen = self.lookup.timed_of_rival(rival, task);
-        let most = self.lookup.plan.timing.processes.max(LEAST_BESIDE_BASE) as usize;
+        let seen = self.timed_of_rival(rival, task);
+        let most = self.plan().timing.processes.max(LEAST_BESIDE_BASE) as usize;
         let mut processes = seen.iter();
         seen.len() < most && processes.all(|(_, seen)| seen.got().is_some_and(is_timed))
     }
 }
 
 /// How the timed cases of each kernel stand beside its rivals.
-pub(super) fn standings(values: &Values) -> Vec<RivalStanding> {
-    let rivals = values.lookup.plan.rivals.iter();
-    rivals.map(|rival| standing(values, rival)).collect()
+pub(super) fn standings(view: View) -> Vec<RivalStanding> {
+    let rivals = view.plan().rivals.iter();
+    rivals.map(|rival| standing(view, rival)).collect()
 }
 
-fn standing(values: &Values, rival: &Rival) -> RivalStanding {
-    let lookup = &values.lookup;
-    let cases = lookup.plan.cases.iter();
+fn standing(view: View, rival: &Rival) -> RivalStanding {
+    let cases = view.plan().cases.iter();
     let cases = cases.filter(|case| case.timed && case.id.kernel == rival.kernel);
     let mut standing = RivalStanding {
         kernel: rival.kernel.clone(),
@@ -120,13 +120,13 @@ fn standing(values: &Values, rival: &Rival) -> RivalStanding {
         not_compared: Vec::new(),
     };
     for case in cases {
-        let seen = lookup.timed_of_rival(&rival.name, lookup.plan.task_id(case));
+        let seen = view.timed_of_rival(&rival.name, view.plan().task_id(case));
         for facts in seen.iter().filter_map(|(_, seen)| seen.got()) {
             standing.versions.extend(facts.versions.clone());
         }
-        let ours = values.metric(&Subject::Case(case.id.clone()), Metric::P50);
+        let ours = view.metric(&Subject::Case(case.id.clone()), Metric::P50);
         for contestant in &rival.contestants {
-            let theirs = values.rival(&case.id, &rival.name, contestant, Metric::P50);
+            let theirs = view.rival(&case.id, &rival.name, contestant, Metric::P50);
             match (&ours, theirs) {
                 (Ok(ours), Ok(theirs)) => standing.compared.push(BesideRival {
                     case: case.id.clone(),
@@ -136,7 +136,7 @@ fn standing(values: &Values, rival: &Rival) -> RivalStanding {
                     times_as_fast: Num(theirs.number / ours.number),
                 }),
                 // Why the case has no times of its own is said of its gates.
-                (Err(_), _) if lookup.device().is_ok() => {}
+                (Err(_), _) if view.device().is_ok() => {}
                 (_, Err(why)) => add_not_compared(&mut standing, contestant, why, &case.id),
                 (Err(why), _) => {
                     add_not_compared(&mut standing, contestant, why.clone(), &case.id);
@@ -147,7 +147,12 @@ fn standing(values: &Values, rival: &Rival) -> RivalStanding {
     standing
 }
 
-fn add_not_compared(standing: &mut RivalStanding, contestant: &str, why: Ruling, case: &CaseId) {
+fn add_not_compared(
+    standing: &mut RivalStanding,
+    contestant: &str,
+    why: Unavailable,
+    case: &CaseId,
+) {
     let mut known = standing.not_compared.iter_mut();
     match known.find(|it| it.reason == why.reason) {
         Some(known) => {
@@ -171,11 +176,9 @@ impl MetricValue {
     /// Each process gives one value; they are summed up by their geometric mean, the estimate that the
     /// interval of a ratio is about.
     pub(super) fn of_processes(values: &[f64], resolution: f64) -> Self {
-        let group = Group::of(values, resolution);
-        let logs: f64 = values.iter().map(|value| value.ln()).sum();
         Self {
-            number: group.map_or((logs / values.len() as f64).exp(), |group| group.value()),
-            spread: group.map(Spread::Processes),
+            number: over_processes(values).unwrap_or(f64::NAN),
+            spread: Group::of(values, resolution).map(Spread::Processes),
         }
     }
 }

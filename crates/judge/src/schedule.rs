@@ -1,11 +1,11 @@
 //! What a run has to do next: which cases may go on, and which need one more timing process.
 
-use super::lookup::Lookup;
+use super::index::{Index, View};
 use super::rests::rests_on;
 use super::review::{accepted, lost};
 use super::rules::{Refusals, hazards};
 use super::series::count;
-use super::value::{BaseStatus, Values};
+use super::value::BaseStatus;
 use model::*;
 use std::collections::BTreeSet;
 
@@ -40,10 +40,11 @@ pub fn admit(
     evidence: &[Evidence],
     stage: Stage,
 ) -> Vec<Admission> {
-    let values = Values::new(plan, environment, policy, evidence);
+    let index = Index::new(plan, environment, policy, evidence);
+    let view = index.head();
     let admitted = |case: &Case| match stage {
-        Stage::Check => values.lookup.runnable(&case.id),
-        Stage::Time => values.timeable(&case.id),
+        Stage::Check => view.runnable(&case.id),
+        Stage::Time => view.timeable(&case.id),
     };
     let cases = plan.cases.iter();
     cases
@@ -62,10 +63,10 @@ pub fn to_simulate<'a>(
     policy: &'a Policy,
     evidence: impl IntoIterator<Item = &'a Evidence>,
 ) -> Vec<(&'a Case, Vec<&'a Unit>)> {
-    let lookup = Lookup::new(plan, environment, policy, evidence);
+    let index = Index::of_builds(plan, environment, policy, evidence);
     let cases = plan.cases.iter();
     cases
-        .map(|case| (case, lookup.simulated(&case.id)))
+        .map(|case| (case, index.head().simulated(&case.id)))
         .collect()
 }
 
@@ -78,14 +79,15 @@ pub fn needed_of_base(
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<CaseId> {
-    let values = Values::new(plan, environment, policy, evidence);
+    let index = Index::new(plan, environment, policy, evidence);
+    let view = index.head();
     let Some(base) = &policy.base else {
         return Vec::new();
     };
     let rests_on_base = |id: &CaseId| {
         let mut gates = policy.gates.iter();
         gates.any(|gate| match (&gate.subject, &gate.rule) {
-            (Subject::Case(of), Rule::Counters { .. }) => of == id && values.lookup.is_simulated(),
+            (Subject::Case(of), Rule::Counters { .. }) => of == id && view.is_simulated(),
             (
                 Subject::Case(of),
                 Rule::Limit {
@@ -95,7 +97,7 @@ pub fn needed_of_base(
             ) => {
                 let is_seen = match metric.facet() {
                     Facet::Correctness => true,
-                    Facet::Counters => values.lookup.is_simulated(),
+                    Facet::Counters => view.is_simulated(),
                     Facet::Resources | Facet::Times | Facet::Profile => false,
                 };
                 of == id && is_seen
@@ -107,11 +109,12 @@ pub fn needed_of_base(
     let common = cases.filter(|id| base.plan.case(id).is_some());
     common
         .filter(|id| {
-            let mut apart = values.each(id).filter(|values| !values.is_same_check(id));
-            apart.any(|values| {
+            let views = view.all_architectures(id);
+            let mut others = views.filter(|view| !view.is_same_check(id));
+            others.any(|view| {
                 rests_on_base(id)
-                    || lost::lacks_an_answer(values, id)
-                    || hazards::rest_on_base(values, id)
+                    || lost::lacks_an_answer(view, id)
+                    || hazards::rest_on_base(view, id)
             })
         })
         .cloned()
@@ -126,10 +129,11 @@ pub fn next(
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<(CaseId, Timing)> {
-    let values = Values::new(plan, environment, policy, evidence);
+    let index = Index::new(plan, environment, policy, evidence);
+    let view = index.head();
     let cases = plan.cases.iter().filter(|case| case.timed);
     cases
-        .filter_map(|case| Some((case.id.clone(), values.next_timing(&case.id)?)))
+        .filter_map(|case| Some((case.id.clone(), view.next_timing(&case.id)?)))
         .collect()
 }
 
@@ -153,19 +157,20 @@ pub fn next_rivals<'a>(
     if plan.rivals.is_empty() {
         return Vec::new();
     }
-    let values = Values::new(plan, environment, policy, evidence);
+    let index = Index::new(plan, environment, policy, evidence);
+    let view = index.head();
     let turn = |rival: &'a Rival| {
         let cases = plan.cases.iter();
         let cases = cases.filter(|case| case.id.kernel == rival.kernel);
         let mut tasks: Vec<&CaseId> = cases
             .filter(|case| wanted.contains(&case.id))
             .map(|case| plan.task_id(case))
-            .filter(|task| values.rival_goes_on(&rival.name, task))
+            .filter(|task| view.rival_goes_on(&rival.name, task))
             .collect();
         let mut known = BTreeSet::new();
         tasks.retain(|task| known.insert(*task));
         let tasks = tasks.into_iter().map(|task| {
-            let seen = values.lookup.timed_of_rival(&rival.name, task);
+            let seen = view.timed_of_rival(&rival.name, task);
             (task, count(seen.len()))
         });
         RivalTurn {
@@ -177,15 +182,15 @@ pub fn next_rivals<'a>(
     turns.filter(|turn| !turn.tasks.is_empty()).collect()
 }
 
-impl Values<'_> {
-    fn next_timing(&self, id: &CaseId) -> Option<Timing> {
-        if self.lookup.device().is_err() || self.timeable(id).is_err() {
+impl<'a> View<'_, 'a> {
+    fn next_timing(self, id: &CaseId) -> Option<Timing> {
+        if self.device().is_err() || self.timeable(id).is_err() {
             return None;
         }
-        let pairing = self.lookup.plan.pairing.as_ref();
+        let pairing = self.plan().pairing.as_ref();
         let beside = || {
             self.needs_pair(id)
-                .then(|| Timing::BesideBase(self.lookup.singles(id)))
+                .then(|| Timing::BesideBase(self.singles(id)))
         };
         match self.base_status(id) {
             Ok(BaseStatus::Changed) => beside(),
@@ -199,11 +204,11 @@ impl Values<'_> {
     }
 
     /// Whether another process beside the base could decide any gate of the case.
-    fn needs_pair(&self, id: &CaseId) -> bool {
-        let Ok(pairing) = self.lookup.pairing() else {
+    fn needs_pair(self, id: &CaseId) -> bool {
+        let Ok(pairing) = self.pairing() else {
             return false;
         };
-        let seen = self.lookup.timed_beside(id);
+        let seen = self.timed_in_pairs(id);
         let ended = seen.iter().any(|(_, seen)| seen.got().is_none());
         let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;
@@ -211,11 +216,11 @@ impl Values<'_> {
         !ended && count < most && (count < first || self.is_open(id))
     }
 
-    fn needs_process(&self, id: &CaseId) -> bool {
-        let schedule = &self.lookup.plan.timing;
-        let seen = self.lookup.processes(id);
+    fn needs_process(self, id: &CaseId) -> bool {
+        let schedule = &self.plan().timing;
+        let seen = self.processes(id);
         let planned = schedule.processes.max(1);
-        if self.lookup.timing_ended(id) {
+        if self.timing_ended(id) {
             return false;
         }
         if seen < planned {
@@ -224,12 +229,12 @@ impl Values<'_> {
         if seen >= schedule.max_processes {
             return false;
         }
-        seen - self.lookup.throttled(id) < planned || self.is_open(id)
+        seen - self.throttled(id) < planned || self.is_open(id)
     }
 
     /// Whether more times could decide any gate of the case.
-    fn is_open(&self, id: &CaseId) -> bool {
-        let gates = self.lookup.policy.gates.iter();
+    fn is_open(self, id: &CaseId) -> bool {
+        let gates = self.policy().gates.iter();
         gates
             .filter(|gate| matches!(&gate.subject, Subject::Case(of) if of == id))
             .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
@@ -237,8 +242,8 @@ impl Values<'_> {
 
     /// Whether a gate of this run needs how long the case takes, and not only how that changed. What did not
     /// change since the base may have changed since an anchor.
-    fn needs_own_times(&self, id: &CaseId) -> bool {
-        let mut gates = self.lookup.policy.gates.iter().filter(|gate| {
+    fn needs_own_times(self, id: &CaseId) -> bool {
+        let mut gates = self.policy().gates.iter().filter(|gate| {
             !matches!(
                 gate.rule,
                 Rule::Limit {

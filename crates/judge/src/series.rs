@@ -1,18 +1,19 @@
 //! Floor 1: which timing processes of a case count, and whether each measured what was planned.
 
-use super::lookup::{Found, Lookup, got, inconclusive, missing};
+use super::index::View;
+use super::lookup::{Judged, got, inconclusive, missing};
 use model::*;
 
-impl<'a> Lookup<'a> {
+impl<'a> View<'_, 'a> {
     /// The timing processes that count. A throttled one says how warm the room is, not how fast the
     /// kernel: it is set aside, and said, as long as as many as were planned remain; else none decides.
-    /// Of a case that was timed beside the base, head's own samples.
-    pub fn series(&self, id: &CaseId) -> Found<Vec<&'a TimeFacts>> {
+    /// A case that was timed against the base has this side's own samples.
+    pub fn series(self, id: &CaseId) -> Judged<Vec<&'a TimeFacts>> {
         self.case(id)?;
         let seen = self.timed_alone(id);
         if seen.is_empty() {
-            if !self.timed_beside(id).is_empty() {
-                return self.head_series(id);
+            if !self.timed_in_pairs(id).is_empty() {
+                return self.series_in_pairs(id);
             }
             self.device()?;
             return missing(Piece::Timing(id.clone()));
@@ -20,12 +21,12 @@ impl<'a> Lookup<'a> {
         let mut used = Vec::new();
         for found in in_order(seen) {
             let (process, facts) = found?;
-            check_process(facts, process, &self.plan.timing)?;
+            check_process(facts, process, &self.plan().timing)?;
             if !facts.gpu.throttled {
                 used.push(facts);
             }
         }
-        let planned = self.plan.timing.processes.max(1) as usize;
+        let planned = self.plan().timing.processes.max(1) as usize;
         if seen.len() < planned {
             return inconclusive(Reason::TooFewProcesses {
                 have: seen.len(),
@@ -44,9 +45,9 @@ impl<'a> Lookup<'a> {
     }
 
     /// The processes that count of a case that was timed beside the base.
-    pub fn pairs(&self, id: &CaseId) -> Found<Vec<&'a PairFacts>> {
+    pub fn pairs(self, id: &CaseId) -> Judged<Vec<&'a PairFacts>> {
         let mut used = Vec::new();
-        for found in in_order(self.timed_beside(id)) {
+        for found in in_order(self.timed_in_pairs(id)) {
             let (process, facts) = found?;
             check_pair(facts, process, self.pairing()?)?;
             if !is_set_aside(facts) {
@@ -56,7 +57,7 @@ impl<'a> Lookup<'a> {
         Ok(used)
     }
 
-    fn head_series(&self, id: &CaseId) -> Found<Vec<&'a TimeFacts>> {
+    fn series_in_pairs(self, id: &CaseId) -> Judged<Vec<&'a TimeFacts>> {
         let used = self.pairs(id)?;
         if used.len() < 2 {
             return inconclusive(Reason::TooFewProcesses {
@@ -64,11 +65,11 @@ impl<'a> Lookup<'a> {
                 needed: 2,
             });
         }
-        Ok(used.into_iter().map(|pair| &pair.head).collect())
+        Ok(used.into_iter().map(|pair| self.own(pair)).collect())
     }
 
-    pub fn pairing(&self) -> Found<&'a Pairing> {
-        match &self.plan.pairing {
+    pub fn pairing(self) -> Judged<&'a Pairing> {
+        match self.planned_pairing() {
             Some(pairing) => Ok(pairing),
             None => inconclusive(Reason::PairingUnknown),
         }
@@ -76,8 +77,8 @@ impl<'a> Lookup<'a> {
 
     /// Whether a verdict on `metric` may rest on what was measured beside the base: samples of one launch
     /// each are fewer where no gate rests on them.
-    pub fn has_enough_singles(&self, id: &CaseId, metric: Metric) -> Found<()> {
-        if self.timed_beside(id).is_empty() || !metric.of_single_launches() {
+    pub fn has_enough_singles(self, id: &CaseId, metric: Metric) -> Judged<()> {
+        if self.timed_in_pairs(id).is_empty() || !metric.of_single_launches() {
             return Ok(());
         }
         let needed = self.pairing()?.singles;
@@ -94,28 +95,28 @@ impl<'a> Lookup<'a> {
     }
 
     /// How many timing processes there were of a case, whatever became of them.
-    pub fn processes(&self, id: &CaseId) -> u32 {
+    pub fn processes(self, id: &CaseId) -> u32 {
         count(self.timed_alone(id).len())
     }
 
     /// Whether one of the timing processes of a case broke or was not run.
-    pub fn timing_ended(&self, id: &CaseId) -> bool {
+    pub fn timing_ended(self, id: &CaseId) -> bool {
         let mut seen = self.timed_alone(id).iter();
         seen.any(|(_, seen)| seen.got().is_none())
     }
 
-    pub fn throttled(&self, id: &CaseId) -> u32 {
+    pub fn throttled(self, id: &CaseId) -> u32 {
         self.count_timed(id, |facts| facts.gpu.throttled)
     }
 
     /// Processes of which it is not known whether they were throttled.
-    pub fn unwatched(&self, id: &CaseId) -> u32 {
+    pub fn unwatched(self, id: &CaseId) -> u32 {
         self.count_timed(id, |facts| {
             facts.gpu.throttle_reasons.is_none() && !facts.gpu.throttled
         })
     }
 
-    pub fn shared(&self, id: &CaseId) -> u32 {
+    pub fn shared(self, id: &CaseId) -> u32 {
         self.count_timed(id, |facts| {
             let others = facts.gpu.other_processes.as_ref();
             others.is_some_and(|others| !others.is_empty())
@@ -123,22 +124,22 @@ impl<'a> Lookup<'a> {
     }
 
     /// Everyone who computed on the GPU while the case was timed, once each.
-    pub fn others(&self, id: &CaseId) -> Vec<OtherProcess> {
+    pub fn others(self, id: &CaseId) -> Vec<OtherProcess> {
         let looks = self.timed(id);
         let looks = looks.filter_map(|facts| facts.gpu.other_processes.clone());
         looks.reduce(OtherProcess::together).unwrap_or_default()
     }
 
-    fn count_timed(&self, id: &CaseId, is_meant: impl Fn(&TimeFacts) -> bool) -> u32 {
+    fn count_timed(self, id: &CaseId, is_meant: impl Fn(&TimeFacts) -> bool) -> u32 {
         count(self.timed(id).filter(|facts| is_meant(facts)).count())
     }
 
-    /// Timing processes of a case that ended well, alone or beside the base.
-    fn timed(&self, id: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
+    /// Timing processes of a case that ended well, alone or against the base.
+    pub fn timed(self, id: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
         let alone = self.timed_alone(id).iter();
         let alone = alone.filter_map(|(_, seen)| seen.got());
-        let beside = self.timed_beside(id).iter();
-        alone.chain(beside.filter_map(|(_, seen)| Some(&seen.got()?.head)))
+        let pairs = self.timed_in_pairs(id).iter();
+        alone.chain(pairs.filter_map(move |(_, seen)| Some(self.own(seen.got()?))))
     }
 }
 
@@ -150,7 +151,7 @@ pub(super) fn count(length: usize) -> u32 {
 /// them decides.
 pub(super) fn in_order<'a, T>(
     seen: &[(u32, &'a Seen<T>)],
-) -> impl Iterator<Item = Found<(u32, &'a T)>> {
+) -> impl Iterator<Item = Judged<(u32, &'a T)>> {
     let numbered = (0u32..).zip(seen);
     numbered.map(|(expected, (process, seen))| match expected == *process {
         true => Ok((expected, got(seen)?)),
@@ -158,12 +159,12 @@ pub(super) fn in_order<'a, T>(
     })
 }
 
-fn gap<T>(process: u32, gap: TimingGap) -> Found<T> {
+fn gap<T>(process: u32, gap: TimingGap) -> Judged<T> {
     inconclusive(Reason::TimingIncomplete { process, gap })
 }
 
 /// Whether one process measured what the schedule asks for.
-fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> Found<()> {
+fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> Judged<()> {
     if facts.mode != schedule.mode {
         let (ran, planned) = (facts.mode, schedule.mode);
         return gap(process, TimingGap::Mode { ran, planned });
@@ -178,7 +179,7 @@ pub(super) fn check_counts(
     launches_per_sample: u32,
     (batched, singles): (usize, usize),
     schedule: &Schedule,
-) -> Found<()> {
+) -> Judged<()> {
     if launches_per_sample == 0 {
         return gap(process, TimingGap::NothingLaunched { side: Side::Head });
     }
@@ -194,7 +195,7 @@ pub(super) fn check_counts(
 }
 
 /// Whether one process measured what the pairing asks for.
-fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> Found<()> {
+fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> Judged<()> {
     let blocks = facts.blocks.len();
     for (of, side) in [(&facts.head, Side::Head), (&facts.base, Side::Base)] {
         if blocks < pairing.least_blocks as usize || of.batched_ns.len() != 2 * blocks {

@@ -1,16 +1,16 @@
 //! How figures stand to their targets. No verdict follows from it.
 
+use super::index::View;
 use super::rules::{self, Refusals, relative_change};
-use super::value::Values;
 use model::*;
 
-pub(super) fn compare(values: &Values) -> Vec<Aimed> {
-    let targets = values.lookup.policy.targets.iter();
-    targets.map(|target| aim(values, target)).collect()
+pub(super) fn compare(view: View) -> Vec<Aimed> {
+    let targets = view.policy().targets.iter();
+    targets.map(|target| aim(view, target)).collect()
 }
 
 /// By the rule of a gate with the same limit.
-fn aim(values: &Values, target: &Target) -> Aimed {
+fn aim(view: View, target: &Target) -> Aimed {
     let gate = Gate {
         subject: target.subject.clone(),
         rule: target.rule(),
@@ -22,7 +22,7 @@ fn aim(values: &Values, target: &Target) -> Aimed {
         measured,
         limit,
         ..
-    } = rules::apply(values, &gate, &Refusals::new()).verdict;
+    } = rules::apply(view, &gate, &Refusals::new()).verdict;
     let both = measured.zip(limit);
     let standing = match outcome {
         Outcome::Pass => Standing::Met,

@@ -1,17 +1,14 @@
 //! Floor 2: what a metric's value is, from the evidence: which entries, shapes, seeds and processes it is
 //! taken over, and when it has none.
 
-use super::lookup::{Code, Found, Lookup, Ruling, inconclusive, unsupported};
-use super::lookup::{unit_for, unit_to_simulate};
-use super::proof;
+use super::index::View;
+use super::lookup::{Judged, Unavailable, inconclusive, unit_for, unsupported};
 use super::series::count;
 use crate::stats::modes::{Launches, Modes};
-use crate::stats::sequential::{Schedule as Looks, Undecidable};
-use crate::stats::{Group, Sample};
+use crate::stats::{self, Group, ProcessTimes, Reading};
 use model::occupancy::{Demand, Occupancy, occupancy};
 use model::*;
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 
 /// The value of a metric for a case or a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,200 +94,22 @@ pub(super) enum BaseStatus {
     Changed,
 }
 
-/// The values that rules are about, with what is worked out once for all of them.
-pub struct Values<'a> {
-    pub(super) lookup: Lookup<'a>,
-    /// Whether each case of the plan is right, which decides whether it has times.
-    proofs: HashMap<&'a CaseId, Found<()>>,
-    statuses: HashMap<&'a CaseId, Found<BaseStatus>>,
-    /// Looks of all contests beside the base, once one is asked for.
-    pub(super) looks: OnceCell<Result<Looks, Undecidable>>,
-    /// The base's, where one was named.
-    pub(super) beside: Option<Box<Beside<'a>>>,
-    /// In the simulator, where there are several architectures, of the code for each.
-    further: Vec<Further<'a>>,
-}
-
-/// Of the code for one of several architectures.
-pub(super) struct Further<'a> {
-    pub arch: Arch,
-    pub values: Values<'a>,
-}
-
-/// What the base shows on this device, by the same look-ups as head, of code for the same architecture.
-pub(super) struct Beside<'a> {
-    /// Of all that was seen of it.
-    pub base: Values<'a>,
-    /// Head and base, of the cases and seeds that both have: figures of these alone can be compared.
-    pub shared: [Values<'a>; 2],
-}
-
-/// What was seen of a base.
-struct Observed<'a> {
-    plan: &'a Plan,
-    environment: &'a Environment,
-    evidence: Vec<&'a Evidence>,
-}
-
-impl<'a> Observed<'a> {
-    fn lookup(&self) -> Lookup<'a> {
-        let evidence = self.evidence.iter().copied();
-        Lookup::new(self.plan, self.environment, &ASKS_NOTHING, evidence)
-    }
-}
-
-/// What a base asks is no matter of what it shows.
-static ASKS_NOTHING: Policy = Policy::NOTHING;
-
-/// Standard error of one value rounded to steps of `tick`: sqrt of the variance of a uniform distribution.
-const ROUNDING: f64 = 0.288_675_134_594_812_9;
-
-impl<'a> Values<'a> {
-    pub fn new(
-        plan: &'a Plan,
-        environment: &'a Environment,
-        policy: &'a Policy,
-        evidence: &'a [Evidence],
-    ) -> Self {
-        let base = policy.base.as_ref().map(|base| Observed {
-            plan: &base.plan,
-            environment,
-            evidence: evidence.iter().filter_map(Evidence::of_base).collect(),
-        });
-        Self::beside(plan, environment, policy, evidence, base)
-    }
-
-    /// Beside a record that was made in a run of its own, by what executes kernels alike.
-    pub(super) fn beside_record(head: &'a Record, policy: &'a Policy, base: &'a Record) -> Self {
-        let (was, is) = (&base.environment, &head.environment);
-        let is_alike = match (was.device.got(), is.device.got()) {
-            (Some(was), Some(is)) => {
-                was.arch() == is.arch() && head.environment.other_program().is_none()
-            }
-            (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
-            _ => false,
-        };
-        let observed = is_alike.then(|| Observed {
-            plan: &base.plan,
-            environment: &base.environment,
-            evidence: base.evidence.iter().collect(),
-        });
-        Self::beside(
-            &head.plan,
-            &head.environment,
-            policy,
-            &head.evidence,
-            observed,
-        )
-    }
-
-    /// Everything that a record shows, whatever it asks.
-    pub(super) fn of_record(record: &'a Record) -> Self {
-        let observed = Observed {
-            plan: &record.plan,
-            environment: &record.environment,
-            evidence: record.evidence.iter().collect(),
-        };
-        Self::of(observed.lookup())
-    }
-
-    fn beside(
-        plan: &'a Plan,
-        environment: &'a Environment,
-        policy: &'a Policy,
-        evidence: &'a [Evidence],
-        base: Option<Observed<'a>>,
-    ) -> Self {
-        let of = |head: Code<'a>, theirs: Code<'a>| {
-            let ours = || Lookup::new(plan, environment, policy, evidence).of_code(head);
-            let beside = base.as_ref().map(|it| {
-                let theirs = || it.lookup().of_code(theirs);
-                Box::new(Beside {
-                    base: Self::of(theirs()),
-                    shared: [
-                        Self::of(ours().shared_with(it.plan)),
-                        Self::of(theirs().shared_with(plan)),
-                    ],
-                })
-            });
-            let ids = || plan.cases.iter().map(|case| &case.id);
-            let mut values = Self {
-                beside,
-                ..Self::of(ours())
-            };
-            values.statuses = ids().map(|id| (id, base_status(&values, id))).collect();
-            values.proofs = ids().map(|id| (id, proof::prove(&values, id))).collect();
-            values
-        };
-        let mut values = of(Code::OnDevice, Code::OldestOf(plan));
-        if values.lookup.is_simulated() {
-            let archs: BTreeSet<Arch> = plan.units.iter().map(|unit| unit.id.arch).collect();
-            // Of one architecture all that there is has been said.
-            if archs.len() > 1 {
-                let further = archs.into_iter();
-                let further = further.map(|arch| Further {
-                    arch,
-                    values: of(Code::For(arch), Code::For(arch)),
-                });
-                values.further = further.collect();
-            }
-        }
-        values
-    }
-
-    /// Of a case, those of every other architecture than the first. What is the same PTX was run once, and has
-    /// figures to be compared under its own architecture.
-    pub(super) fn further(&self, id: &CaseId) -> impl Iterator<Item = &Further<'a>> {
-        let first = unit_to_simulate(self.lookup.plan, id).map(|unit| unit.id.arch);
-        self.further.iter().filter(move |it| {
-            let unit = it.values.lookup.unit_on_device(id);
-            unit.is_ok() && Some(it.arch) != first
-        })
-    }
-
-    /// Of a case, those of every architecture.
-    pub(super) fn each(&self, id: &CaseId) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(self.further(id).map(|it| &it.values))
-    }
-
-    /// Of a case, those of every architecture that is run by itself.
-    pub(super) fn apart(&self, id: &CaseId) -> impl Iterator<Item = &Self> {
-        let further = self.further(id).filter(|it| self.is_apart(id, it.arch));
-        std::iter::once(self).chain(further.map(|it| &it.values))
-    }
-
-    pub(super) fn is_apart(&self, id: &CaseId, arch: Arch) -> bool {
-        let units = self.lookup.simulated(id);
-        units.iter().any(|unit| unit.id.arch == arch)
-    }
-
-    /// Those that rest on no other.
-    fn of(lookup: Lookup<'a>) -> Self {
-        Self {
-            lookup,
-            proofs: HashMap::new(),
-            statuses: HashMap::new(),
-            looks: OnceCell::new(),
-            beside: None,
-            further: Vec::new(),
-        }
-    }
-
+impl<'a> View<'_, 'a> {
     /// Whether head's answer stands for the base's, which was not asked.
-    pub(super) fn tells_of_base(&self, id: &CaseId) -> bool {
-        let beside = self.beside.as_ref();
-        beside.is_some_and(|it| !it.base.lookup.was_checked(id)) && self.is_same_check(id)
+    pub(super) fn tells_of_base(self, id: &CaseId) -> bool {
+        let base = self.base();
+        base.is_some_and(|base| !base.was_checked(id)) && self.is_same_check(id)
     }
 
     /// Whether head and base check a case alike: the same code and the same call, over the same inputs, against
     /// the same reference. Then the base's answer is head's, and it is not run.
-    pub(super) fn is_same_check(&self, id: &CaseId) -> bool {
+    pub(super) fn is_same_check(self, id: &CaseId) -> bool {
         let same = || -> Option<bool> {
-            let (head, base) = (&self.lookup, &self.beside.as_ref()?.base.lookup);
-            let (ours, theirs) = (head.plan.case(id)?, base.plan.case(id)?);
-            let built = |lookup: &Lookup<'a>| {
-                let unit = lookup.unit_on_device(id).ok()?;
-                lookup.build(&unit.id).ok()
+            let (head, base) = (self, self.base()?);
+            let (ours, theirs) = (head.plan().case(id)?, base.plan().case(id)?);
+            let built = |view: View<'_, 'a>| {
+                let unit = view.unit_on_device(id).ok()?;
+                view.build(&unit.id).ok()
             };
             let (head_code, base_code) = (built(head)?, built(base)?);
             let is_same_code = match head.is_simulated() {
@@ -304,7 +123,7 @@ impl<'a> Values<'a> {
                 }),
                 _ => true,
             };
-            let is_same_budget = head.plan.simulation.budget == base.plan.simulation.budget;
+            let is_same_budget = head.plan().simulation.budget == base.plan().simulation.budget;
             Some(is_same_code && is_same_budget && ours == theirs && is_same_reference)
         };
         same().unwrap_or(false)
@@ -314,31 +133,47 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// Where it cannot be known: no device, or one of the two was not built.
-    pub(super) fn base_status(&self, id: &CaseId) -> Found<BaseStatus> {
-        match self.statuses.get(id) {
-            Some(found) => found.clone(),
-            None => base_status(self, id),
-        }
-    }
-
-    /// As `timeable`, of a side of which anything was proven: the base is held to what it shows.
-    pub(super) fn proven(&self, id: &CaseId) -> Found<()> {
-        match self.proofs.is_empty() {
-            true => Ok(()),
-            false => self.timeable(id),
-        }
+    pub(super) fn base_status(self, id: &CaseId) -> Judged<BaseStatus> {
+        let (Some(base), Some(view)) = (&self.policy().base, self.base()) else {
+            return Ok(BaseStatus::NoBase);
+        };
+        let Some(theirs) = base.plan.case(id) else {
+            return Ok(BaseStatus::New);
+        };
+        let ours = self.case(id)?;
+        let device = self.device()?;
+        let Some(base_unit) = unit_for(&base.plan, id, device) else {
+            return inconclusive(Reason::BaseArchitecture {
+                revision: base.revision.clone(),
+                case: Box::new(id.clone()),
+                device: device.name.clone(),
+            });
+        };
+        let head = self.build(&self.unit_on_device(id)?.id)?;
+        // Whatever became of the base's, it is no failure of head.
+        let built = view.build(&base_unit.id).map_err(|why| Unavailable {
+            outcome: Outcome::Inconclusive,
+            reason: Reason::BaseNotBuilt {
+                why: Box::new(why.reason),
+            },
+        })?;
+        let same = head.identity == built.identity && is_same_call(ours, theirs);
+        Ok(match same {
+            true => BaseStatus::Unchanged,
+            false => BaseStatus::Changed,
+        })
     }
 
     /// Whether a base built what a subject runs.
     ///
     /// # Errors
     /// With what stands in the way of a comparison with it.
-    pub(super) fn built_as_base(&self, subject: &Subject) -> Found<()> {
+    pub(super) fn built_as_base(self, subject: &Subject) -> Judged<()> {
         let unit = match subject {
             Subject::Unit(id) => id,
-            Subject::Case(id) => &self.lookup.unit_on_device(id)?.id,
+            Subject::Case(id) => &self.unit_on_device(id)?.id,
         };
-        match self.lookup.build(unit) {
+        match self.build(unit) {
             Err(why) if why.outcome == Outcome::Fail => {
                 let why = Box::new(why.reason);
                 inconclusive(Reason::BaseIncomparable(BaseLack::NotBuilt(why)))
@@ -348,10 +183,10 @@ impl<'a> Values<'a> {
     }
 
     /// Green before fast: only a case that is right is timed. What failed has its own gate; here it
-    /// is the reason of a skip.
-    pub(super) fn timeable(&self, id: &CaseId) -> Found<()> {
-        let not_proven = |why: Ruling| match why.outcome {
-            Outcome::Fail => Ruling {
+    /// is the reason of a skip. Whether the base is right is no matter of what it shows.
+    pub(super) fn timeable(self, id: &CaseId) -> Judged<()> {
+        let not_proven = |why: Unavailable| match why.outcome {
+            Outcome::Fail => Unavailable {
                 outcome: Outcome::Skipped,
                 reason: Reason::NotProven {
                     why: Box::new(why.reason),
@@ -359,30 +194,39 @@ impl<'a> Values<'a> {
             },
             _ => why,
         };
-        self.lookup.case(id)?;
-        match self.proofs.get(id) {
+        self.case(id)?;
+        match self.index.proofs.get(&(self.arch, id)) {
+            _ if self.side == Side::Base => Ok(()),
             Some(proof) => proof.clone().map_err(not_proven),
             // Asked while proofs are made: no proof rests on a time.
             None => inconclusive(Reason::NoErrorLimit),
         }
     }
 
+    /// p50 in ns as verdicts take it. Where too few processes count for a verdict, over all that gave times.
+    pub fn p50_ns(self, id: &CaseId) -> Option<f64> {
+        match self.metric(&Subject::Case(id.clone()), Metric::P50) {
+            Ok(value) => Some(value.number),
+            Err(_) => stats::p50(self.timed(id)),
+        }
+    }
+
     /// # Errors
     /// With the outcome and reason of whatever is missing.
-    pub fn metric(&self, subject: &Subject, metric: Metric) -> Found<MetricValue> {
+    pub fn metric(self, subject: &Subject, metric: Metric) -> Judged<MetricValue> {
         match (subject, metric.facet()) {
             (Subject::Unit(unit), Facet::Resources) => {
                 self.resource(unit, metric).map(MetricValue::from)
             }
             (Subject::Case(case), Facet::Resources) => {
-                let unit = self.lookup.unit_on_device(case)?;
+                let unit = self.unit_on_device(case)?;
                 self.resource(&unit.id, metric).map(MetricValue::from)
             }
             (Subject::Case(case), Facet::Correctness) => {
                 self.error(case, metric).map(MetricValue::from)
             }
             (Subject::Case(case), Facet::Times) => self.time(case, metric),
-            (Subject::Case(case), Facet::Profile) => self.profiled(case, metric),
+            (Subject::Case(case), Facet::Profile) => self.profile_value(case, metric),
             (Subject::Case(case), Facet::Counters) => {
                 self.counter(case, metric).map(MetricValue::from)
             }
@@ -393,11 +237,11 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn resource(&self, id: &UnitId, metric: Metric) -> Found<f64> {
-        let facts = self.lookup.build(id)?;
+    fn resource(self, id: &UnitId, metric: Metric) -> Judged<f64> {
+        let facts = self.build(id)?;
         let worst_entry = |of: fn(&Resources) -> Option<u64>| {
             let resources = facts.entries.iter().map(assembled);
-            let resources = resources.collect::<Found<Vec<&Resources>>>()?;
+            let resources = resources.collect::<Judged<Vec<&Resources>>>()?;
             match resources.into_iter().map(of).collect::<Option<Vec<u64>>>() {
                 None => unsupported(Reason::Unsupported(Unsupported::NotInCubin)),
                 Some(values) => match values.into_iter().max() {
@@ -413,7 +257,7 @@ impl<'a> Values<'a> {
                 Some(u64::from(resources.spill_stores?) + u64::from(resources.spill_loads?))
             }),
             Metric::Shared => {
-                let unit = self.lookup.unit(id)?;
+                let unit = self.unit(id)?;
                 let bytes = self.launched(unit, facts)?;
                 let shared = bytes.iter().map(|(resources, dynamic)| {
                     u64::from(resources.static_shared) + u64::from(*dynamic)
@@ -430,11 +274,11 @@ impl<'a> Values<'a> {
 
     /// Resources with the dynamic shared memory of each way in which the unit's entries are launched; at
     /// least one.
-    fn launched<'f>(&self, unit: &Unit, facts: &'f BuildFacts) -> Found<Vec<(&'f Resources, u32)>> {
+    fn launched<'f>(self, unit: &Unit, facts: &'f BuildFacts) -> Judged<Vec<(&'f Resources, u32)>> {
         let launched: Vec<_> = match &unit.call {
             Callable::Entries { .. } => {
                 let mut launched = Vec::new();
-                for case in self.lookup.cases_of(&unit.id) {
+                for case in self.cases_of(&unit.id) {
                     for (entry, launch) in steps(facts, case)? {
                         launched.push((assembled(entry)?, launch.dynamic_shared));
                     }
@@ -451,7 +295,7 @@ impl<'a> Values<'a> {
                 let pairs = facts.entries.iter().zip(launches);
                 pairs
                     .map(|(entry, launch)| Ok((assembled(entry)?, launch.dynamic_shared)))
-                    .collect::<Found<_>>()?
+                    .collect::<Judged<_>>()?
             }
         };
         if launched.is_empty() {
@@ -468,8 +312,8 @@ impl<'a> Values<'a> {
         id: &UnitId,
         facts: &BuildFacts,
         of: impl Fn(&Occupancy) -> f64,
-    ) -> Found<f64> {
-        let unit = self.lookup.unit(id)?;
+    ) -> Judged<f64> {
+        let unit = self.unit(id)?;
         let mut worst: Option<f64> = None;
         let mut see = |resources: &Resources, dynamic: u32, threads: u64| match resident(
             id.arch, resources, dynamic, threads,
@@ -483,7 +327,7 @@ impl<'a> Values<'a> {
         };
         match &unit.call {
             Callable::Entries { .. } => {
-                for case in self.lookup.cases_of(id) {
+                for case in self.cases_of(id) {
                     for (entry, launch) in steps(facts, case)? {
                         see(
                             assembled(entry)?,
@@ -495,12 +339,12 @@ impl<'a> Values<'a> {
             }
             // A launcher decides its block size for itself; only a device run reads it back.
             Callable::Launcher { .. } => {
-                self.lookup.device()?;
-                for case in self.lookup.cases_of(id) {
-                    if self.lookup.unit_on_device(&case.id)?.id != *id {
+                self.device()?;
+                for case in self.cases_of(id) {
+                    if self.unit_on_device(&case.id)?.id != *id {
                         return unsupported(Reason::LauncherElsewhere { arch: id.arch });
                     }
-                    for launched in &self.lookup.driver(&case.id)?.entries {
+                    for launched in &self.driver(&case.id)?.entries {
                         let mut entries = facts.entries.iter();
                         let Some(entry) = entries.find(|it| it.symbol == launched.symbol) else {
                             return inconclusive(Reason::UndeclaredEntry {
@@ -524,18 +368,18 @@ impl<'a> Values<'a> {
     }
 
     /// The worst over all seeds; NaN where any seed's is, or where an element is not finite.
-    fn error(&self, id: &CaseId, metric: Metric) -> Found<f64> {
-        let case = self.lookup.case(id)?;
+    fn error(self, id: &CaseId, metric: Metric) -> Judged<f64> {
+        let case = self.case(id)?;
         if case.reference == Reference::None {
             return inconclusive(Reason::Unreferenced);
         }
-        let mut seeds = self.lookup.seeds_of(case).peekable();
+        let mut seeds = self.seeds_of(case).peekable();
         if seeds.peek().is_none() {
             return inconclusive(Reason::NoSeeds);
         }
         let mut worst = f64::NEG_INFINITY;
         for seed in seeds {
-            let value = error_of(self.lookup.check(id, seed)?, metric, seed)?;
+            let value = error_of(self.check(id, seed)?, metric, seed)?;
             // Not f64::max, which swallows NaN.
             if worst.is_nan() || value.is_nan() {
                 worst = f64::NAN;
@@ -547,29 +391,29 @@ impl<'a> Values<'a> {
     }
 
     /// The error with the drawn seed; `None` where there is none, or the metric is no error.
-    pub fn drawn_error(&self, subject: &Subject, metric: Metric) -> Option<Found<f64>> {
+    pub fn drawn_error(self, subject: &Subject, metric: Metric) -> Option<Judged<f64>> {
         let (Subject::Case(id), Facet::Correctness) = (subject, metric.facet()) else {
             return None;
         };
-        let seed = self.lookup.drawn()?;
-        let check = self.lookup.check(id, seed);
+        let seed = self.drawn()?;
+        let check = self.check(id, seed);
         Some(check.and_then(|check| error_of(check, metric, seed)))
     }
 
-    fn time(&self, id: &CaseId, metric: Metric) -> Found<MetricValue> {
-        self.lookup.device()?;
+    fn time(self, id: &CaseId, metric: Metric) -> Judged<MetricValue> {
+        self.device()?;
         self.timeable(id)?;
         // Of what no gate rests on, reports show what there is.
-        if metric.of_single_launches() && self.lookup.singles(id) == Singles::Judged {
-            self.lookup.has_enough_singles(id, metric)?;
+        if metric.of_single_launches() && self.singles(id) == Singles::Judged {
+            self.has_enough_singles(id, metric)?;
         }
         if metric == Metric::SlowShare {
             return self.slow_share(id).map(MetricValue::from);
         }
         let mut values = Vec::new();
         let mut resolution: f64 = 0.0;
-        for facts in self.lookup.series(id)? {
-            let (value, step) = time_of(facts, metric)?;
+        for facts in self.series(id)? {
+            let Reading { value, step } = time_of(facts, metric)?;
             check_clock(facts, metric, value, Side::Head)?;
             values.push(value);
             resolution = resolution.max(step / value);
@@ -578,11 +422,11 @@ impl<'a> Values<'a> {
     }
 
     /// The mean over the processes, with one split for all of them.
-    fn slow_share(&self, id: &CaseId) -> Found<f64> {
+    fn slow_share(self, id: &CaseId) -> Judged<f64> {
         let Some(modes) = self.modes(id)? else {
             return Ok(0.0);
         };
-        let series = self.lookup.series(id)?;
+        let series = self.series(id)?;
         let shares = series
             .iter()
             .filter_map(|facts| modes.slow_share(&facts.single_ns));
@@ -593,10 +437,10 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// As for a metric; and where there are too few launches to tell.
-    pub(super) fn modes(&self, id: &CaseId) -> Found<Option<Modes>> {
-        self.lookup.device()?;
+    pub(super) fn modes(self, id: &CaseId) -> Judged<Option<Modes>> {
+        self.device()?;
         self.timeable(id)?;
-        let series = self.lookup.series(id)?;
+        let series = self.series(id)?;
         let launches: Vec<_> = series
             .iter()
             .map(|facts| Launches {
@@ -604,21 +448,21 @@ impl<'a> Values<'a> {
                 tick_ns: facts.tick_ns,
             })
             .collect();
-        Modes::find(&launches).map_err(|few| Ruling {
+        Modes::find(&launches).map_err(|few| Unavailable {
             outcome: Outcome::Inconclusive,
             reason: Reason::TooFewLaunches { have: few.have },
         })
     }
 
     /// What the times of a case rest on that a stored baseline is held against.
-    pub(super) fn effort_alone(&self, subject: &Subject, metric: Metric) -> Option<Effort> {
+    pub(super) fn effort_alone(self, subject: &Subject, metric: Metric) -> Option<Effort> {
         let Subject::Case(id) = subject else {
             return None;
         };
         if metric.facet() != Facet::Times {
             return None;
         }
-        let series = self.lookup.series(id).ok()?;
+        let series = self.series(id).ok()?;
         Some(Effort {
             processes: count(series.len()),
             samples: series
@@ -630,7 +474,7 @@ impl<'a> Values<'a> {
     }
 
     /// A counter as a gate sees it.
-    fn counter(&self, id: &CaseId, metric: Metric) -> Found<f64> {
+    fn counter(self, id: &CaseId, metric: Metric) -> Judged<f64> {
         let Metric::Counter(counter) = metric else {
             return misplaced(metric);
         };
@@ -645,19 +489,24 @@ impl<'a> Values<'a> {
     }
 
     /// The largest value over all seeds of each counter that can be gated; none where a seed is missing.
-    pub fn gateable(&self, id: &CaseId) -> BTreeMap<Counter, u64> {
+    pub fn gateable(self, id: &CaseId) -> BTreeMap<Counter, u64> {
         let counted = self.over_launches(id, |launch| &launch.counters);
         counted.unwrap_or_default()
     }
 
-    /// The same of any counter, for a reader.
-    pub fn shown(&self, id: &CaseId, counter: Counter) -> Option<f64> {
-        let of = |of: fn(&SimulationFacts) -> &BTreeMap<Counter, u64>| {
-            let counted = self.over_launches(id, of).ok()?;
-            counted.get(&counter).copied()
+    /// A metric for a reader: also a counter that no gate may rest on.
+    ///
+    /// # Errors
+    /// As for a metric.
+    pub fn shown(self, subject: &Subject, metric: Metric) -> Judged<f64> {
+        let found = self.metric(subject, metric).map(|value| value.number);
+        let (Subject::Case(id), Metric::Counter(counter), Err(_)) = (subject, metric, &found)
+        else {
+            return found;
         };
-        let value = of(|launch| &launch.counters).or_else(|| of(|launch| &launch.information));
-        value.map(|value| value as f64)
+        let informed = self.over_launches(id, |launch| &launch.information);
+        let value = informed.ok().and_then(|all| all.get(&counter).copied());
+        value.map_or(found, |value| Ok(value as f64))
     }
 
     /// The largest value over all seeds of each counter that every seed has.
@@ -665,10 +514,10 @@ impl<'a> Values<'a> {
         &self,
         id: &CaseId,
         of: impl Fn(&SimulationFacts) -> &BTreeMap<Counter, u64>,
-    ) -> Found<BTreeMap<Counter, u64>> {
+    ) -> Judged<BTreeMap<Counter, u64>> {
         let mut largest: Option<BTreeMap<Counter, u64>> = None;
-        for seed in self.lookup.seeds_of(self.lookup.case(id)?) {
-            let counted = of(self.lookup.simulation(id, seed)?);
+        for seed in self.seeds_of(self.case(id)?) {
+            let counted = of(self.simulation(id, seed)?);
             largest = Some(match largest {
                 None => counted.clone(),
                 // A counter that one launch cannot be held to is none of the case.
@@ -687,53 +536,15 @@ impl<'a> Values<'a> {
     }
 
     /// Counters that no gate can rest on in some launch of the case, and why in the first of them.
-    pub(super) fn withheld(&self, id: &CaseId) -> Found<BTreeMap<Counter, &'a Withheld>> {
+    pub(super) fn withheld(self, id: &CaseId) -> Judged<BTreeMap<Counter, &'a Withheld>> {
         let mut all = BTreeMap::new();
-        for seed in self.lookup.seeds_of(self.lookup.case(id)?) {
-            for (counter, withheld) in &self.lookup.simulation(id, seed)?.withheld {
+        for seed in self.seeds_of(self.case(id)?) {
+            for (counter, withheld) in &self.simulation(id, seed)?.withheld {
                 all.entry(*counter).or_insert(withheld);
             }
         }
         Ok(all)
     }
-}
-
-impl<'a> Beside<'a> {
-    /// Whatever became of the base's, there is no failure of head.
-    fn build(&self, unit: &UnitId) -> Found<&'a BuildFacts> {
-        self.base.lookup.build(unit).map_err(|why| Ruling {
-            outcome: Outcome::Inconclusive,
-            reason: Reason::BaseNotBuilt {
-                why: Box::new(why.reason),
-            },
-        })
-    }
-}
-
-fn base_status(values: &Values, id: &CaseId) -> Found<BaseStatus> {
-    let lookup = &values.lookup;
-    let (Some(base), Some(beside)) = (&lookup.policy.base, &values.beside) else {
-        return Ok(BaseStatus::NoBase);
-    };
-    let Some(theirs) = base.plan.case(id) else {
-        return Ok(BaseStatus::New);
-    };
-    let ours = lookup.case(id)?;
-    let device = lookup.device()?;
-    let Some(base_unit) = unit_for(&base.plan, id, device) else {
-        return inconclusive(Reason::BaseArchitecture {
-            revision: base.revision.clone(),
-            case: Box::new(id.clone()),
-            device: device.name.clone(),
-        });
-    };
-    let head = lookup.build(&lookup.unit_on_device(id)?.id)?;
-    let built = beside.build(&base_unit.id)?;
-    let same = head.identity == built.identity && is_same_call(ours, theirs);
-    Ok(match same {
-        true => BaseStatus::Unchanged,
-        false => BaseStatus::Changed,
-    })
 }
 
 /// Whether two cases launch alike over the same arguments.
@@ -745,7 +556,7 @@ pub(super) fn is_same_call(a: &Case, b: &Case) -> bool {
 pub(super) fn steps<'f>(
     facts: &'f BuildFacts,
     case: &Case,
-) -> Found<Vec<(&'f EntryFacts, Launch)>> {
+) -> Judged<Vec<(&'f EntryFacts, Launch)>> {
     if facts.entries.len() != case.steps.len() {
         return inconclusive(Reason::EntriesDiffer {
             declared: case.steps.len(),
@@ -759,7 +570,7 @@ pub(super) fn steps<'f>(
 }
 
 /// The resources that PTXAS reported for an entry, if it took the PTX.
-pub(super) fn assembled(entry: &EntryFacts) -> Found<&Resources> {
+pub(super) fn assembled(entry: &EntryFacts) -> Judged<&Resources> {
     match &entry.resources {
         Some(resources) => Ok(resources),
         None => unsupported(Reason::Unsupported(Unsupported::NewerPtx)),
@@ -785,13 +596,13 @@ pub(super) fn resident(
 }
 
 /// A metric of a subject, or evidence, that does not have it.
-pub(super) fn misplaced<T>(metric: Metric) -> Found<T> {
+pub(super) fn misplaced<T>(metric: Metric) -> Judged<T> {
     inconclusive(Reason::Misplaced {
         metric: Some(metric),
     })
 }
 
-fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Found<f64> {
+fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Judged<f64> {
     let (errors, of): (_, fn(&ErrorFacts) -> Option<Num>) = match metric {
         Metric::MaxErr => (Some(&facts.error), |errors| Some(errors.max_err)),
         Metric::MeanErr => (Some(&facts.error), |errors| Some(errors.mean_err)),
@@ -820,72 +631,49 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Found<f64> {
     }
 }
 
-/// Value of one process and the standard error that the clock's step alone gives it, both in the unit of
-/// the metric.
-pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
-    let samples = Samples {
-        launches: facts.launches_per_sample,
-        batched_ns: &facts.batched_ns,
-        single_ns: &facts.single_ns,
-        tick_ns: facts.tick_ns,
-    };
+/// A metric of one process.
+pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Judged<Reading> {
+    let times = ProcessTimes::from(facts);
     if metric == Metric::Cycles {
-        let (ns, step) = value_of(&samples, Metric::P50)?;
+        let Reading { value, step } = value_of(&times, Metric::P50)?;
         let per_ns = clock(facts)? / 1000.0;
-        return Ok((ns * per_ns, step * per_ns));
+        return Ok(Reading {
+            value: value * per_ns,
+            step: step * per_ns,
+        });
     }
-    value_of(&samples, metric)
+    value_of(&times, metric)
 }
 
-/// What one process measured, of a case or of a rival.
-pub(super) struct Samples<'a> {
-    /// Of one batched sample.
-    pub launches: u32,
-    pub batched_ns: &'a [u64],
-    pub single_ns: &'a [u64],
-    pub tick_ns: u64,
-}
-
-/// A metric that samples alone give.
-pub(super) fn value_of(samples: &Samples, metric: Metric) -> Found<(f64, f64)> {
-    let tick = ROUNDING * samples.tick_ns as f64;
-    let launches = f64::from(samples.launches);
-    let have = samples.single_ns.len();
-    let too_few = |needed: u32| Reason::TooFewSingles {
-        metric,
-        have,
-        needed,
-    };
-    let batched = || match Sample::new(samples.batched_ns) {
-        Some(sample) => Ok(sample),
-        None => inconclusive(Reason::TooFewLaunches { have: 0 }),
-    };
-    // Batches hide tails: these come from samples of one launch each.
-    let single = || match Sample::new(samples.single_ns) {
-        Some(sample) if sample.size() >= metric.least_singles() as usize => Ok(sample),
-        _ => inconclusive(too_few(metric.least_singles())),
-    };
-    Ok(match metric {
-        Metric::P50 => (batched()?.median() / launches, tick / launches),
-        Metric::Mean => (batched()?.mean() / launches, tick / launches),
-        Metric::Min => (batched()?.min() / launches, tick / launches),
-        Metric::Max => (batched()?.max() / launches, tick / launches),
-        Metric::P90 => (single()?.quantile(0.90), tick),
-        Metric::P99 => (single()?.quantile(0.99), tick),
-        Metric::Cv => {
-            let sample = single()?;
-            let Some(deviation) = sample.deviation() else {
-                return inconclusive(too_few(2));
-            };
-            // Less than the clock's own rounding cannot be seen, and so is not claimed.
-            (deviation.max(tick) / sample.mean(), tick / sample.mean())
-        }
+/// A metric that samples alone give, of a case or of a rival.
+pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> Judged<Reading> {
+    let have = times.single_ns.len();
+    let needed = metric.least_singles();
+    if metric.of_single_launches() && have < needed as usize {
+        return inconclusive(Reason::TooFewSingles {
+            metric,
+            have,
+            needed,
+        });
+    }
+    let found = match metric {
+        Metric::P50 => times.p50(),
+        Metric::Mean => times.mean(),
+        Metric::Min => times.min(),
+        Metric::Max => times.max(),
+        Metric::P90 => times.p90(),
+        Metric::P99 => times.p99(),
+        Metric::Cv => times.cv(),
         other => return misplaced(other),
-    })
+    };
+    match found {
+        Some(reading) => Ok(reading),
+        None => inconclusive(Reason::TooFewLaunches { have: 0 }),
+    }
 }
 
 /// A value that the steps of the clock can tell from none.
-pub(super) fn check_clock(facts: &TimeFacts, metric: Metric, value: f64, side: Side) -> Found<()> {
+pub(super) fn check_clock(facts: &TimeFacts, metric: Metric, value: f64, side: Side) -> Judged<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
@@ -898,7 +686,7 @@ pub(super) fn check_clock(facts: &TimeFacts, metric: Metric, value: f64, side: S
 }
 
 /// SM clock in MHz during the batched samples.
-fn clock(facts: &TimeFacts) -> Found<f64> {
+fn clock(facts: &TimeFacts) -> Judged<f64> {
     match (facts.gpu.sm_mhz_before, facts.gpu.sm_mhz_after) {
         (Some(before), Some(after)) if before.0 > 0.0 && after.0 > 0.0 => {
             Ok((before.0 + after.0) / 2.0)

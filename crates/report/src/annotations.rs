@@ -1,6 +1,7 @@
 //! What is to be shown at a line of a file, whoever shows it. Pure.
 
 use super::{beside, page, problems};
+use judge::Index;
 use model::{Judgement, Outcome, Reason, Record, Verdict};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -35,8 +36,9 @@ pub struct Place {
 /// What did not hold, each cause once; what was accepted; gates that were loosened; what the base says.
 pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
     let mut all = Vec::new();
-    let fallen = problems::ended(record, judgement, &[Outcome::Replaced]);
-    let problems = problems::problems(record, judgement).into_iter();
+    let index = Index::of_record(record);
+    let fallen = problems::ended(&index, record, judgement, &[Outcome::Replaced]);
+    let problems = problems::problems(&index, record, judgement).into_iter();
     for problem in problems.chain(fallen) {
         let command = problem.command.map(|command| format!("\n{command}"));
         all.push(Annotation {

@@ -3,8 +3,9 @@
 
 use super::explain;
 use super::page::{Kind, Table};
-pub use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
-use model::{CaseId, Facet, Judgement, Outcome, Question, Record, Rule, Subject, Verdict};
+use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
+use judge::Index;
+use model::{CaseId, Facet, Judgement, Outcome, Plan, Question, Rule, Subject, Verdict};
 use std::collections::BTreeSet;
 
 /// Whether it is about how fast a kernel is, or what it takes.
@@ -20,11 +21,11 @@ fn is_about_speed(verdict: &Verdict) -> bool {
 }
 
 /// The case, or the first of a unit.
-fn case_of<'a>(record: &'a Record, subject: &'a Subject) -> Option<&'a CaseId> {
+fn case_of<'a>(plan: &'a Plan, subject: &'a Subject) -> Option<&'a CaseId> {
     match subject {
         Subject::Case(case) => Some(case),
         Subject::Unit(unit) => {
-            let cases = record.plan.cases.iter().map(|case| &case.id);
+            let cases = plan.cases.iter().map(|case| &case.id);
             let mut own = cases.filter(|case| case.unit(unit.arch) == *unit);
             own.next()
         }
@@ -32,8 +33,8 @@ fn case_of<'a>(record: &'a Record, subject: &'a Subject) -> Option<&'a CaseId> {
 }
 
 /// Those that say something; nothing where the run has no base.
-fn causes(record: &Record, case: &CaseId) -> Vec<Cause> {
-    let Ok(sides) = Sides::of_run(record, case) else {
+fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
+    let Ok(sides) = Sides::of(index, case) else {
         return Vec::new();
     };
     let mut causes = causes_of(&sides);
@@ -44,22 +45,22 @@ fn causes(record: &Record, case: &CaseId) -> Vec<Cause> {
 }
 
 /// Of the first of some verdicts that is about speed: `more barriers at k.cu:12: ...`.
-pub fn first(record: &Record, verdicts: &[&Verdict]) -> Option<String> {
+pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<String> {
     let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
     let verdict = failed.into_iter().find(|it| is_about_speed(it))?;
-    let causes = causes(record, case_of(record, &verdict.subject)?);
+    let causes = causes(index, case_of(index.head().plan(), &verdict.subject)?);
     causes.first().map(explain::line)
 }
 
 /// Of every case of which a gate on its speed failed.
-pub fn table(record: &Record, judgement: &Judgement) -> Option<Table> {
+pub fn table(index: &Index, judgement: &Judgement) -> Option<Table> {
     let failed = judgement.verdicts.iter();
     let failed = failed.filter(|it| it.outcome == Outcome::Fail && is_about_speed(it));
     let cases: BTreeSet<&CaseId> = failed
-        .filter_map(|verdict| case_of(record, &verdict.subject))
+        .filter_map(|verdict| case_of(index.head().plan(), &verdict.subject))
         .collect();
     let rows = cases.into_iter().flat_map(|case| {
-        causes(record, case).into_iter().map(move |cause| {
+        causes(index, case).into_iter().map(move |cause| {
             vec![
                 case.to_string(),
                 cause.class.name().to_owned(),

@@ -2,8 +2,7 @@
 //!
 //! Only figures of which less is better: both compare them that way. Times are of cases that are right, as everywhere.
 
-use super::figures;
-use judge::{Spread, Values};
+use judge::{Index, Spread, View};
 use model::{Measure as Kind, Metric, Record, Subject};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,27 +34,28 @@ struct Figure {
 
 /// Those that are numbers: JSON has no others.
 fn figures(record: &Record) -> Vec<Figure> {
-    let values = figures::values(record);
+    let index = Index::of_record(record);
+    let view = index.head();
     let mut all = Vec::new();
     for unit in &record.plan.units {
         let subject = Subject::Unit(unit.id.clone());
         all.extend(
             OF_UNITS
                 .iter()
-                .filter_map(|metric| figure(&values, &subject, *metric)),
+                .filter_map(|metric| figure(view, &subject, *metric)),
         );
     }
     for case in &record.plan.cases {
         let subject = Subject::Case(case.id.clone());
-        let counters = values.gateable(&case.id).into_keys();
+        let counters = view.gateable(&case.id).into_keys();
         let metrics = OF_CASES.into_iter().chain(counters.map(Metric::Counter));
-        all.extend(metrics.filter_map(|metric| figure(&values, &subject, metric)));
+        all.extend(metrics.filter_map(|metric| figure(view, &subject, metric)));
     }
     all
 }
 
-fn figure(values: &Values, subject: &Subject, metric: Metric) -> Option<Figure> {
-    let found = values.metric(subject, metric).ok()?;
+fn figure(view: View, subject: &Subject, metric: Metric) -> Option<Figure> {
+    let found = view.metric(subject, metric).ok()?;
     let range = match found.spread {
         Some(Spread::Processes(group)) => {
             let factor = group.ln_deviation().exp();

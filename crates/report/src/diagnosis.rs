@@ -4,8 +4,9 @@ use super::page::{Kind, Part, Section, Table};
 use explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
+use judge::Index;
 use model::occupancy::Limiter;
-use model::{Arithmetic, CaseId, Judgement, Metric, Num, Record, Stall};
+use model::{Arithmetic, CaseId, Judgement, Metric, Num, Stall};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use system::error::{Error, Result};
@@ -53,12 +54,8 @@ pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
 const MOST: usize = 8;
 
 /// Of cases that failed a line each, and all in a comment, folded: before and now, what moved, what to try.
-pub fn section<'a>(
-    record: &Record,
-    base: Option<&Record>,
-    judgement: &Judgement,
-) -> [Section<'a>; 2] {
-    let found = beside::notable(record, base, judgement);
+pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
+    let found = beside::notable(index, judgement);
     let failed: Vec<_> = found
         .iter()
         .filter(|it| it.standing == Standing::Failed && it.after.is_known())
@@ -86,7 +83,7 @@ pub fn section<'a>(
             .chain(before)
             .chain([bound(&it.after)])
             .chain(changes)
-            .chain(has_before.then(|| cause(record, base, &it.case)))
+            .chain(has_before.then(|| cause(index, &it.case)))
             .chain([advice(&it.after).join("\n")])
             .collect()
     });
@@ -161,27 +158,25 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
 }
 
 /// Of what explains the change, the first.
-fn cause(record: &Record, base: Option<&Record>, id: &CaseId) -> String {
-    let causes = causes(record, base, id);
+fn cause(index: &Index, id: &CaseId) -> String {
+    let causes = causes(index, id);
     causes.into_iter().next().unwrap_or("-".to_owned())
 }
 
-fn causes(record: &Record, base: Option<&Record>, id: &CaseId) -> Vec<String> {
-    let sides = match base {
-        Some(base) => Sides::of_two(base, record, id),
-        None => Sides::of_run(record, id),
-    };
-    let causes = sides.map(|sides| explain(&sides)).unwrap_or_default();
+fn causes(index: &Index, id: &CaseId) -> Vec<String> {
+    let causes = Sides::of(index, id)
+        .map(|sides| explain(&sides))
+        .unwrap_or_default();
     causes.iter().map(super::explain::line).collect()
 }
 
 /// Of one case: what bounds it, before and now, what moved, what explains that, and what to try.
-pub fn lines(record: &Record, base: Option<&Record>, of: &Diagnosed) -> Vec<String> {
+pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
     let before = of.before.as_ref();
     let before = before.map(|it| format!("before: bounded by {}", bound(it)));
     let now = format!("now: bounded by {}", bound(&of.after));
     let moved = of.changes.iter().map(change);
-    let causes = causes(record, base, &of.case).into_iter();
+    let causes = causes(index, &of.case).into_iter();
     let causes = causes.map(|cause| format!("cause: {cause}"));
     let advice = advice(&of.after).into_iter();
     let advice = advice.map(|what| format!("to try: {what}"));

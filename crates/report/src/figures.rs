@@ -2,8 +2,8 @@
 
 use super::beside;
 use super::page::{Kind, Table};
-use judge::Values;
-use model::{Case, Counter, Judgement, Metric, Outcome, Record, Subject, Verdict};
+use judge::View;
+use model::{Case, Counter, Judgement, Metric, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
 use wording::words;
 
@@ -16,15 +16,11 @@ pub const UNIT_METRICS: [Metric; 5] = [
 ];
 
 /// What a table shows of a case: figures of a GPU, or of the simulator where there was none.
-fn case_metrics(record: &Record) -> &'static [(&'static str, Metric)] {
-    match is_simulated(record) {
+fn case_metrics(is_simulated: bool) -> &'static [(&'static str, Metric)] {
+    match is_simulated {
         true => &SIMULATED,
         false => &TIMED,
     }
-}
-
-pub fn is_simulated(record: &Record) -> bool {
-    record.environment.device.got().is_none() && record.environment.simulator.is_some()
 }
 
 const TIMED: [(&str, Metric); 5] = [
@@ -52,12 +48,11 @@ const SIMULATED: [(&str, Metric); 5] = [
     ),
 ];
 
-pub fn units(record: &Record, judgement: &Judgement) -> Table {
-    let values = values(record);
-    let units = record.plan.units.iter();
+pub fn units(view: View, judgement: &Judgement) -> Table {
+    let units = view.plan().units.iter();
     let rows = units.map(|unit| {
         let subject = Subject::Unit(unit.id.clone());
-        let cells = cells(&values, &subject, UNIT_METRICS);
+        let cells = cells(view, &subject, UNIT_METRICS);
         row(&subject, cells, worst(of(judgement, &subject)))
     });
     table("unit", UNIT_METRICS.map(Metric::name), rows.collect())
@@ -82,32 +77,30 @@ fn table<'a>(
 
 /// What the columns of times hold, where there are any: a short kernel takes longer alone than among others, and
 /// that is no tail.
-pub fn legend(record: &Record) -> Option<&'static str> {
-    let values = values(record);
+pub fn legend(view: View) -> Option<&'static str> {
     let tail = |case: &Case| {
-        values
-            .metric(&Subject::Case(case.id.clone()), Metric::P90)
+        view.metric(&Subject::Case(case.id.clone()), Metric::P90)
             .is_ok()
     };
-    record.plan.cases.iter().any(tail).then_some(
+    view.plan().cases.iter().any(tail).then_some(
         "p50 is of launches back to back; p90, p99 and cv of single ones, each with its start",
     )
 }
 
 /// Of times, with the change of p50 against the base or the baseline. A case that was skipped whole has no figure
 /// to show, and is counted among what was skipped.
-pub fn cases(record: &Record, judgement: &Judgement) -> Table {
-    let values = values(record);
-    let metrics = case_metrics(record);
+pub fn cases(view: View, judgement: &Judgement) -> Table {
+    let is_simulated = view.is_simulated();
+    let metrics = case_metrics(is_simulated);
     let mut heads: Vec<_> = metrics.iter().map(|(head, _)| *head).collect();
-    if !is_simulated(record) {
+    if !is_simulated {
         heads.push("p50 to base");
     }
     let mut rows = Vec::new();
-    for case in &record.plan.cases {
+    for case in &view.plan().cases {
         let subject = Subject::Case(case.id.clone());
-        let mut cells = cells(&values, &subject, metrics.iter().map(|(_, metric)| *metric));
-        if !is_simulated(record) {
+        let mut cells = cells(view, &subject, metrics.iter().map(|(_, metric)| *metric));
+        if !is_simulated {
             cells.push(p50_to_base(judgement, &subject));
         }
         let worst = worst(of(judgement, &subject));
@@ -143,29 +136,13 @@ pub fn compared(verdict: &Verdict, change: f64) -> String {
     }
 }
 
-pub fn values(record: &Record) -> Values<'_> {
-    Values::new(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
-}
-
 pub fn cells(
-    values: &Values,
+    view: View,
     subject: &Subject,
     metrics: impl IntoIterator<Item = Metric>,
 ) -> Vec<String> {
     let cell = |metric: Metric| {
-        let value = match (metric, subject) {
-            // Also those that no gate may rest on.
-            (Metric::Counter(counter), Subject::Case(id)) => values.shown(id, counter),
-            _ => values
-                .metric(subject, metric)
-                .ok()
-                .map(|value| value.number),
-        };
+        let value = view.shown(subject, metric);
         value.map_or("-".to_owned(), |value| words::quantity(metric, value))
     };
     metrics.into_iter().map(cell).collect()

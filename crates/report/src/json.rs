@@ -3,6 +3,7 @@
 use super::{diagnosis, summary};
 use crate::exit::Exit;
 use explain::diagnosis::beside;
+use judge::Index;
 use model::{
     Accepted, Aimed, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
     Metric, Note, Outcome, Record, RivalStanding, Verdict, Win,
@@ -122,7 +123,7 @@ pub fn render_beside(
         targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,
-        diagnoses: diagnosis::entries(beside::notable(record, base, judgement)),
+        diagnoses: diagnosis::entries(beside::notable(&Index::against(base, record), judgement)),
         skipped: summary::skipped(record, judgement),
         environment: &record.environment,
         costs: &record.costs,

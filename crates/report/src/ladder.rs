@@ -3,10 +3,8 @@
 
 use super::page::{Kind, Part, Section, Table};
 use super::{figures, rivals};
-use judge::{Ruling, Values};
-use model::{
-    Callable, Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Record, Subject, Unit,
-};
+use judge::{Unavailable, View};
+use model::{Callable, Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use system::error::{Error, Result};
@@ -120,14 +118,13 @@ pub struct Beside {
     pub message: String,
 }
 
-pub fn ladders(record: &Record, judgement: &Judgement) -> Vec<Ladder> {
+pub fn ladders(view: View, judgement: &Judgement) -> Vec<Ladder> {
     let source = Source {
-        record,
+        view,
         judgement,
-        values: figures::values(record),
-        of_case: metrics(record),
+        of_case: metrics(view),
     };
-    let plan = &record.plan;
+    let plan = view.plan();
     let mut kernels: Vec<&str> = Vec::new();
     for case in &plan.cases {
         if !kernels.contains(&case.id.kernel.as_str()) {
@@ -180,14 +177,13 @@ fn variants<'a>(cases: &[&'a Case]) -> Vec<&'a str> {
     variants
 }
 
-struct Source<'a> {
-    record: &'a Record,
-    judgement: &'a Judgement,
-    values: Values<'a>,
+struct Source<'i, 'a> {
+    view: View<'i, 'a>,
+    judgement: &'i Judgement,
     of_case: &'static [Metric],
 }
 
-impl Source<'_> {
+impl Source<'_, '_> {
     fn ladder(&self, cases: &[&Case]) -> Ladder {
         let mut steps: Vec<Step> = Vec::new();
         let mut before: Option<&Unit> = None;
@@ -195,7 +191,7 @@ impl Source<'_> {
             let Some(case) = cases.iter().find(|case| case.id.variant == variant) else {
                 continue;
             };
-            let mut units = self.record.plan.units.iter();
+            let mut units = self.view.plan().units.iter();
             let unit = units.find(|unit| {
                 (&unit.id.kernel, &unit.id.variant) == (&case.id.kernel, &case.id.variant)
             });
@@ -282,23 +278,12 @@ impl Source<'_> {
 
     fn figures(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Figure> {
         let subject = Subject::Case(id.clone());
-        let figure = |metric: Metric| {
-            let shown = match metric {
-                // Also those that no gate may rest on.
-                Metric::Counter(counter) => self.values.shown(id, counter),
-                _ => None,
-            };
-            let found = match shown {
-                Some(value) => Ok(value),
-                None => self.values.metric(&subject, metric).map(|it| it.number),
-            };
-            match found {
-                Ok(value) => Figure::Value(Num(value)),
-                Err(Ruling { reason, .. }) => Figure::Missing {
-                    code: reason.code(),
-                    message: reasons::reason(&self.record.environment, &subject, &reason),
-                },
-            }
+        let figure = |metric: Metric| match self.view.shown(&subject, metric) {
+            Ok(value) => Figure::Value(Num(value)),
+            Err(Unavailable { reason, .. }) => Figure::Missing {
+                code: reason.code(),
+                message: reasons::reason(self.view.environment(), &subject, &reason),
+            },
         };
         let figures = metrics.iter().map(|metric| (*metric, figure(*metric)));
         figures.collect()
@@ -355,7 +340,7 @@ impl Added {
 
 /// A group for each ladder.
 pub fn lay_out(
-    record: &Record,
+    view: View,
     judgement: &Judgement,
     ladders: &[Ladder],
 ) -> Vec<Vec<Section<'static>>> {
@@ -364,17 +349,17 @@ pub fn lay_out(
         let none = Section::new("ladder", "No ladder", vec![Part::Lines(vec![none])]);
         return vec![vec![none]];
     }
-    let groups = ladders.iter().map(|ladder| sections(record, ladder));
+    let groups = ladders.iter().map(|ladder| sections(view, ladder));
     let mut groups: Vec<_> = groups.collect();
     let mut lines: Vec<String> = Vec::new();
-    if figures::is_simulated(record) {
+    if view.is_simulated() {
         lines.push(
             "times are not measured in the simulator: its counters stand here instead".to_owned(),
         );
     }
-    lines.extend(figures::legend(record).map(str::to_owned));
+    lines.extend(figures::legend(view).map(str::to_owned));
     lines.push("a ratio is of two medians of this run, and no verdict".to_owned());
-    lines.extend(rivals::lines(&record.environment, judgement));
+    lines.extend(rivals::lines(view.environment(), judgement));
     lines.extend(missing(ladders));
     groups.push(vec![Section::new(
         "note",
@@ -385,16 +370,16 @@ pub fn lay_out(
 }
 
 /// What it shows of a case: figures of a GPU, or of the simulator where there was none. The first says how fast it is.
-pub fn metrics(record: &Record) -> &'static [Metric] {
-    match figures::is_simulated(record) {
+pub fn metrics(view: View) -> &'static [Metric] {
+    match view.is_simulated() {
         true => &SIMULATED,
         false => &TIMED,
     }
 }
 
 /// Of one ladder: what each step adds, and a table for each shape.
-pub fn sections(record: &Record, ladder: &Ladder) -> Vec<Section<'static>> {
-    let of_case = metrics(record);
+pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
+    let of_case = metrics(view);
     let heading = format!(
         "{}: {}, in the order of gates.yaml",
         ladder.kernel,
@@ -568,10 +553,10 @@ struct Document<'a> {
 
 /// # Errors
 /// Environment, where it cannot be written as JSON.
-pub fn json(record: &Record, ladders: &[Ladder]) -> Result<String> {
+pub fn json(view: View, ladders: &[Ladder]) -> Result<String> {
     let document = Document {
         schema: SCHEMA,
-        simulated: figures::is_simulated(record),
+        simulated: view.is_simulated(),
         ladders,
     };
     serde_json::to_string_pretty(&document)

@@ -5,6 +5,7 @@ use super::page::{self, Chart, Kind, Part, Section};
 use super::printed::Printed;
 use super::problems::Problem;
 use super::summary;
+use judge::Index;
 use model::{Judgement, Outcome, Record};
 use std::fmt::Write;
 use wording::escape::{
@@ -17,7 +18,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
 
 /// The same, compared with another record.
 pub fn render_beside(base: Option<&Record>, record: &Record, judgement: &Judgement) -> String {
-    let page = page::lay_out(record, base, judgement);
+    let page = page::lay_out(&Index::against(base, record), record, judgement);
     let mut out = format!("## gatekeeper: {}\n\n", text(&cut(page.headline)));
     line(&mut out, &text(&cut(page.circumstances)));
     sections(&mut out, &page.sections);

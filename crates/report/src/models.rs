@@ -3,7 +3,10 @@
 use super::page::{Kind, Part, Section, Table};
 use super::{figures, summary};
 use crate::exit::Exit;
-use model::{Conclusion, Counter, Judgement, Metric, Outcome, Question, Record, Seen, Subject};
+use judge::Index;
+use model::{
+    Conclusion, Counter, Environment, Judgement, Metric, Outcome, Question, Record, Seen, Subject,
+};
 use records::shard::device;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -167,10 +170,10 @@ fn broken(models: &[Model]) -> Table {
 }
 
 /// Of a GPU how long it takes, of the simulator how many instructions.
-fn metric(record: &Record) -> Metric {
-    match figures::is_simulated(record) {
-        true => Metric::Counter(Counter::Instructions),
-        false => Metric::P50,
+fn metric(environment: &Environment) -> Metric {
+    match (environment.device.got(), &environment.simulator) {
+        (None, Some(_)) => Metric::Counter(Counter::Instructions),
+        _ => Metric::P50,
     }
 }
 
@@ -178,11 +181,13 @@ fn cases(models: &[Model]) -> Table {
     let Some(first) = models.first() else {
         return Table::new([], Vec::new());
     };
-    let values: Vec<_> = models.iter().map(|it| figures::values(it.record)).collect();
+    let indices = models.iter().map(|it| Index::of_record(it.record));
+    let indices: Vec<_> = indices.collect();
     let rows = first.record.plan.cases.iter().map(|case| {
         let subject = Subject::Case(case.id.clone());
-        let cells = models.iter().zip(&values).map(|(model, values)| {
-            let figure = figures::cells(values, &subject, [metric(model.record)]);
+        let cells = models.iter().zip(&indices).map(|(model, index)| {
+            let metric = metric(&model.record.environment);
+            let figure = figures::cells(index.head(), &subject, [metric]);
             let verdicts = model.judgement.verdicts.iter();
             let own = verdicts.filter(|verdict| verdict.subject == subject);
             match figures::worst(own) {
@@ -202,7 +207,11 @@ fn cases(models: &[Model]) -> Table {
 
 /// What the figures are.
 fn legend(models: &[Model]) -> Vec<String> {
-    let is_any = |wanted| models.iter().any(|it| metric(it.record) == wanted);
+    let is_any = |wanted| {
+        models
+            .iter()
+            .any(|it| metric(&it.record.environment) == wanted)
+    };
     let timed = is_any(Metric::P50).then_some("p50 of a GPU");
     let counted = is_any(Metric::Counter(Counter::Instructions))
         .then_some("warp instructions of the simulator, which has no times");

@@ -4,6 +4,7 @@ use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
 use super::{causes, diagnosis, figures, notes, rivals, standing, summary, targets};
+use judge::{Index, View};
 use model::{BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
 use std::collections::BTreeSet;
 use wording::words;
@@ -74,8 +75,8 @@ pub enum Kind {
 /// In a run in which nothing failed, more rows than this are folded.
 const MOST_ROWS: usize = 8;
 
-/// `base`: the record that this one is compared with, if it is.
-pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgement) -> Page<'a> {
+/// `index`: of the record, and of the one that it is compared with, if it is.
+pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> Page<'a> {
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|it| standing::accepted(&record.environment, it));
@@ -95,7 +96,7 @@ pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgem
         Section::new(
             "",
             "What did not hold",
-            vec![Part::Problems(problems::problems(record, judgement))],
+            vec![Part::Problems(problems::problems(index, record, judgement))],
         ),
         loosened(judgement),
         Section::new(
@@ -103,7 +104,7 @@ pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgem
             "Printed by kernels",
             vec![Part::Printed(printed::printed(judgement))],
         ),
-        figures(record, judgement),
+        figures(index.head(), judgement),
         Section::new(
             "rivals",
             "Beside the fastest rival, in the same run on the same GPU",
@@ -114,7 +115,7 @@ pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgem
         ),
         comment_only("Beside each contestant", rivals::all(judgement), true),
     ];
-    let [bounds, bounds_beside] = diagnosis::section(record, base, judgement);
+    let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
@@ -127,7 +128,7 @@ pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgem
         lines(
             "fallback",
             "Fell back on another variant",
-            problems::replaced(record, judgement),
+            problems::replaced(index, record, judgement),
         ),
         Section {
             is_folded: true,
@@ -135,7 +136,7 @@ pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgem
             ..Section::new(
                 "",
                 "Why",
-                causes::table(record, judgement)
+                causes::table(index, judgement)
                     .map(Part::Table)
                     .into_iter()
                     .collect(),
@@ -216,11 +217,11 @@ fn loosened(judgement: &Judgement) -> Section<'_> {
     Section::new("loosened", "Loosened gates", parts)
 }
 
-fn figures<'a>(record: &Record, judgement: &Judgement) -> Section<'a> {
-    let legend = figures::legend(record).map(str::to_owned);
+fn figures<'a>(view: View, judgement: &Judgement) -> Section<'a> {
+    let legend = figures::legend(view).map(str::to_owned);
     let parts = vec![
-        Part::Table(figures::units(record, judgement)),
-        Part::Table(figures::cases(record, judgement)),
+        Part::Table(figures::units(view, judgement)),
+        Part::Table(figures::cases(view, judgement)),
         Part::Lines(legend.into_iter().collect()),
     ];
     Section {

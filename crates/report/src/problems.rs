@@ -1,6 +1,7 @@
 //! What keeps a run from passing, each cause once. Pure.
 
 use super::{beside, causes, summary};
+use judge::Index;
 use model::{Facet, Judgement, Outcome, Reason, Record, Subject, Verdict};
 use std::collections::BTreeSet;
 use wording::names::named;
@@ -30,13 +31,14 @@ pub struct Problem<'a> {
 
 /// The worst first, otherwise in the order of the gates; but for gates that were loosened, which have a place
 /// of their own.
-pub fn problems<'a>(record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
+pub fn problems<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
     let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
-    ended(record, judgement, &blocking)
+    ended(index, record, judgement, &blocking)
 }
 
 /// What ended in one of these ways, those of the first before those of the next.
 pub fn ended<'a>(
+    index: &Index,
     record: &Record,
     judgement: &'a Judgement,
     outcomes: &[Outcome],
@@ -44,7 +46,7 @@ pub fn ended<'a>(
     let groups = groups(judgement, outcomes).into_iter();
     let mut said: BTreeSet<String> = BTreeSet::new();
     let problems = groups.map(|group| Problem {
-        cause: causes::first(record, &group.verdicts).filter(|cause| said.insert(cause.clone())),
+        cause: causes::first(index, &group.verdicts).filter(|cause| said.insert(cause.clone())),
         outcome: group.outcome,
         code: group.reason.code(),
         subjects: named(&record.plan, &group.subjects),
@@ -141,8 +143,8 @@ pub fn expected(judgement: &Judgement) -> Vec<String> {
 }
 
 /// What fell back: `k/fast@small: max_err <= 0.001: falls back on ...`.
-pub fn replaced(record: &Record, judgement: &Judgement) -> Vec<String> {
-    let ended = ended(record, judgement, &[Outcome::Replaced]).into_iter();
+pub fn replaced(index: &Index, record: &Record, judgement: &Judgement) -> Vec<String> {
+    let ended = ended(index, record, judgement, &[Outcome::Replaced]).into_iter();
     let lines = ended.map(|it| format!("{}: {}: {}", it.subjects, it.gates.join(", "), it.why));
     lines.collect()
 }

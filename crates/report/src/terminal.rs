@@ -8,6 +8,7 @@ use super::summary;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
+use judge::Index;
 use model::{Conclusion, Judgement, Outcome, Record};
 use wording::escape;
 
@@ -56,7 +57,7 @@ pub fn render_beside(
     judgement: &Judgement,
     options: Options,
 ) -> String {
-    let page = page::lay_out(record, base, judgement);
+    let page = page::lay_out(&Index::against(base, record), record, judgement);
     let mut out = sections(&page.sections, options);
     labelled(&mut out, "on", &[page.circumstances], options);
     labelled(&mut out, "time", &[page.costs], options);

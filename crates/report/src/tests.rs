@@ -5,7 +5,7 @@ mod hostile;
 use super::terminal::Options;
 use super::*;
 use judge::fixture;
-use judge::{compare, judge};
+use judge::{Index, compare, judge};
 use model::{
     Acceptance, Allowance, Bound, Conclusion, Evidence, Fallback, Fault, FaultKind, GateName,
     Judgement, Loosening, Metric, NotRun, Num, Op, OtherProcess, Outcome, Place, Question, Reason,
@@ -432,7 +432,7 @@ fn one_cause_is_one_block() {
     }
     let judgement = judged(&record);
     let failed = judgement.count(Outcome::Fail);
-    let problems = problems::problems(&record, &judgement);
+    let problems = problems::problems(&Index::of_record(&record), &record, &judgement);
     let slower: Vec<_> = problems
         .iter()
         .filter(|it| it.code == "beyond-change")
@@ -448,7 +448,7 @@ fn one_cause_is_one_block() {
     // Another variant is another cause.
     fixture::slow(&mut record, &fixture::case_id("direct", "small"), 200_000);
     let judgement = judged(&record);
-    let problems = problems::problems(&record, &judgement);
+    let problems = problems::problems(&Index::of_record(&record), &record, &judgement);
     let slower = problems.iter().filter(|it| it.code == "beyond-change");
     assert_eq!(slower.count(), 2);
 }

@@ -1,7 +1,7 @@
 //! Of each cause that lies in launch, counters, clocks or inputs, two records that have it, and two that do not.
 
 use crate::{Cause, CauseClass, Measure, Sides, explain};
-use judge::fixture;
+use judge::{Index, fixture};
 use model::{
     CaseId, Counter, LaunchBounds, LineCount, LineProfile, Num, ProfileMetric, Record, Seen, Stall,
 };
@@ -12,7 +12,7 @@ fn id() -> CaseId {
 }
 
 fn explained(base: &Record, head: &Record) -> Vec<Cause> {
-    explain(&Sides::of_two(base, head, &id()).unwrap())
+    explain(&Sides::of(&Index::against(Some(base), head), &id()).unwrap())
 }
 
 fn classes(base: &Record, head: &Record) -> Vec<CauseClass> {

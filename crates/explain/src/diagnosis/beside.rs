@@ -1,8 +1,9 @@
 //! What bounded a case before and what bounds it now, of the cases of a judgement that a reader asks about.
 
-use super::{Diagnosis, Moved, Residency, Resource, Side, diagnose};
+use super::{Diagnosis, Moved, Residency, Resource, diagnose};
+use judge::Index;
 use model::{
-    CaseId, Facet, Judgement, Metric, Num, Outcome, Question, Record, Rule, Subject, Verdict,
+    CaseId, Facet, Judgement, Metric, Num, Outcome, Plan, Question, Rule, Side, Subject, Verdict,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,10 +62,11 @@ impl Figure {
 
 /// Cases whose time, counters or resources broke a gate, and those that are better than their baseline; of those
 /// what is known on either side.
-pub fn notable(record: &Record, base: Option<&Record>, judgement: &Judgement) -> Vec<Diagnosed> {
+pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
+    let plan = index.head().plan();
     let failed = judgement.verdicts.iter().filter(|it| costs(it));
-    let failed = cases(record, failed.map(|verdict| &verdict.subject));
-    let improved = cases(record, judgement.wins.iter().map(|win| &win.subject));
+    let failed = cases(plan, failed.map(|verdict| &verdict.subject));
+    let improved = cases(plan, judgement.wins.iter().map(|win| &win.subject));
     let standing = |id: &CaseId| {
         if failed.contains(id) {
             Some(Standing::Failed)
@@ -72,10 +74,10 @@ pub fn notable(record: &Record, base: Option<&Record>, judgement: &Judgement) ->
             improved.contains(id).then_some(Standing::Improved)
         }
     };
-    let found = record.plan.cases.iter();
+    let found = plan.cases.iter();
     let found = found.filter_map(|case| Some((standing(&case.id)?, &case.id)));
     let mut found: Vec<_> = found
-        .map(|(standing, id)| diagnosed(record, base, id, standing))
+        .map(|(standing, id)| diagnosed(index, id, standing))
         .collect();
     found.retain(|it| it.after.is_known() || it.before.as_ref().is_some_and(Diagnosis::is_known));
     // What failed stands first, in the order of gates.yaml.
@@ -84,19 +86,18 @@ pub fn notable(record: &Record, base: Option<&Record>, judgement: &Judgement) ->
 }
 
 /// All cases, in the order of gates.yaml.
-pub fn all(record: &Record) -> Vec<Diagnosed> {
-    let cases = record.plan.cases.iter();
+pub fn all(index: &Index) -> Vec<Diagnosed> {
+    let cases = index.head().plan().cases.iter();
     cases
-        .map(|case| diagnosed(record, None, &case.id, Standing::Held))
+        .map(|case| diagnosed(index, &case.id, Standing::Held))
         .collect()
 }
 
-/// `base`: the record that it is compared with, where it is not the run itself that has a base.
-fn diagnosed(record: &Record, base: Option<&Record>, id: &CaseId, standing: Standing) -> Diagnosed {
-    let after = diagnose(&Side::head(record), id);
-    let base = base.map(Side::head).or_else(|| Side::base(record));
-    let base = base.filter(|side| side.has(id));
-    let before = base.map(|side| diagnose(&side, id));
+fn diagnosed(index: &Index, id: &CaseId, standing: Standing) -> Diagnosed {
+    let after = diagnose(index.head(), id);
+    let base = index.view(Side::Base, None);
+    let base = base.filter(|base| base.plan().case(id).is_some());
+    let before = base.map(|base| diagnose(base, id));
     let changes = match &before {
         Some(before) => changes(before, &after),
         None => Vec::new(),
@@ -125,11 +126,11 @@ fn is_cost(metric: Metric) -> bool {
 }
 
 /// A unit stands for the first of its cases.
-fn cases<'a>(record: &Record, subjects: impl Iterator<Item = &'a Subject>) -> BTreeSet<CaseId> {
+fn cases<'a>(plan: &Plan, subjects: impl Iterator<Item = &'a Subject>) -> BTreeSet<CaseId> {
     let of = |subject: &Subject| match subject {
         Subject::Case(case) => Some(case.clone()),
         Subject::Unit(unit) => {
-            let mut cases = record.plan.cases.iter();
+            let mut cases = plan.cases.iter();
             let of_unit = cases
                 .find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant));
             of_unit.map(|case| case.id.clone())

@@ -5,7 +5,7 @@
 //! on an H100, in cycles (docs/diagnosis.md has the table): 106 cases, 19 % off on average, a factor of 2 at worst.
 
 use super::peaks::Peaks;
-use super::view::View;
+use super::view::Known;
 use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
 use super::{Moved, Traffic, Waste, advice};
 use model::{Arithmetic, Counter, Mode, Num, SimulationFacts, Stall};
@@ -26,21 +26,21 @@ const MOSTLY_START: f64 = 0.5;
 const SECTOR: f64 = 32.0;
 const WARP: f64 = 32.0;
 
-pub fn estimate(view: &View) -> Diagnosis {
-    let Some(peaks) = Peaks::assumed(view.arch) else {
-        let arch = view.arch.to_string();
+pub fn estimate(known: &Known) -> Diagnosis {
+    let Some(peaks) = Peaks::assumed(known.arch) else {
+        let arch = known.arch.to_string();
         return Diagnosis::unknown(Unknown::Architecture { arch });
     };
-    let Some(facts) = view.simulation else {
+    let Some(facts) = known.simulation else {
         return Diagnosis::unknown(Unknown::NotSeen);
     };
-    let Some(residency) = view.residency(peaks.multiprocessors) else {
+    let Some(residency) = known.residency(peaks.multiprocessors) else {
         return Diagnosis::unknown(Unknown::SeveralKernels);
     };
-    let Some(launch) = Launch::new(view, facts, &peaks, &residency) else {
+    let Some(launch) = Launch::new(known, facts, &peaks, &residency) else {
         return Diagnosis::unknown(Unknown::NotSeen);
     };
-    let traffic = view.traffic();
+    let traffic = known.traffic();
     let bound = launch.bound(&residency);
     let uses = launch.uses();
     let reached = match bound {
@@ -52,7 +52,7 @@ pub fn estimate(view: &View) -> Diagnosis {
             gpu: peaks.gpu.clone(),
         },
         reached,
-        roofline: roofline(facts, view, &peaks),
+        roofline: roofline(facts, known, &peaks),
         estimated_ns: Some(Num(launch.total() / peaks.hz * 1e9)),
         least_ns: Some(Num(launch.at_full_use() / peaks.hz * 1e9)),
         time_ns: None,
@@ -90,12 +90,12 @@ struct Launch {
 impl Launch {
     /// `None` where what it needs was not counted.
     fn new(
-        view: &View,
+        known: &Known,
         facts: &SimulationFacts,
         peaks: &Peaks,
         residency: &Residency,
     ) -> Option<Self> {
-        let count = |counter| Some(view.count(counter)? as f64);
+        let count = |counter| Some(known.count(counter)? as f64);
         let sum = |counters: &[Counter]| counters.iter().map(|it| count(*it)).sum::<Option<f64>>();
         let instructions = count(Counter::Instructions)?;
         let wavefronts = sum(&[
@@ -144,7 +144,7 @@ impl Launch {
             (Resource::L2, cycles(bytes, peaks.l2.bytes)),
             (
                 Resource::Dram,
-                cycles(view.dram_bytes(bytes, peaks), peaks.dram_bytes),
+                cycles(known.dram_bytes(bytes, peaks), peaks.dram_bytes),
             ),
         ]);
         let all = f64::from(residency.multiprocessors);
@@ -155,7 +155,7 @@ impl Launch {
             Resource::Dram | Resource::L2 => (*resource, *cycles),
             _ => (*resource, cycles * spread),
         };
-        let warps = blocks * (view.threads()? as f64 / WARP).ceil();
+        let warps = blocks * (known.threads()? as f64 / WARP).ceil();
         let waves = residency.waves.0.ceil();
         let each = |amount: f64, cycles: f64| amount / warps * cycles * waves;
         let shared = sum(&[
@@ -244,7 +244,7 @@ fn largest(cycles: &BTreeMap<Resource, f64>) -> (Resource, f64) {
 
 /// Of the arithmetic that takes the largest part of its peak, over the bytes that pass L2 or, where these do not fit
 /// in there, device memory.
-fn roofline(facts: &SimulationFacts, view: &View, peaks: &Peaks) -> Option<Roofline> {
+fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roofline> {
     let kinds = facts.computed.iter();
     let kinds = kinds.filter(|(kind, _)| **kind != Arithmetic::Special);
     let parts = kinds.filter_map(|(kind, work)| {
@@ -253,9 +253,9 @@ fn roofline(facts: &SimulationFacts, view: &View, peaks: &Peaks) -> Option<Roofl
     });
     let computed = parts.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
     let sectors =
-        view.count(Counter::GlobalLoadSectors)? + view.count(Counter::GlobalStoreSectors)?;
+        known.count(Counter::GlobalLoadSectors)? + known.count(Counter::GlobalStoreSectors)?;
     let through_l2 = sectors as f64 * SECTOR;
-    let from_dram = view.dram_bytes(through_l2, peaks);
+    let from_dram = known.dram_bytes(through_l2, peaks);
     let moved = match from_dram > 0.0 {
         true => (Resource::Dram, from_dram, peaks.dram_bytes),
         false => (Resource::L2, through_l2, peaks.l2.bytes),
@@ -263,7 +263,7 @@ fn roofline(facts: &SimulationFacts, view: &View, peaks: &Peaks) -> Option<Roofl
     Roofline::new(computed, moved, None)
 }
 
-impl View<'_> {
+impl Known<'_> {
     /// The least that device memory moves: nothing where all of it stays in L2 from one launch to the next.
     fn dram_bytes(&self, through_l2: f64, peaks: &Peaks) -> f64 {
         let stays = self.mode == Mode::Warm && self.compulsory_bytes <= peaks.l2_bytes as f64;

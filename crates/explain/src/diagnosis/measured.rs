@@ -1,7 +1,7 @@
 //! What bounds a case that was profiled: by the counters of the GPU itself.
 
 use super::peaks::Peaks;
-use super::view::View;
+use super::view::Known;
 use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
 use super::{Waste, advice};
 use model::{Arithmetic, DeviceFacts, KernelProfile, Num, ProfileFacts, ProfileMetric, Stall};
@@ -32,7 +32,7 @@ const OF_GPU: [(Resource, ProfileMetric); 2] = [
 ];
 
 /// Of the kernel that a launch consists of.
-pub fn diagnose(view: &View, device: &DeviceFacts, repeats: &[&ProfileFacts]) -> Diagnosis {
+pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) -> Diagnosis {
     let kernels: Option<Vec<&KernelProfile>> = repeats
         .iter()
         .map(|facts| match facts.kernels.as_slice() {
@@ -44,7 +44,7 @@ pub fn diagnose(view: &View, device: &DeviceFacts, repeats: &[&ProfileFacts]) ->
         return Diagnosis::unknown(Unknown::SeveralKernels);
     };
     let read = Reading::new(&kernels);
-    let residency = view
+    let residency = known
         .residency(device.multiprocessors)
         .or_else(|| read.residency(device.multiprocessors));
     let residency = residency.map(|on| Residency {
@@ -74,8 +74,8 @@ pub fn diagnose(view: &View, device: &DeviceFacts, repeats: &[&ProfileFacts]) ->
         reached,
         roofline: peaks.and_then(|peaks| read.roofline(&peaks, &whole)),
         residency,
-        traffic: view.traffic(),
-        time_ns: view.p50_ns.or(read.duration_ns).map(Num),
+        traffic: known.traffic(),
+        time_ns: known.p50_ns.or(read.duration_ns).map(Num),
         estimated_ns: None,
         least_ns: read.duration_ns.map(|ns| Num(ns * most)),
         stalls: read.stalls,

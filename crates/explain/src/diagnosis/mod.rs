@@ -14,13 +14,14 @@ mod tests;
 mod times;
 mod view;
 
+use judge::View;
 use model::occupancy::Limiter;
 use model::{Arithmetic, CaseId, Num, Stall};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 pub use advice::{Advice, advice};
-pub use view::Side;
+use view::Known;
 
 /// What bounds one case, with the figures that say so.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -257,16 +258,16 @@ const FEW: f64 = 0.75;
 /// Of the time, what has to be lost for a reason to be named.
 const LOST: f64 = 0.2;
 
-/// What bounds a case of one side of a record.
-pub fn diagnose(side: &Side, id: &CaseId) -> Diagnosis {
-    let view = match side.view(id) {
-        Ok(view) => view,
+/// What bounds a case on one side of an index.
+pub fn diagnose(view: View, id: &CaseId) -> Diagnosis {
+    let known = match Known::of(view, id) {
+        Ok(known) => known,
         Err(why) => return Diagnosis::unknown(why),
     };
-    match view.device {
-        Some(device) if view.profiles.is_empty() => times::diagnose(&view, device),
-        Some(device) => measured::diagnose(&view, device, &view.profiles),
-        None => estimate::estimate(&view),
+    match known.device {
+        Some(device) if known.profiles.is_empty() => times::diagnose(&known, device),
+        Some(device) => measured::diagnose(&known, device, &known.profiles),
+        None => estimate::estimate(&known),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::beside::{self, Standing};
 use super::estimate::estimate;
-use super::view::View;
+use super::view::Known;
 use super::*;
-use judge::{compare, fixture, judge};
+use judge::{Index, compare, fixture, judge};
 use model::{
     Arithmetic, BuildFacts, Counter, Evidence, Launch, Loosening, Mode, Record, Resources, Seen,
     SimulationFacts, Stall, Work,
@@ -72,7 +72,7 @@ impl Kernel {
             ..Resources::default()
         };
         let facts = self.facts();
-        estimate(&View {
+        estimate(&Known {
             arch: fixture::arch(),
             device: None,
             entry: Some((self.launch(), &resources)),
@@ -246,7 +246,7 @@ fn too_few_blocks_a_tail_and_a_launch_of_nothing() {
 fn what_is_not_known_has_a_name() {
     let resources = Resources::default();
     let facts = KERNEL.facts();
-    let view = |arch: &str, entry, simulation| View {
+    let known = |arch: &str, entry, simulation| Known {
         arch: arch.parse().unwrap(),
         device: None,
         entry,
@@ -257,24 +257,24 @@ fn what_is_not_known_has_a_name() {
         mode: Mode::Warm,
     };
     let entry = Some((KERNEL.launch(), &resources));
-    let why = |view: View| match estimate(&view).bound {
+    let why = |known: Known| match estimate(&known).bound {
         Bound::Unknown { why } => why,
         bound => panic!("{bound:?}"),
     };
     let arch = "sm_87".to_owned();
     assert_eq!(
-        why(view("sm_87", entry, Some(&facts))),
+        why(known("sm_87", entry, Some(&facts))),
         Unknown::Architecture { arch }
     );
-    assert_eq!(why(view("sm_90", entry, None)), Unknown::NotSeen);
+    assert_eq!(why(known("sm_90", entry, None)), Unknown::NotSeen);
     assert_eq!(
-        why(view("sm_90", None, Some(&facts))),
+        why(known("sm_90", None, Some(&facts))),
         Unknown::SeveralKernels
     );
     let mut uncounted = facts.clone();
     uncounted.counters.remove(&Counter::Barriers);
     assert_eq!(
-        why(view("sm_90", entry, Some(&uncounted))),
+        why(known("sm_90", entry, Some(&uncounted))),
         Unknown::NotSeen
     );
 }
@@ -335,7 +335,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
             &record.policy,
             &record.evidence,
         );
-        beside::notable(record, None, &judgement)
+        beside::notable(&Index::of_record(record), &judgement)
     };
     let before = record.clone();
     assert_eq!(shown(&record), []);
@@ -350,7 +350,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     assert!(found[0].after.is_known());
     // Beside the record of before it has one, and what moved.
     let judgement = compare(&before, &record, Loosening::Fails);
-    let found = beside::notable(&record, Some(&before), &judgement);
+    let found = beside::notable(&Index::against(Some(&before), &record), &judgement);
     let [found] = found.as_slice() else {
         panic!("{found:?}");
     };
@@ -416,7 +416,7 @@ mod profiled {
             registers: 255,
             ..Resources::default()
         };
-        let view = View {
+        let known = Known {
             arch: fixture::arch(),
             device: Some(&device),
             entry: Some((kernel.launch(), &resources)),
@@ -426,7 +426,7 @@ mod profiled {
             compulsory_bytes: 0.0,
             mode: Mode::Warm,
         };
-        super::super::measured::diagnose(&view, &device, &view.profiles)
+        super::super::measured::diagnose(&known, &device, &known.profiles)
     }
 
     fn bound(blocks: u32, changes: &[(ProfileMetric, f64)]) -> Bound {

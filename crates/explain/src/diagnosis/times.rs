@@ -1,7 +1,7 @@
 //! What bounds a case that was timed on a GPU and not profiled: only what its launch and its time make certain.
 
 use super::peaks::Peaks;
-use super::view::View;
+use super::view::Known;
 use super::{BUSY, Basis, Bound, Diagnosis, Residency, Resource, Unknown, Waste, advice};
 use model::{DeviceFacts, Mode, Num};
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ const FEW: f64 = 0.5;
 /// With this share of the multiprocessors idle over the last wave, on average.
 const LOST: f64 = 0.25;
 
-pub fn diagnose(view: &View, device: &DeviceFacts) -> Diagnosis {
+pub fn diagnose(known: &Known, device: &DeviceFacts) -> Diagnosis {
     let peaks = Peaks::of(device);
-    let residency = view.residency(device.multiprocessors);
-    let least_bytes = (view.mode == Mode::Cold || view.compulsory_bytes > device.l2_bytes as f64)
-        .then_some(view.compulsory_bytes);
+    let residency = known.residency(device.multiprocessors);
+    let least_bytes = (known.mode == Mode::Cold || known.compulsory_bytes > device.l2_bytes as f64)
+        .then_some(known.compulsory_bytes);
     let use_of_dram = peaks.as_ref().and_then(|peaks| {
-        let seconds = view.p50_ns? / 1e9;
+        let seconds = known.p50_ns? / 1e9;
         Some(least_bytes? / seconds / peaks.dram_bytes)
     });
-    let bound = bound(view.p50_ns, residency.as_ref(), use_of_dram);
+    let bound = bound(known.p50_ns, residency.as_ref(), use_of_dram);
     let is_dram = matches!(bound, Bound::Resource { .. });
     let waste = Waste::default();
     Diagnosis {
@@ -46,8 +46,8 @@ pub fn diagnose(view: &View, device: &DeviceFacts) -> Diagnosis {
         reached: use_of_dram.filter(|_| is_dram).map(Num),
         roofline: None,
         residency,
-        traffic: view.traffic(),
-        time_ns: view.p50_ns.map(Num),
+        traffic: known.traffic(),
+        time_ns: known.p50_ns.map(Num),
         estimated_ns: None,
         least_ns: None,
         stalls: BTreeMap::new(),

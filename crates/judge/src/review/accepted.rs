@@ -5,8 +5,8 @@
 use super::loosened::{Strictness, strictness};
 use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::agreed::is_over_shapes;
+use crate::index::View;
 use crate::rules::{self, Refusals, Ruled, is_beside_base};
-use crate::value::Values;
 use model::*;
 
 /// One gate, with what was accepted of it.
@@ -14,20 +14,20 @@ use model::*;
 /// Between head and base that is a second contest over the same processes, decided by the accepted limit
 /// where the gate's own is broken. A false alarm takes both of them, and the chance to pass what lies
 /// beyond both limits is at most the sum of the two.
-pub fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let own = rules::apply(values, gate, refusals);
+pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
+    let own = rules::apply(view, gate, refusals);
     if !can_be_accepted(&own) {
         return own;
     }
-    let day = values.lookup.environment.day();
-    let accepted = values.lookup.policy.accepted.iter();
+    let day = view.environment().day();
+    let accepted = view.policy().accepted.iter();
     let mut others: Vec<(Limited, Option<Ruled>)> = accepted
         .filter_map(|it| limited(it, gate))
         .map(|it| {
             let other = it
                 .acceptance
                 .holds_on(day)
-                .then(|| rules::apply(values, &with_accepted_limit(gate, it.limit), refusals));
+                .then(|| rules::apply(view, &with_accepted_limit(gate, it.limit), refusals));
             (it, other)
         })
         .collect();
@@ -113,23 +113,23 @@ fn combine(own: Ruled, gate: &Gate, by: Limited, other: Option<Ruled>) -> Ruled 
 }
 
 /// A verdict on each acceptance that is no good: run out, of nothing, or needed by nothing.
-pub fn check(values: &Values, refusals: &Refusals) -> Vec<Verdict> {
-    let accepted = values.lookup.policy.accepted.iter();
+pub fn check(view: View, refusals: &Refusals) -> Vec<Verdict> {
+    let accepted = view.policy().accepted.iter();
     accepted
         .filter_map(|it| {
             Some(Verdict::without_figures(
                 subject_of(it),
                 Question::Acceptance(it.allows.clone()),
                 Outcome::Fail,
-                problem(values, it, refusals)?,
+                problem(view, it, refusals)?,
                 Some(it.declared.clone()),
             ))
         })
         .collect()
 }
 
-fn problem(values: &Values, acceptance: &Acceptance, refusals: &Refusals) -> Option<Reason> {
-    let environment = values.lookup.environment;
+fn problem(view: View, acceptance: &Acceptance, refusals: &Refusals) -> Option<Reason> {
+    let environment = view.environment();
     let (by, until) = (acceptance.by.clone(), acceptance.until.clone());
     let case = || acceptance.case.clone();
     let day = environment.day();
@@ -152,10 +152,10 @@ fn problem(values: &Values, acceptance: &Acceptance, refusals: &Refusals) -> Opt
         return Some(Reason::AcceptanceOfNothing { case: case() });
     }
     if let Allowance::Finding(known) = &acceptance.allows {
-        return is_gone(values, &acceptance.subjects, known)
+        return is_gone(view, &acceptance.subjects, known)
             .then_some(Reason::AcceptedFindingGone { by, until });
     }
-    let gates = values.lookup.policy.gates.iter();
+    let gates = view.policy().gates.iter();
     let gates: Vec<_> = gates
         .filter(|gate| limited(acceptance, gate).is_some())
         .collect();
@@ -163,21 +163,20 @@ fn problem(values: &Values, acceptance: &Acceptance, refusals: &Refusals) -> Opt
         return Some(Reason::AcceptanceWithoutGate { case: case() });
     }
     let is_unneeded = |gate: &&Gate| {
-        holds_everywhere(values, gate)
-            && rules::apply(values, gate, refusals).verdict.outcome == Outcome::Pass
+        holds_everywhere(view, gate)
+            && rules::apply(view, gate, refusals).verdict.outcome == Outcome::Pass
     };
     let is_unused = gates.iter().all(is_unneeded);
     is_unused.then_some(Reason::AcceptanceUnused { by, until })
 }
 
 /// Whether every launch of the cases told its findings, and none has this one.
-fn is_gone(values: &Values, subjects: &[Subject], known: &KnownFinding) -> bool {
-    let is_clean = |values: &Values, id: &CaseId| {
-        let lookup = &values.lookup;
-        let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+fn is_gone(view: View, subjects: &[Subject], known: &KnownFinding) -> bool {
+    let is_clean = |view: View, id: &CaseId| {
+        let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
         !seeds.is_empty()
             && seeds.iter().all(|&seed| {
-                let launch = lookup.simulation(id, seed);
+                let launch = view.simulation(id, seed);
                 launch.is_ok_and(|it| {
                     it.findings
                         .iter()
@@ -186,25 +185,22 @@ fn is_gone(values: &Values, subjects: &[Subject], known: &KnownFinding) -> bool 
             })
     };
     subjects.iter().all(|subject| match subject {
-        Subject::Case(id) => values.each(id).all(|values| is_clean(values, id)),
+        Subject::Case(id) => view.all_architectures(id).all(|view| is_clean(view, id)),
         Subject::Unit(_) => false,
     })
 }
 
 /// Whether a gate that holds here would hold wherever it is judged.
-fn holds_everywhere(values: &Values, gate: &Gate) -> bool {
-    let lookup = &values.lookup;
-    let is_partial = lookup.plan.is_partial(gate.subject.kernel());
+fn holds_everywhere(view: View, gate: &Gate) -> bool {
+    let is_partial = view.plan().is_partial(gate.subject.kernel());
     match &gate.rule {
         // Whatever the base took over long ago is no regression beside it, and still one to the baseline.
         Rule::Limit { metric, limit } if metric.facet() == Facet::Times => {
             matches!(limit, Limit::Absolute { .. } | Limit::Anchor { .. })
-                || !is_beside_base(values, &gate.subject, *metric)
+                || !is_beside_base(view, &gate.subject, *metric)
         }
         // The simulator adds up otherwise than a GPU.
-        Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => {
-            !lookup.is_simulated()
-        }
+        Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => !view.is_simulated(),
         Rule::Limit { metric, .. } => !(is_partial && is_over_shapes(*metric)),
         _ => true,
     }

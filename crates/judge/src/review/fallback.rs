@@ -1,17 +1,17 @@
 //! Variants that fail, and fall back on another: where the run allows that, and the other one was judged and holds.
 
-use crate::value::Values;
+use crate::index::View;
 use model::*;
 
 /// Replaces what does not hold of variants that fall back. Whether another one holds is asked of the verdicts as they
 /// were before any fell back.
-pub fn review(values: &Values, verdicts: &mut [Verdict]) {
-    let plan = values.lookup.plan;
-    if !values.lookup.policy.allow_fallback {
+pub fn review(view: View, verdicts: &mut [Verdict]) {
+    let plan = view.plan();
+    if !view.policy().allow_fallback {
         return;
     }
     let fallbacks = plan.fallbacks.iter();
-    let found = fallbacks.filter_map(|it| Some((it, stand_in(values, verdicts, it)?)));
+    let found = fallbacks.filter_map(|it| Some((it, stand_in(view, verdicts, it)?)));
     let found: Vec<_> = found.collect();
     for (fallback, to) in found {
         for verdict in verdicts.iter_mut() {
@@ -28,7 +28,7 @@ pub fn review(values: &Values, verdicts: &mut [Verdict]) {
 
 /// The first variant down the line that holds, for one that fails.
 fn stand_in<'a>(
-    values: &Values<'a>,
+    view: View<'_, 'a>,
     verdicts: &[Verdict],
     fallback: &'a Fallback,
 ) -> Option<&'a str> {
@@ -37,12 +37,12 @@ fn stand_in<'a>(
     if !own.any(|it| it.outcome == Outcome::Fail) {
         return None;
     }
-    let plan = values.lookup.plan;
+    let plan = view.plan();
     let mut next = Some(fallback);
     // A line that came back to itself would be no longer than all of them.
     for _ in &plan.fallbacks {
         let to = &next?.to;
-        if holds(values, verdicts, fallback, to) {
+        if holds(view, verdicts, fallback, to) {
             return Some(to);
         }
         next = plan.fallback(kernel, to);
@@ -52,8 +52,8 @@ fn stand_in<'a>(
 
 /// Whether it was judged at every shape of the variant that it stands in for, and nothing of it is broken or open. Where
 /// that one was checked, it is right there.
-fn holds(values: &Values, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> bool {
-    let plan = values.lookup.plan;
+fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> bool {
+    let plan = view.plan();
     let of = |case: &CaseId| CaseId {
         variant: to.to_owned(),
         ..case.clone()
@@ -76,7 +76,7 @@ fn holds(values: &Values, verdicts: &[Verdict], fallback: &Fallback, to: &str) -
     });
     let is_right_there = failed.all(|it| match &it.subject {
         Subject::Unit(_) => true,
-        Subject::Case(case) => values.timeable(&of(case)).is_ok(),
+        Subject::Case(case) => view.timeable(&of(case)).is_ok(),
     });
     let passes = gates().any(|it| it.outcome == Outcome::Pass);
     is_covered && is_right_there && passes && !gates().any(blocks)

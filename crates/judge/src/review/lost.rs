@@ -2,23 +2,26 @@
 //! does not know. The same machine answered for the base, so it is the change that took them away.
 
 use super::{Comparison, Ended, NotRequired, compare_required, without_answer_of_base};
-use crate::lookup::{Found, Ruling};
+use crate::index::View;
+use crate::lookup::{Judged, Unavailable};
 use crate::rules::{correctness, simulation};
-use crate::value::{Beside, Values};
 use model::*;
 
 /// Every question that head is asked of a case which the base has too, joined by case and end. Of several
 /// architectures it is one loss.
-pub fn since(values: &Values) -> Vec<Comparison> {
-    let cases = values.lookup.plan.cases.iter();
-    let cases = cases.flat_map(|case| values.each(&case.id).map(move |values| (&case.id, values)));
+pub fn since(view: View) -> Vec<Comparison> {
+    let cases = view.plan().cases.iter();
+    let cases = cases.flat_map(|case| {
+        let views = view.all_architectures(&case.id);
+        views.map(move |view| (&case.id, view))
+    });
     let mut found: Vec<Comparison> = Vec::new();
-    for (id, values) in cases {
+    for (id, view) in cases {
         let checks = compare_required(
-            asked(values, id),
-            |_| required(values, id),
-            |rule, beside| {
-                let ended = compare_check(values, beside, id, rule);
+            asked(view, id),
+            |_| required(view, id),
+            |rule, base| {
+                let ended = compare_check(view, base, id, rule);
                 Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
             },
         );
@@ -26,8 +29,8 @@ pub fn since(values: &Values) -> Vec<Comparison> {
             [BaseDemand::Checks(vec![Rule::Counters {
                 change: Num(0.0),
             }])],
-            |_| required(values, id),
-            |demand, beside| Comparison::of_case(id, demand, compare_counters(values, beside, id)),
+            |_| required(view, id),
+            |demand, base| Comparison::of_case(id, demand, compare_counters(view, base, id)),
         );
         for one in join(checks).into_iter().chain(counters) {
             if !found.contains(&one) {
@@ -40,23 +43,25 @@ pub fn since(values: &Values) -> Vec<Comparison> {
 
 /// The same of a record that was made on another kind of device, or by another counter model: whatever it answered and
 /// head does not, nobody has compared.
-pub fn on_other_devices(values: &Values, base: &Record) -> Vec<Comparison> {
-    let theirs = Values::of_record(base);
-    let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
+pub fn on_other_devices(view: View) -> Vec<Comparison> {
+    let Some(theirs) = view.index.view(Side::Base, None) else {
+        return Vec::new();
+    };
+    let cases = view.plan().cases.iter().map(|case| &case.id);
     let found = compare_required(
-        cases.flat_map(|id| asked(values, id).map(move |rule| (id, rule))),
-        |(id, _)| match (&values.beside, base.plan.case(id)) {
+        cases.flat_map(|id| asked(view, id).map(move |rule| (id, rule))),
+        |(id, _)| match (view.base(), theirs.plan().case(id)) {
             (Some(_), _) => Err(NotRequired::SaidElsewhere),
             (None, None) => Err(NotRequired::NotAtBase),
             (None, Some(_)) => Ok(()),
         },
         |(id, rule), ()| {
-            let has_answer = |values: &Values| match answer(values, id, rule) {
+            let has_answer = |view: View| match answer(view, id, rule) {
                 Some(Ok(())) => true,
                 Some(Err(why)) => why.outcome == Outcome::Fail,
                 None => false,
             };
-            let ended = match has_answer(&theirs) && !has_answer(values) {
+            let ended = match has_answer(theirs) && !has_answer(view) {
                 true => Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::OtherDevice)),
                 false => Ended::Held,
             };
@@ -64,7 +69,7 @@ pub fn on_other_devices(values: &Values, base: &Record) -> Vec<Comparison> {
         },
     );
     let mut joined: Vec<Comparison> = Vec::new();
-    for case in &values.lookup.plan.cases {
+    for case in &view.plan().cases {
         let subject = Subject::Case(case.id.clone());
         let of_case = found.iter().filter(|it| it.subject == subject);
         joined.extend(join(of_case.cloned().collect()));
@@ -85,53 +90,52 @@ fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     joined
 }
 
-fn required<'v, 'a>(values: &'v Values<'a>, id: &CaseId) -> Result<&'v Beside<'a>, NotRequired> {
-    let beside = values.beside.as_ref().ok_or(NotRequired::OtherDevice)?;
-    let base = &beside.base.lookup;
-    if base.plan.case(id).is_none() {
+fn required<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> Result<View<'i, 'a>, NotRequired> {
+    let base = view.base().ok_or(NotRequired::OtherDevice)?;
+    if base.plan().case(id).is_none() {
         Err(NotRequired::NotAtBase)
     } else if base.executor().is_err() {
         Err(NotRequired::NothingRuns)
     } else if base.unit_on_device(id).is_err() {
         Err(NotRequired::NotAtBase)
     } else {
-        Ok(beside)
+        Ok(base)
     }
 }
 
 /// Whether head gives no answer of a case to a question that it asks, or none of a counter that a gate names. What was
 /// not built has failed by that.
-pub fn lacks_an_answer(values: &Values, id: &CaseId) -> bool {
-    let counted = values.over_launches(id, |launch| &launch.counters);
+pub fn lacks_an_answer(view: View, id: &CaseId) -> bool {
+    let counted = view.over_launches(id, |launch| &launch.counters);
     let is_withheld = |rule: &Rule| match (rule.metric(), &counted) {
         (Some(Metric::Counter(counter)), Ok(counted)) => !counted.contains_key(&counter),
         _ => false,
     };
-    let mut asked = asked(values, id);
-    asked.any(|rule| is_withheld(rule) || unanswered(values, id, rule).is_some())
+    let mut asked = asked(view, id);
+    asked.any(|rule| is_withheld(rule) || unanswered(view, id, rule).is_some())
 }
 
 /// The rules of head's gates on a case, as far as an answer comes from a check.
-fn asked<'a>(values: &Values<'a>, id: &CaseId) -> impl Iterator<Item = &'a Rule> + use<'a> {
+fn asked<'a>(view: View<'_, 'a>, id: &CaseId) -> impl Iterator<Item = &'a Rule> + use<'a> {
     let subject = Subject::Case(id.clone());
-    let gates = values.lookup.policy.gates.iter();
+    let gates = view.policy().gates.iter();
     gates
         .filter(move |gate| gate.subject == subject)
         .map(|gate| &gate.rule)
 }
 
 /// One question to both sides.
-fn compare_check(values: &Values, beside: &Beside, id: &CaseId, rule: &Rule) -> Ended {
-    let Some(reason) = unanswered(values, id, rule) else {
+fn compare_check(view: View, base: View, id: &CaseId, rule: &Rule) -> Ended {
+    let Some(reason) = unanswered(view, id, rule) else {
         return Ended::Held;
     };
     // A filter left out what both are held against.
     let is_left_out = matches!(reason, Reason::NotRun(NotRun::NoReferenceVariant { .. }));
-    if values.tells_of_base(id) || is_left_out {
+    if view.tells_of_base(id) || is_left_out {
         return Ended::Held;
     }
-    let of_base = beside.base.built_as_base(&Subject::Case(id.clone()));
-    let of_base = of_base.and_then(|()| answer(&beside.base, id, rule).unwrap_or(Ok(())));
+    let of_base = base.built_as_base(&Subject::Case(id.clone()));
+    let of_base = of_base.and_then(|()| answer(base, id, rule).unwrap_or(Ok(())));
     let lost = Ended::Failed(Loosened::ChecksLost(Box::new(reason.clone())));
     match of_base {
         Ok(()) => lost,
@@ -145,39 +149,32 @@ fn compare_check(values: &Values, beside: &Beside, id: &CaseId, rule: &Rule) -> 
     }
 }
 
-fn unanswered(values: &Values, id: &CaseId, rule: &Rule) -> Option<Reason> {
-    values.lookup.runnable(id).ok()?;
-    match answer(values, id, rule)? {
+fn unanswered(view: View, id: &CaseId, rule: &Rule) -> Option<Reason> {
+    view.runnable(id).ok()?;
+    match answer(view, id, rule)? {
         Err(why) if is_unanswered(&why) => Some(why.reason),
         _ => None,
     }
 }
 
-fn is_unanswered(why: &Ruling) -> bool {
+fn is_unanswered(why: &Unavailable) -> bool {
     matches!(why.outcome, Outcome::Skipped | Outcome::Unsupported)
 }
 
 /// Whether there is an answer to what a rule asks; `None` where it asks for no check. Counters that cannot be
 /// held to a limit have a verdict of their own.
-fn answer(values: &Values, id: &CaseId, rule: &Rule) -> Option<Found<()>> {
+fn answer(view: View, id: &CaseId, rule: &Rule) -> Option<Judged<()>> {
     let subject = Subject::Case(id.clone());
-    let lookup = &values.lookup;
     let found = match rule {
-        Rule::Finite => correctness::check_finite(lookup, &subject),
-        Rule::Written => correctness::check_written(lookup, &subject),
-        Rule::InputsIntact => correctness::check_inputs(lookup, &subject),
-        Rule::NoFindings if lookup.is_simulated() => simulation::find(lookup, &subject),
+        Rule::Finite => correctness::check_finite(view, &subject),
+        Rule::Written => correctness::check_written(view, &subject),
+        Rule::InputsIntact => correctness::check_inputs(view, &subject),
+        Rule::NoFindings if view.is_simulated() => simulation::find(view, &subject),
         Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => {
-            return Some(values.metric(&subject, *metric).map(drop));
+            return Some(view.metric(&subject, *metric).map(drop));
         }
-        Rule::Limit { metric, .. }
-            if metric.facet() == Facet::Counters && lookup.is_simulated() =>
-        {
-            return Some(
-                values
-                    .over_launches(id, |launch| &launch.counters)
-                    .map(drop),
-            );
+        Rule::Limit { metric, .. } if metric.facet() == Facet::Counters && view.is_simulated() => {
+            return Some(view.over_launches(id, |launch| &launch.counters).map(drop));
         }
         _ => return None,
     };
@@ -185,10 +182,10 @@ fn answer(values: &Values, id: &CaseId, rule: &Rule) -> Option<Found<()>> {
 }
 
 /// Counters that a gate of head's rests on, that base can be held to, and that were counted of head and cannot.
-fn compare_counters(values: &Values, beside: &Beside, id: &CaseId) -> Ended {
+fn compare_counters(view: View, base: View, id: &CaseId) -> Ended {
     let (Ok(counted), Ok(withheld)) = (
-        values.over_launches(id, |launch| &launch.counters),
-        values.withheld(id),
+        view.over_launches(id, |launch| &launch.counters),
+        view.withheld(id),
     ) else {
         // No answer at all is what `compare_check` compares.
         return Ended::Held;
@@ -199,15 +196,14 @@ fn compare_counters(values: &Values, beside: &Beside, id: &CaseId) -> Ended {
             .into_iter()
             .filter(|it| !counted.contains_key(it));
         missing
-            .filter(|counter| asked(values, id).any(|rule| is_meant(*counter, rule)))
+            .filter(|counter| asked(view, id).any(|rule| is_meant(*counter, rule)))
             .collect()
     };
     let all =
         lacking(&|counter, rule| matches!(rule, Rule::Counters { .. }) || names(counter, rule));
-    if all.is_empty() || values.tells_of_base(id) {
+    if all.is_empty() || view.tells_of_base(id) {
         return Ended::Held;
     }
-    let base = &beside.base;
     let held = base.built_as_base(&Subject::Case(id.clone()));
     match held.and_then(|()| base.over_launches(id, |launch| &launch.counters)) {
         Ok(held) => {

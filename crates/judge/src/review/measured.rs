@@ -3,37 +3,37 @@
 
 use super::{Comparison, Ended, NotRequired, compare_required, without_answer_of_base};
 use crate::agreed::ANY_SHAPE;
+use crate::index::View;
 use crate::rules::exact;
-use crate::value::Values;
 use model::*;
 
 /// Every gate on values that repeat exactly, joined by subject and kind of value. `known` says already of some that
 /// their baseline is looser.
-pub fn since(values: &Values, base: &Base, known: &[Comparison]) -> Vec<Comparison> {
-    let gates = values.lookup.policy.gates.iter();
+pub fn since(view: View, base: &Base, known: &[Comparison]) -> Vec<Comparison> {
+    let gates = view.policy().gates.iter();
     let gates = gates.filter_map(|gate| Some((gate, facet(&gate.rule)?)));
     let gates = gates.flat_map(|(gate, facet)| {
-        let all: Vec<&Values> = match &gate.subject {
-            Subject::Unit(_) => vec![values],
-            Subject::Case(id) => values.each(id).collect(),
+        let all: Vec<View> = match &gate.subject {
+            Subject::Unit(_) => vec![view],
+            Subject::Case(id) => view.all_architectures(id).collect(),
         };
-        all.into_iter().map(move |values| (gate, facet, values))
+        all.into_iter().map(move |view| (gate, facet, view))
     });
     let found = compare_required(
         gates,
-        |(gate, facet, values)| required(values, gate, *facet, known),
-        |(gate, facet, values), ()| Comparison {
+        |(gate, facet, view)| required(*view, gate, *facet, known),
+        |(gate, facet, view), ()| Comparison {
             subject: gate.subject.clone(),
             demand: BaseDemand::Baseline(facet),
             declared: None,
-            ended: compare(values, base, gate, facet),
+            ended: compare(view, base, gate, facet),
         },
     );
     join(found)
 }
 
 fn required(
-    values: &Values,
+    view: View,
     gate: &Gate,
     facet: Facet,
     known: &[Comparison],
@@ -43,17 +43,17 @@ fn required(
     if known.any(|it| (&it.subject, &it.demand) == (&gate.subject, &demand)) {
         return Err(NotRequired::SaidElsewhere);
     }
-    exact::required_of_base(values, gate)
+    exact::required_of_base(view, gate)
 }
 
-fn compare(values: &Values, base: &Base, gate: &Gate, facet: Facet) -> Ended {
-    match exact::worse_than_base(values, gate) {
+fn compare(view: View, base: &Base, gate: &Gate, facet: Facet) -> Ended {
+    match exact::worse_than_base(view, gate) {
         Ok(figures) if figures.is_empty() => Ended::Held,
         Ok(figures) => Ended::Failed(Loosened::BaselineAbove(figures)),
         Err(why) => match without_answer_of_base(why) {
             // The base's own files hold head without a measurement.
             Ended::Inconclusive(Reason::BaseIncomparable(_))
-                if is_agreed_at_base(values, base, gate, facet) =>
+                if is_agreed_at_base(view, base, gate, facet) =>
             {
                 Ended::Held
             }
@@ -63,8 +63,8 @@ fn compare(values: &Values, base: &Base, gate: &Gate, facet: Facet) -> Ended {
 }
 
 /// Whether the base's own baseline files have the subject under the key of this run.
-fn is_agreed_at_base(values: &Values, base: &Base, gate: &Gate, facet: Facet) -> bool {
-    let Ok(key) = values.key(&gate.subject, facet) else {
+fn is_agreed_at_base(view: View, base: &Base, gate: &Gate, facet: Facet) -> bool {
+    let Ok(key) = view.key(&gate.subject, facet) else {
         return false;
     };
     let shape = match &gate.subject {

@@ -13,8 +13,8 @@ pub(super) mod lost;
 pub(super) mod measured;
 pub(super) mod references;
 
-use super::lookup::Ruling;
-use super::value::Values;
+use super::index::View;
+use super::lookup::Unavailable;
 use model::*;
 
 /// How a comparison that the base requires ended. No value stands for a comparison that did not take place: it is
@@ -139,21 +139,20 @@ pub(super) enum Opponent<'a> {
 }
 
 /// The verdicts that follow from what head is held against, in the order of the passes.
-pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
-    let lookup = &values.lookup;
-    let (plan, policy) = (lookup.plan, lookup.policy);
+pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
+    let (plan, policy) = (view.plan(), view.policy());
     let (comparisons, loosening) = match opponent {
         Opponent::Nothing => return Vec::new(),
         Opponent::Revision(base) => {
             let edited = edited::since(base, plan, &policy.baselines);
-            let measured = measured::since(values, base, &edited);
+            let measured = measured::since(view, base, &edited);
             let passes = [
                 accepted::added(&base.accepted, &base.plan, &policy.accepted),
                 loosened::since(base, plan, &policy.gates),
-                references::since(base, lookup),
+                references::since(base, view),
                 edited,
                 measured,
-                lost::since(values),
+                lost::since(view),
             ];
             (passes.concat(), base.loosening)
         }
@@ -167,8 +166,8 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
                 accepted::added(&base.policy.accepted, &base.plan, &head.policy.accepted),
                 loosened::between(base, head),
                 references::between(base, head),
-                lost::since(values),
-                lost::on_other_devices(values, base),
+                lost::since(view),
+                lost::on_other_devices(view),
             ];
             (passes.concat(), loosening)
         }
@@ -178,7 +177,7 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
 }
 
 /// The end of a comparison to which the base has no answer, on the machine that answers for head.
-pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
+pub(super) fn without_answer_of_base(why: Unavailable) -> Ended {
     let unanswered = |reason| Reason::BaseIncomparable(BaseLack::Unanswered(Box::new(reason)));
     match (why.outcome, &why.reason) {
         (Outcome::Environment, _) => Ended::Environment(why.reason),

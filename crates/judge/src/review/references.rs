@@ -1,19 +1,19 @@
 //! What a reference computes beside what base's does: its text, its flags and its place are no matter.
 
 use super::{Comparison, Ended, NotRequired, compare_required};
-use crate::lookup::Lookup;
+use crate::index::View;
 use model::*;
 use std::collections::BTreeMap;
 
 /// Of a run beside its base, which ran base's references on head's inputs.
-pub fn since(base: &Base, lookup: &Lookup) -> Vec<Comparison> {
+pub fn since(base: &Base, view: View) -> Vec<Comparison> {
     compare_required(
-        pairs(&base.plan, lookup.plan),
+        pairs(&base.plan, view.plan()),
         |(theirs, ours)| required(theirs, ours),
         |(theirs, ours), ()| {
             let ended = match is_of_the_device(theirs, ours) {
                 true => compare_text(theirs, ours),
-                false => compare_values(lookup, ours),
+                false => compare_values(view, ours),
             };
             Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
         },
@@ -72,11 +72,11 @@ fn compare_text(base: &Case, head: &Case) -> Ended {
 }
 
 /// By what this run computed of both on head's inputs.
-fn compare_values(lookup: &Lookup, case: &Case) -> Ended {
+fn compare_values(view: View, case: &Case) -> Ended {
     let incomparable = |lack| Ended::Inconclusive(Reason::BaseIncomparable(lack));
     let loosened = |why| Ended::Failed(Loosened::ReferenceIncomparable(why));
     let piece = || Piece::BaseReference(case.id.clone());
-    match lookup.base_references(&case.id) {
+    match view.base_references(&case.id) {
         [] => Ended::Inconclusive(Reason::EvidenceMissing(piece())),
         [Seen::Got(BaseReference::Compared(found))] => {
             let how = (found.differing > 0).then(|| Loosened::Reference(Box::new(found.clone())));
@@ -100,10 +100,10 @@ fn compare_values(lookup: &Lookup, case: &Case) -> Ended {
 }
 
 /// Notes on inputs that base's references did not have.
-pub fn new_inputs(lookup: &Lookup) -> Vec<Note> {
-    let cases = lookup.plan.cases.iter();
+pub fn new_inputs(view: View) -> Vec<Note> {
+    let cases = view.plan().cases.iter();
     let found = cases.flat_map(|case| {
-        let seen = lookup.base_references(&case.id).iter();
+        let seen = view.base_references(&case.id).iter();
         seen.filter_map(|seen| match seen {
             Seen::Got(BaseReference::Compared(found)) if !found.neutral.is_empty() => {
                 Some(Note::NewInputs {

@@ -3,12 +3,13 @@
 
 use super::condition::evaluate_bound;
 use super::{Refusals, Ruled, relative_change};
-use crate::lookup::{Found, Lookup, fail, inconclusive};
-use crate::value::{Spread, Values};
+use crate::index::View;
+use crate::lookup::{Judged, fail, inconclusive};
+use crate::value::Spread;
 use model::*;
 
 pub fn compare(
-    values: &Values,
+    view: View,
     gate: &Gate,
     metric: Metric,
     op: Op,
@@ -17,7 +18,7 @@ pub fn compare(
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = judge_value(
-        values,
+        view,
         gate,
         metric,
         (op, bound),
@@ -28,16 +29,16 @@ pub fn compare(
 }
 
 fn judge_value(
-    values: &Values,
+    view: View,
     gate: &Gate,
     metric: Metric,
     (op, bound): (Op, &Bound),
     refusals: &Refusals,
     verdict: &mut Verdict,
-) -> Found<Reason> {
+) -> Judged<Reason> {
     let subject = &gate.subject;
-    let mut value = values.metric(subject, metric)?;
-    if let Some(drawn) = values.drawn_error(subject, metric).transpose()? {
+    let mut value = view.metric(subject, metric)?;
+    if let Some(drawn) = view.drawn_error(subject, metric).transpose()? {
         // Not f64::max, which swallows NaN.
         value.number = match value.number.is_nan() || drawn <= value.number {
             true => value.number,
@@ -46,13 +47,13 @@ fn judge_value(
     }
     verdict.measured = Some(Num(value.number));
     verdict.smallest_visible = value.group().map(|group| Num(group.smallest_visible()));
-    if let Ok(agreed) = values.agreed_on(subject, metric, refusals) {
+    if let Ok(agreed) = view.agreed_on(subject, metric, refusals) {
         verdict.baseline = Some(Num(agreed.value));
         verdict.change = Some(Num(relative_change(value.number, agreed.value)));
     }
     let bound = match bound {
         Bound::Value(value) => value.0,
-        Bound::Expr(expr) => evaluate_bound(values, subject, metric, expr)?,
+        Bound::Expr(expr) => evaluate_bound(view, subject, metric, expr)?,
     };
     verdict.limit = Some(Num(bound));
     if let Some(repeats) = value.spread.and_then(Spread::repeats)
@@ -75,37 +76,37 @@ fn judge_value(
         });
     }
     fail(match value.number.is_nan() {
-        true => not_a_number(&values.lookup, subject, metric),
+        true => not_a_number(view, subject, metric),
         false => Reason::BeyondLimit {
             metric,
             value: Num(value.number),
             op,
             bound: Num(bound),
-            worst: worst_element(&values.lookup, subject, metric),
+            worst: worst_element(view, subject, metric),
         },
     })
 }
 
 /// Where the largest error is, with what stands there, and with which seed.
-fn worst_element(lookup: &Lookup, subject: &Subject, metric: Metric) -> Option<(u64, Worst)> {
+fn worst_element(view: View, subject: &Subject, metric: Metric) -> Option<(u64, Worst)> {
     let (Subject::Case(id), Metric::MaxErr) = (subject, metric) else {
         return None;
     };
-    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+    let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
     let errors = seeds
         .iter()
-        .filter_map(|&seed| Some((seed, &lookup.check(id, seed).ok()?.error)));
+        .filter_map(|&seed| Some((seed, &view.check(id, seed).ok()?.error)));
     let (seed, errors) = errors.max_by(|(_, a), (_, b)| a.max_err.0.total_cmp(&b.max_err.0))?;
     Some((seed, errors.worst.clone()?))
 }
 
 /// With the first seed of which an element is not finite, if that is why.
-pub fn not_a_number(lookup: &Lookup, subject: &Subject, metric: Metric) -> Reason {
+pub fn not_a_number(view: View, subject: &Subject, metric: Metric) -> Reason {
     let because = match subject {
         Subject::Unit(_) => None,
-        Subject::Case(id) => lookup.case(id).ok().and_then(|case| {
+        Subject::Case(id) => view.case(id).ok().and_then(|case| {
             case.seeds.iter().find_map(|&seed| {
-                let errors = &lookup.check(id, seed).ok()?.error;
+                let errors = &view.check(id, seed).ok()?.error;
                 (errors.non_finite > 0).then_some((seed, errors.non_finite, errors.elements))
             })
         }),

@@ -4,40 +4,38 @@
 //! heat, placement) cancels, and what is left is one independent value a process.
 
 use super::{Ruled, check_change, misplaced};
-use crate::lookup::{Found, fail, inconclusive, skipped};
+use crate::index::View;
+use crate::lookup::{Judged, fail, inconclusive, skipped};
 use crate::series::count;
 use crate::stats;
 use crate::stats::modes::Launches;
 use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
-use crate::value::{BaseStatus, Values, check_clock, count_samples, time_of};
+use crate::value::{BaseStatus, check_clock, count_samples, time_of};
 use model::*;
 
-pub fn compare_to_base(values: &Values, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
+pub fn compare_to_base(view: View, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
         let Subject::Case(id) = &gate.subject else {
             return misplaced();
         };
         check_change(allowed)?;
-        let lookup = &values.lookup;
-        lookup.device()?;
-        values.timeable(id)?;
+        view.device()?;
+        view.timeable(id)?;
         let revision = || {
-            let base = lookup.policy.base.as_ref();
+            let base = view.policy().base.as_ref();
             base.map_or(String::new(), |base| base.revision.clone())
         };
-        match values.base_status(id)? {
+        match view.base_status(id)? {
             BaseStatus::NoBase => skipped(Reason::NoBase),
             BaseStatus::New => skipped(Reason::NewSinceBase {
                 revision: revision(),
             }),
-            BaseStatus::Unchanged if !lookup.pairing()?.unchanged => {
-                Ok(Reason::UnchangedSinceBase {
-                    revision: revision(),
-                })
-            }
+            BaseStatus::Unchanged if !view.pairing()?.unchanged => Ok(Reason::UnchangedSinceBase {
+                revision: revision(),
+            }),
             BaseStatus::Unchanged | BaseStatus::Changed => {
-                decide(values, &mut ruled, id, metric, allowed)
+                decide(view, &mut ruled, id, metric, allowed)
             }
         }
     })();
@@ -45,15 +43,15 @@ pub fn compare_to_base(values: &Values, gate: &Gate, metric: Metric, allowed: f6
 }
 
 fn decide(
-    values: &Values,
+    view: View,
     ruled: &mut Ruled,
     id: &CaseId,
     metric: Metric,
     allowed: f64,
-) -> Found<Reason> {
-    let pairing = values.lookup.pairing()?;
-    let pairs = values.lookup.pairs(id)?;
-    values.lookup.has_enough_singles(id, metric)?;
+) -> Judged<Reason> {
+    let pairing = view.pairing()?;
+    let pairs = view.pairs(id)?;
+    view.has_enough_singles(id, metric)?;
     let Some(Ratios {
         per_process,
         resolution,
@@ -64,11 +62,11 @@ fn decide(
     let contest = Contest {
         tolerance: allowed,
         looks: pairing.looks.clone(),
-        false_alarm: pairing.false_alarms.0 / count_contests(&values.lookup.policy.gates) as f64,
+        false_alarm: pairing.false_alarms.0 / count_contests(&view.policy().gates) as f64,
         miss: pairing.misses.0,
         resolution,
     };
-    let looks = values.looks.get_or_init(|| {
+    let looks = view.index.looks.get_or_init(|| {
         // Of none of the contests: what one is wrong about is not the others' matter.
         let any = Contest {
             tolerance: 0.0,
@@ -130,7 +128,7 @@ struct Ratios {
 }
 
 /// `None` where there is nothing to compare: the slow share of launches that have one mode.
-fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Found<Option<Ratios>> {
+fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Option<Ratios>> {
     if metric == Metric::SlowShare {
         return slow_shares(pairs, pairing);
     }
@@ -157,7 +155,7 @@ fn first_look(pairing: &Pairing) -> usize {
 }
 
 /// One split between the modes for all processes, see [`first_look`].
-fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Found<Option<Ratios>> {
+fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>> {
     let Some(first) = pairs.get(..first_look(pairing)) else {
         // Not yet enough for any look: as many values as there are, and none is looked at.
         return Ok(Some(Ratios {
@@ -196,20 +194,20 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Found<Option<Ratios>>
 ///
 /// # Errors
 /// Why these samples give no ratio.
-pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Found<(f64, f64)> {
-    let (head, head_step) = time_of(&facts.head, metric)?;
-    let (base, base_step) = time_of(&facts.base, metric)?;
-    check_clock(&facts.head, metric, head, Side::Head)?;
-    check_clock(&facts.head, metric, base, Side::Base)?;
-    let step = (head_step / head).hypot(base_step / base);
+pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Judged<(f64, f64)> {
+    let head = time_of(&facts.head, metric)?;
+    let base = time_of(&facts.base, metric)?;
+    check_clock(&facts.head, metric, head.value, Side::Head)?;
+    check_clock(&facts.head, metric, base.value, Side::Base)?;
+    let step = (head.step / head.value).hypot(base.step / base.value);
     let ratio = match metric {
         Metric::P50 | Metric::Cycles => median_of_blocks(facts, metric)?,
-        _ => (head / base).ln(),
+        _ => (head.value / base.value).ln(),
     };
     Ok((ratio, step))
 }
 
-fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Found<f64> {
+fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
     let launches = f64::from(facts.head.launches_per_sample).ln()
         - f64::from(facts.base.launches_per_sample).ln();
     let halves = facts
@@ -281,14 +279,13 @@ fn compare(
     }
 }
 
-/// Geometric mean over the processes.
+/// NaN of no process.
 fn mean_of(pairs: &[&PairFacts], side: fn(&PairFacts) -> &TimeFacts, metric: Metric) -> f64 {
-    let logs: Vec<f64> = pairs
+    let values: Vec<f64> = pairs
         .iter()
-        .filter_map(|pair| time_of(side(pair), metric).ok())
-        .map(|(value, _)| value.ln())
+        .filter_map(|pair| Some(time_of(side(pair), metric).ok()?.value))
         .collect();
-    (logs.iter().sum::<f64>() / logs.len() as f64).exp()
+    stats::over_processes(&values).unwrap_or(f64::NAN)
 }
 
 /// Of one metric's samples, or of all.

@@ -2,15 +2,16 @@
 
 use super::absolute::not_a_number;
 use super::{Refusals, Ruled, check_change, relative_change};
-use crate::agreed::{AgreedOn, Lack, is_over_shapes};
-use crate::lookup::{Found, Ruling, fail, inconclusive, skipped};
+use crate::agreed::{AgreedOn, NoBaseline, is_over_shapes};
+use crate::index::View;
+use crate::lookup::{Judged, Unavailable, fail, inconclusive, skipped};
 use crate::stats;
-use crate::value::{MetricValue, Repeats, Spread, Values};
+use crate::value::{MetricValue, Repeats, Spread};
 use model::*;
 
 /// Against the last baseline.
 pub fn compare_to_baseline(
-    values: &Values,
+    view: View,
     gate: &Gate,
     metric: Metric,
     allowed: f64,
@@ -18,12 +19,12 @@ pub fn compare_to_baseline(
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
-        let value = measure(values, &mut ruled, gate, metric, allowed)
-            .map_err(|why| passed_over(values, gate, metric, refusals, why))?;
-        let agreed = match values.agreed_on(&gate.subject, metric, refusals) {
+        let value = measure(view, &mut ruled, gate, metric, allowed)
+            .map_err(|why| passed_over(view, gate, metric, refusals, why))?;
+        let agreed = match view.agreed_on(&gate.subject, metric, refusals) {
             Ok(agreed) => agreed,
-            Err(Lack::Refused(ruling)) => return Err(ruling),
-            Err(Lack::New(reason)) => {
+            Err(NoBaseline::Refused(ruling)) => return Err(ruling),
+            Err(NoBaseline::New(reason)) => {
                 ruled.new = Some(metric.facet());
                 return skipped(reason);
             }
@@ -33,14 +34,14 @@ pub fn compare_to_baseline(
             allowed,
             against: Against::Baseline,
         };
-        limit.compare(value, &agreed, values, &mut ruled)
+        limit.compare(value, &agreed, view, &mut ruled)
     })();
     ruled.end(found)
 }
 
 /// Against a figure that the base measures on this device.
 pub fn compare_to_figure(
-    values: &Values,
+    view: View,
     gate: &Gate,
     metric: Metric,
     allowed: f64,
@@ -48,7 +49,7 @@ pub fn compare_to_figure(
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
-        let value = measure(values, &mut ruled, gate, metric, allowed)?;
+        let value = measure(view, &mut ruled, gate, metric, allowed)?;
         let was = AgreedOn {
             value: was.number,
             spread: was.spread,
@@ -59,7 +60,7 @@ pub fn compare_to_figure(
             allowed,
             against: Against::Base,
         };
-        limit.compare(value, &was, values, &mut ruled)
+        limit.compare(value, &was, view, &mut ruled)
     })();
     ruled.end(found)
 }
@@ -67,21 +68,21 @@ pub fn compare_to_figure(
 /// Another program passes over what breaks, too, and keeps no samples where nobody asks for them: where the base
 /// has times, that is no mere skip.
 fn passed_over(
-    values: &Values,
+    view: View,
     gate: &Gate,
     metric: Metric,
     refusals: &Refusals,
-    why: Ruling,
-) -> Ruling {
+    why: Unavailable,
+) -> Unavailable {
     let is_passed_over = matches!(
         why.reason,
         Reason::NotRun(NotRun::PassedOver { .. })
             | Reason::Unsupported(Unsupported::SamplesNotKept { .. })
     );
-    if !is_passed_over || values.agreed_on(&gate.subject, metric, refusals).is_err() {
+    if !is_passed_over || view.agreed_on(&gate.subject, metric, refusals).is_err() {
         return why;
     }
-    Ruling {
+    Unavailable {
         outcome: Outcome::Inconclusive,
         reason: Reason::HeadPassedOver {
             why: Box::new(why.reason),
@@ -91,23 +92,23 @@ fn passed_over(
 
 /// Against what was agreed at an anchor: how far it has drifted since.
 pub fn compare_to_anchor(
-    values: &Values,
+    view: View,
     gate: &Gate,
     metric: Metric,
     since: &Since,
     allowed: f64,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
-    let mut anchors = values.lookup.policy.anchors.iter();
+    let mut anchors = view.policy().anchors.iter();
     let anchor = anchors.find(|anchor| anchor.since == *since);
     let found = (|| {
-        let value = measure(values, &mut ruled, gate, metric, allowed)?;
+        let value = measure(view, &mut ruled, gate, metric, allowed)?;
         let Some(anchor) = anchor else {
             return inconclusive(Reason::AnchorMissing {
                 since: since.clone(),
             });
         };
-        let agreed = values.anchored_on(anchor, &gate.subject, metric)?;
+        let agreed = view.anchored_on(anchor, &gate.subject, metric)?;
         let limit = Relative {
             metric,
             allowed,
@@ -116,7 +117,7 @@ pub fn compare_to_anchor(
                 found: anchor.found.clone(),
             },
         };
-        limit.compare(value, &agreed, values, &mut ruled)
+        limit.compare(value, &agreed, view, &mut ruled)
     })();
     let verdict = &ruled.verdict;
     if let (Some(anchor), Some(was), Some(measured), Some(change)) =
@@ -139,8 +140,8 @@ pub fn compare_to_anchor(
 }
 
 /// The drift from the best level, of times that no gate holds against it.
-pub fn since_best(values: &Values, known: &[Drift]) -> Vec<Drift> {
-    let cases = values.lookup.plan.cases.iter().filter(|case| case.timed);
+pub fn since_best(view: View, known: &[Drift]) -> Vec<Drift> {
+    let cases = view.plan().cases.iter().filter(|case| case.timed);
     let figures = cases.flat_map(|case| {
         let subject = Subject::Case(case.id.clone());
         [Metric::P50, Metric::Cycles].map(|metric| (subject.clone(), metric))
@@ -163,25 +164,25 @@ pub fn since_best(values: &Values, known: &[Drift]) -> Vec<Drift> {
                 },
                 declared: None,
             };
-            compare_to_anchor(values, &gate, metric, &Since::Best, 0.0).drift
+            compare_to_anchor(view, &gate, metric, &Since::Best, 0.0).drift
         })
         .collect()
 }
 
 fn measure(
-    values: &Values,
+    view: View,
     ruled: &mut Ruled,
     gate: &Gate,
     metric: Metric,
     allowed: f64,
-) -> Found<MetricValue> {
+) -> Judged<MetricValue> {
     check_change(allowed)?;
     if !metric.has_relative() {
         return inconclusive(Reason::NoRelative { metric });
     }
-    let value = values.metric(&gate.subject, metric)?;
+    let value = view.metric(&gate.subject, metric)?;
     ruled.verdict.measured = Some(Num(value.number));
-    ruled.verdict.effort = values.effort_alone(&gate.subject, metric);
+    ruled.verdict.effort = view.effort_alone(&gate.subject, metric);
     Ok(value)
 }
 
@@ -199,9 +200,9 @@ impl Relative {
         self,
         value: MetricValue,
         agreed: &AgreedOn,
-        values: &Values,
+        view: View,
         ruled: &mut Ruled,
-    ) -> Found<Reason> {
+    ) -> Judged<Reason> {
         let Self {
             metric,
             allowed,
@@ -214,7 +215,7 @@ impl Relative {
         ruled.verdict.limit = Some(Num(agreed.value * (1.0 + worse * allowed)));
         ruled.verdict.change = Some(Num(change));
         if change.is_nan() {
-            return fail(not_a_number(&values.lookup, &subject, metric));
+            return fail(not_a_number(view, &subject, metric));
         }
         let interval = match metric.facet() {
             Facet::Times => Some(interval_of(value, agreed, ruled)?),
@@ -240,7 +241,7 @@ impl Relative {
         if least > allowed {
             return fail(Reason::BeyondChange(comparison));
         }
-        let is_partial = values.lookup.plan.is_partial(subject.kernel());
+        let is_partial = view.plan().is_partial(subject.kernel());
         if most < -allowed && !(is_partial && is_over_shapes(metric)) {
             ruled.wins.push(Win {
                 subject,
@@ -271,7 +272,7 @@ impl Relative {
 }
 
 /// Of the relative change of a time, with what could have been seen.
-fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Found<[f64; 2]> {
+fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Judged<[f64; 2]> {
     let base = agreed.spread.and_then(Spread::group);
     let (Some(head), Some(base)) = (value.group(), base) else {
         ruled.open = true;
@@ -297,7 +298,7 @@ fn range_of(
     agreed: &AgreedOn,
     metric: Metric,
     ruled: &mut Ruled,
-) -> Found<[f64; 2]> {
+) -> Judged<[f64; 2]> {
     let exactly = |number: f64| Repeats {
         low: number,
         high: number,

@@ -1,15 +1,16 @@
 //! Of what was built: it compiles, every macro has an effect, and the driver agrees with PTXAS.
 
 use super::misplaced;
-use crate::lookup::{Found, Lookup, fail, inconclusive, skipped, unsupported};
+use crate::index::View;
+use crate::lookup::{Judged, fail, inconclusive, skipped, unsupported};
 use crate::value::{assembled, is_same_call, resident};
 use model::*;
 
-pub fn check_built(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
     let Subject::Unit(unit) = subject else {
         return misplaced();
     };
-    let facts = lookup.build(unit)?;
+    let facts = view.build(unit)?;
     match facts.entries.is_empty() {
         true => fail(Reason::NoEntry),
         false => Ok(Reason::Compiled {
@@ -20,14 +21,14 @@ pub fn check_built(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
 
 /// A variant is compared with all siblings before it in the file, so that of two equal ones the later
 /// fails, and names the earlier.
-pub fn check_effect(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_effect(view: View, subject: &Subject) -> Judged<Reason> {
     let Subject::Unit(id) = subject else {
         return misplaced();
     };
-    let unit = lookup.unit(id)?;
-    let build = lookup.build(id)?;
-    let siblings: Vec<_> = lookup
-        .plan
+    let unit = view.unit(id)?;
+    let build = view.build(id)?;
+    let siblings: Vec<_> = view
+        .plan()
         .units
         .iter()
         .filter(|other| other.id.kernel == id.kernel && other.id.arch == id.arch)
@@ -39,10 +40,10 @@ pub fn check_effect(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     let earlier = siblings.into_iter().take_while(|it| it.id != unit.id);
     for sibling in earlier {
         let variant = sibling.id.variant.clone();
-        match lookup.build(&sibling.id) {
+        match view.build(&sibling.id) {
             Err(_) => unknown = unknown.or(Some(variant)),
             Ok(other) if other.identity != build.identity => {}
-            Ok(_) => match has_same_calls(lookup, id, &sibling.id) {
+            Ok(_) => match has_same_calls(view, id, &sibling.id) {
                 Some(true) => return fail(Reason::SameCode { variant }),
                 Some(false) => {}
                 None => return inconclusive(Reason::NoCommonShape { variant }),
@@ -56,10 +57,10 @@ pub fn check_effect(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
 }
 
 /// Whether two units of one kernel are called alike on every shape that both have; `None` without one.
-fn has_same_calls(lookup: &Lookup, a: &UnitId, b: &UnitId) -> Option<bool> {
+fn has_same_calls(view: View, a: &UnitId, b: &UnitId) -> Option<bool> {
     let mut same = None;
-    for case in lookup.cases_of(a) {
-        let mut others = lookup.cases_of(b);
+    for case in view.cases_of(a) {
+        let mut others = view.cases_of(b);
         if let Some(other) = others.find(|other| other.id.shape == case.id.shape) {
             same = Some(same.unwrap_or(true) && is_same_call(case, other));
         }
@@ -67,15 +68,15 @@ fn has_same_calls(lookup: &Lookup, a: &UnitId, b: &UnitId) -> Option<bool> {
     same
 }
 
-pub fn check_driver(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
     let Subject::Case(id) = subject else {
         return misplaced();
     };
-    let case = lookup.case(id)?;
-    let driver = lookup.driver(id)?;
-    let unit = lookup.unit_on_device(id)?;
-    let build = lookup.build(&unit.id)?;
-    let device = lookup.device()?;
+    let case = view.case(id)?;
+    let driver = view.driver(id)?;
+    let unit = view.unit_on_device(id)?;
+    let build = view.build(&unit.id)?;
+    let device = view.device()?;
     let count = driver.entries.len();
     let is_of_entries = matches!(unit.call, Callable::Entries { .. });
     if count == 0 || is_of_entries && count != case.steps.len() {

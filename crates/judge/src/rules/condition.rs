@@ -1,14 +1,15 @@
 //! Expressions over metrics, of the case itself and of sibling variants: conditions, and bounds of limits.
 
 use super::Ruled;
-use crate::lookup::{Found, Ruling, fail, inconclusive};
-use crate::value::{Repeats, Spread, Values};
+use crate::index::View;
+use crate::lookup::{Judged, Unavailable, fail, inconclusive};
+use crate::value::{Repeats, Spread};
 use model::expr::{Env, EvalError, Expression, Name};
 use model::*;
 
-pub fn check_condition(values: &Values, gate: &Gate, expr: &Expr) -> Ruled {
+pub fn check_condition(view: View, gate: &Gate, expr: &Expr) -> Ruled {
     let found = (|| {
-        let (expression, env, spreads) = prepare(values, &gate.subject, expr, Facet::Times)?;
+        let (expression, env, spreads) = prepare(view, &gate.subject, expr, Facet::Times)?;
         let operands = operands_of(expr, &expression, &env);
         let holds = evaluated(expr, expression.truth(&env))?;
         check_repeats(expr, &expression, &env, &spreads, holds)?;
@@ -21,13 +22,8 @@ pub fn check_condition(values: &Values, gate: &Gate, expr: &Expr) -> Ruled {
 }
 
 /// The bound of a limit on `metric`.
-pub fn evaluate_bound(
-    values: &Values,
-    subject: &Subject,
-    metric: Metric,
-    expr: &Expr,
-) -> Found<f64> {
-    let (expression, env, _) = prepare(values, subject, expr, metric.facet())?;
+pub fn evaluate_bound(view: View, subject: &Subject, metric: Metric, expr: &Expr) -> Judged<f64> {
+    let (expression, env, _) = prepare(view, subject, expr, metric.facet())?;
     evaluated(expr, expression.number(&env))
 }
 
@@ -46,7 +42,7 @@ fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> 
         .collect()
 }
 
-fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Found<T> {
+fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Judged<T> {
     let text = expr.text.clone();
     match result {
         Ok(value) => Ok(value),
@@ -80,7 +76,7 @@ fn check_repeats(
     env: &Env,
     spreads: &[Repeated],
     holds: bool,
-) -> Found<()> {
+) -> Judged<()> {
     let spreads = spreads.get(..MOST_REPEATED).unwrap_or(spreads);
     for ends in 0..1_u32 << spreads.len() {
         let mut env = env.clone();
@@ -108,11 +104,11 @@ fn check_repeats(
 /// The expression with a value for each of its names. The first name without one decides: the whole is
 /// as unknown as that.
 fn prepare(
-    values: &Values,
+    view: View,
     subject: &Subject,
     expr: &Expr,
     of: Facet,
-) -> Found<(Expression, Env, Vec<Repeated>)> {
+) -> Judged<(Expression, Env, Vec<Repeated>)> {
     let text = || expr.text.clone();
     let expression = match Expression::parse(&expr.text) {
         Ok(expression) => expression,
@@ -151,16 +147,16 @@ fn prepare(
             });
         }
         let value = match (name, subject) {
-            (Name::Plain(_), own) => values.metric(own, metric),
-            (Name::Dotted(variant, _), own) => values.metric(&sibling(own, variant), metric),
+            (Name::Plain(_), own) => view.metric(own, metric),
+            (Name::Dotted(variant, _), own) => view.metric(&sibling(own, variant), metric),
             (Name::Rival(rival, contestant, _), Subject::Case(case)) => {
-                values.rival(case, rival, contestant, metric)
+                view.rival(case, rival, contestant, metric)
             }
             (Name::Rival(..), Subject::Unit(_)) => inconclusive(Reason::Misplaced {
                 metric: Some(metric),
             }),
         };
-        let value = value.map_err(|why| Ruling {
+        let value = value.map_err(|why| Unavailable {
             outcome: why.outcome,
             reason: Reason::OperandUnknown {
                 name: name.to_string(),

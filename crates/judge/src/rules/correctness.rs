@@ -1,29 +1,30 @@
 //! Of outputs, for every seed: finite, written, the same each time, and nothing else touched.
 
 use super::misplaced;
-use crate::lookup::{Found, Lookup, fail, inconclusive, skipped};
+use crate::index::View;
+use crate::lookup::{Judged, fail, inconclusive, skipped};
 use model::*;
 
 fn each_seed(
-    lookup: &Lookup,
+    view: View,
     subject: &Subject,
-    ask: impl Fn(&Case, &CheckFacts, u64) -> Found<()>,
-) -> Found<Reason> {
-    over_seeds(lookup, subject, |case, seed| {
-        ask(case, lookup.check(&case.id, seed)?, seed)
+    ask: impl Fn(&Case, &CheckFacts, u64) -> Judged<()>,
+) -> Judged<Reason> {
+    over_seeds(view, subject, |case, seed| {
+        ask(case, view.check(&case.id, seed)?, seed)
     })
 }
 
 /// Every seed of the case, in order, through one question.
 pub fn over_seeds(
-    lookup: &Lookup,
+    view: View,
     subject: &Subject,
-    ask: impl Fn(&Case, u64) -> Found<()>,
-) -> Found<Reason> {
+    ask: impl Fn(&Case, u64) -> Judged<()>,
+) -> Judged<Reason> {
     let Subject::Case(id) = subject else {
         return misplaced();
     };
-    let case = lookup.case(id)?;
+    let case = view.case(id)?;
     if case.seeds.is_empty() {
         return inconclusive(Reason::NoSeeds);
     }
@@ -36,8 +37,8 @@ pub fn over_seeds(
     }
 }
 
-pub fn check_finite(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
-    each_seed(lookup, subject, |_, check, seed| {
+pub fn check_finite(view: View, subject: &Subject) -> Judged<Reason> {
+    each_seed(view, subject, |_, check, seed| {
         let errors = &check.error;
         match (errors.elements, errors.non_finite) {
             (0, _) => inconclusive(Reason::NothingCompared { seed }),
@@ -52,8 +53,8 @@ pub fn check_finite(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     })
 }
 
-pub fn check_written(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
-    each_seed(lookup, subject, |_, check, seed| match check.unwritten {
+pub fn check_written(view: View, subject: &Subject) -> Judged<Reason> {
+    each_seed(view, subject, |_, check, seed| match check.unwritten {
         0 => Ok(()),
         count => fail(Reason::Unwritten {
             seed,
@@ -63,15 +64,15 @@ pub fn check_written(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     })
 }
 
-pub fn check_deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
     if let Subject::Case(id) = subject
-        && let Determinism::Declared { reason } = &lookup.case(id)?.determinism
+        && let Determinism::Declared { reason } = &view.case(id)?.determinism
     {
         return skipped(Reason::DeclaredNondeterministic {
             because: reason.clone(),
         });
     }
-    let kept = each_seed(lookup, subject, |_, check, seed| {
+    let kept = each_seed(view, subject, |_, check, seed| {
         match check.kept.as_ref().map(|kept| (kept, &kept.differs)) {
             Some((kept, Some(differs))) => fail(Reason::FirstLaunchOnly {
                 seed,
@@ -81,19 +82,19 @@ pub fn check_deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> 
             _ => Ok(()),
         }
     })?;
-    if lookup.is_simulated() {
+    if view.is_simulated() {
         let Subject::Case(id) = subject else {
             return misplaced();
         };
-        let seeds = &lookup.case(id)?.seeds;
-        let checks = seeds.iter().filter_map(|&seed| lookup.check(id, seed).ok());
+        let seeds = &view.case(id)?.seeds;
+        let checks = seeds.iter().filter_map(|&seed| view.check(id, seed).ok());
         // A launch that leaves nothing is the same each time.
         return match checks.into_iter().any(|check| check.kept.is_some()) {
             true => Ok(kept),
             false => skipped(Reason::RepeatsByConstruction),
         };
     }
-    each_seed(lookup, subject, |case, check, seed| match &check.differs {
+    each_seed(view, subject, |case, check, seed| match &check.differs {
         Some(differs) => fail(Reason::Nondeterministic {
             seed,
             launch: differs.launch,
@@ -110,8 +111,8 @@ pub fn check_deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> 
 }
 
 /// Nothing but its outputs is changed: not the inputs, and nothing around any buffer.
-pub fn check_inputs(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
-    each_seed(lookup, subject, |_, check, seed| {
+pub fn check_inputs(view: View, subject: &Subject) -> Judged<Reason> {
+    each_seed(view, subject, |_, check, seed| {
         if !check.overruns.is_empty() {
             fail(Reason::WroteOutside {
                 seed,

@@ -5,27 +5,27 @@
 //! What the base measures now holds whatever key either has.
 
 use super::{Refusals, Ruled, baseline, simulation};
-use crate::lookup::{Executor, Found};
+use crate::index::View;
+use crate::lookup::{Executor, Judged};
 use crate::review::{NotRequired, references};
-use crate::value::Values;
 use model::*;
 
 /// By the baseline where it has the value under this key; else by the base, where that was named and has it.
-pub fn compare(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let own = compare_to_baseline(values, gate, refusals);
+pub fn compare(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
+    let own = compare_to_baseline(view, gate, refusals);
     let is_lacking = matches!(
         own.verdict.reason,
         Reason::New { .. } | Reason::OtherKey { .. }
     );
-    let beside = || match required_of_base(values, gate) {
-        Ok(()) => compare_to_base(values, gate).ok().flatten(),
+    let to_base = || match required_of_base(view, gate) {
+        Ok(()) => compare_to_base(view, gate).ok().flatten(),
         Err(_) => None,
     };
     // A base that cannot be compared has a verdict of its own (`review/measured`).
-    match is_lacking.then(beside).flatten() {
-        Some(beside) => Ruled {
+    match is_lacking.then(to_base).flatten() {
+        Some(to_base) => Ruled {
             new: own.new,
-            ..beside
+            ..to_base
         },
         None => own,
     }
@@ -36,13 +36,13 @@ pub fn compare(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
 ///
 /// # Errors
 /// Why the base has none, where head has a value that only the base could be held against, or agrees on it anew.
-pub fn worse_than_base(values: &Values, gate: &Gate) -> Found<Vec<EditedFigure>> {
-    let own = compare_to_baseline(values, gate, &Refusals::new()).verdict;
+pub fn worse_than_base(view: View, gate: &Gate) -> Judged<Vec<EditedFigure>> {
+    let own = compare_to_baseline(view, gate, &Refusals::new()).verdict;
     // Anything else fails or is undecided by its own verdict, or has no value to be worse.
     if own.outcome != Outcome::Pass && !own.reason.is_new() {
         return Ok(Vec::new());
     }
-    let beside = compare_to_base(values, gate)?;
+    let to_base = compare_to_base(view, gate)?;
     if own.outcome != Outcome::Pass {
         // The gate itself was held against the base.
         return Ok(Vec::new());
@@ -51,7 +51,7 @@ pub fn worse_than_base(values: &Values, gate: &Gate) -> Found<Vec<EditedFigure>>
         metric,
         edit: FigureEdit::Worse { was, now },
     };
-    Ok(match beside.map(|it| it.verdict.reason) {
+    Ok(match to_base.map(|it| it.verdict.reason) {
         Some(Reason::BeyondChange(comparison)) => match (comparison.was, comparison.now) {
             (Some(was), Some(now)) => vec![figure(comparison.metric, was, now)],
             _ => Vec::new(),
@@ -65,27 +65,26 @@ pub fn worse_than_base(values: &Values, gate: &Gate) -> Found<Vec<EditedFigure>>
 }
 
 /// Whether the base has the same to do, on what this run executes.
-pub fn required_of_base(values: &Values, gate: &Gate) -> Result<(), NotRequired> {
-    let beside = values.beside.as_ref().ok_or(NotRequired::OtherDevice)?;
-    let [head, base] = &beside.shared;
+pub fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequired> {
+    let base = view.base().ok_or(NotRequired::OtherDevice)?;
     match &gate.subject {
-        Subject::Unit(id) => match base.lookup.plan.unit(id) {
+        Subject::Unit(id) => match base.plan().unit(id) {
             Some(_) => Ok(()),
             None => Err(NotRequired::NotAtBase),
         },
         Subject::Case(id) => {
-            let plans = [head, base].map(|it| it.lookup.plan.case(id));
+            let plans = [view, base].map(|it| it.plan().case(id));
             let [Some(ours), Some(theirs)] = plans else {
                 return Err(NotRequired::NotAtBase);
             };
-            match base.lookup.executor() {
+            match base.executor() {
                 Err(_) => return Err(NotRequired::NothingRuns),
                 Ok(Executor::Gpu(_)) if is_counted(&gate.rule) => {
                     return Err(NotRequired::NothingRuns);
                 }
                 Ok(_) => {}
             }
-            if base.lookup.unit_on_device(id).is_err() {
+            if base.unit_on_device(id).is_err() {
                 return Err(NotRequired::NotAtBase);
             }
             match is_same_work(ours, theirs) {
@@ -106,14 +105,14 @@ fn is_counted(rule: &Rule) -> bool {
     }
 }
 
-fn compare_to_baseline(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
+fn compare_to_baseline(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     match gate.rule {
         Rule::Limit {
             metric,
             limit: Limit::Baseline { change },
-        } => baseline::compare_to_baseline(values, gate, metric, change.0, refusals),
+        } => baseline::compare_to_baseline(view, gate, metric, change.0, refusals),
         Rule::Counters { change } => {
-            simulation::compare_to_baseline(values, gate, change.0, refusals)
+            simulation::compare_to_baseline(view, gate, change.0, refusals)
         }
         _ => Ruled::blank(gate).end(super::misplaced()),
     }
@@ -123,15 +122,15 @@ fn compare_to_baseline(values: &Values, gate: &Gate, refusals: &Refusals) -> Rul
 ///
 /// # Errors
 /// Why the base has no answer.
-fn compare_to_base(values: &Values, gate: &Gate) -> Found<Option<Ruled>> {
-    let Some(beside) = &values.beside else {
+fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
+    let Some(base) = view.base() else {
         return Ok(None);
     };
-    let [head, base] = &beside.shared;
+    let (head, base) = (view.common(), base.common());
     let subject = &gate.subject;
     let base = match subject {
         // What would be the same was not run again.
-        Subject::Case(id) if values.tells_of_base(id) => head,
+        Subject::Case(id) if view.tells_of_base(id) => head,
         Subject::Case(_) | Subject::Unit(_) => {
             base.built_as_base(subject)?;
             base

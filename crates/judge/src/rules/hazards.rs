@@ -2,45 +2,45 @@
 //! does not have them. Those of the base are known by their kind and the text of their lines.
 
 use super::simulation::{MOST_FINDINGS, is_accepted};
-use crate::lookup::{Found, Lookup, fail, inconclusive};
-use crate::value::Values;
+use crate::index::View;
+use crate::lookup::{Judged, fail, inconclusive};
 use model::*;
 use std::collections::BTreeMap;
 
 /// Whether a finding alone fails nothing.
-pub fn is_note(lookup: &Lookup, finding: &Finding) -> bool {
+pub fn is_note(view: View, finding: &Finding) -> bool {
     finding.kind == FindingKind::WarpHazard
-        && lookup.plan.simulation.warp_hazards == WarpHazards::Note
+        && view.plan().simulation.warp_hazards == WarpHazards::Note
 }
 
 /// Those that are notes and that nobody accepted, of one launch.
-fn notes<'a>(lookup: &Lookup<'a>, id: &CaseId, seed: u64) -> Vec<&'a Finding> {
+fn notes<'a>(view: View<'_, 'a>, id: &CaseId, seed: u64) -> Vec<&'a Finding> {
     let subject = Subject::Case(id.clone());
-    let findings = lookup.simulation(id, seed).map(|launch| &launch.findings);
+    let findings = view.simulation(id, seed).map(|launch| &launch.findings);
     let findings = findings.into_iter().flatten();
     findings
-        .filter(|it| is_note(lookup, it) && !is_accepted(lookup, &subject, it))
+        .filter(|it| is_note(view, it) && !is_accepted(view, &subject, it))
         .collect()
 }
 
 /// By seed, of the seeds that have any.
-fn by_seed<'a>(lookup: &Lookup<'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> {
-    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
-    let seeds = seeds.iter().map(|&seed| (seed, notes(lookup, id, seed)));
+fn by_seed<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> {
+    let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
+    let seeds = seeds.iter().map(|&seed| (seed, notes(view, id, seed)));
     seeds.filter(|(_, found)| !found.is_empty()).collect()
 }
 
 /// The first hazard that the report tells of a case, and how many others it has.
-pub fn first(lookup: &Lookup, id: &CaseId) -> Option<(Finding, usize)> {
-    let seeds = by_seed(lookup, id);
+pub fn first(view: View, id: &CaseId) -> Option<(Finding, usize)> {
+    let seeds = by_seed(view, id);
     let most = seeds.iter().map(|(_, found)| found.len()).max()?;
     let (_, found) = seeds.first()?;
     Some(((*found.first()?).clone(), most - 1))
 }
 
 /// Whether what is said of a case hangs on what the base has.
-pub fn rest_on_base(values: &Values, id: &CaseId) -> bool {
-    values.lookup.is_simulated() && !by_seed(&values.lookup, id).is_empty()
+pub fn rest_on_base(view: View, id: &CaseId) -> bool {
+    view.is_simulated() && !by_seed(view, id).is_empty()
 }
 
 /// The part of a finding that stays the same when lines move.
@@ -64,7 +64,7 @@ fn count<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Counts {
 }
 
 /// For each content, the most that one launch of the case has; and why some of that is not known.
-fn of_base(base: &Lookup, id: &CaseId) -> (Counts, Option<Reason>) {
+fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     let (mut most, mut unknown) = (Counts::new(), None);
     let seeds = base.case(id).map_or(&[][..], |case| &case.seeds);
     for &seed in seeds {
@@ -85,14 +85,14 @@ fn of_base(base: &Lookup, id: &CaseId) -> (Counts, Option<Reason>) {
 
 /// Those of the cases of the base that say what a case of head had before. Of one that the base does not
 /// have, any may be what it was called: as far as they are known, and none makes it unknown.
-fn before(values: &Values, base: &Lookup, id: &CaseId) -> (Counts, Option<Reason>) {
-    if base.plan.case(id).is_some() {
+fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
+    if base.plan().case(id).is_some() {
         return of_base(base, id);
     }
     let mut was = Counts::new();
-    for case in &base.plan.cases {
-        let told = match values.tells_of_base(&case.id) {
-            true => of_base(&values.lookup, &case.id),
+    for case in &base.plan().cases {
+        let told = match view.tells_of_base(&case.id) {
+            true => of_base(view, &case.id),
             false => of_base(base, &case.id),
         };
         for (content, times) in told.0 {
@@ -104,15 +104,15 @@ fn before(values: &Values, base: &Lookup, id: &CaseId) -> (Counts, Option<Reason
 }
 
 /// A hazard that a change brings is one that somebody can still avoid.
-pub fn compare_to_base(values: &Values, subject: &Subject) -> Found<()> {
-    let (Subject::Case(id), Some(beside)) = (subject, &values.beside) else {
+pub fn compare_to_base(view: View, subject: &Subject) -> Judged<()> {
+    let (Subject::Case(id), Some(base)) = (subject, view.base()) else {
         return Ok(());
     };
-    let found = by_seed(&values.lookup, id);
-    if found.is_empty() || values.tells_of_base(id) {
+    let found = by_seed(view, id);
+    if found.is_empty() || view.tells_of_base(id) {
         return Ok(());
     }
-    let (was, unknown) = before(values, &beside.base.lookup, id);
+    let (was, unknown) = before(view, base, id);
     for (seed, findings) in found {
         let mut left = was.clone();
         let is_new = |finding: &&Finding| match left.get_mut(&content(finding)) {

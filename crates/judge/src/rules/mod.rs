@@ -11,13 +11,14 @@ pub(super) mod simulation;
 
 mod absolute;
 
-use super::lookup::{Found, Ruling, inconclusive};
-use super::value::{BaseStatus, Values};
+use super::index::View;
+use super::lookup::{Judged, Unavailable, inconclusive};
+use super::value::BaseStatus;
 use model::*;
 use std::collections::BTreeMap;
 
 /// What a base side could not give, where the baselines are made from a record.
-pub(super) type Refusals = BTreeMap<(Subject, Facet), Ruling>;
+pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
 /// A verdict in the making, and what it asks of the run beside.
 pub(super) struct Ruled {
@@ -78,10 +79,10 @@ impl Ruled {
         }
     }
 
-    fn end(mut self, found: Found<Reason>) -> Self {
+    fn end(mut self, found: Judged<Reason>) -> Self {
         let (outcome, reason) = match found {
             Ok(reason) => (Outcome::Pass, reason),
-            Err(Ruling { outcome, reason }) => (outcome, reason),
+            Err(Unavailable { outcome, reason }) => (outcome, reason),
         };
         self.verdict.outcome = outcome;
         self.verdict.reason = reason;
@@ -90,50 +91,50 @@ impl Ruled {
 }
 
 /// One gate by its own rule, whatever was accepted; of a case the worst of the architectures that are run.
-pub(super) fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let first = apply_to_one(values, gate, refusals);
+pub(super) fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
+    let first = apply_to_one(view, gate, refusals);
     let Subject::Case(id) = &gate.subject else {
         return first;
     };
-    values.further(id).fold(first, |worst, further| {
-        let other = apply_to_one(&further.values, gate, refusals);
+    let others = view.other_architectures(id);
+    others.fold(first, |worst, (arch, view)| {
+        let other = apply_to_one(view, gate, refusals);
         // A baseline is made of what is run by itself.
-        let new = other.new.filter(|_| values.is_apart(id, further.arch));
-        worst.or_worse(Ruled { new, ..other }, further.arch)
+        let new = other.new.filter(|_| view.is_run_by_itself(id, arch));
+        worst.or_worse(Ruled { new, ..other }, arch)
     })
 }
 
-/// For the architecture that the values are of.
-pub(super) fn apply_to_one(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let lookup = &values.lookup;
+/// For the architecture of the view.
+pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     let subject = &gate.subject;
     let simple = |found| Ruled::blank(gate).end(found);
     match &gate.rule {
-        Rule::Built => simple(build::check_built(lookup, subject)),
-        Rule::HasEffect => simple(build::check_effect(lookup, subject)),
-        Rule::Finite => simple(correctness::check_finite(lookup, subject)),
-        Rule::Written => simple(correctness::check_written(lookup, subject)),
-        Rule::Deterministic => simple(correctness::check_deterministic(lookup, subject)),
-        Rule::InputsIntact => simple(correctness::check_inputs(lookup, subject)),
-        Rule::AgreesWithDriver => simple(build::check_driver(lookup, subject)),
-        Rule::NoFindings => simulation::judge_findings(values, gate),
-        Rule::Counters { .. } => exact::compare(values, gate, refusals),
-        Rule::Condition { expr } => condition::check_condition(values, gate, expr),
+        Rule::Built => simple(build::check_built(view, subject)),
+        Rule::HasEffect => simple(build::check_effect(view, subject)),
+        Rule::Finite => simple(correctness::check_finite(view, subject)),
+        Rule::Written => simple(correctness::check_written(view, subject)),
+        Rule::Deterministic => simple(correctness::check_deterministic(view, subject)),
+        Rule::InputsIntact => simple(correctness::check_inputs(view, subject)),
+        Rule::AgreesWithDriver => simple(build::check_driver(view, subject)),
+        Rule::NoFindings => simulation::judge_findings(view, gate),
+        Rule::Counters { .. } => exact::compare(view, gate, refusals),
+        Rule::Condition { expr } => condition::check_condition(view, gate, expr),
         Rule::Limit { metric, limit } => match limit {
             Limit::Absolute { op, bound } => {
-                absolute::compare(values, gate, *metric, *op, bound, refusals)
+                absolute::compare(view, gate, *metric, *op, bound, refusals)
             }
             Limit::Baseline { .. } if metric.facet() != Facet::Times => {
-                exact::compare(values, gate, refusals)
+                exact::compare(view, gate, refusals)
             }
-            Limit::Baseline { change } if !is_beside_base(values, subject, *metric) => {
-                baseline::compare_to_baseline(values, gate, *metric, change.0, refusals)
+            Limit::Baseline { change } if !is_beside_base(view, subject, *metric) => {
+                baseline::compare_to_baseline(view, gate, *metric, change.0, refusals)
             }
             Limit::Baseline { change } | Limit::Base { change } => {
-                base::compare_to_base(values, gate, *metric, change.0)
+                base::compare_to_base(view, gate, *metric, change.0)
             }
             Limit::Anchor { anchor, change } => {
-                baseline::compare_to_anchor(values, gate, *metric, anchor, change.0)
+                baseline::compare_to_anchor(view, gate, *metric, anchor, change.0)
             }
         },
     }
@@ -141,10 +142,10 @@ pub(super) fn apply_to_one(values: &Values, gate: &Gate, refusals: &Refusals) ->
 
 /// A relative limit on times is held against the base wherever it has the case: what was measured
 /// beside it says more than what was agreed on another day.
-pub(super) fn is_beside_base(values: &Values, subject: &Subject, metric: Metric) -> bool {
+pub(super) fn is_beside_base(view: View, subject: &Subject, metric: Metric) -> bool {
     match subject {
         Subject::Case(id) if metric.facet() == Facet::Times => !matches!(
-            values.base_status(id),
+            view.base_status(id),
             Ok(BaseStatus::NoBase | BaseStatus::New)
         ),
         Subject::Case(_) | Subject::Unit(_) => false,
@@ -152,11 +153,11 @@ pub(super) fn is_beside_base(values: &Values, subject: &Subject, metric: Metric)
 }
 
 /// A gate that cannot be put on such a subject.
-fn misplaced<T>() -> Found<T> {
+fn misplaced<T>() -> Judged<T> {
     inconclusive(Reason::Misplaced { metric: None })
 }
 
-fn check_change(allowed: f64) -> Found<()> {
+fn check_change(allowed: f64) -> Judged<()> {
     match allowed >= 0.0 && allowed.is_finite() {
         true => Ok(()),
         false => inconclusive(Reason::BadChange {

@@ -3,24 +3,24 @@
 
 use super::correctness::over_seeds;
 use super::{Refusals, Ruled, check_change, hazards, misplaced, relative_change};
-use crate::agreed::Lack;
-use crate::lookup::{Found, Lookup, Ruling, fail, inconclusive, skipped};
-use crate::value::Values;
+use crate::agreed::NoBaseline;
+use crate::index::View;
+use crate::lookup::{Judged, Unavailable, fail, inconclusive, skipped};
 use model::*;
 use std::collections::BTreeMap;
 
 /// How many findings of one launch a reason holds.
 pub(super) const MOST_FINDINGS: usize = 3;
 
-pub fn check_findings(values: &Values, subject: &Subject) -> Found<Reason> {
-    let held = find(&values.lookup, subject).map_err(|why| lost_check(values, subject, why))?;
-    hazards::compare_to_base(values, subject)?;
+pub fn check_findings(view: View, subject: &Subject) -> Judged<Reason> {
+    let held = find(view, subject).map_err(|why| lost_check(view, subject, why))?;
+    hazards::compare_to_base(view, subject)?;
     Ok(held)
 }
 
 /// The same as a verdict, with what was accepted listed.
-pub fn judge_findings(values: &Values, gate: &Gate) -> Ruled {
-    let mut ruled = Ruled::blank(gate).end(check_findings(values, &gate.subject));
+pub fn judge_findings(view: View, gate: &Gate) -> Ruled {
+    let mut ruled = Ruled::blank(gate).end(check_findings(view, &gate.subject));
     if let Reason::FindingsAccepted { findings } = &ruled.verdict.reason {
         let accepted = findings.iter().map(|it| Accepted {
             subject: gate.subject.clone(),
@@ -37,13 +37,13 @@ pub fn judge_findings(values: &Values, gate: &Gate) -> Ruled {
 
 /// Whatever the baselines say of an earlier run. What was accepted is no failure, here and in the proof that a
 /// case is right: a known race in code of others must not keep it from being counted and measured.
-pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
-    let held = over_seeds(lookup, subject, |case, seed| {
-        let findings = &lookup.simulation(&case.id, seed)?.findings;
+pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
+    let held = over_seeds(view, subject, |case, seed| {
+        let findings = &view.simulation(&case.id, seed)?.findings;
         let (accepted, new): (Vec<_>, Vec<_>) = findings
             .iter()
-            .filter(|it| !hazards::is_note(lookup, it))
-            .partition(|it| is_accepted(lookup, subject, it));
+            .filter(|it| !hazards::is_note(view, it))
+            .partition(|it| is_accepted(view, subject, it));
         if new.is_empty() {
             return Ok(());
         }
@@ -55,15 +55,15 @@ pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
             accepted: accepted.len(),
         })
     })?;
-    let findings = accepted_findings(lookup, subject);
+    let findings = accepted_findings(view, subject);
     Ok(match findings.is_empty() {
         true => held,
         false => Reason::FindingsAccepted { findings },
     })
 }
 
-pub(super) fn is_accepted(lookup: &Lookup, subject: &Subject, finding: &Finding) -> bool {
-    acceptance(lookup, subject, finding).is_some()
+pub(super) fn is_accepted(view: View, subject: &Subject, finding: &Finding) -> bool {
+    acceptance(view, subject, finding).is_some()
 }
 
 /// A finding with its acceptance.
@@ -75,12 +75,12 @@ struct Known<'a> {
 
 /// The first acceptance in force that is of this finding of the case.
 fn acceptance<'a>(
-    lookup: &Lookup<'a>,
+    view: View<'_, 'a>,
     subject: &Subject,
     finding: &'a Finding,
 ) -> Option<Known<'a>> {
-    let day = lookup.environment.day();
-    let accepted = lookup.policy.accepted.iter();
+    let day = view.environment().day();
+    let accepted = view.policy().accepted.iter();
     let mut of_case = accepted.filter(|it| it.holds_on(day) && it.subjects.contains(subject));
     of_case.find_map(|by| match &by.allows {
         Allowance::Finding(known) => Some(Known {
@@ -93,17 +93,17 @@ fn acceptance<'a>(
 }
 
 /// For each acceptance what it lets pass, over all seeds.
-fn accepted_findings(lookup: &Lookup, subject: &Subject) -> Vec<AcceptedFinding> {
+fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFinding> {
     let Subject::Case(id) = subject else {
         return Vec::new();
     };
-    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+    let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
     let launches = seeds
         .iter()
-        .filter_map(|&seed| lookup.simulation(id, seed).ok());
+        .filter_map(|&seed| view.simulation(id, seed).ok());
     let mut all: Vec<AcceptedFinding> = Vec::new();
     for found in launches.flat_map(|launch| &launch.findings) {
-        let Some(Known { by, finding, place }) = acceptance(lookup, subject, found) else {
+        let Some(Known { by, finding, place }) = acceptance(view, subject, found) else {
             continue;
         };
         match all.iter_mut().find(|it| it.declared == by.declared) {
@@ -125,20 +125,17 @@ fn accepted_findings(lookup: &Lookup, subject: &Subject) -> Vec<AcceptedFinding>
 /// A change can make a case too large for the simulator, or use what it does not know, and so take all
 /// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
 /// skip. Beside a base that was simulated, a verdict of its own says so.
-fn lost_check(values: &Values, subject: &Subject, why: Ruling) -> Ruling {
+fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
     let Subject::Case(id) = subject else {
         return why;
     };
-    let is_of_base = values
-        .beside
-        .as_ref()
-        .is_some_and(|beside| find(&beside.base.lookup, subject).is_ok());
-    let is_lost = values.lookup.is_simulated() && takes_check_away(&why) && !is_of_base;
-    let was_simulated = |facet| values.has_baseline(id, facet);
+    let is_of_base = view.base().is_some_and(|base| find(base, subject).is_ok());
+    let is_lost = view.is_simulated() && takes_check_away(&why) && !is_of_base;
+    let was_simulated = |facet| view.has_baseline(id, facet);
     if !is_lost || !(was_simulated(Facet::Correctness) || was_simulated(Facet::Counters)) {
         return why;
     }
-    Ruling {
+    Unavailable {
         outcome: Outcome::Inconclusive,
         reason: Reason::CheckLost {
             shape: id.shape.clone(),
@@ -148,7 +145,7 @@ fn lost_check(values: &Values, subject: &Subject, why: Ruling) -> Ruling {
 }
 
 /// Whether a change of the kernel or its shape can have brought this about.
-fn takes_check_away(why: &Ruling) -> bool {
+fn takes_check_away(why: &Unavailable) -> bool {
     match why.outcome {
         Outcome::Unsupported => true,
         Outcome::Skipped => matches!(
@@ -167,24 +164,19 @@ fn takes_check_away(why: &Ruling) -> bool {
 }
 
 /// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
-pub fn compare_to_baseline(
-    values: &Values,
-    gate: &Gate,
-    allowed: f64,
-    refusals: &Refusals,
-) -> Ruled {
+pub fn compare_to_baseline(view: View, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let agreed = |counter: Counter| {
-        let agreed = values.agreed_on(&gate.subject, counter.into(), refusals);
+        let agreed = view.agreed_on(&gate.subject, counter.into(), refusals);
         agreed.map(|agreed| agreed.value)
     };
-    let found = compare(values, &mut ruled, allowed, Against::Baseline, agreed);
+    let found = compare(view, &mut ruled, allowed, Against::Baseline, agreed);
     ruled.end(found)
 }
 
 /// Against what the base counts on this device; `None` where the two count nothing that is comparable.
 pub fn compare_to_counted(
-    values: &Values,
+    view: View,
     gate: &Gate,
     allowed: f64,
     was: &BTreeMap<Counter, u64>,
@@ -192,7 +184,7 @@ pub fn compare_to_counted(
     let Subject::Case(id) = &gate.subject else {
         return None;
     };
-    let counted = values.gateable(id);
+    let counted = view.gateable(id);
     if !counted.keys().any(|counter| was.contains_key(counter)) {
         return None;
     }
@@ -200,31 +192,31 @@ pub fn compare_to_counted(
     let agreed = |counter: Counter| match was.get(&counter) {
         // One that can no longer be gated is a lost check, which has a verdict of its own.
         Some(was) if counted.contains_key(&counter) => Ok(*was as f64),
-        _ => Err(Lack::New(Reason::New {
+        _ => Err(NoBaseline::New(Reason::New {
             metric: counter.into(),
             lacking: Lacking::Metric,
         })),
     };
-    let found = compare(values, &mut ruled, allowed, Against::Base, agreed);
+    let found = compare(view, &mut ruled, allowed, Against::Base, agreed);
     Some(ruled.end(found))
 }
 
 fn compare(
-    values: &Values,
+    view: View,
     ruled: &mut Ruled,
     allowed: f64,
     against: Against,
-    agreed: impl Fn(Counter) -> Result<f64, Lack>,
-) -> Found<Reason> {
+    agreed: impl Fn(Counter) -> Result<f64, NoBaseline>,
+) -> Judged<Reason> {
     let subject = ruled.verdict.subject.clone();
     let Subject::Case(id) = &subject else {
         return misplaced();
     };
     check_change(allowed)?;
-    let counted = values.over_launches(id, |launch| &launch.counters)?;
-    let withheld = values.withheld(id)?;
+    let counted = view.over_launches(id, |launch| &launch.counters)?;
+    let withheld = view.withheld(id)?;
     // What the base can be held to is lost beside it, and told by itself.
-    let held = values.beside.as_ref().map(|it| it.base.gateable(id));
+    let held = view.base().map(|base| base.gateable(id));
     let held = held.unwrap_or_default();
     let lost: Vec<_> = Counter::ALL
         .into_iter()
@@ -246,8 +238,8 @@ fn compare(
         let now = count as f64;
         let was = match agreed(counter) {
             Ok(was) => was,
-            Err(Lack::Refused(ruling)) => return Err(ruling),
-            Err(Lack::New(reason)) => {
+            Err(NoBaseline::Refused(ruling)) => return Err(ruling),
+            Err(NoBaseline::New(reason)) => {
                 new.get_or_insert(reason);
                 continue;
             }
@@ -269,7 +261,7 @@ fn compare(
                 was: Num(was),
                 now: Num(now),
                 change: Num(change),
-                lines: lines_of(values, id, counter, count),
+                lines: lines_of(view, id, counter, count),
             });
         } else if change < -allowed {
             ruled.wins.push(Win {
@@ -297,26 +289,25 @@ fn compare(
         Some(reason) if compared == 0 => skipped(reason),
         _ => Ok(Reason::CountersHold {
             compared,
-            withheld: withheld_by_reason(values, id),
+            withheld: withheld_by_reason(view, id),
         }),
     }
 }
 
 /// Source lines that count most of a counter, of the first launch that counted this much.
-fn lines_of(values: &Values, id: &CaseId, counter: Counter, count: u64) -> Vec<LineCount> {
-    let lookup = &values.lookup;
-    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+fn lines_of(view: View, id: &CaseId, counter: Counter, count: u64) -> Vec<LineCount> {
+    let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
     let launches = seeds
         .iter()
-        .filter_map(|&seed| lookup.simulation(id, seed).ok());
+        .filter_map(|&seed| view.simulation(id, seed).ok());
     let mut found = launches.filter(|launch| launch.counters.get(&counter) == Some(&count));
     let lines = found.find_map(|launch| launch.lines.get(&counter));
     lines.cloned().unwrap_or_default()
 }
 
 /// Counters that no gate can rest on, gathered by why.
-pub fn withheld_by_reason(values: &Values, id: &CaseId) -> Vec<WithheldCounters> {
-    let withheld = values.withheld(id).unwrap_or_default();
+pub fn withheld_by_reason(view: View, id: &CaseId) -> Vec<WithheldCounters> {
+    let withheld = view.withheld(id).unwrap_or_default();
     let mut by_reason: BTreeMap<&Withheld, Vec<Counter>> = BTreeMap::new();
     for (counter, why) in withheld {
         by_reason.entry(why).or_default().push(counter);

@@ -29,10 +29,8 @@ impl Group {
         if !values.iter().all(|&value| value > 0.0 && value.is_finite()) {
             return None;
         }
-        // Summed in ascending order, so that the order of the processes cannot change a bit of it.
-        let mut logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        logs.sort_unstable_by(f64::total_cmp);
-        let mean = logs.iter().sum::<f64>() / f64::from(n);
+        let logs = sorted_logs(values);
+        let mean = mean(&logs);
         let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
         let deviation = (squares / f64::from(n - 1)).sqrt();
         Self::from_parts(mean, deviation.max(resolution), n)
@@ -86,6 +84,21 @@ impl Group {
     pub fn smallest_visible(&self) -> f64 {
         smallest_visible(self.variance(), student(self.freedom()))
     }
+}
+
+/// Ascending, so that the order of the processes cannot change a bit of a sum.
+fn sorted_logs(values: &[f64]) -> Vec<f64> {
+    let mut logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    logs.sort_unstable_by(f64::total_cmp);
+    logs
+}
+
+fn mean(logs: &[f64]) -> f64 {
+    logs.iter().sum::<f64>() / logs.len() as f64
+}
+
+pub(super) fn geometric_mean(values: &[f64]) -> f64 {
+    mean(&sorted_logs(values)).exp()
 }
 
 /// head over base.

@@ -3,7 +3,6 @@
 use super::measured::beside_base;
 use super::*;
 use crate::conclusion::conclude;
-use crate::lookup::Lookup;
 use crate::review::{Comparison, Ended};
 
 /// One of each pass: rules, expected failures, baseline files, acceptances, the review against the base.
@@ -35,8 +34,8 @@ pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
 
 fn concluded(verdicts: &[Verdict]) -> Conclusion {
     let record = record();
-    let lookup = Lookup::new(&record.plan, &record.environment, &record.policy, []);
-    conclude(&lookup, verdicts)
+    let index = Index::new(&record.plan, &record.environment, &record.policy, &[]);
+    conclude(index.head(), verdicts)
 }
 
 fn planted(question: Question, outcome: Outcome) -> Verdict {

@@ -37,13 +37,8 @@ fn ruled(record: &Record) -> Judgement {
     )
 }
 
-fn values(record: &Record) -> Values<'_> {
-    Values::new(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
+fn index(record: &Record) -> Index<'_> {
+    Index::of_record(record)
 }
 
 /// Cases that need one more timing process.

@@ -92,7 +92,8 @@ fn too_few_decide_nothing_about_tails() {
 fn reports_show_what_there_is_to_see() {
     let mut record = with_tails(record_beside_base());
     few(&mut record);
-    let values = values(&record);
+    let index = index(&record);
+    let values = index.head();
     let shown = |metric| values.metric(&fast(), metric);
     assert!(shown(Metric::P90).is_ok() && shown(Metric::Cv).is_ok());
     // The slowest of a dozen is no p99.

@@ -433,7 +433,8 @@ fn one_process_cannot_be_compared() {
 #[test]
 fn tails_come_from_single_launches() {
     let record = with_tails(record());
-    let values = values(&record);
+    let index = index(&record);
+    let values = index.head();
     let value = |metric| values.metric(&subject(), metric).unwrap().number;
     assert!(
         (value(Metric::P50) - 100_000.0).abs() < 10.0,
@@ -454,7 +455,7 @@ fn tails_come_from_single_launches() {
 #[test]
 fn cycles_do_not_follow_the_clock_that_times_follow() {
     let of = |record: &Record, metric| {
-        let value = values(record).metric(&subject(), metric);
+        let value = index(record).head().metric(&subject(), metric);
         value.map(|value| value.number)
     };
     let usual = record();

@@ -1,7 +1,7 @@
 //! Each case of a run: its verdicts, its samples beside what they are held against, what it takes, how its agreed
 //! figures moved, and what the simulator found in it. By kernel, with its ladder.
 
-use super::chart::{self, Bar, Change, Level, Process, Samples};
+use super::chart::{self, Bar, Change, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
 use super::svg::Ink;
 use super::{Told, site};
@@ -11,11 +11,12 @@ use crate::ladder::{self, Figure, Ladder};
 use crate::page::{Kind, Table};
 use crate::summary;
 use explain::diagnosis::beside::notable;
-use judge::Values;
+use judge::stats;
+use judge::{Index, View};
 use maud::{Markup, html};
 use model::{
     Case, CaseId, Evidence, Facet, Finding, Limit, Metric, Outcome, PairFacts, Question, Rule,
-    Seen, SimulationFacts, Subject, TimeFacts, Unit, Verdict,
+    Seen, Subject, TimeFacts, Unit, Verdict,
 };
 use records::history::Series;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,10 +28,9 @@ const MOST_SERIES: usize = 4;
 
 pub struct Cases<'a> {
     told: &'a Told<'a>,
-    values: Values<'a>,
+    view: View<'a, 'a>,
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
     times: BTreeMap<&'a CaseId, Vec<Process>>,
-    simulated: BTreeMap<&'a CaseId, Vec<(u64, &'a SimulationFacts)>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
     /// Of those that failed or are better than their baseline.
     why: BTreeMap<CaseId, Vec<String>>,
@@ -46,41 +46,23 @@ struct Shown<'a> {
 }
 
 impl<'a> Cases<'a> {
-    pub fn new(told: &'a Told<'a>) -> Self {
+    pub fn new(told: &'a Told<'a>, index: &'a Index<'a>) -> Self {
         let mut verdicts: BTreeMap<&Subject, Vec<&Verdict>> = BTreeMap::new();
         for verdict in &told.judgement.verdicts {
             verdicts.entry(&verdict.subject).or_default().push(verdict);
-        }
-        let mut simulated: BTreeMap<&CaseId, Vec<_>> = BTreeMap::new();
-        for piece in &told.record.evidence {
-            if let Evidence::Simulation {
-                case,
-                seed,
-                facts: Seen::Got(facts),
-                ..
-            } = piece
-            {
-                simulated.entry(case).or_default().push((*seed, facts));
-            }
         }
         let mut history: BTreeMap<&Subject, Vec<&Series>> = BTreeMap::new();
         for series in told.history.iter().flat_map(|it| &it.series) {
             history.entry(&series.subject).or_default().push(series);
         }
-        let why = notable(told.record, told.base, told.judgement).into_iter();
-        let why = why.map(|it| {
-            (
-                it.case.clone(),
-                diagnosis::lines(told.record, told.base, &it),
-            )
-        });
+        let why = notable(index, told.judgement).into_iter();
+        let why = why.map(|it| (it.case.clone(), diagnosis::lines(index, &it)));
         Self {
             told,
             why: why.collect(),
-            values: figures::values(told.record),
+            view: index.head(),
             verdicts,
             times: times(told),
-            simulated,
             history,
         }
     }
@@ -213,7 +195,7 @@ impl<'a> Cases<'a> {
 
     /// What a reader wants to know of a case that is folded.
     fn line(&self, subject: &Subject) -> Option<String> {
-        let p50 = self.values.metric(subject, Metric::P50).ok()?.number;
+        let p50 = self.view.metric(subject, Metric::P50).ok()?.number;
         let p50 = format!("p50 {}", words::quantity(Metric::P50, p50));
         let mut changes = self.verdicts_of(subject).into_iter();
         let to = changes.find(|it| {
@@ -330,7 +312,7 @@ impl<'a> Cases<'a> {
     fn resources(&self, id: &CaseId) -> Markup {
         let rows = self.units(id).map(|unit| {
             let subject = Subject::Unit(unit.id.clone());
-            let cells = figures::cells(&self.values, &subject, figures::UNIT_METRICS);
+            let cells = figures::cells(self.view, &subject, figures::UNIT_METRICS);
             [unit.id.arch.to_string()]
                 .into_iter()
                 .chain(cells)
@@ -347,7 +329,8 @@ impl<'a> Cases<'a> {
 
     /// Of the first seed, with the source line that has most of each.
     fn counters(&self, id: &CaseId) -> Markup {
-        let Some((seed, facts)) = self.simulated.get(id).and_then(|all| all.first()) else {
+        let simulated = self.view.simulations(id);
+        let Some((seed, facts)) = simulated.first() else {
             return html! {};
         };
         let gated = facts.counters.iter().map(|it| (it, "gates can rest on it"));
@@ -381,14 +364,15 @@ impl<'a> Cases<'a> {
     /// Those of all seeds, each once, with the lines of the source that it is about.
     fn findings(&self, id: &CaseId) -> Markup {
         let mut seen: Vec<(u64, &Finding)> = Vec::new();
-        for (seed, facts) in self.simulated.get(id).into_iter().flatten() {
+        let views = self.view.distinct_ptx(id);
+        for (seed, facts) in views.flat_map(|view| view.simulations(id)) {
             for finding in &facts.findings {
                 let is_same = |(_, other): &(u64, &Finding)| {
                     (other.kind, &other.entry, &other.places)
                         == (finding.kind, &finding.entry, &finding.places)
                 };
                 if !seen.iter().any(is_same) {
-                    seen.push((*seed, finding));
+                    seen.push((seed, finding));
                 }
             }
         }
@@ -441,12 +425,12 @@ impl<'a> Cases<'a> {
     }
 
     fn ladder(&self, ladder: &Ladder) -> Markup {
-        let groups = ladder::sections(self.told.record, ladder);
+        let groups = ladder::sections(self.view, ladder);
         let shared = Shared {
             links: self.links(),
             ..Shared::unbounded()
         };
-        let of_case = ladder::metrics(self.told.record);
+        let of_case = ladder::metrics(self.view);
         let drawn = ladder.shapes.iter().filter_map(|shape| {
             let metric = *of_case.first()?;
             let bars = shape
@@ -517,7 +501,7 @@ fn times<'a>(told: &Told<'a>) -> BTreeMap<&'a CaseId, Vec<Process>> {
                 ..
             } => found.entry(case).or_default().push(Process {
                 head: launches(facts),
-                base: Vec::new(),
+                ..Process::default()
             }),
             Evidence::Pair {
                 case,
@@ -552,10 +536,13 @@ fn times<'a>(told: &Told<'a>) -> BTreeMap<&'a CaseId, Vec<Process>> {
     found
 }
 
-fn launches(facts: &TimeFacts) -> Vec<f64> {
+fn launches(facts: &TimeFacts) -> Times {
     let each = f64::from(facts.launches_per_sample.max(1));
     let samples = facts.batched_ns.iter();
-    samples.map(|ns| *ns as f64 / each).collect()
+    Times {
+        samples: samples.map(|ns| *ns as f64 / each).collect(),
+        p50: stats::p50([facts]),
+    }
 }
 
 /// `registers <= 128 [sm_90]`: of a unit, on which architecture.
@@ -619,7 +606,7 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
     let mut levels = Vec::new();
     let mut named: Vec<Named> = Vec::new();
     let mut interval = None;
-    let has_base = processes.iter().any(|it| !it.base.is_empty());
+    let has_base = processes.iter().any(|it| !it.base.samples.is_empty());
     let p50 = verdicts
         .iter()
         .filter(|it| it.metric() == Some(Metric::P50));
@@ -666,7 +653,7 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
     }
     let all = processes
         .iter()
-        .flat_map(|it| it.head.iter().chain(&it.base));
+        .flat_map(|it| it.head.samples.iter().chain(&it.base.samples));
     let most = all.copied().fold(0.0, f64::max);
     let (scale, unit) = words::unit(Metric::P50, most);
     let title = format!("samples by process, {unit} of one launch");

@@ -27,11 +27,18 @@ type Broken = DrawingAreaErrorKind<Infallible>;
 type Area<'a> = DrawingArea<Svg<'a>, Shift>;
 type Plot<'a, 'b> = ChartContext<'a, Svg<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Samples of one process, in order of measurement.
+/// One timing process.
 #[derive(Default)]
 pub struct Process {
-    pub head: Vec<f64>,
-    pub base: Vec<f64>,
+    pub head: Times,
+    pub base: Times,
+}
+
+/// Samples of one side, in order of measurement.
+#[derive(Default)]
+pub struct Times {
+    pub samples: Vec<f64>,
+    pub p50: Option<f64>,
 }
 
 /// What samples are held against.
@@ -77,7 +84,7 @@ pub struct Bar {
 pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
     let all = || {
         let processes = of.processes.iter();
-        processes.flat_map(|it| it.head.iter().chain(&it.base).copied())
+        processes.flat_map(|it| it.head.samples.iter().chain(&it.base.samples).copied())
     };
     let mut sorted: Vec<f64> = all().filter(|it| it.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -128,11 +135,11 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
                 (&process.head, Ink::Head, centre + 0.04..centre + 0.40),
             ];
             for (side, ink, mut room) in sides {
-                if process.base.is_empty() || process.head.is_empty() {
+                if process.base.samples.is_empty() || process.head.samples.is_empty() {
                     room = centre - 0.34..centre + 0.34;
                 }
-                let step = (room.end - room.start) / side.len().max(1) as f64;
-                let dots = side.iter().enumerate().step_by(one_of);
+                let step = (room.end - room.start) / side.samples.len().max(1) as f64;
+                let dots = side.samples.iter().enumerate().step_by(one_of);
                 let dots = dots
                     .filter(|(_, value)| value.is_finite())
                     .map(|(at, value)| {
@@ -140,8 +147,8 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
                         Circle::new((x, value.min(range.end)), 3, ink.color().filled())
                     });
                 plot.draw_series(dots)?;
-                if let Some(median) = median(side) {
-                    let ends = vec![(room.start, median), (room.end, median)];
+                if let Some(p50) = side.p50 {
+                    let ends = vec![(room.start, p50), (room.end, p50)];
                     plot.draw_series([PathElement::new(ends, stroke(Ink::Median))])?;
                 }
             }
@@ -342,14 +349,6 @@ fn digits(span: f64) -> usize {
         magnitude if !magnitude.is_finite() => 0,
         magnitude => (1.0 - magnitude).clamp(0.0, 9.0) as usize,
     }
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|it| it.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some(lower + (upper - lower) / 2.0)
 }
 
 fn stroke(ink: Ink) -> ShapeStyle {

@@ -15,6 +15,7 @@ use super::models::{self, Model};
 use super::page::{self, Section};
 use super::{ladder, summary};
 use case::Cases;
+use judge::Index;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use model::{Conclusion, Judgement, Record};
 use part::Shared;
@@ -57,8 +58,9 @@ pub fn render(told: &Told) -> String {
 }
 
 fn render_within(told: &Told, room: Room) -> String {
-    let page = page::lay_out(told.record, told.base, told.judgement);
-    let cases = Cases::new(told);
+    let index = Index::against(told.base, told.record);
+    let page = page::lay_out(&index, told.record, told.judgement);
+    let cases = Cases::new(told, &index);
     let shared = Shared {
         links: cases.links(),
         room: Cell::new(room.sections),
@@ -68,7 +70,7 @@ fn render_within(told: &Told, room: Room) -> String {
     let (folded, open): (Vec<Placed>, Vec<Placed>) = sections
         .filter(|(_, section)| part::is_shown(section))
         .partition(|(_, section)| section.is_folded);
-    let ladders = ladder::ladders(told.record, told.judgement);
+    let ladders = ladder::ladders(index.head(), told.judgement);
     let title = format!("{} - gatekeeper", page.headline);
     let body = html! {
         header.(conclusion(page.conclusion)) {

@@ -2,8 +2,8 @@ use super::*;
 use crate::markdown;
 use crate::terminal;
 use crate::terminal::Options;
-use judge::{fixture, judge};
-use model::{Evidence, Reference};
+use judge::{Index, fixture, judge};
+use model::{Evidence, Record, Reference};
 
 const PLAIN: Options = Options {
     color: false,
@@ -12,7 +12,9 @@ const PLAIN: Options = Options {
 
 fn groups(record: &Record) -> Vec<Vec<Section<'static>>> {
     let judgement = judged(record);
-    lay_out(record, &judgement, &ladders(record, &judgement))
+    let index = Index::of_record(record);
+    let view = index.head();
+    lay_out(view, &judgement, &ladders(view, &judgement))
 }
 
 fn judged(record: &Record) -> Judgement {
@@ -25,7 +27,7 @@ fn judged(record: &Record) -> Judgement {
 }
 
 fn of(record: &Record) -> Vec<Ladder> {
-    ladders(record, &judged(record))
+    ladders(Index::of_record(record).head(), &judged(record))
 }
 
 fn in_terminal(record: &Record) -> String {
@@ -65,7 +67,8 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     );
 
     let json: serde_json::Value =
-        serde_json::from_str(&json(&record, &of(&record)).unwrap()).unwrap();
+        serde_json::from_str(&json(Index::of_record(&record).head(), &of(&record)).unwrap())
+            .unwrap();
     assert_eq!(json["schema"], "gatekeeper.ladder/1");
     let ladder = &json["ladders"][0];
     let added =

@@ -334,7 +334,7 @@ fn is_markdown_of_ours(shown: &str, what: &str) {
 fn explained(record: &Record) -> Vec<explain::Explanation> {
     let cases = record.plan.cases.iter();
     let explained = cases.map(|case| {
-        let sides = ::explain::Sides::of_two(record, record, &case.id);
+        let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
         explain::Explanation {
             case: case.id.clone(),
             causes: sides
@@ -351,8 +351,9 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
 fn every_format(record: &Record, text: &str) {
     let judgement = judged(record);
     let sides = || (("base", record), (text, record));
-    let ladders = ladder::ladders(record, &judgement);
-    let groups = || ladder::lay_out(record, &judgement, &ladders);
+    let index = Index::of_record(record);
+    let ladders = ladder::ladders(index.head(), &judgement);
+    let groups = || ladder::lay_out(index.head(), &judgement, &ladders);
     let history = history(text);
 
     gives_no_orders(&terminal::render(record, &judgement, PLAIN), "terminal");
@@ -384,7 +385,7 @@ fn every_format(record: &Record, text: &str) {
         assert!(!line.contains("##["), "{line:?}");
         is_visible(line, "github");
     }
-    let bounds = || ::explain::diagnosis::beside::all(record);
+    let bounds = || ::explain::diagnosis::beside::all(&index);
     let groups = diagnosis::lay_out(&bounds());
     gives_no_orders(&terminal::render_groups(&groups, PLAIN), "diagnosis");
     is_markdown_of_ours(
@@ -433,7 +434,7 @@ fn every_format(record: &Record, text: &str) {
     quick_junit::Report::deserialize_from_str(&junit).unwrap();
     let documents = [
         json::render(record, &judgement),
-        ladder::json(record, &ladders),
+        ladder::json(index.head(), &ladders),
         crate::history::json(&history),
         diagnosis::json(bounds()),
         explain::json(&explained),

@@ -1,0 +1,433 @@
+//! Floor 1: everything that a record shows, filed once by side, subject, architecture and seed.
+//!
+//! An [`Index`] is made once for a record, or for two that are compared, and every question borrows it. A [`View`] is an
+//! index with the side and the architecture that a question is about.
+
+use super::lookup::{Judged, skipped, unit_to_simulate};
+use super::proof;
+use super::value::MetricValue;
+use crate::stats::sequential::{Schedule as Looks, Undecidable};
+use model::*;
+use std::borrow::Borrow;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
+/// What one record shows, or two.
+pub struct Index<'a> {
+    head: Filed<'a>,
+    /// Where a base revision was named, or another record.
+    base: Option<Filed<'a>>,
+    /// Whether the base ran on what executes kernels as head's does.
+    is_alike: bool,
+    /// All that the plan has units for. None where nothing is simulated, or there is only one.
+    architectures: Vec<Arch>,
+    /// Whether each case of head is right, which decides whether it has times.
+    pub(super) proofs: HashMap<(Option<Arch>, &'a CaseId), Judged<()>>,
+    /// Looks of all contests against the base, once one is asked for.
+    pub(super) looks: OnceCell<Result<Looks, Undecidable>>,
+}
+
+/// One side of an index, for one architecture.
+#[derive(Clone, Copy)]
+pub struct View<'i, 'a> {
+    pub(super) index: &'i Index<'a>,
+    pub(super) side: Side,
+    /// `None`: the code that this run's device is given. In the simulator that is the oldest that head has.
+    pub(super) arch: Option<Arch>,
+    /// Only the cases and seeds that both sides have: other values cannot be compared.
+    is_common: bool,
+}
+
+/// What was planned of one side, and the pieces of evidence on it.
+pub(super) struct Filed<'a> {
+    pub plan: &'a Plan,
+    pub environment: &'a Environment,
+    pub policy: &'a Policy,
+    /// A base revision, which the run of head observed: its half of a pair is the base's.
+    is_revision: bool,
+    pub builds: Pieces<&'a UnitId, &'a Seen<BuildFacts>>,
+    pub codes: Pieces<&'a UnitId, &'a Seen<CodeFacts>>,
+    pub base_references: Pieces<&'a CaseId, &'a Seen<BaseReference>>,
+    pub checks: Pieces<Run<'a>, &'a Seen<CheckFacts>>,
+    pub simulations: Pieces<Run<'a>, &'a Seen<SimulationFacts>>,
+    pub drivers: Pieces<&'a CaseId, &'a Seen<DriverFacts>>,
+    pub times: Pieces<&'a CaseId, (u32, &'a Seen<TimeFacts>)>,
+    pub profiles: Pieces<&'a CaseId, (u32, &'a Seen<ProfileFacts>)>,
+    pub pairs: Pieces<&'a CaseId, (u32, &'a Seen<PairFacts>)>,
+    pub rivals: Pieces<(&'a str, &'a CaseId), (u32, &'a Seen<RivalFacts>)>,
+}
+
+/// One seed of one case, with the architecture as its evidence names it.
+type Run<'a> = (&'a CaseId, Option<Arch>, u64);
+
+/// Pieces of evidence of one kind, by what they are about.
+pub(super) struct Pieces<K, V>(HashMap<K, Vec<V>>);
+
+impl<K: Eq + Hash, V> Pieces<K, V> {
+    fn new() -> Self {
+        Self(HashMap::new())
+    }
+
+    fn add(&mut self, key: K, piece: V) {
+        self.0.entry(key).or_default().push(piece);
+    }
+
+    pub fn of<Q: Eq + Hash>(&self, key: &Q) -> &[V]
+    where
+        K: Borrow<Q>,
+    {
+        self.0.get(key).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<K: Eq + Hash, T> Pieces<K, (u32, T)> {
+    /// By number, whatever the order in which they come.
+    fn add_in_order(&mut self, key: K, number: u32, piece: T) {
+        let pieces = self.0.entry(key).or_default();
+        let at = pieces.partition_point(|(other, _)| *other <= number);
+        pieces.insert(at, (number, piece));
+    }
+}
+
+/// A base is judged by head's gates, and its own ask nothing.
+static ASKS_NOTHING: Policy = Policy::NOTHING;
+
+impl<'a> Filed<'a> {
+    fn new(
+        plan: &'a Plan,
+        environment: &'a Environment,
+        policy: &'a Policy,
+        is_revision: bool,
+        evidence: impl IntoIterator<Item = &'a Evidence>,
+    ) -> Self {
+        let mut filed = Self {
+            plan,
+            environment,
+            policy,
+            is_revision,
+            builds: Pieces::new(),
+            codes: Pieces::new(),
+            base_references: Pieces::new(),
+            checks: Pieces::new(),
+            simulations: Pieces::new(),
+            drivers: Pieces::new(),
+            times: Pieces::new(),
+            profiles: Pieces::new(),
+            pairs: Pieces::new(),
+            rivals: Pieces::new(),
+        };
+        for piece in evidence {
+            filed.file(piece);
+        }
+        filed
+    }
+
+    fn file(&mut self, piece: &'a Evidence) {
+        match piece {
+            // The base has an index of its own, and two records are compared by references as they are.
+            Evidence::Base(_) | Evidence::Reference { .. } => {}
+            Evidence::Build { unit, facts } => self.builds.add(unit, facts),
+            Evidence::Code { unit, facts } => self.codes.add(unit, facts),
+            Evidence::BaseReference { case, facts } => self.base_references.add(case, facts),
+            Evidence::Check {
+                case,
+                arch,
+                seed,
+                facts,
+            } => self.checks.add((case, *arch, *seed), facts),
+            Evidence::Simulation {
+                case,
+                arch,
+                seed,
+                facts,
+            } => self.simulations.add((case, *arch, *seed), facts),
+            Evidence::Driver { case, facts } => self.drivers.add(case, facts),
+            Evidence::Time {
+                case,
+                process,
+                facts,
+            } => self.times.add_in_order(case, *process, facts),
+            Evidence::Profile {
+                case,
+                repeat,
+                facts,
+            } => self.profiles.add_in_order(case, *repeat, facts),
+            Evidence::Pair {
+                case,
+                process,
+                facts,
+            } => self.pairs.add_in_order(case, *process, facts),
+            Evidence::Rival {
+                rival,
+                task,
+                process,
+                facts,
+            } => self.rivals.add_in_order((rival, task), *process, facts),
+        }
+    }
+}
+
+impl<'a> Index<'a> {
+    /// Of a run, with its base where one was named.
+    pub fn new(
+        plan: &'a Plan,
+        environment: &'a Environment,
+        policy: &'a Policy,
+        evidence: &'a [Evidence],
+    ) -> Self {
+        // What was timed in one process is evidence on both.
+        let of_base = |piece: &'a Evidence| match piece {
+            Evidence::Pair { .. } => Some(piece),
+            _ => piece.of_base(),
+        };
+        let base = policy.base.as_ref().map(|base| {
+            let evidence = evidence.iter().filter_map(of_base);
+            Filed::new(&base.plan, environment, &ASKS_NOTHING, true, evidence)
+        });
+        let head = Filed::new(plan, environment, policy, false, evidence);
+        Self::unproven(head, base).proven()
+    }
+
+    pub fn of_record(record: &'a Record) -> Self {
+        Self::new(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        )
+    }
+
+    /// Of a record, and of the one that it is compared with, if it is.
+    pub fn against(base: Option<&'a Record>, head: &'a Record) -> Self {
+        match base {
+            Some(base) => Self::of_two(&head.policy, base, head),
+            None => Self::of_record(head),
+        }
+    }
+
+    /// Of two records, by gates that may be others than head's own.
+    pub(super) fn of_two(policy: &'a Policy, base: &'a Record, head: &'a Record) -> Self {
+        let file = |record: &'a Record, policy| {
+            let Record {
+                plan, environment, ..
+            } = record;
+            Filed::new(plan, environment, policy, false, &record.evidence)
+        };
+        let (was, is) = (&base.environment, &head.environment);
+        let is_alike = match (was.device.got(), is.device.got()) {
+            (Some(was), Some(is)) => {
+                was.arch() == is.arch() && head.environment.other_program().is_none()
+            }
+            (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
+            _ => false,
+        };
+        let index = Self::unproven(file(head, policy), Some(file(base, &ASKS_NOTHING)));
+        Self { is_alike, ..index }.proven()
+    }
+
+    /// Of what was seen so far, before anything is judged.
+    pub(super) fn of_builds(
+        plan: &'a Plan,
+        environment: &'a Environment,
+        policy: &'a Policy,
+        evidence: impl IntoIterator<Item = &'a Evidence>,
+    ) -> Self {
+        let head = Filed::new(plan, environment, policy, false, evidence);
+        Self::unproven(head, None)
+    }
+
+    fn unproven(head: Filed<'a>, base: Option<Filed<'a>>) -> Self {
+        Self {
+            head,
+            base,
+            is_alike: true,
+            architectures: Vec::new(),
+            proofs: HashMap::new(),
+            looks: OnceCell::new(),
+        }
+    }
+
+    fn proven(mut self) -> Self {
+        // A case is proven for each architecture by itself, so the others are named after the first is.
+        self.proofs = self.proofs_for(None);
+        if self.head().is_simulated() {
+            let units = self.head.plan.units.iter();
+            let all: BTreeSet<Arch> = units.map(|unit| unit.id.arch).collect();
+            // With one architecture all that there is has been said.
+            if all.len() > 1 {
+                for arch in &all {
+                    let proofs = self.proofs_for(Some(*arch));
+                    self.proofs.extend(proofs);
+                }
+                self.architectures = all.into_iter().collect();
+            }
+        }
+        self
+    }
+
+    fn proofs_for(&self, arch: Option<Arch>) -> HashMap<(Option<Arch>, &'a CaseId), Judged<()>> {
+        let view = View {
+            arch,
+            ..self.head()
+        };
+        let cases = self.head.plan.cases.iter().map(|case| &case.id);
+        cases
+            .map(|id| ((arch, id), proof::prove(view, id)))
+            .collect()
+    }
+
+    /// Head, of the code that this run's device is given.
+    pub fn head(&self) -> View<'_, 'a> {
+        View {
+            index: self,
+            side: Side::Head,
+            arch: None,
+            is_common: false,
+        }
+    }
+
+    /// One side and one architecture (`None` as of [`View`]). `None` where there is no base.
+    pub fn view(&self, side: Side, arch: Option<Arch>) -> Option<View<'_, 'a>> {
+        let has_side = side == Side::Head || self.base.is_some();
+        has_side.then(|| View {
+            side,
+            arch,
+            ..self.head()
+        })
+    }
+
+    /// # Errors
+    /// With the outcome and reason of whatever is missing.
+    pub fn metric(
+        &self,
+        side: Side,
+        arch: Option<Arch>,
+        subject: &Subject,
+        metric: Metric,
+    ) -> Judged<MetricValue> {
+        match self.view(side, arch) {
+            Some(view) => view.metric(subject, metric),
+            None => skipped(Reason::NoBase),
+        }
+    }
+}
+
+impl<'i, 'a> View<'i, 'a> {
+    pub(super) fn filed(self) -> &'i Filed<'a> {
+        match (self.side, &self.index.base) {
+            (Side::Base, Some(base)) => base,
+            _ => &self.index.head,
+        }
+    }
+
+    pub fn plan(self) -> &'a Plan {
+        self.filed().plan
+    }
+
+    pub fn environment(self) -> &'a Environment {
+        self.filed().environment
+    }
+
+    pub(super) fn policy(self) -> &'a Policy {
+        self.filed().policy
+    }
+
+    /// What the base shows of code for the same architecture; `None` where it can be compared with nothing of head.
+    pub(super) fn base(self) -> Option<Self> {
+        let base = self.index.view(Side::Base, self.arch)?;
+        self.index.is_alike.then_some(base)
+    }
+
+    /// The same for the code of another architecture.
+    pub fn at(self, arch: Arch) -> Self {
+        Self {
+            arch: Some(arch),
+            ..self
+        }
+    }
+
+    /// The same of the cases and seeds alone that both sides have.
+    pub(super) fn common(self) -> Self {
+        Self {
+            is_common: true,
+            ..self
+        }
+    }
+
+    /// The other side's plan, where only what both sides have is meant.
+    pub(super) fn other_plan(self) -> Option<&'a Plan> {
+        let other = match self.side {
+            Side::Head => self.index.base.as_ref(),
+            Side::Base => Some(&self.index.head),
+        };
+        other.filter(|_| self.is_common).map(|filed| filed.plan)
+    }
+
+    /// The architecture whose code is meant; `None` for what the device is given.
+    pub(super) fn arch_of(self, id: &CaseId) -> Option<Arch> {
+        let is_of_head = self.side == Side::Base && self.index.is_alike && self.is_simulated();
+        self.arch.or_else(|| {
+            // The base is run for the oldest that head has, whatever older ones it has itself.
+            let unit = unit_to_simulate(self.index.head.plan, id)?;
+            is_of_head.then_some(unit.id.arch)
+        })
+    }
+
+    /// A case for every other architecture than the first. The same PTX was run once, and has values to be compared under
+    /// its own architecture.
+    pub(super) fn other_architectures(self, id: &CaseId) -> impl Iterator<Item = (Arch, Self)> {
+        let first = unit_to_simulate(self.plan(), id).map(|unit| unit.id.arch);
+        let all = match self.arch {
+            None => self.index.architectures.as_slice(),
+            Some(_) => &[],
+        };
+        let others = all.iter().filter(move |arch| Some(**arch) != first);
+        let views = others.map(move |arch| (*arch, self.at(*arch)));
+        views.filter(|(_, view)| view.unit_on_device(id).is_ok())
+    }
+
+    /// A case for every architecture.
+    pub(super) fn all_architectures(self, id: &CaseId) -> impl Iterator<Item = Self> {
+        std::iter::once(self).chain(self.other_architectures(id).map(|(_, view)| view))
+    }
+
+    /// A case for every architecture that is run by itself.
+    pub fn distinct_ptx(self, id: &CaseId) -> impl Iterator<Item = Self> {
+        let others = self.other_architectures(id);
+        let others = others.filter(move |(arch, _)| self.is_run_by_itself(id, *arch));
+        std::iter::once(self).chain(others.map(|(_, view)| view))
+    }
+
+    pub(super) fn is_run_by_itself(self, id: &CaseId, arch: Arch) -> bool {
+        let units = self.simulated(id);
+        units.iter().any(|unit| unit.id.arch == arch)
+    }
+
+    /// As head has it, whose run timed both.
+    pub(super) fn planned_pairing(self) -> Option<&'a Pairing> {
+        let plan = match self.is_revision() {
+            true => self.index.head.plan,
+            false => self.plan(),
+        };
+        plan.pairing.as_ref()
+    }
+
+    /// Whether this side is a base revision, which the run of head observed.
+    pub(super) fn is_revision(self) -> bool {
+        self.filed().is_revision
+    }
+
+    /// This side's half of a pair.
+    pub(super) fn own(self, pair: &'a PairFacts) -> &'a TimeFacts {
+        match self.is_revision() {
+            true => &pair.base,
+            false => &pair.head,
+        }
+    }
+
+    /// Machine code, where it was looked at.
+    pub fn code(self, unit: &UnitId) -> Option<&'a Seen<CodeFacts>> {
+        self.filed().codes.of(unit).last().copied()
+    }
+}
