@@ -703,8 +703,6 @@ pub enum Format {
     Junit,
     Github,
     Sarif,
-    Bencher,
-    BenchmarkAction,
 }
 
 /// A profile has no verdicts.
@@ -757,8 +755,6 @@ pub enum ReportFormat {
     Junit,
     Github,
     Sarif,
-    Bencher,
-    BenchmarkAction,
     Nvbench,
 }
 
@@ -773,8 +769,6 @@ impl ReportFormat {
             Self::Junit => Some(Format::Junit),
             Self::Github => Some(Format::Github),
             Self::Sarif => Some(Format::Sarif),
-            Self::Bencher => Some(Format::Bencher),
-            Self::BenchmarkAction => Some(Format::BenchmarkAction),
             Self::Nvbench => None,
         }
     }

@@ -171,13 +171,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     print(&match args.format {
         Format::Terminal => report::terminal::sides(sides.0, sides.1) + &report,
         Format::Markdown => report + &report::markdown::sides(sides.0, sides.1),
-        Format::Html
-        | Format::Json
-        | Format::Junit
-        | Format::Github
-        | Format::Sarif
-        | Format::Bencher
-        | Format::BenchmarkAction => report,
+        Format::Html | Format::Json | Format::Junit | Format::Github | Format::Sarif => report,
     })?;
     Ok(judgement.conclusion.into())
 }
@@ -273,8 +267,6 @@ fn render(format: Format, told: &Told) -> Result<String> {
         Format::Junit => report::junit::render(record, judgement),
         Format::Github => Ok(report::github::render(record, judgement)),
         Format::Sarif => report::sarif::render(record, judgement),
-        Format::Bencher => report::dashboards::bencher(record),
-        Format::BenchmarkAction => report::dashboards::benchmark_action(record),
     }
 }
 

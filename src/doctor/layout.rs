@@ -530,9 +530,33 @@ mod tests {
 
     #[test]
     fn programs_get_the_same_as_data() {
-        for (name, machine) in [("good-json", good()), ("broken-json", broken())] {
-            insta::assert_snapshot!(name, json(&machine.examine(false)).unwrap());
+        let mut pages = Vec::new();
+        for machine in [good(), broken()] {
+            let items = machine.examine(false);
+            let page: serde_json::Value = serde_json::from_str(&json(&items).unwrap()).unwrap();
+            assert_eq!(page["exit_code"], exit(&items) as u8);
+            let written = page["items"].as_array().unwrap();
+            assert_eq!(written.len(), items.len());
+            for (written, item) in written.iter().zip(&items) {
+                let problems = item.problems.iter().map(|problem| {
+                    serde_json::json!({
+                        "code": problem.code(),
+                        "state": problem.state(),
+                        "message": message(problem),
+                        "help": help(problem),
+                    })
+                });
+                let expected = serde_json::json!({
+                    "name": item.name,
+                    "state": item.state(),
+                    "facts": item.facts,
+                    "problems": problems.collect::<Vec<_>>(),
+                });
+                assert_eq!(*written, expected);
+            }
+            pages.push(page);
         }
+        insta::assert_snapshot!("fields-json", report::fields::fields(&pages.into()));
     }
 
     #[test]

@@ -43,18 +43,6 @@ pub trait Lab: Track {
     /// Environment, where the machine failed and not the kernel.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>>;
 
-    /// What the simulator expects of one launch of each, with one seed: at `shape`, or at all shapes. Nothing of what it
-    /// does not take, of more than `budget` warp instructions, and of a configuration that breaks a gate by then.
-    ///
-    /// # Errors
-    /// Environment, where the machine failed.
-    fn foresee(
-        &mut self,
-        batch: &[&Candidate],
-        shape: Option<&str>,
-        budget: u64,
-    ) -> Result<Vec<BTreeMap<String, Foreseen>>>;
-
     /// Holds one that is right and fast on a GPU to the simulator, before it counts as the best: a race need not show
     /// on a GPU, and waiting less is a way of being fast.
     ///
@@ -71,24 +59,6 @@ pub struct Proof {
     pub estimated_ns: BTreeMap<String, f64>,
     /// Shapes that were not simulated.
     pub unseen: Vec<String>,
-}
-
-/// What the simulator expects of a launch, by its counters, PTXAS and occupancy. It is no time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Foreseen {
-    pub estimated_ns: f64,
-    /// How much of what there is of each resource, over that estimate.
-    pub uses: BTreeMap<Resource, f64>,
-}
-
-impl Foreseen {
-    fn of(diagnosis: &Diagnosis) -> Option<Self> {
-        let uses = diagnosis.uses.iter();
-        Some(Self {
-            estimated_ns: estimated_ns(diagnosis)?,
-            uses: uses.map(|(resource, share)| (*resource, share.0)).collect(),
-        })
-    }
 }
 
 fn estimated_ns(diagnosis: &Diagnosis) -> Option<f64> {
@@ -235,40 +205,6 @@ impl Lab for OnBench<'_, '_> {
         Ok(both.collect())
     }
 
-    fn foresee(
-        &mut self,
-        batch: &[&Candidate],
-        shape: Option<&str>,
-        budget: u64,
-    ) -> Result<Vec<BTreeMap<String, Foreseen>>> {
-        let asked: Vec<Option<Asked>> = batch
-            .iter()
-            .map(|candidate| {
-                let asked = candidate.asked.as_ref().ok()?;
-                let is_wanted = |case: &&Case| shape.is_none_or(|shape| case.id.shape == shape);
-                let cases = asked.cases.iter().filter(is_wanted);
-                Some(one_seed(asked, cases.cloned().collect()))
-            })
-            .collect();
-        let jobs = asked.iter().zip(batch);
-        let jobs: Vec<_> = jobs
-            .filter_map(|(asked, candidate)| Some((asked.as_ref()?, candidate.built.as_slice())))
-            .collect();
-        let proven = self.bench.simulate(budget, &jobs)?;
-        let index = Index::of_record(&proven.record);
-        let of_case = |case: &Case| {
-            let foreseen = Foreseen::of(&diagnosis::diagnose(index.head(), &case.id))?;
-            Some((case.id.shape.clone(), foreseen))
-        };
-        let foreseen = asked.iter().zip(batch).map(|(asked, candidate)| {
-            let holds = failure(&proven, &candidate.name()).is_none();
-            let cases = asked.iter().filter(|_| holds);
-            let cases = cases.flat_map(|asked| &asked.cases);
-            cases.filter_map(of_case).collect()
-        });
-        Ok(foreseen.collect())
-    }
-
     fn look_for_races(
         &mut self,
         candidate: &Candidate,
@@ -301,7 +237,7 @@ fn glance(asked: &Asked) -> Asked {
     one_seed(asked, case.cloned().into_iter().collect())
 }
 
-pub fn elements(case: &Case) -> usize {
+fn elements(case: &Case) -> usize {
     case.tensors.iter().map(Tensor::len).sum()
 }
 

@@ -1,13 +1,12 @@
 //! What a search found, as sections: the winner, what was dropped by which gate, and the path. Pure.
 
-use crate::micro::validity::spearman;
 use crate::tune::log::Began;
 use crate::tune::outcome::{
     Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values,
 };
 use crate::tune::{End, Found, Progress};
 use model::Metric;
-pub use report::page::{Chart, Kind, Part, Section, Table};
+use report::page::{Chart, Kind, Part, Section, Table};
 use std::collections::BTreeMap;
 use wording::words;
 
@@ -149,25 +148,7 @@ fn searched(began: &Began, found: &Found) -> Vec<String> {
             began.compiler,
         ),
     ];
-    first.into_iter().chain(worth_of_estimates(all)).collect()
-}
-
-/// Fewer say nothing.
-const LEAST_COMPARED: usize = 4;
-
-/// How far the simulator's estimates, by which the first ones were chosen, went with what was measured.
-fn worth_of_estimates(all: &[Evaluation]) -> Option<String> {
-    let pairs = all.iter().filter_map(|it| match &it.outcome {
-        Outcome::Timed(timed) => Some((it.foreseen_ns?, timed.cost)),
-        _ => None,
-    });
-    let pairs: Vec<(f64, f64)> = pairs.collect();
-    let correlation = spearman(&pairs).filter(|_| pairs.len() >= LEAST_COMPARED)?;
-    Some(format!(
-        "began with what the simulator expected most of; rank correlation of its estimates with what was measured: \
-         {correlation:.2}, over {} configurations",
-        pairs.len()
-    ))
+    first.into()
 }
 
 /// By cost, those of equal cost by what they take.

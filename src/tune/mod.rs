@@ -2,8 +2,8 @@
 //! checked and timed as any variant is; what does not hold its gates has no time.
 //!
 //! `candidate` is a configuration on its way, `lab` where it is built, checked and timed, `race` who is faster, `outcome`
-//! what came of it, `log` the file that keeps it, `export` that file as other tuners write it, `survey` what is known of all before
-//! any is timed, `sources` what it is built of. Which one comes next is asked of crates/search.
+//! what came of it, `log` the file that keeps it, `export` that file as other tuners write it,
+//! `sources` what it is built of. Which one comes next is asked of crates/search.
 
 pub mod candidate;
 pub mod export;
@@ -13,7 +13,6 @@ pub mod log;
 pub mod outcome;
 mod race;
 pub mod sources;
-mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +25,8 @@ use model::{Arch, Pairing};
 use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
 use search::{Elite, Exhaustive, Guided, Point, Random, Space, Strategy};
 use std::collections::{BTreeMap, HashMap};
-use std::num::NonZero;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use survey::Survey;
 use system::error::{Error, Result};
 
 /// Configurations that are built, checked and timed together. While they are, the next ones are built.
@@ -155,7 +152,6 @@ pub fn search(
         settings,
         strategy: settings.method.start(&space, settings.seed, &seeds),
         space,
-        survey: Survey::default(),
         log,
         known: HashMap::new(),
         evaluations: Vec::new(),
@@ -182,10 +178,6 @@ pub fn search(
     let unseen = proof.unseen.clone();
     if let Err(why) = search.begin(&start, proof, lab.has_clock()) {
         return Ok(search.end(End::StartDropped(why), unseen));
-    }
-    let learns = settings.method == Method::Guided && lab.has_clock();
-    if learns && search.can_survey(&start) {
-        search.survey(&start, &seeds, (shop, lab))?;
     }
     if let Some(point) = start.point {
         search.strategy.tell(point, search::Outcome::Cost(1.0));
@@ -245,7 +237,6 @@ struct Search<'a> {
     settings: &'a Settings,
     space: Arc<Space>,
     strategy: Box<dyn Strategy>,
-    survey: Survey,
     log: &'a mut Log,
     /// What executes, and the first configuration that does.
     known: HashMap<String, u32>,
@@ -542,7 +533,6 @@ impl Search<'_> {
 
     /// Written down before anything else is begun, and told to the strategy.
     fn file(&mut self, candidate: &Candidate, outcome: Outcome) -> Result<()> {
-        let known = candidate.point.and_then(|it| self.survey.known.get(&it));
         let evaluation = Evaluation {
             number: candidate.number,
             values: candidate.values.clone(),
@@ -550,10 +540,7 @@ impl Search<'_> {
             figures: self.figures(candidate),
             outcome,
             at_ms: u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX),
-            compile_ms: candidate
-                .compile_ms()
-                .max(known.map_or(0, |it| it.compile_ms)),
-            foreseen_ns: known.and_then(|it| Some(it.foreseen.as_ref()?.estimated_ns)),
+            compile_ms: candidate.compile_ms(),
         };
         self.log.write(&Event::Evaluated(evaluation.clone()))?;
         if let Some(point) = candidate.point {
@@ -588,45 +575,6 @@ impl Search<'_> {
     fn figures(&self, candidate: &Candidate) -> Option<outcome::Figures> {
         let (shape, _) = self.tuning.tune.objective.first()?;
         candidate.figures(shape)
-    }
-
-    /// A search that ends by the clock is not spent on building.
-    fn can_survey(&self, start: &Candidate) -> bool {
-        let count = self.space.len();
-        let is_in_time = match self.settings.budget {
-            Budget::Evaluations(_) => true,
-            Budget::Time(time) => {
-                let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-                let each = Duration::from_millis(start.compile_ms());
-                let left = time.saturating_sub(self.elapsed());
-                survey::has_time(count, each, cores, left)
-            }
-        };
-        count <= survey::MOST && is_in_time
-    }
-
-    /// Builds all configurations, and starts with those that the simulator expects most of.
-    fn survey(
-        &mut self,
-        start: &Candidate,
-        seeds: &[Point],
-        (shop, lab): (&impl Builds, &mut impl Lab),
-    ) -> Result<()> {
-        let points = self.space.points().zip(1..);
-        let mut all: Vec<Candidate> = points
-            .map(|(point, number)| {
-                self.candidate(number, Some(point), values_of(&self.space, point))
-            })
-            .collect();
-        build(shop, &mut all)?;
-        self.survey = survey::survey((start, &all), &self.tuning.tune.objective, lab)?;
-        let first = [seeds, &self.survey.leads].concat();
-        let Settings { method, seed, .. } = self.settings;
-        self.strategy = method.start(&self.space, *seed, &first);
-        for (point, known) in &self.survey.known {
-            self.strategy.know(*point, &known.row());
-        }
-        Ok(())
     }
 
     fn end(self, end: End, unseen: Vec<String>) -> Found {

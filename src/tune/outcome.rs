@@ -22,9 +22,6 @@ pub struct Evaluation {
     pub at_ms: u64,
     /// Compiling it, in ms; 0 where it was in the cache.
     pub compile_ms: u64,
-    /// Of one launch at a small shape, before any GPU time: what the simulator's counters come to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreseen_ns: Option<f64>,
 }
 
 /// What is known of it before any GPU time: of its first entry, at the first shape of the objective.

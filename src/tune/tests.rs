@@ -2,18 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::candidate::Candidate;
-use super::lab::{Builds, Foreseen, Lab, Proof};
+use super::lab::{Builds, Lab, Proof};
 use super::log::{Began, Earlier, Log, SCHEMA};
 use super::outcome::{Dropped, DroppedBy, Evaluation, Outcome, Shown};
 use super::race::{Reading, Track};
 use super::*;
 use build::Artifact;
-use explain::diagnosis::Resource;
 use model::{BuildFacts, EntryFacts, LaunchBounds, Resources, Seen, Unit};
 use run::measure::Dice;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Mutex;
 
 const GATES: &str = r#"version: 1
 architectures: [sm_90]
@@ -36,15 +34,10 @@ kernels:
 "#;
 
 /// Each configuration is other code, but for C.
-#[derive(Default)]
-struct FakeShop {
-    /// Units of each call.
-    calls: Mutex<Vec<usize>>,
-}
+struct FakeShop;
 
 impl Builds for FakeShop {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
-        self.calls.lock().unwrap().push(units.len());
         let built = units.iter().map(|unit| {
             let mut macros = unit.defines.clone();
             macros.remove("C");
@@ -99,8 +92,6 @@ struct FakeLab<F> {
     process: u32,
     /// What the simulator finds a race in.
     racy: fn(&Values) -> bool,
-    /// What the simulator expects, where it takes the configuration.
-    foreseen: fn(&Values) -> Option<f64>,
     /// Who was timed beside whom, in which process.
     read: Vec<(u32, u32, u32)>,
 }
@@ -113,7 +104,6 @@ impl<F: Fn(&Values) -> f64> FakeLab<F> {
             dice: Dice::new(seed, "noise"),
             process: 0,
             racy: |_| false,
-            foreseen: |_| None,
             read: Vec::new(),
         }
     }
@@ -178,22 +168,6 @@ impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
         Ok(proofs.collect())
     }
 
-    fn foresee(
-        &mut self,
-        batch: &[&Candidate],
-        shape: Option<&str>,
-        _: u64,
-    ) -> Result<Vec<BTreeMap<String, Foreseen>>> {
-        let foreseen = batch.iter().map(|it| {
-            let estimated_ns = (self.foreseen)(&it.values);
-            let uses = BTreeMap::from([(Resource::Dram, 0.5)]);
-            let foreseen = estimated_ns.map(|estimated_ns| Foreseen { estimated_ns, uses });
-            let shape = shape.unwrap_or("small").to_owned();
-            foreseen.map(|it| (shape, it)).into_iter().collect()
-        });
-        Ok(foreseen.collect())
-    }
-
     fn look_for_races(
         &mut self,
         candidate: &Candidate,
@@ -238,23 +212,12 @@ fn search_in<F: Fn(&Values) -> f64>(
     budget: Budget,
     resume: bool,
 ) -> Found {
-    let shop = FakeShop::default();
-    search_with(dir, (&shop, lab), method, budget, resume)
-}
-
-fn search_with<F: Fn(&Values) -> f64>(
-    dir: &Path,
-    on: (&FakeShop, &mut FakeLab<F>),
-    method: Method,
-    budget: Budget,
-    resume: bool,
-) -> Found {
     let path = dir.join("log.jsonl");
     let log = match resume {
         true => Log::resume(&path, &began()).unwrap(),
         false => (Log::create(&path, began()).unwrap(), Earlier::default()),
     };
-    search_on(dir, on, (method, budget, Vec::new()), log)
+    search_on(dir, (&FakeShop, lab), (method, budget, Vec::new()), log)
 }
 
 fn search_on<F: Fn(&Values) -> f64>(
@@ -486,19 +449,6 @@ fn the_winner_becomes_a_variant_of_the_file() {
     );
 }
 
-#[test]
-fn what_learns_from_figures_has_them_of_all() {
-    for (method, first) in [(Method::Guided, 32), (Method::Elite, 4)] {
-        let dir = project();
-        let shop = FakeShop::default();
-        let mut lab = FakeLab::new(7, 0.001, bowl);
-        let budget = Budget::Evaluations(4);
-        search_with(dir.path(), (&shop, &mut lab), method, budget, false);
-        let calls = shop.calls.into_inner().unwrap();
-        assert_eq!(calls.get(..2), Some([1, first].as_slice()), "{method:?}");
-    }
-}
-
 /// Of each that was tried, in its order: A and B.
 fn tried(found: &Found) -> Vec<(i64, i64)> {
     let mut all: Vec<&Evaluation> = found.evaluations.iter().collect();
@@ -508,91 +458,17 @@ fn tried(found: &Found) -> Vec<(i64, i64)> {
 }
 
 #[test]
-fn what_the_simulator_expects_most_of_is_tried_first() {
-    let expects = |values: &Values| Some(1000.0 - 100.0 * of(values, "A") - of(values, "B"));
-    let dir = project();
-    let mut lab = FakeLab::new(7, 0.001, bowl);
-    lab.foreseen = expects;
-    let found = search_in(dir.path(), &mut lab, Method::Guided, ALL, false);
-    // Of equal code one; and it is wrong: B = 4 is dropped.
-    assert_eq!(tried(&found)[..4], [(4, 4), (4, 3), (4, 2), (4, 1)]);
-    let first = evaluation(&found, 1);
-    assert_eq!(first.foreseen_ns, Some(596.0));
-    assert!(matches!(first.outcome, Outcome::Dropped(_)));
-    let groups = crate::tune::layout::lay_out(&began(), &found);
-    let page = report::markdown::render_groups(crate::tune::layout::TITLE, &groups);
-    assert!(
-        page.contains("rank correlation of its estimates with what was measured: "),
-        "{page}"
-    );
-    // What was expected has no part in who wins.
-    let winner = &evaluation(&found, confirmation(&found).winner).values;
-    assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
-
-    // Those who learn nothing from it do not have it.
-    let dir = project();
-    let found = search_in(dir.path(), &mut lab, Method::Elite, ALL, false);
-    assert!(found.evaluations.iter().all(|it| it.foreseen_ns.is_none()));
-}
-
-/// Builds of more than a batch: of all that the space has.
-fn surveys(budget: Budget) -> usize {
-    let dir = project();
-    let (shop, mut lab) = (FakeShop::default(), FakeLab::new(7, 0.001, bowl));
-    let log = Log::create(&dir.path().join("log.jsonl"), began()).unwrap();
-    let how = (Method::Guided, budget, Vec::new());
-    search_on(
-        dir.path(),
-        (&shop, &mut lab),
-        how,
-        (log, Earlier::default()),
-    );
-    let calls = shop.calls.lock().unwrap();
-    calls.iter().filter(|units| **units > BATCH).count()
-}
-
-#[test]
-fn a_search_of_little_time_builds_only_what_it_tries() {
-    assert_eq!(surveys(Budget::Time(Duration::ZERO)), 0);
-    assert_eq!(surveys(Budget::Time(Duration::from_secs(600))), 1);
-    assert_eq!(surveys(ALL), 1);
-    let seconds = Duration::from_secs;
-    assert!(survey::has_time(64, seconds(1), 16, seconds(8)));
-    assert!(!survey::has_time(65, seconds(1), 16, seconds(8)));
-    assert!(!survey::has_time(256, seconds(1), 0, seconds(500)));
-}
-
-#[test]
-fn what_the_simulator_does_not_take_is_tried_all_the_same() {
-    let dir = project();
-    let mut lab = FakeLab::new(7, 0.001, bowl);
-    lab.foreseen = |values| (of(values, "A") < 3.0).then(|| 1000.0 - of(values, "B"));
-    let found = search_in(dir.path(), &mut lab, Method::Guided, ALL, false);
-    let drawn = found.evaluations.iter().filter(|it| it.values["A"] >= 3);
-    assert!(drawn.clone().all(|it| it.foreseen_ns.is_none()));
-    assert_eq!(drawn.count(), 16);
-    assert!(tried(&found)[..4].iter().all(|(a, _)| *a < 3));
-    assert_eq!(found.looked_at, 32);
-    let winner = &evaluation(&found, confirmation(&found).winner).values;
-    assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
-}
-
-#[test]
-fn seeds_come_before_what_the_simulator_expects() {
+fn seeds_come_first() {
     let seed = |a: i64, b: i64| [("A", a), ("B", b)].map(|(name, it)| (name.to_owned(), it));
     let seeds = vec![seed(2, 3).into(), seed(3, 3).into()];
-    for (method, then) in [(Method::Guided, Some((4, 4))), (Method::Elite, None)] {
+    for method in [Method::Guided, Method::Elite] {
         let dir = project();
         let mut lab = FakeLab::new(7, 0.001, bowl);
-        lab.foreseen = |values| Some(1000.0 - 100.0 * of(values, "A") - of(values, "B"));
-        let shop = FakeShop::default();
         let log = Log::create(&dir.path().join("log.jsonl"), began()).unwrap();
         let log = (log, Earlier::default());
         let how = (method, ALL, seeds.clone());
-        let found = search_on(dir.path(), (&shop, &mut lab), how, log);
-        let tried = tried(&found);
-        assert_eq!(tried[..2], [(2, 3), (3, 3)], "{method:?}");
-        assert!(then.is_none_or(|then| tried[2] == then), "{tried:?}");
+        let found = search_on(dir.path(), (&FakeShop, &mut lab), how, log);
+        assert_eq!(tried(&found)[..2], [(2, 3), (3, 3)], "{method:?}");
     }
 }
 

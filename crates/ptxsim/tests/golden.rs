@@ -29,7 +29,14 @@ fn costs(c: &Cost) -> String {
     )
 }
 
-fn told(name: &str, report: &Result<Report, Fault>, output: &[u8]) -> String {
+/// Whether the costs of each kind of instruction are listed, or given by their sum.
+#[derive(Clone, Copy)]
+enum Kinds {
+    Listed,
+    Summed,
+}
+
+fn told(name: &str, report: &Result<Report, Fault>, output: &[u8], kinds: Kinds) -> String {
     let mut text = format!("{name}: output {:016x}\n", digest(output));
     let report = match report {
         Ok(report) => report,
@@ -39,8 +46,13 @@ fn told(name: &str, report: &Result<Report, Fault>, output: &[u8]) -> String {
         }
     };
     writeln!(text, "  total {}", costs(&report.counters.total)).unwrap();
-    for (kind, cost) in &report.counters.by_kind {
-        writeln!(text, "  {kind:?} {}", costs(cost)).unwrap();
+    let by_kind = report.counters.by_kind.iter();
+    let by_kind: String = by_kind
+        .map(|(kind, cost)| format!("  {kind:?} {}\n", costs(cost)))
+        .collect();
+    match kinds {
+        Kinds::Listed => text += &by_kind,
+        Kinds::Summed => writeln!(text, "  kinds {:016x}", digest(by_kind.as_bytes())).unwrap(),
     }
     let lines: String = report
         .counters
@@ -81,18 +93,18 @@ fn unchecked() -> Limits {
     }
 }
 
-fn f16(name: &str, text: &str, s: usize, limits: Limits) -> String {
+fn f16(name: &str, text: &str, s: usize, limits: Limits, kinds: Kinds) -> String {
     let block_m = if text.contains("wmma") { 64 } else { 32 };
     let run = run_f16(text, block_m, 2, s, false, limits);
-    told(name, &run.report, &run.output)
+    told(name, &run.report, &run.output, kinds)
 }
 
-fn fp8(name: &str, text: &str, s: usize, limits: Limits) -> String {
+fn fp8(name: &str, text: &str, s: usize, limits: Limits, kinds: Kinds) -> String {
     let run = run_fp8(text, u32::from(name.contains("u8")), 2, s, limits);
-    told(name, &run.report, &run.output)
+    told(name, &run.report, &run.output, kinds)
 }
 
-fn gemm([m, n, k]: [usize; 3], limits: Limits) -> String {
+fn gemm([m, n, k]: [usize; 3], limits: Limits, kinds: Kinds) -> String {
     let module = load(&fixture("gemm"));
     let kernel = module.kernel("gemm").unwrap();
     let mut memory = Memory::default();
@@ -115,24 +127,27 @@ fn gemm([m, n, k]: [usize; 3], limits: Limits) -> String {
     let grid = [n.div_ceil(64) as u32, m.div_ceil(64) as u32, 1];
     let report = launch(kernel, grid, [256, 1, 1], 0, &p, &mut memory, limits);
     let output = memory.read(c, 4 * m * n).unwrap();
-    told(&format!("gemm {m} {n} {k}"), &report, output)
+    told(&format!("gemm {m} {n} {k}"), &report, output, kinds)
 }
 
 #[test]
 fn kernels_as_they_are() {
     let mut all = String::new();
-    for (how, limits) in [("checks", limits()), ("no checks", unchecked())] {
+    for (how, limits, kinds) in [
+        ("checks", limits(), Kinds::Listed),
+        ("no checks", unchecked(), Kinds::Summed),
+    ] {
         writeln!(all, "== {how}").unwrap();
-        all += &gemm([77, 65, 19], limits);
-        all += &gemm([130, 70, 100], limits);
+        all += &gemm([77, 65, 19], limits, kinds);
+        all += &gemm([130, 70, 100], limits, kinds);
         for name in ["f16_wmma", "f16_scalar"] {
             for s in [77, 128] {
-                all += &f16(name, &fixture(name), s, limits);
+                all += &f16(name, &fixture(name), s, limits, kinds);
             }
         }
         for name in ["fp8_direct", "fp8_stage2", "fp8_stage2_u8"] {
             for s in [77, 128] {
-                all += &fp8(name, &fixture(name), s, limits);
+                all += &fp8(name, &fixture(name), s, limits, kinds);
             }
         }
     }
@@ -154,12 +169,14 @@ fn kernels_without_their_synchronisation() {
     let mut all = String::new();
     for what in ["bar.sync", "bar.warp.sync", "cp.async.wait"] {
         for name in ["f16_wmma", "f16_scalar"] {
+            let title = format!("{name} without {what}");
             for text in each_without(&fixture(name), what) {
-                all += &f16(&format!("{name} without {what}"), &text, 150, limits());
+                all += &f16(&title, &text, 150, limits(), Kinds::Summed);
             }
         }
+        let title = format!("fp8_stage2 without {what}");
         for text in each_without(&fixture("fp8_stage2"), what) {
-            all += &fp8(&format!("fp8_stage2 without {what}"), &text, 150, limits());
+            all += &fp8(&title, &text, 150, limits(), Kinds::Summed);
         }
     }
     insta::assert_snapshot!(all);
@@ -285,7 +302,8 @@ fn accesses_of_every_width_and_arrangement() {
                 &mut memory,
                 limits,
             );
-            all += &told(name, &report, memory.read(p, 8192 + 400).unwrap());
+            let output = memory.read(p, 8192 + 400).unwrap();
+            all += &told(name, &report, output, Kinds::Summed);
         }
     }
     insta::assert_snapshot!(all);

@@ -4,11 +4,12 @@ mod annotations;
 mod beside;
 pub mod case;
 mod causes;
-pub mod dashboards;
 pub mod diagnosis;
 
 pub mod exit;
 pub mod explain;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fields;
 mod figures;
 pub mod github;
 pub mod history;

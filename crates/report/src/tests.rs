@@ -2,6 +2,7 @@ mod beside;
 mod exchange;
 mod hostile;
 
+use super::fields::fields;
 use super::terminal::Options;
 use super::*;
 use judge::fixture;
@@ -62,31 +63,142 @@ pub fn broken() -> Record {
     record
 }
 
-/// Of these the whole JSON is kept: one that fails, and one beside a base.
-const WHOLE_JSON: [&str; 2] = ["fail", "base"];
+/// All fields of these two JSON reports are pinned, of the others those that are not in every report.
+const ALL_FIELDS: [&str; 2] = ["fail", "base"];
 
-/// What tells one report from another: of verdicts one line for each that did not pass. The JSON has to hold
-/// all of the judgement.
-fn outline(mut json: serde_json::Value, judgement: &Judgement) -> serde_json::Value {
+/// That the JSON holds the judgement and the record, each verdict with its words. The rest of a report is made from
+/// these.
+fn check_json(json: &serde_json::Value, record: &Record, judgement: &Judgement) {
     let parts = serde_json::to_value(judgement).unwrap();
     for (key, value) in parts.as_object().unwrap() {
         assert!(holds(&json[key], value), "{key}");
     }
+    let environment = serde_json::to_value(&record.environment).unwrap();
+    let costs = serde_json::to_value(&record.costs).unwrap();
+    assert_eq!(
+        (&json["environment"], &json["costs"]),
+        (&environment, &costs)
+    );
+    let exit = crate::exit::Exit::from(judgement.conclusion) as u8;
+    assert_eq!(json["exit_code"], exit);
+    assert_eq!(json["headline"], summary::headline(judgement));
+    for outcome in Outcome::ALL {
+        assert_eq!(json["counts"][outcome.name()], judgement.count(outcome));
+    }
+    assert_eq!(
+        json["skipped"],
+        serde_json::json!(summary::skipped(record, judgement))
+    );
+    let verdicts = judgement.verdicts.iter().map(|it| {
+        let message = reasons::verdict(&record.environment, it);
+        (
+            words::question(&it.question),
+            &it.reason,
+            it.metric(),
+            message,
+        )
+    });
+    let of_rule = |subject: &Subject, rule, reason| {
+        let message = reasons::reason(&record.environment, subject, reason);
+        (words::gate(rule), reason, rule.metric(), message)
+    };
+    let accepted = judgement.accepted.iter();
+    let targets = judgement.targets.iter();
+    for (list, entries) in [
+        ("verdicts", verdicts.collect::<Vec<_>>()),
+        (
+            "accepted",
+            accepted
+                .map(|it| of_rule(&it.subject, &it.rule, &it.reason))
+                .collect(),
+        ),
+        (
+            "targets",
+            targets
+                .map(|it| of_rule(&it.subject, &it.rule, &it.reason))
+                .collect(),
+        ),
+    ] {
+        let written = json[list].as_array().unwrap();
+        assert_eq!(written.len(), entries.len());
+        for (written, (gate, reason, metric, message)) in written.iter().zip(entries) {
+            assert_eq!(written["gate"], gate);
+            assert_eq!(written["code"], reason.code());
+            assert_eq!(written["metric"].as_str(), metric.map(Metric::name));
+            assert_eq!(written["message"], message);
+        }
+    }
+}
+
+/// Without what is in every report.
+fn outline(mut json: serde_json::Value) -> serde_json::Value {
     let fields = json.as_object_mut().unwrap();
-    for alike in ["schema", "environment", "costs"] {
+    for alike in ["schema", "environment", "costs", "counts", "verdicts"] {
         assert!(fields.remove(alike).is_some());
     }
-    let verdicts = judgement.verdicts.iter();
-    fields["verdicts"] = verdicts
-        .filter(|verdict| verdict.outcome != Outcome::Pass)
-        .map(|it| {
-            let (outcome, code) = (it.outcome.name(), it.reason.code());
-            let question = words::question(&it.question);
-            format!("{outcome} {}: {question} [{code}]", it.subject)
-        })
-        .collect();
     fields.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
     json
+}
+
+/// A test for each verdict, in their order, with the element of its outcome and its sentence; and the lines of those
+/// that did not simply pass: each once, with how often it is there.
+fn junit_outline(xml: &str, record: &Record, judgement: &Judgement) -> String {
+    let mut verdicts = judgement.verdicts.iter();
+    let mut outlined: Vec<(&str, usize)> = Vec::new();
+    let mut lines = xml.lines().map(str::trim).peekable();
+    let attribute = |line: &str, name: &str| {
+        let (_, value) = line.split_once(&format!(" {name}=\"")).unwrap();
+        let (value, _) = value.split_once('"').unwrap();
+        quick_xml::escape::unescape(value).unwrap().into_owned()
+    };
+    while let Some(line) = lines.next() {
+        if line.starts_with("<testcase ") {
+            let verdict = verdicts.next().unwrap();
+            let (subject, question) = (&verdict.subject, words::question(&verdict.question));
+            assert_eq!(attribute(line, "name"), format!("{subject}: {question}"));
+            let class = format!("{}.{}", subject.kernel(), subject.variant());
+            assert_eq!(attribute(line, "classname"), class);
+            let element = match verdict.outcome {
+                Outcome::Pass => continue,
+                Outcome::Fail => "<failure ",
+                Outcome::Environment | Outcome::Inconclusive => "<error ",
+                Outcome::Skipped | Outcome::Unsupported => "<skipped ",
+                Outcome::Replaced | Outcome::Expected => "<skipped ",
+            };
+            let next = lines.peek().unwrap();
+            assert!(next.starts_with(element), "{next}");
+            let sentence = reasons::verdict(&record.environment, verdict);
+            assert_eq!(attribute(next, "message"), sentence);
+        } else if line != "</testcase>" {
+            match outlined.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, count)) => *count += 1,
+                None => outlined.push((line, 1)),
+            }
+        }
+    }
+    assert!(verdicts.next().is_none());
+    let outlined = outlined.into_iter().map(|(line, count)| match count {
+        1 => line.to_owned(),
+        count => format!("{count} x {line}"),
+    });
+    outlined.collect::<Vec<_>>().join("\n")
+}
+
+/// Lines that the report of `fixture::record` has as well are counted, and not repeated.
+fn news(name: &str, text: &str, render: impl Fn(&Record, &Judgement) -> String) -> String {
+    if name == "pass" {
+        return text.to_owned();
+    }
+    let ordinary = fixture::with_tails(fixture::record());
+    let ordinary = render(&ordinary, &judged(&ordinary));
+    let known: std::collections::BTreeSet<&str> = ordinary.lines().chain([""]).collect();
+    let lines: Vec<&str> = text.lines().collect();
+    let runs = lines.chunk_by(|a, b| known.contains(a) == known.contains(b));
+    let runs = runs.map(|run| match run {
+        [first, ..] if known.contains(first) && run.len() > 1 => format!("({} lines)", run.len()),
+        _ => run.join("\n"),
+    });
+    runs.collect::<Vec<_>>().join("\n")
 }
 
 /// All of it; an object may have more fields.
@@ -116,25 +228,27 @@ fn everywhere(name: &str, record: &Record) {
         let documented = entry.outcomes.contains(&verdict.outcome);
         assert!(documented, "{code} can be {}", verdict.outcome);
     }
-    insta::assert_snapshot!(
-        format!("{name}-terminal"),
-        terminal::render(record, &judgement, PLAIN)
-    );
-    insta::assert_snapshot!(
-        format!("{name}-markdown"),
-        markdown::render(record, &judgement)
-    );
+    let in_terminal =
+        |record: &Record, judgement: &Judgement| terminal::render(record, judgement, PLAIN);
+    let text = news(name, &in_terminal(record, &judgement), in_terminal);
+    insta::assert_snapshot!(format!("{name}-terminal"), text);
+    let text = markdown::render(record, &judgement);
+    let text = news(name, &text, markdown::render);
+    insta::assert_snapshot!(format!("{name}-markdown"), text);
     let json = json::render(record, &judgement).unwrap();
-    let outline = outline(serde_json::from_str(&json).unwrap(), &judgement);
-    let json = match WHOLE_JSON.contains(&name) {
+    let json = serde_json::from_str(&json).unwrap();
+    check_json(&json, record, &judgement);
+    let json = match ALL_FIELDS.contains(&name) {
         true => json,
-        false => serde_json::to_string_pretty(&outline).unwrap(),
+        false => outline(json),
     };
-    insta::assert_snapshot!(format!("{name}-json"), json);
-    insta::assert_snapshot!(
-        format!("{name}-junit"),
-        junit::render(record, &judgement).unwrap()
-    );
+    insta::assert_snapshot!(format!("{name}-json"), fields(&json));
+    let junit = junit::render(record, &judgement).unwrap();
+    let junit = match name {
+        "fail" => junit,
+        _ => junit_outline(&junit, record, &judgement),
+    };
+    insta::assert_snapshot!(format!("{name}-junit"), junit);
     insta::assert_snapshot!(format!("{name}-github"), github::render(record, &judgement));
 }
 

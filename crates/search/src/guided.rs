@@ -1,6 +1,6 @@
-//! Search guided by two models, which propose in turns what they expect most of. A random forest learns cost from
-//! parameters, and from what is known of a configuration before it is timed. A Gaussian process learns it from
-//! parameters alone. Where one of them is wrong the other goes on: no one of both is the better one everywhere.
+//! Search guided by two models, which propose in turns what they expect most of: a random forest and a Gaussian
+//! process. Both learn cost from parameters. Where one of them is wrong the other goes on: no one of both is the
+//! better one everywhere.
 //!
 //! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: models
 //! miss what they do not expect, and neighbours alone stay in the first valley. The figures behind this and
@@ -15,7 +15,7 @@ use crate::prediction::Prediction;
 use crate::space::{Point, Space};
 use crate::strategy::{Outcome, Strategy};
 use crate::unasked::Unasked;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,6 @@ impl Default for Settings {
 
 /// The best whose neighbours are proposed.
 const ELITES: usize = 8;
-/// An unknown figure. Known ones are never below 0.
-const UNKNOWN: f64 = -1.0;
 
 #[derive(Clone, Debug)]
 pub struct Guided {
@@ -49,9 +47,6 @@ pub struct Guided {
     settings: Settings,
     encoding: Encoding,
     gaussian: Gaussian,
-    known: HashMap<Point, Vec<Option<f64>>>,
-    /// Figures that are known of a configuration, at the most.
-    width: usize,
     unasked: Unasked,
     dice: Dice,
     best: Best,
@@ -71,8 +66,6 @@ impl Guided {
             settings,
             gaussian: Gaussian::new(encoding.scaled_width()),
             encoding,
-            known: HashMap::new(),
-            width: 0,
             unasked: Unasked::all(&space),
             dice,
             best: Best::of(ELITES),
@@ -81,17 +74,6 @@ impl Guided {
             proposed: Vec::new().into_iter(),
             space,
         }
-    }
-
-    fn row(&self, point: Point) -> Vec<f64> {
-        let mut row = self.encoding.row(&self.space, point);
-        let known = self.known.get(&point);
-        row.extend((0..self.width).map(|at| {
-            known
-                .and_then(|it| it.get(at).copied().flatten())
-                .unwrap_or(UNKNOWN)
-        }));
-        row
     }
 
     /// The neighbours of each of the best, and all candidates: those and drawn ones. All of them are unasked.
@@ -157,9 +139,10 @@ impl Guided {
 
     /// What each model says of all, in their order. A model that cannot learn from these says nothing.
     fn predict(&mut self, told: &[(Point, f64)], all: &[Point]) -> Vec<Vec<Prediction>> {
-        let rows = told.iter().map(|(point, _)| self.row(*point)).collect();
+        let row = |point| self.encoding.row(&self.space, point);
+        let rows = told.iter().map(|(point, _)| row(*point)).collect();
         let targets = told.iter().map(|(_, target)| *target).collect();
-        let others = all.iter().map(|&point| self.row(point)).collect();
+        let others = all.iter().map(|&point| row(point)).collect();
         let seed = self.dice.word();
         // Rows without a figure, of a space without a choice, are no rows to it.
         let forest = forest::predict(&rows, &targets, &others, seed).ok();
@@ -199,11 +182,6 @@ impl Strategy for Guided {
         self.unasked.take(point);
         self.best.tell(point, outcome);
         self.told.push((point, outcome.cost().map(log)));
-    }
-
-    fn know(&mut self, point: Point, figures: &[Option<f64>]) {
-        self.width = self.width.max(figures.len());
-        self.known.insert(point, figures.to_vec());
     }
 }
 

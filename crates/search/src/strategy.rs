@@ -30,11 +30,6 @@ pub trait Strategy {
 
     /// What came of one: asked for, or known from elsewhere.
     fn tell(&mut self, point: Point, outcome: Outcome);
-
-    /// What is known of one before any GPU time: registers, occupancy, shared memory, counters. The same figures
-    /// in the same order for every configuration, none below 0, `None` where one is unknown. A strategy may leave
-    /// them aside.
-    fn know(&mut self, _: Point, _figures: &[Option<f64>]) {}
 }
 
 /// All configurations, in the order of the space.

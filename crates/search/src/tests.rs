@@ -135,21 +135,6 @@ proptest! {
             prop_assert_eq!(&asked, &seeds);
         }
     }
-
-    /// Figures may come at any time, for some configurations, and in any number.
-    #[test]
-    fn figures_may_be_missing(space in spaces(), seed: u64) {
-        let mut guided = Guided::new(space.clone(), seed, &[], SMALL);
-        for point in space.points() {
-            let count = point.index() % 3;
-            let figures: Vec<Option<f64>> = (0..count).map(|at| (at > 0).then_some(1.0)).collect();
-            guided.know(point, &figures);
-            let asked = guided.ask();
-            prop_assert!(asked.is_some());
-            guided.tell(asked.unwrap(), outcome(point, seed));
-        }
-        prop_assert_eq!(guided.ask(), None);
-    }
 }
 
 /// 4096 configurations with one best; a quarter fails. Sizes count by their ratio, as on a GPU.
@@ -229,34 +214,6 @@ fn nothing_is_learned_from_noise() {
         Box::new(Elite::new(space.clone(), seed, &[]))
     });
     assert!(elite > 400, "elite {elite}");
-}
-
-#[test]
-fn a_figure_that_tells_of_the_cost_saves_evaluations() {
-    let (_, outcomes) = bowl();
-    // What no parameter tells: costs without their place.
-    let parameters = vec![numbers("a", 0..4096)];
-    let scattered = Arc::new(Space::enumerate(parameters, |_| true).unwrap());
-    let of = scatter(outcomes);
-    let start = |known: bool| {
-        let (scattered, of) = (scattered.clone(), of.clone());
-        move |seed| {
-            let mut guided = Guided::new(scattered.clone(), seed, &[], Settings::default());
-            for point in scattered.points().filter(|_| known) {
-                guided.know(point, &[None, of[point.index()].cost()]);
-            }
-            Box::new(guided) as Box<dyn Strategy>
-        }
-    };
-    let informed = evaluations(&of, start(true));
-    assert!(informed < 60, "{informed}");
-    // The same search without the figure, as far as it takes to see that it needs more.
-    let mut blind = start(false)(0);
-    for _ in 0..2 * informed {
-        let point = blind.ask().unwrap();
-        assert_ne!(of[point.index()], Outcome::Cost(1.0));
-        blind.tell(point, of[point.index()]);
-    }
 }
 
 /// The first questions of each strategy. A change here changes every recorded search.

@@ -2,11 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-mod facts;
 mod table;
 mod trace;
 
-pub use facts::Facts;
 pub use table::table;
 pub use trace::{Trace, replay};
 

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use rayon::prelude::*;
-use replay::{Facts, Recorded, Trace, read_recording, read_text, replay, table};
+use replay::{Recorded, Trace, read_recording, replay, table};
 use search::exchange::{write_cache, write_t4};
 use search::{Elite, Guided, Random, Settings, Strategy};
 use std::error::Error;
@@ -15,7 +15,7 @@ const USAGE: &str = "usage: replay search SPACES SEEDS STRATEGY...
        replay tables SPACES OURS FIELD
        replay convert RECORDING OUT
 SPACES is a directory of kernel_tuner caches, *.json.gz. A recording whose name has _T4 in it is in the T4 format.
-Strategies: random, elite, guided, guided+launch, guided+built:FEATURES";
+Strategies: random, elite, guided";
 
 /// Evaluations of a search.
 const BUDGET: usize = 220;
@@ -57,16 +57,12 @@ fn search(spaces: &Path, seeds: &str, strategies: &[&str]) -> Result<(), Box<dyn
     let seeds: u64 = seeds.parse()?;
     for recorded in read_spaces(spaces)? {
         for name in strategies {
-            let shown = name.split(':').next().unwrap_or(name);
-            // Not every space has what a strategy asks for.
-            if start(name, &recorded, 0)?.is_none() {
-                continue;
-            }
+            start(name, &recorded, 0)?;
             let traces: Vec<Trace> = (0..seeds)
                 .into_par_iter()
                 .filter_map(|seed| {
-                    let mut strategy = start(name, &recorded, seed).ok()??;
-                    Some(replay(&recorded, &mut *strategy, shown, seed, BUDGET))
+                    let mut strategy = start(name, &recorded, seed).ok()?;
+                    Some(replay(&recorded, &mut *strategy, name, seed, BUDGET))
                 })
                 .collect();
             for trace in traces {
@@ -77,29 +73,12 @@ fn search(spaces: &Path, seeds: &str, strategies: &[&str]) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// `None` where the facts that it needs are not known of this space.
-fn start(
-    name: &str,
-    recorded: &Recorded,
-    seed: u64,
-) -> Result<Option<Box<dyn Strategy>>, Box<dyn Error>> {
+fn start(name: &str, recorded: &Recorded, seed: u64) -> Result<Box<dyn Strategy>, Box<dyn Error>> {
     let space = recorded.space.clone();
-    let guided = || Guided::new(space.clone(), seed, &[], Settings::default());
-    let inform = |facts: Facts| -> Box<dyn Strategy> {
-        let mut guided = guided();
-        for (point, row) in facts.iter() {
-            guided.know(point, row);
-        }
-        Box::new(guided)
-    };
-    Ok(match name.split_once(':').unwrap_or((name, "")) {
-        ("random", "") => Some(Box::new(Random::new(&space, seed))),
-        ("elite", "") => Some(Box::new(Elite::new(space.clone(), seed, &[]))),
-        ("guided", "") => Some(Box::new(guided())),
-        ("guided+launch", "") => Facts::of_launch(recorded).map(inform),
-        ("guided+built", features) => {
-            Facts::of_build(recorded, &read_text(Path::new(features))?)?.map(inform)
-        }
+    Ok(match name {
+        "random" => Box::new(Random::new(&space, seed)),
+        "elite" => Box::new(Elite::new(space, seed, &[])),
+        "guided" => Box::new(Guided::new(space, seed, &[], Settings::default())),
         _ => return Err(format!("{name} is no strategy\n{USAGE}").into()),
     })
 }

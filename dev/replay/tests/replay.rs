@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use replay::{Facts, Recorded, Trace, replay, table};
+use replay::{Recorded, Trace, replay, table};
 use search::exchange::{Evaluation, Failure, Recording, Spent};
 use search::{Exhaustive, Parameter, Random, Value};
 use std::sync::Arc;
@@ -113,35 +113,4 @@ fn searches_of_kernel_tuner_are_read() {
         ..trace.clone()
     };
     insta::assert_snapshot!(table("small", 1.0, &[other, elsewhere], &[trace]));
-}
-
-/// Shared memory is what PTXAS (CUDA 13.0.88, sm_80) says of the hub's source.
-#[test]
-fn a_launch_says_what_ptxas_says_of_shared_memory() {
-    let recorded = four();
-    let facts = Facts::of_launch(&recorded).unwrap();
-    let mut shared: Vec<_> = facts.iter().map(|(point, row)| (point, row[1])).collect();
-    shared.sort_by_key(|it| it.0);
-    let shared: Vec<_> = shared.into_iter().filter_map(|it| it.1).collect();
-    assert_eq!(shared, [5616.0, 12496.0, 8112.0, 32400.0]);
-}
-
-#[test]
-fn built_configurations_have_registers_and_others_do_not() {
-    let recorded = four();
-    let built = "64,4,1,1,0,1,15,15\t80\t32\t5616\t0\n\
-                 64,4,1,1,0,1,15,15\t86\t99\t5616\t0\n\
-                 64,4,2,2,0,1,15,15\t80\t-\t-\t-\n";
-    let facts = Facts::of_build(&recorded, built).unwrap().unwrap();
-    let mut rows: Vec<_> = facts.iter().collect();
-    rows.sort_by_key(|it| it.0);
-    // 256 threads with 32 registers: eight blocks fill an SM.
-    assert_eq!(
-        rows[0].1[4..],
-        [Some(32.0), Some(5616.0), Some(0.0), Some(1.0)]
-    );
-    assert_eq!(rows[1].1[4..], [None; 4]);
-    assert_eq!(rows[2].1[4..], [None; 4]);
-    assert!(Facts::of_build(&recorded, "64,4,1,1\t80\t32\n").is_err());
-    assert!(Facts::of_build(&recorded, "nonsense").is_err());
 }

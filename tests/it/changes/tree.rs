@@ -283,6 +283,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             edit(&dir.join("ref.h"), "2", "3");
         },
         broken: &["loosened"],
+        says: &["twice/default@small: reference: on the same inputs it computes something else"],
         ..DISHONEST
     },
     Change {
@@ -297,6 +298,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             fs::write(dir.join("ref.opts"), "#define FACTOR 3\n").unwrap();
         },
         broken: &["loosened"],
+        says: &["reference: on the same inputs it computes something else"],
         ..DISHONEST
     },
     Change {
@@ -373,6 +375,17 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         ..DISHONEST
     },
     Change {
+        name: "all files moved, with a looser gate",
+        change: |dir| {
+            gates(dir, "registers: 32", "registers: 64");
+            move_all(dir, "gpu");
+        },
+        flags: &["--config", "gpu/gates.yaml"],
+        broken: &["loosened"],
+        says: &["registers <= 32: head has registers <= 64"],
+        ..DISHONEST
+    },
+    Change {
         name: "looser gates behind a link at their old place",
         change: |dir| {
             git(dir, &["mv", "gates.yaml", "new.yaml"]);
@@ -398,6 +411,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         before: second_file,
         change: |dir| fs::remove_file(dir.join("twice.conf")).unwrap(),
         broken: &["loosened"],
+        says: &["removed: head has no such file of gates"],
         ..DISHONEST
     },
     Change {
@@ -427,6 +441,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         change: |dir| gates(dir, "tiny: {N: 10}", "large: {N: 2000}"),
         flags: &["*@{small,tiny}"],
         broken: &["loosened"],
+        says: &["removed: head has no copy/default@tiny"],
         ..DISHONEST
     },
     Change {
@@ -436,6 +451,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             accept(dir, "1e6");
         },
         broken: &["loosened"],
+        says: &["without an acceptance: head accepts max_err <= 1000000, by Ann until 2999-01-31"],
         ..DISHONEST
     },
     Change {

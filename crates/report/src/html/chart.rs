@@ -1,31 +1,17 @@
-//! The drawings of a page. Laid out by plotters; knows numbers and their labels, and nothing of gates.
+//! The drawings of a page. Knows numbers and their labels, and nothing of gates.
 
-use super::svg::{Ink, Svg};
-use maud::{Markup, PreEscaped, html};
-use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
-use plotters::coord::Shift;
-use plotters::coord::cartesian::Cartesian2d;
-use plotters::coord::types::RangedCoordf64;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Rectangle, Text};
-use plotters::style::{Color, IntoFont, ShapeStyle, TextStyle};
-use std::convert::Infallible;
+use super::svg::{Anchor, Drawing, Ink, Place, WIDTH};
+use maud::{Markup, html};
 use std::ops::Range;
 
-/// Units of a drawing. On a phone two of them are one pixel of CSS.
-const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
 /// For each row of a drawing that has rows.
 const ROW: u32 = 62;
-/// Of labels: the style says how large they are, and this how much room they are given.
-const FONT: i32 = 22;
+/// Room for the labels below an axis.
+const BELOW: i32 = 40;
 
 /// What is drawn of one chart at most; of more, evenly spaced ones.
 const MOST_DOTS: usize = 1500;
-
-type Broken = DrawingAreaErrorKind<Infallible>;
-type Area<'a> = DrawingArea<Svg<'a>, Shift>;
-type Plot<'a, 'b> = ChartContext<'a, Svg<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// One timing process.
 #[derive(Default)]
@@ -115,53 +101,38 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
         one_of,
     };
     let count = of.processes.len();
-    let drawn = draw(title, HEIGHT, |area| {
-        let along = 0.5..count as f64 + 0.5;
-        let mut plot = plot(area, along.clone(), range.clone())?;
-        let whole = |at: &f64| match at.fract() == 0.0 {
-            true => format!("{at}"),
-            false => String::new(),
-        };
-        mesh(&mut plot, count.min(10), &whole, of.scale)?;
-        if let Some([low, high]) = of.interval {
-            let corners = [(along.start, high), (along.end, low)];
-            let area = Rectangle::new(corners, Ink::Interval.color().filled());
-            plot.draw_series([area])?;
-        }
-        for (at, process) in of.processes.iter().enumerate() {
-            let centre = at as f64 + 1.0;
-            let sides = [
-                (&process.base, Ink::Base, centre - 0.40..centre - 0.04),
-                (&process.head, Ink::Head, centre + 0.04..centre + 0.40),
-            ];
-            for (side, ink, mut room) in sides {
-                if process.base.samples.is_empty() || process.head.samples.is_empty() {
-                    room = centre - 0.34..centre + 0.34;
-                }
-                let step = (room.end - room.start) / side.samples.len().max(1) as f64;
-                let dots = side.samples.iter().enumerate().step_by(one_of);
-                let dots = dots
-                    .filter(|(_, value)| value.is_finite())
-                    .map(|(at, value)| {
-                        let x = room.start + (at as f64 + 0.5) * step;
-                        Circle::new((x, value.min(range.end)), 3, ink.color().filled())
-                    });
-                plot.draw_series(dots)?;
-                if let Some(p50) = side.p50 {
-                    let ends = vec![(room.start, p50), (room.end, p50)];
-                    plot.draw_series([PathElement::new(ends, stroke(Ink::Median))])?;
-                }
+    let along = 0.5..count as f64 + 0.5;
+    let mut plot = Plot::with_scale(HEIGHT, along.clone(), range, of.scale);
+    if let Some([low, high]) = of.interval {
+        plot.area(Ink::Interval, (along.start, high), (along.end, low));
+    }
+    for (at, process) in of.processes.iter().enumerate() {
+        let centre = at as f64 + 1.0;
+        let sides = [
+            (&process.base, Ink::Base, centre - 0.40..centre - 0.04),
+            (&process.head, Ink::Head, centre + 0.04..centre + 0.40),
+        ];
+        for (side, ink, mut room) in sides {
+            if process.base.samples.is_empty() || process.head.samples.is_empty() {
+                room = centre - 0.34..centre + 0.34;
+            }
+            let step = (room.end - room.start) / side.samples.len().max(1) as f64;
+            let drawn = side.samples.iter().enumerate().step_by(one_of);
+            for (at, value) in drawn.filter(|(_, value)| value.is_finite()) {
+                plot.dot(ink, (room.start + (at as f64 + 0.5) * step, *value));
+            }
+            if let Some(p50) = side.p50 {
+                plot.line(Ink::Median, [(room.start, p50), (room.end, p50)]);
             }
         }
-        let near = of.levels.iter().filter(|it| is_near(it.value));
-        let lines = near.map(|it| {
-            let ends = vec![(along.start, it.value), (along.end, it.value)];
-            PathElement::new(ends, stroke(it.ink))
-        });
-        plot.draw_series(lines)?;
-        Ok(())
-    });
-    (drawn, left_out)
+    }
+    for level in of.levels.iter().filter(|it| is_near(it.value)) {
+        plot.line(
+            level.ink,
+            [along.start, along.end].map(|x| (x, level.value)),
+        );
+    }
+    (plot.finish(title), left_out)
 }
 
 /// One row for each: its interval, and a mark where its limit is.
@@ -176,41 +147,31 @@ pub fn changes(title: &str, rows: &[Change]) -> Markup {
     let pad = (high - low).max(1e-4) * 0.1;
     let range = low - pad..high + pad;
     let count = rows.len() as f64;
-    draw(title, ROW * rows.len() as u32 + 56, |area| {
-        let mut plot = rows_of(area, range.clone(), count)?;
-        let digits = digits((range.end - range.start) * 100.0);
-        let percent = |at: &f64| match at * 100.0 {
-            zero if zero.abs() < 1e-9 => "0 %".to_owned(),
-            share => format!("{share:+.digits$} %"),
+    let digits = digits((range.end - range.start) * 100.0);
+    let mut plot = Plot::with_rows(rows.len(), BELOW, range.clone());
+    plot.label_below(5, |at| match at * 100.0 {
+        zero if zero.abs() < 1e-9 => "0 %".to_owned(),
+        share => format!("{share:+.digits$} %"),
+    });
+    for (at, row) in rows.iter().enumerate() {
+        let top = count - at as f64;
+        let ink = match row.is_bad {
+            true => Ink::Bad,
+            false => Ink::Head,
         };
-        let mut mesh = plot.configure_mesh();
-        mesh.x_labels(5).disable_mesh().disable_y_axis();
-        mesh.x_label_formatter(&percent);
-        mesh.axis_style(stroke(Ink::Axis)).label_style(label());
-        mesh.draw()?;
-        for (at, row) in rows.iter().enumerate() {
-            let top = count - at as f64;
-            let ink = match row.is_bad {
-                true => Ink::Bad,
-                false => Ink::Head,
-            };
-            let (bar, thick) = (top - 0.72, 0.09);
-            // Not through the label.
-            let zero = vec![(0.0, bar - 0.2), (0.0, bar + 0.2)];
-            plot.draw_series([PathElement::new(zero, stroke(Ink::Zero))])?;
-            let [from, to] = row.interval.map(|end| end.clamp(range.start, range.end));
-            let interval = [(from, bar + thick), (to, bar - thick)];
-            plot.draw_series([Rectangle::new(interval, ink.color().filled())])?;
-            let dot = Circle::new((row.change, bar), 5, Ink::Median.color().filled());
-            plot.draw_series([dot])?;
-            if let Some(limit) = row.limit {
-                let ends = vec![(limit, bar - 0.2), (limit, bar + 0.2)];
-                plot.draw_series([PathElement::new(ends, stroke(Ink::Limit))])?;
-            }
-            write(&plot, &row.label, (range.start, top))?;
+        let (bar, thick) = (top - 0.72, 0.09);
+        // Not through the label.
+        let upright = |x| [(x, bar - 0.2), (x, bar + 0.2)];
+        plot.line(Ink::Zero, upright(0.0));
+        let [from, to] = row.interval;
+        plot.area(ink, (from, bar + thick), (to, bar - thick));
+        plot.dot(Ink::Median, (row.change, bar));
+        if let Some(limit) = row.limit {
+            plot.line(Ink::Limit, upright(limit));
         }
-        Ok(())
-    })
+        plot.text(&row.label, (range.start, top));
+    }
+    plot.finish(title)
 }
 
 /// One row for each, from 0.
@@ -221,21 +182,15 @@ pub fn bars(title: &str, rows: &[Bar], text: &dyn Fn(f64) -> String) -> Markup {
     if most <= 0.0 || !most.is_finite() {
         return html! {};
     }
-    draw(title, ROW * rows.len() as u32 + 8, |area| {
-        let plot = rows_of(area, 0.0..most, count);
-        let mut plot = plot?;
-        for (at, row) in rows.iter().enumerate() {
-            let top = count - at as f64;
-            let corners = [(0.0, top - 0.54), (row.value.max(0.0), top - 0.84)];
-            plot.draw_series([Rectangle::new(corners, Ink::Head.color().filled())])?;
-            write(
-                &plot,
-                &format!("{}: {}", row.label, text(row.value)),
-                (0.0, top - 0.12),
-            )?;
-        }
-        Ok(())
-    })
+    let mut plot = Plot::with_rows(rows.len(), 0, 0.0..most);
+    for (at, row) in rows.iter().enumerate() {
+        let top = count - at as f64;
+        let end = (row.value.max(0.0), top - 0.84);
+        plot.area(Ink::Head, (0.0, top - 0.54), end);
+        let label = format!("{}: {}", row.label, text(row.value));
+        plot.text(&label, (0.0, top - 0.12));
+    }
+    plot.finish(title)
 }
 
 /// Values in their order.
@@ -253,93 +208,140 @@ pub fn line(title: &str, values: &[f64]) -> Markup {
     let pad = (high - low) * 0.08 + missing / 2.0;
     let pad = if pad > 0.0 { pad } else { 1.0 };
     let count = values.len();
-    draw(title, HEIGHT - 100, |area| {
-        let along = 0.5..count as f64 + 0.5;
-        let mut plot = plot(area, along, low - pad..high + pad)?;
-        let whole = |at: &f64| match at.fract() == 0.0 {
-            true => format!("{at}"),
-            false => String::new(),
-        };
-        mesh(&mut plot, count.min(10), &whole, 1.0)?;
-        let points = values.iter().enumerate();
-        let points = points.filter(|(_, value)| value.is_finite());
-        let points: Vec<_> = points
-            .map(|(at, value)| (at as f64 + 1.0, *value))
-            .collect();
-        let path = PathElement::new(points.clone(), stroke(Ink::Head));
-        plot.draw_series([path])?;
-        let dots = points.into_iter();
-        let dots = dots.map(|point| Circle::new(point, 5, Ink::Head.color().filled()));
-        plot.draw_series(dots)?;
-        Ok(())
-    })
+    let along = 0.5..count as f64 + 0.5;
+    let mut plot = Plot::with_scale(HEIGHT - 100, along, low - pad..high + pad, 1.0);
+    let points = values.iter().enumerate();
+    let points = points.filter(|(_, value)| value.is_finite());
+    let points: Vec<_> = points
+        .map(|(at, value)| (at as f64 + 1.0, *value))
+        .collect();
+    plot.line(Ink::Head, points.clone());
+    points
+        .into_iter()
+        .for_each(|point| plot.dot(Ink::Head, point));
+    plot.finish(title)
 }
 
-fn draw(title: &str, height: u32, on: impl FnOnce(&Area) -> Result<(), Broken>) -> Markup {
-    let mut inside = String::new();
-    let area = Svg::new(&mut inside, (WIDTH, height)).into_drawing_area();
-    let drawn = on(&area).and_then(|()| area.present());
-    drop(area);
-    match drawn {
-        Ok(()) => html! {
-            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(title) {
-                (PreEscaped(inside))
-            }
-        },
-        Err(error) => html! { p { "This chart cannot be drawn: " (error) } },
+/// A drawing with a coordinate system: values along and up. What is beyond its edges is drawn at them.
+struct Plot {
+    drawing: Drawing,
+    height: u32,
+    left_top: Place,
+    right_bottom: Place,
+    along: Range<f64>,
+    up: Range<f64>,
+}
+
+impl Plot {
+    /// Numbered from 1 along its lower edge, with values divided by `scale` at its left one.
+    fn with_scale(height: u32, along: Range<f64>, up: Range<f64>, scale: f64) -> Self {
+        let digits = digits((up.end - up.start).abs() / scale);
+        let mut plot = Self {
+            drawing: Drawing::default(),
+            height,
+            left_top: (108, 12),
+            right_bottom: (WIDTH as i32 - 13, height as i32 - 1 - BELOW),
+            along,
+            up,
+        };
+        let ((left, top), (right, bottom)) = (plot.left_top, plot.right_bottom);
+        for value in ticks(&plot.up, 5) {
+            let (_, y) = plot.at((0.0, value));
+            plot.drawing.line(Ink::Grid, [(left, y), (right, y)]);
+            plot.drawing.line(Ink::Axis, [(left - 6, y), (left - 1, y)]);
+            let label = format!("{:.digits$}", value / scale);
+            plot.drawing.text(&label, (left - 10, y), Anchor::Right);
+        }
+        plot.drawing
+            .line(Ink::Axis, [(left - 1, top), (left - 1, bottom)]);
+        let count = (plot.along.end - plot.along.start) as usize;
+        plot.label_below(count.min(10), |at| match at.fract() == 0.0 {
+            true => format!("{at}"),
+            false => String::new(),
+        });
+        plot
+    }
+
+    /// Rows of the same height, which count from the lowest up, with so much room below them.
+    fn with_rows(count: usize, below: i32, along: Range<f64>) -> Self {
+        let height = ROW * count as u32 + 8 + below as u32 * 6 / 5;
+        Self {
+            drawing: Drawing::default(),
+            height,
+            left_top: (4, 4),
+            right_bottom: (WIDTH as i32 - 5, height as i32 - 4 - below),
+            along,
+            up: 0.0..count as f64,
+        }
+    }
+
+    fn label_below(&mut self, most: usize, label: impl Fn(f64) -> String) {
+        let (left, right, y) = (
+            self.left_top.0,
+            self.right_bottom.0,
+            self.right_bottom.1 + 1,
+        );
+        self.drawing.line(Ink::Axis, [(left, y), (right, y)]);
+        for value in ticks(&self.along, most) {
+            let (x, _) = self.at((value, 0.0));
+            self.drawing.line(Ink::Axis, [(x, y), (x, y + 5)]);
+            self.drawing
+                .text(&label(value), (x, y + 10), Anchor::TopMiddle);
+        }
+    }
+
+    fn at(&self, (x, y): (f64, f64)) -> Place {
+        let share = |value: f64, of: &Range<f64>| {
+            let share = (value - of.start) / (of.end - of.start);
+            share.clamp(0.0, 1.0)
+        };
+        let ((left, top), (right, bottom)) = (self.left_top, self.right_bottom);
+        let right = f64::from(right - left) * share(x, &self.along);
+        let down = f64::from(bottom - top) * (1.0 - share(y, &self.up));
+        (left + right.round() as i32, top + down.round() as i32)
+    }
+
+    fn line(&mut self, ink: Ink, path: impl IntoIterator<Item = (f64, f64)>) {
+        let path: Vec<_> = path.into_iter().map(|point| self.at(point)).collect();
+        self.drawing.line(ink, path);
+    }
+
+    fn area(&mut self, ink: Ink, from: (f64, f64), to: (f64, f64)) {
+        let (from, to) = (self.at(from), self.at(to));
+        self.drawing.area(ink, from, to);
+    }
+
+    fn dot(&mut self, ink: Ink, point: (f64, f64)) {
+        let place = self.at(point);
+        self.drawing.dot(ink, place);
+    }
+
+    fn text(&mut self, text: &str, point: (f64, f64)) {
+        let place = self.at(point);
+        self.drawing.text(text, place, Anchor::TopLeft);
+    }
+
+    fn finish(self, title: &str) -> Markup {
+        self.drawing.finish(title, self.height)
     }
 }
 
-fn plot<'a, 'b>(
-    area: &'a Area<'b>,
-    along: Range<f64>,
-    up: Range<f64>,
-) -> Result<Plot<'a, 'b>, Broken> {
-    ChartBuilder::on(area)
-        .margin_top(12)
-        .margin_right(12)
-        .set_label_area_size(LabelAreaPosition::Left, 108)
-        .set_label_area_size(LabelAreaPosition::Bottom, 40)
-        .build_cartesian_2d(along, up)
-}
-
-fn rows_of<'a, 'b>(
-    area: &'a Area<'b>,
-    along: Range<f64>,
-    count: f64,
-) -> Result<Plot<'a, 'b>, Broken> {
-    ChartBuilder::on(area)
-        .margin(4)
-        .set_label_area_size(
-            LabelAreaPosition::Bottom,
-            match along.start < 0.0 {
-                true => 40,
-                false => 0,
-            },
-        )
-        .build_cartesian_2d(along, 0.0..count)
-}
-
-fn mesh(
-    plot: &mut Plot,
-    along: usize,
-    name: &dyn Fn(&f64) -> String,
-    scale: f64,
-) -> Result<(), Broken> {
-    let up = plot.as_coord_spec().get_y_range();
-    let digits = digits((up.end - up.start).abs() / scale);
-    let value = |at: &f64| format!("{:.digits$}", at / scale);
-    let mut mesh = plot.configure_mesh();
-    mesh.x_labels(along).y_labels(5).disable_x_mesh();
-    mesh.x_label_formatter(name).y_label_formatter(&value);
-    mesh.axis_style(stroke(Ink::Axis)).label_style(label());
-    mesh.bold_line_style(stroke(Ink::Grid)).max_light_lines(0);
-    mesh.draw()
-}
-
-fn write(plot: &Plot, text: &str, at: (f64, f64)) -> Result<(), Broken> {
-    plot.plotting_area()
-        .draw(&Text::new(text.to_owned(), at, label()))
+/// Round numbers in a range, at most so many and one more.
+fn ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
+    let least = (range.end - range.start) / most.max(1) as f64;
+    let decade = 10f64.powf(least.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|it| it * decade);
+    // None of a range that has no length.
+    let Some(step) = steps
+        .into_iter()
+        .find(|it| *it > 0.0 && *it >= least * 0.999_999)
+    else {
+        return Vec::new();
+    };
+    let first = (range.start / step).ceil() as i64;
+    let count = (range.end / step).floor() - first as f64;
+    let places = (0..=most).take_while(|at| *at as f64 <= count);
+    places.map(|at| (first + at as i64) as f64 * step).collect()
 }
 
 /// So many that two labels next to each other differ.
@@ -351,15 +353,28 @@ fn digits(span: f64) -> usize {
     }
 }
 
-fn stroke(ink: Ink) -> ShapeStyle {
-    ink.color().stroke_width(1)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn label() -> TextStyle<'static> {
-    let font = ("sans-serif", FONT).into_font();
-    let color = Ink::Text.color();
-    TextStyle {
-        color: color.to_backend_color(),
-        ..font.into()
+    #[test]
+    fn ticks_are_round_numbers_within_their_range() {
+        assert_eq!(ticks(&(79.66..84.5), 5), [80.0, 81.0, 82.0, 83.0, 84.0]);
+        assert_eq!(ticks(&(0.5..10.5), 10).len(), 10);
+        assert_eq!(
+            ticks(&(0.5..37.5), 10),
+            [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0]
+        );
+        assert_eq!(ticks(&(-0.3..0.3), 5), [-0.2, 0.0, 0.2]);
+        assert_eq!(ticks(&(3.0..3.0), 5), [0.0; 0]);
+        assert_eq!(ticks(&(0.0..f64::NAN), 5), [0.0; 0]);
+    }
+
+    #[test]
+    fn what_is_beyond_an_edge_is_drawn_at_it() {
+        let plot = Plot::with_scale(380, 0.0..1.0, 0.0..10.0, 1.0);
+        assert_eq!(plot.at((0.0, 0.0)), (108, 339));
+        assert_eq!(plot.at((2.0, 20.0)), (707, 12));
+        assert_eq!(plot.at((f64::INFINITY, f64::NEG_INFINITY)), (707, 339));
     }
 }

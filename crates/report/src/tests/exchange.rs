@@ -1,4 +1,4 @@
-//! What other people's programs read: code scanning, dashboards, test reports of CI systems.
+//! Other people's programs read these: code scanning, test reports of CI systems.
 
 use super::*;
 use model::{Finding, FindingKind};
@@ -133,56 +133,6 @@ fn a_race_is_shown_at_the_line_of_the_kernel() {
     let gate = results(&log).iter().find(|it| it["ruleId"] == "findings");
     let place = &gate.unwrap()["locations"][0]["physicalLocation"];
     assert_eq!(place["artifactLocation"]["uri"], "my%20dir/gates.yaml");
-}
-
-#[test]
-fn dashboards_get_figures_and_of_a_wrong_case_no_time() {
-    let right = fixture::record();
-    let mut wrong = fixture::record();
-    let of = fixture::case_id("direct", "small");
-    fixture::recheck(&mut wrong, &of, |_, facts| facts.error.max_err = Num(1.0));
-    let bencher = |record: &Record| -> Value {
-        serde_json::from_str(&dashboards::bencher(record).unwrap()).unwrap()
-    };
-    let [right_of, wrong_of] = [&right, &wrong].map(|it| bencher(it)["k/direct@small"].clone());
-    let latency = &right_of["latency"];
-    let value = latency["value"].as_f64().unwrap();
-    assert!(value > 1000.0, "{right_of}");
-    assert!(latency["lower_value"].as_f64().unwrap() < value);
-    assert!(latency["upper_value"].as_f64().unwrap() > value);
-    assert_eq!(wrong_of["latency"], Value::Null);
-    assert_eq!(wrong_of["max_err"]["value"], 1.0);
-    let unit = &bencher(&right)["k/direct [sm_90]"];
-    assert!(unit["registers"]["value"].is_number(), "{unit}");
-    // More of it is better.
-    assert_eq!(unit["occupancy"], Value::Null);
-
-    let action = |record: &Record| -> Vec<Value> {
-        serde_json::from_str(&dashboards::benchmark_action(record).unwrap()).unwrap()
-    };
-    let p50 = |record: &Record| {
-        let entries = action(record);
-        entries
-            .into_iter()
-            .find(|it| it["name"] == "k/direct@small: p50")
-    };
-    let entry = p50(&right).unwrap();
-    assert_eq!(
-        (&entry["unit"], &entry["value"]),
-        (&"ns".into(), &latency["value"])
-    );
-    assert!(
-        entry["range"].as_str().unwrap().starts_with("± "),
-        "{entry}"
-    );
-    assert!(p50(&wrong).is_none());
-    let counts = |record: &Record| {
-        let entries = action(record).into_iter();
-        entries
-            .filter(|it| it["unit"] == "count" && it["name"].as_str().unwrap().contains("sectors"))
-            .count()
-    };
-    assert!(counts(&fixture::record_simulated()) > 0);
 }
 
 /// The xunit plugin of Jenkins refuses a file with an attribute that its schema (junit-10.xsd) does not have. GitLab

@@ -193,7 +193,17 @@ fn the_files_are_as_nvbench_writes_them() {
     );
     record.plan.cases.truncate(1);
     let json = render(&record).unwrap().swap_remove(0).bytes;
-    insta::assert_snapshot!(String::from_utf8(json).unwrap());
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let [benchmark] = json["benchmarks"].as_array().unwrap().as_slice() else {
+        panic!("{json}")
+    };
+    let mut state = benchmark["states"][0].clone();
+    let summaries = state["summaries"].take();
+    // A line for each part, and one for each summary.
+    let parts = ["name", "index", "devices", "axes"].map(|part| &benchmark[part]);
+    let lines = [&json["meta"], &json["devices"], &state].into_iter();
+    let lines = lines.chain(parts).chain(summaries.as_array().unwrap());
+    insta::assert_snapshot!(lines.map(|part| format!("{part}\n")).collect::<String>());
     let sample = |at: usize| f32::from_le_bytes(files[1].bytes[4 * at..][..4].try_into().unwrap());
     assert_eq!(files[1].bytes.len(), 16);
     assert_eq!(sample(0), 101.9e-6);
