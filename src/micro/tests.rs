@@ -100,9 +100,11 @@ fn a_clocked_case_fills_the_gpu_with_blocks() {
         Arg::Scalar { value, .. } => *value,
         other => panic!("{other:?}"),
     };
-    assert_eq!(scalar(&step.args[5]), ScalarValue::Int(512));
-    assert_eq!(scalar(&step.args[6]), ScalarValue::Int(10));
-    assert_eq!(scalar(&checked.steps[0].args[6]), ScalarValue::Int(2));
+    assert_eq!(scalar(&step.args[6]), ScalarValue::Int(512));
+    assert_eq!(scalar(&step.args[7]), ScalarValue::Int(10));
+    assert_eq!(scalar(&step.args[8]), ScalarValue::Int(40));
+    assert_eq!(scalar(&checked.steps[0].args[7]), ScalarValue::Int(2));
+    assert_eq!(scalar(&checked.steps[0].args[8]), ScalarValue::Int(2));
 }
 
 #[test]

@@ -101,9 +101,11 @@ __device__ __forceinline__ long long read_clock()
     return now;
 }
 
-// q and out: [blocks, BLOCK_M, HEAD]; k and v: [keys, HEAD]; cycles: [blocks, repeats].
+// q and out: [blocks, BLOCK_M, HEAD]; k and v: [keys, HEAD]; cycles: [blocks, repeats]; done: one, 0 before the launch.
+// Blocks that have their cycles work on, uncounted, until all have: the others would be faster without them. They do so
+// for `most` repeats in all, in case that not all blocks run at a time.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tile(const __half* q, const __half* k, const __half* v, float* out, long long* cycles, int keys, int repeats)
+    tile(const __half* q, const __half* k, const __half* v, float* out, long long* cycles, unsigned* done, int keys, int repeats, int most)
 {
     extern __shared__ __align__(16) __half tiles[];
     __half* const tile_k = tiles;
@@ -120,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < 4; ++i)
             query[d][i] = *reinterpret_cast<const unsigned*>(q + first + (row + i % 2 * 8) * HEAD + d * 16 + i / 2 * 8 + column);
 
-    for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (int repeat = 0; repeat < most; ++repeat) {
         float output[NUM_OUTPUTS][4] = {};
         float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
         __syncthreads();
@@ -193,10 +195,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
 
         const long long stop = read_clock();
-        if (threadIdx.x == 0) cycles[static_cast<long long>(blockIdx.x) * repeats + repeat] = stop - start;
+        if (threadIdx.x == 0 && repeat < repeats) cycles[static_cast<long long>(blockIdx.x) * repeats + repeat] = stop - start;
         // Writes of one block would slow the repeats of another. No repeat can be left out for it: its products are
         // volatile, and go into one another.
         if (repeat + 1 < repeats) continue;
+        bool all = false;
+        if (threadIdx.x == 0) {
+            const unsigned now = repeat + 1 == repeats;
+            all = atomicAdd(done, now) + now >= gridDim.x;
+        }
+        if (!__syncthreads_or(all) && repeat + 1 < most) continue;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const float scale = 1.0f / sum_of_row(sum[half]);
@@ -207,5 +215,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 to[n * 8 + column + 1] = output[n][2 * half + 1] * scale;
             }
         }
+        break;
     }
 }

@@ -6,7 +6,7 @@ use build::toolchain::Toolchain;
 use check::beside::{self, Sides};
 use check::cache::References;
 use check::reference::user::HiddenFrom;
-use config::{Loaded, Selection};
+use config::{Selection, Whole};
 use judge::renames;
 use model::{
     Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Reference, Simulation, Unit, WarpHazards,
@@ -45,6 +45,7 @@ pub struct Head<'a> {
     pub file: &'a str,
     /// Every case of that file, selected or not.
     pub all: &'a [CaseId],
+    pub whole: &'a Whole,
 }
 
 /// # Errors
@@ -91,7 +92,6 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
         gone,
         loosening: asked.loosening,
     };
-    let head = config::load(&root.join(head.file), &asked.instead)?;
     let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
     if let Some(part) = origin.and_then(|origin| origin.part) {
         keep_kernels(&mut base, |kernel| {
@@ -111,7 +111,7 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     let moved = base.moved.iter().flat_map(|it| &it.cases);
     let moved: BTreeSet<_> = moved.map(|id| id.kernel.clone()).collect();
     keep_kernels(&mut base, |kernel| !moved.contains(kernel));
-    use_names_of_head(&mut base, &head);
+    use_names_of_head(&mut base, head.whole);
     tree.root = root_of_base;
     Ok(Found { base, tree, pin })
 }
@@ -122,7 +122,7 @@ fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
 }
 
 /// Once, so that all that follows compares what is the same under one name.
-fn use_names_of_head(base: &mut Base, head: &Loaded) {
+fn use_names_of_head(base: &mut Base, head: &Whole) {
     let was = renames::Asked {
         plan: &base.plan,
         gates: &base.gates,

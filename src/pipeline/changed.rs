@@ -25,6 +25,7 @@ pub fn find_changed(asked: &Asked, loaded: &Loaded, cache: &Cache) -> Result<BTr
     let head = Head {
         file: &loaded.file,
         all: &loaded.all,
+        whole: &loaded.whole,
     };
     let found = base::find(asked, &loaded.root, &head, cache)?;
     let all: BTreeSet<String> = loaded.all.iter().map(|id| id.kernel.clone()).collect();

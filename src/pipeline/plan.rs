@@ -84,6 +84,7 @@ pub(super) fn plan(
         targets,
         toolchain: pin,
         all,
+        whole,
         ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
@@ -91,6 +92,7 @@ pub(super) fn plan(
         let head = base::Head {
             file: &file,
             all: &all,
+            whole: &whole,
         };
         base::find(asked, &root, &head, cache)
     });

@@ -194,6 +194,10 @@ fn an_output_that_depends_on_the_machine_or_the_moment_is_a_finding_with_its_lin
             "{kernel}: {message}"
         );
         assert!(message.contains("taken at k.cu:"), "{kernel}: {message}");
+        let observed = message.contains("a launch on the same data with ")
+            && message.contains(" gave different values in ")
+            && message.contains(" output elements, the first of them y[");
+        assert!(observed, "{kernel}: {message}");
         // Nothing else tells: with the values that it usually sees the output is right.
         if *kernel != "address" {
             let gates: Vec<_> = failed(dir).into_iter().map(|(gate, _)| gate).collect();

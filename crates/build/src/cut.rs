@@ -57,8 +57,9 @@ impl<'a> PtxModule<'a> {
         entries.map(|item| item.name).collect()
     }
 
-    /// `None` where entries cannot be cut out as they would have been compiled without `others`: whether a function is inlined
-    /// depends on how many `others` call it, and debugging information names all functions.
+    /// `None` where entries cannot be cut out as they would have been compiled without `others`. nvcc fits a function
+    /// to its callers: it is inlined where it has one, and an argument for which all pass the same constant is gone from
+    /// it, `__noinline__` or not. And debugging information names all functions.
     pub fn cut(&self, wanted: &[&str], others: &[&str]) -> Option<String> {
         let own = self.reached(wanted);
         let theirs = self.reached(others);

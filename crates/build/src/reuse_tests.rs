@@ -551,15 +551,22 @@ gates.yaml: entry k<nonsense>(1): error: identifier "nonsense" is undefined
 "#);
 }
 
-/// Whether the function is inlined depends on how many call it.
+/// nvcc fits the function to its callers: `n` is a constant where one instance calls it, and a loop where two do.
 #[test]
 fn instances_that_share_a_function_are_compiled_alone() {
-    let source = "__device__ __noinline__ int twice(int x) { return 2 * x; }\n\
-                  template <int N> __global__ void k(int* o) { *o = twice(*o + N); }\n\
+    let source = "__device__ __noinline__ int power(int x, int n) { int p = 1; for (; n > 0; n--) p *= x; return p; }\n\
+                  template <int N> __global__ void k(int* o) { *o = power(*o, N); }\n\
                   template <int N> __global__ void apart(int* o) { *o = N; }\n";
     let bench = Counted::telling(&[("k.cu", source)]);
-    let units = units_of("k.cu", &["k<1>", "k<2>", "apart<3>"]);
+    let units = units_of("k.cu", &["k<2>", "k<3>", "apart<3>"]);
     let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
-    assert!(built.iter().all(|built| built.facts.got().is_some()));
     assert_eq!(runs(&built), (1 + 2, 3));
+    for built in &built {
+        got(built);
+        let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
+            panic!("{built:?}");
+        };
+        let ptx = std::fs::read_to_string(ptx).unwrap();
+        assert!(!ptx.contains("bra"), "{ptx}");
+    }
 }

@@ -90,6 +90,13 @@ pub struct ToolchainPin {
     pub cuda: Option<String>,
 }
 
+/// A file with all of its cases, and with what the selection has instead of its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole {
+    pub plan: Plan,
+    pub gates: Vec<Gate>,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// Directory of gates.yaml; paths of the plan are relative to it.
@@ -103,6 +110,8 @@ pub struct Loaded {
     pub toolchain: ToolchainPin,
     /// Every case of the file, selected or not.
     pub all: Vec<CaseId>,
+    /// As if no filter had been asked for.
+    pub whole: Whole,
     /// Whether the selection has other seeds than the file.
     pub reseeded: bool,
     /// What can be tuned, selected or not.
@@ -144,7 +153,7 @@ fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Lo
     drop(disk);
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
-    select::select(&mut resolved, selection).map_err(Error::Usage)?;
+    let whole = select::select(&mut resolved, selection).map_err(Error::Usage)?;
     Ok(Loaded {
         root,
         places: Places {
@@ -157,6 +166,7 @@ fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Lo
         targets: resolved.targets,
         toolchain: resolved.toolchain,
         all,
+        whole,
         reseeded: selection.seeds.is_some(),
         tunes: resolved.tunes,
     })

@@ -135,7 +135,7 @@ pub struct Kernel {
     /// Figures to be reached: reported, and no gates. Default: none.
     #[serde(default)]
     pub target: Targets,
-    /// What `gatekeeper tune` searches. Default: none.
+    /// The space that `gatekeeper tune` searches. Default: none.
     pub tune: Option<Spot<RawTune>>,
 }
 
@@ -215,7 +215,7 @@ pub struct RawRival {
 /// Dimensions by name.
 pub type Dims = Ordered<Spot<Formula>>;
 
-/// What a variant changes. Everything else is the kernel's.
+/// Changes of a variant. Everything else is the kernel's.
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -279,7 +279,7 @@ pub struct RawStep {
 #[schemars(rename = "Memset")]
 pub struct RawMemset {
     pub tensor: Spot<String>,
-    /// Of each byte: 0 to 255.
+    /// The value of each byte: 0 to 255.
     pub value: Spot<Formula>,
 }
 
@@ -503,7 +503,7 @@ pub struct RawBlocks {
     pub zero_point: Option<Spot<Formula>>,
 }
 
-/// What shares one scale.
+/// The elements that share one scale.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Per {

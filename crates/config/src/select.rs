@@ -1,24 +1,38 @@
 //! Filters: which cases of a resolved file are run.
 
 use super::yaml::suggest;
-use super::{Resolved, Selection};
+use super::{Resolved, Selection, Whole};
 use globset::GlobMatcher;
 use model::{BadFilter, CaseId, Filter, Gate, Plan, Rule, Subject, Target};
 use std::collections::HashSet;
 use system::error::Diagnostic;
 
-pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diagnostic> {
+/// Returns the file with all of its cases.
+pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<Whole, Diagnostic> {
     let cases = resolved.plan.cases.iter();
     let all: Vec<CaseId> = cases.map(|case| case.id.clone()).collect();
     let filters = parse_filters(&all, &selection.filters)?;
+    replace_values(&mut resolved.plan, selection)?;
+    let mut whole = Whole {
+        plan: resolved.plan.clone(),
+        gates: resolved.gates.clone(),
+    };
+    narrow(
+        &mut whole.plan,
+        &mut whole.gates,
+        &mut Vec::new(),
+        Vec::new(),
+    );
     narrow(
         &mut resolved.plan,
         &mut resolved.gates,
         &mut resolved.targets,
         filters,
     );
-    let plan = &mut resolved.plan;
+    Ok(whole)
+}
 
+fn replace_values(plan: &mut Plan, selection: &Selection) -> Result<(), Diagnostic> {
     if let Some(seeds) = &selection.seeds {
         if seeds.is_empty() {
             return Err(Diagnostic::new("--seeds lists no seed"));

@@ -783,7 +783,7 @@ pub enum TextureFilter {
     Linear,
 }
 
-/// What a coordinate outside of the image reads.
+/// The value that a coordinate outside of the image reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextureAddress {
@@ -801,7 +801,7 @@ pub enum TextureAddress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextureRead {
-    /// What the tensor holds.
+    /// The value that the tensor holds.
     #[default]
     Element,
     /// Integers of 8 or 16 bits as floats from 0 or -1 to 1.
@@ -962,7 +962,7 @@ pub struct Simulation {
     pub warp_hazards: WarpHazards,
 }
 
-/// What becomes of a finding of [`FindingKind::WarpHazard`](super::FindingKind::WarpHazard).
+/// How a finding of [`FindingKind::WarpHazard`](super::FindingKind::WarpHazard) counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarpHazards {

@@ -79,6 +79,13 @@ impl Inst {
                 each(Address, from.address);
                 each(Control, (R32, o[2]));
             }
+            Op::Bulk(copy) => {
+                let places = [&copy.shared, &copy.global]
+                    .into_iter()
+                    .chain(&copy.barrier);
+                places.for_each(|place| each(Address, place.address));
+                each(Control, (R32, o[2]));
+            }
             Op::Barrier { kind, .. } => {
                 each(Control, (R32, o[1]));
                 each(Control, (R32, o[2]));
@@ -173,6 +180,9 @@ impl Inst {
             | Op::CopyLocal { .. }
             | Op::CpCommit
             | Op::CpWait(_)
+            | Op::BulkCommit
+            | Op::BulkWait { .. }
+            | Op::ProxyFence
             | Op::Fence(_)
             | Op::Trap
             | Op::Assert(_)

@@ -190,36 +190,52 @@ pub fn along(x: f32, extent: u32, sampler: &Sampler) -> [(i64, u32); 2] {
     match sampler.filter {
         // A NaN becomes 0.
         Filter::Point => [(x.floor() as i64, ONE), (0, 0)],
-        Filter::Linear => footprint(x),
+        Filter::Linear => {
+            let fixed = match sampler.outside {
+                // Outside of the centres one texel has all the weight, and the other axes are rounded by that.
+                Outside::Clamp => {
+                    fixed(x).clamp(0, i64::from(ONE) * i64::from(extent.saturating_sub(1)))
+                }
+                Outside::Border | Outside::Wrap | Outside::Mirror => fixed(x),
+            };
+            around(fixed)
+        }
     }
 }
 
-/// As [`along`] with a linear filter; `x` is not normalised.
-pub fn footprint(x: f64) -> [(i64, u32); 2] {
-    let fixed = ((x - 0.5) * f64::from(ONE) + 0.5).floor() as i64;
+/// From the centre of the first texel, in steps of a weight.
+fn fixed(x: f64) -> i64 {
+    ((x - 0.5) * f64::from(ONE) + 0.5).floor() as i64
+}
+
+fn around(fixed: i64) -> [(i64, u32); 2] {
     let (i, weight) = (fixed >> 8, (fixed & 255) as u32);
     [(i, ONE - weight), (i.saturating_add(1), weight)]
+}
+
+/// As [`along`] with a linear filter that does not clamp; `x` is not normalised.
+pub fn footprint(x: f64) -> [(i64, u32); 2] {
+    around(fixed(x))
 }
 
 /// Weights of the texels around a point, from the second weight along x, y and z. Bit 0 of an index is x, bit 1
 /// y, bit 2 z. They add up to [`ONE`].
 ///
-/// As measured on an H200 (driver 580.159.04, 2026-11-23), with images of one texel that is 1 at 4096 points: the
-/// product of x and z is rounded to 8 bits, and each of the four weights that follow is divided along y. That is
-/// every weight of two axes, and all but 5 of three, which were one step off.
+/// The whole is divided along z, each part of it along x, and each part of that along y, always rounded to 8 bits.
+/// Measured on an H200 (driver 580.159.04, 2026-11-23), with an image of one texel that is 1: all eight weights at all
+/// 2^24 points are these.
 pub fn corners([x, y, z]: [u32; 3]) -> [u32; 8] {
     let (half_up, half_down) = (|p: u32| (p + 128) >> 8, |p: u32| (p + 127) >> 8);
-    let both = half_up(x * z);
-    let columns = [[ONE + both - x - z, x - both], [z - both, both]];
     let mut weights = [0; 8];
-    for (at_z, pair) in columns.into_iter().enumerate() {
-        for (at_x, weight) in pair.into_iter().enumerate() {
-            let far = match at_x {
-                0 => half_down(weight * y),
-                _ => half_up(weight * y),
+    for (at_z, plane) in [ONE - z, z].into_iter().enumerate() {
+        let far_x = half_up(plane * x);
+        for (at_x, column) in [plane - far_x, far_x].into_iter().enumerate() {
+            let far_y = match at_x {
+                0 => half_down(column * y),
+                _ => half_up(column * y),
             };
             let corner = at_x | at_z << 2;
-            (weights[corner], weights[corner | 2]) = (weight - far, far);
+            (weights[corner], weights[corner | 2]) = (column - far_y, far_y);
         }
     }
     weights
@@ -237,13 +253,21 @@ mod tests {
         assert_eq!(corners([72, 120, 0]), [98, 38, 86, 34, 0, 0, 0, 0]);
         assert_eq!(corners([3, 192, 55])[0b110], 40);
         assert_eq!(corners([205, 192, 29])[0b110], 4);
+        // Half a step: x * z is 128.
+        assert_eq!(corners([128, 0, 1]), [127, 128, 0, 0, 0, 1, 0, 0]);
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for x in (0..256).step_by(5) {
             for y in (0..256).step_by(3) {
                 for z in (0..256).step_by(7) {
-                    assert_eq!(corners([x, y, z]).iter().sum::<u32>(), ONE);
+                    let weights = corners([x, y, z]);
+                    assert_eq!(weights.iter().sum::<u32>(), ONE);
+                    for weight in weights {
+                        hash = (hash ^ u64::from(weight)).wrapping_mul(0x100_0000_01b3);
+                    }
                 }
             }
         }
+        assert_eq!(hash, 0x6941_4c24_08a0_b2ef, "what the H200 gave");
     }
 
     fn sampler(filter: Filter, outside: Outside, normalized: bool) -> Sampler {
@@ -285,6 +309,16 @@ mod tests {
         assert_eq!(footprint(0.5 + 1.0 / 1024.0), [(0, 256), (1, 0)]);
         assert_eq!(footprint(0.5 + 3.0 / 1024.0), [(0, 255), (1, 1)]);
         assert_eq!(footprint(1.5 - 1.0 / 1024.0), [(1, 256), (2, 0)]);
+    }
+
+    /// Read from an H200: outside of the centres a clamped coordinate has no fraction.
+    #[test]
+    fn a_clamped_coordinate_is_on_a_texel() {
+        let at = |x, outside| along(x, 4, &sampler(Filter::Linear, outside, false));
+        assert_eq!(at(-0.25, Outside::Clamp), [(0, 256), (1, 0)]);
+        assert_eq!(at(4.25, Outside::Clamp), [(3, 256), (4, 0)]);
+        assert_eq!(at(1.25, Outside::Clamp), at(1.25, Outside::Border));
+        assert_eq!(at(-0.25, Outside::Border), [(-1, 192), (0, 64)]);
     }
 
     #[test]

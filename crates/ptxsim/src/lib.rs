@@ -30,7 +30,7 @@
 //! - `malloc` has 8 MiB and no overhead; a GPU serves fewer blocks of the same sum.
 //! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread, and
 //!   its activations may have 8 KiB of variables in local memory.
-//! - `mbarrier.try_wait` waits as long as it takes, `cp.async` arrives at the last moment allowed.
+//! - `mbarrier.try_wait` waits as long as it takes, `cp.async` and bulk copies arrive at the last moment allowed.
 //! - A kernel's blocks run on several threads ([`Limits::threads`]) where that changes nothing: not
 //!   without checks, not with atomics or strong accesses to global memory, not when blocks of two
 //!   threads touch a place that one of them writes, and not where copies of the buffers would take
@@ -54,6 +54,9 @@
 //!   Registers that nothing wrote read as 0.
 //! - A `try_wait` whose result the program ignores, as it always succeeds here; an `mbarrier.inval`
 //!   that is not ordered behind the last use.
+//! - A bulk copy is its thread's, for all that races with it: that thread's own access to the place once another
+//!   thread has waited, and what it does between copy and wait and others read behind the wait. A `fence.proxy.async` is
+//!   asked for only where a copy reads shared memory, and it may be any warp's (`exec::bulk`).
 //! - Buffers that need more than the checks have room for (as much as the buffers less an eighth,
 //!   plus 90 MB) are watched in part, and the report says so.
 //!
@@ -69,7 +72,7 @@
 //! launch whose report does not withhold it ([`Withheld`]).
 //!
 //! # Not built
-//! wgmma, TMA and bulk copies, tcgen05, cube maps and mipmaps, `sured`, `sust.p`, clusters, vector registers, `alloca`, video
+//! wgmma, TMA by tensor maps, bulk copies that reduce, prefetch or go to other blocks, tcgen05, cube maps and mipmaps, `sured`, `sust.p`, clusters, vector registers, `alloca`, video
 //! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
 //! memory, `fma.oob`, sparse mma of tf32 and fp8, m8n8k4 to f16, and what ptxas refuses for sm_90, such as `cvt.rs`.
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a

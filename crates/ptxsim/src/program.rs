@@ -244,6 +244,21 @@ pub struct Mbarrier {
 }
 
 #[derive(Clone, Debug)]
+pub struct BulkPlace {
+    pub address: (Class, u32),
+    pub offset: i64,
+}
+
+/// A copy of one thread between shared and global memory.
+#[derive(Clone, Debug)]
+pub struct BulkCopy {
+    pub shared: BulkPlace,
+    pub global: BulkPlace,
+    /// The mbarrier that is told of the bytes. Copies to global memory have none.
+    pub barrier: Option<BulkPlace>,
+}
+
+#[derive(Clone, Debug)]
 pub enum Op {
     Alu(AluOp),
     Branch(u32),
@@ -291,6 +306,16 @@ pub enum Op {
     CpCommit,
     /// At most this many groups may stay under way.
     CpWait(u32),
+    /// Bytes `o[2]`.
+    Bulk(Box<BulkCopy>),
+    BulkCommit,
+    /// As `CpWait`, of bulk copies to global memory. `reads_only`: until their shared memory has been read.
+    BulkWait {
+        keep: u32,
+        reads_only: bool,
+    },
+    /// Bulk copies see what the thread knows of shared memory.
+    ProxyFence,
     /// Barrier `o[1]`, threads `o[2]` (0: all of the block), predicate `o[3]`, result `o[0]`.
     Barrier {
         kind: BarrierKind,

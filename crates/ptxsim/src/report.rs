@@ -278,7 +278,13 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         }
         Op::Texture(_) | Op::Surface(_) | Op::ImageQuery(_) => Kind::OtherMemory,
         Op::Atom(_) => Kind::Atomic,
-        Op::CpAsync { .. } | Op::CpCommit | Op::CpWait(_) => Kind::AsyncCopy,
+        Op::Bulk(copy) if copy.barrier.is_none() => Kind::GlobalStore,
+        Op::CpAsync { .. }
+        | Op::CpCommit
+        | Op::CpWait(_)
+        | Op::Bulk(_)
+        | Op::BulkCommit
+        | Op::BulkWait { .. } => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,
         Op::WarpSync => Kind::WarpSync,
         Op::Shfl { .. }
@@ -301,6 +307,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::WmmaStore(t) => store_to(t.space),
         },
         Op::Fence(_)
+        | Op::ProxyFence
         | Op::Clock { .. }
         | Op::Trap
         | Op::Assert(_)

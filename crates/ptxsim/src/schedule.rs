@@ -4,7 +4,7 @@
 //! ends, has had its share, or only polls; one that spins on what another block does is therefore
 //! served. The order depends on the program alone, so every run is the same.
 
-use crate::exec::mbarrier::has_turned;
+use crate::exec::mbarrier::{has_turned, lacking_bytes};
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
 use crate::report::*;
@@ -133,6 +133,9 @@ impl Machine<'_> {
                 }
             }
             if ended == b.warps.len() {
+                if CHECKS {
+                    self.tell_unawaited_copies(b);
+                }
                 return Ok(Share::Ended);
             }
             let woken = (0..b.warps.len()).any(|i| {
@@ -195,7 +198,17 @@ impl Machine<'_> {
                             "wait for the other members of a warp-wide instruction".into()
                         }
                         Wait::Mbarrier { address, .. } => {
-                            format!("wait for the mbarrier at {address:#x} of shared memory")
+                            let lacks = match lacking_bytes(b, address) {
+                                0 => String::new(),
+                                n @ 1.. => {
+                                    format!(", to which {n} expected bytes were not copied,")
+                                }
+                                n => format!(
+                                    ", to which {} bytes more than expected were copied,",
+                                    -n
+                                ),
+                            };
+                            format!("wait for the mbarrier at {address:#x} of shared memory{lacks}")
                         }
                         Wait::Ready => "are".into(),
                     };

@@ -433,13 +433,20 @@ fn races_within_a_warp_and_atomics() {
 fn unsupported_forms_are_refused_by_name() {
     for form in [
         "wgmma.fence.sync.aligned",
-        "cp.async.bulk.commit_group",
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd1, {%r1}], [%rd2]",
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%rd1], [%rd2], 16, [%rd3]",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%rd1], [%rd2], 16, [%rd3], 1",
+        "cp.async.bulk.prefetch.L2.global [%rd1], 16",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%rd2], 16",
+        "fence.proxy.tensormap::generic.release.gpu",
+        "fence.proxy.alias",
         "tcgen05.fence::before_thread_sync",
         "mbarrier.arrive.shared::cluster.b64 _, [%rd2]",
         "griddepcontrol.other",
     ] {
-        let text =
-            format!("{HEADER}.entry k()\n{{ .reg .b64 %rd<4>;\n.loc 1 33 2\n{form};\nret; }}");
+        let text = format!(
+            "{HEADER}.entry k()\n{{ .reg .b64 %rd<4>; .reg .b32 %r<2>;\n.loc 1 33 2\n{form};\nret; }}"
+        );
         let error = Module::load(&text)
             .and_then(Module::complete)
             .err()

@@ -297,13 +297,16 @@ pub fn circumstances(record: &Record) -> String {
     let commit = environment.commit.as_ref().map_or(String::new(), |commit| {
         format!(", commit {}", commit.get(..12).unwrap_or(commit))
     });
+    let seed = record.plan.drawn.as_ref().map_or(String::new(), |drawn| {
+        format!(", extra seed {} drawn from the commit", drawn.seed)
+    });
     let part = match (&record.shard, environment.parts.len()) {
         (Some(shard), _) => format!(", shard {}/{}", shard.number, shard.of),
         (None, 0) => String::new(),
         (None, parts) => format!(", merged from {}", plural(parts, "shard")),
     };
     format!(
-        "{device}, {compiler}{commit}{part}, {}",
+        "{device}, {compiler}{commit}{seed}{part}, {}",
         environment.started
     )
 }

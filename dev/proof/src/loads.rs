@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// Forms that belong to the asynchronous engines of sm_90 and later. They are counted apart: one missing
 /// engine would hide what else is missing.
-const ENGINES: [&str; 6] = [
+const ENGINES: [&str; 7] = [
     "wgmma.",
-    "cp.async.bulk",
+    "cp.async.bulk.tensor",
     "cp.reduce.async.bulk",
+    "multicast::cluster",
     "tcgen05.",
     "barrier.cluster",
-    "shared::cluster",
+    "mapa.",
 ];
 
 #[derive(Default)]

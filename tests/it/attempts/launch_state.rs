@@ -187,7 +187,7 @@ fn outputs_that_depend_on_the_machine_by_detours_are_findings() {
             "small",
             "__device__ float room[64];",
             &small,
-            Some((FINDINGS, "the launch stops")),
+            Some((FINDINGS, "on other multiprocessors stopped: ")),
         ),
         // A branch alone, on the difference of two clocks.
         (
@@ -348,7 +348,18 @@ fn drawn(dir: &Path, code: i32) -> String {
     );
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let (_, after) = said.split_once("--seeds ").unwrap();
-    after.split('`').next().unwrap().to_owned()
+    let seed = after.split('`').next().unwrap().to_owned();
+    let fact = format!("extra seed {seed} drawn from the commit");
+    let is_told = |text: &str| {
+        let words: Vec<_> = text.split_whitespace().collect();
+        words.join(" ").contains(&fact)
+    };
+    assert!(is_told(&stdout(&output)), "{}", stdout(&output));
+    for file in ["report.md", "report.html"] {
+        let text = fs::read_to_string(dir.join("gatekeeper-out").join(file)).unwrap();
+        assert!(is_told(&text), "{file}: {text}");
+    }
+    seed
 }
 
 /// Right for the data of gates.yaml's seeds alone: a seed that follows from the commit shows it, twice the same, and

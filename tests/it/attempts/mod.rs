@@ -4,6 +4,8 @@
 
 /// A record, a baseline or a base that says less than a judgement needs.
 mod absent_comparisons;
+/// Bulk copies whose data is used, or whose source changes, too early.
+mod bulk_copies;
 /// A program of the checkout that would run before it is confined.
 mod checkout_programs;
 /// A base that is built or computed from files of the head.

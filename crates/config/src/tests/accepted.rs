@@ -25,7 +25,7 @@ fn loaded(selection: &Selection) -> Loaded {
     let mut resolved = accepted(RIGHT);
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
-    select::select(&mut resolved, selection).unwrap();
+    let whole = select::select(&mut resolved, selection).unwrap();
     Loaded {
         root: PathBuf::new(),
         file: "gates.yaml".to_owned(),
@@ -38,6 +38,7 @@ fn loaded(selection: &Selection) -> Loaded {
         targets: resolved.targets,
         toolchain: resolved.toolchain,
         all,
+        whole,
         reseeded: selection.seeds.is_some(),
         tunes: Vec::new(),
     }

@@ -19,7 +19,7 @@ const SECOND: &str = r#"
 fn selected(selection: &Selection) -> Result<Resolved, String> {
     let mut resolved = read(&format!("{RIGHT}{SECOND}")).unwrap();
     match select::select(&mut resolved, selection) {
-        Ok(()) => Ok(resolved),
+        Ok(_) => Ok(resolved),
         Err(diagnostic) => Err(diagnostic.to_string()),
     }
 }
@@ -60,6 +60,25 @@ fn cases(selection: &Selection) -> Vec<String> {
         );
     }
     cases
+}
+
+/// The base is held against head's whole file, whatever is run of it.
+#[test]
+fn the_whole_file_is_what_no_filter_selects() {
+    let asked = Selection {
+        seeds: Some(vec![7]),
+        iters: Some(3),
+        ..filters(&["copy@odd"])
+    };
+    let mut some = read(&format!("{RIGHT}{SECOND}")).unwrap();
+    let whole = select::select(&mut some, &asked).unwrap();
+    let all = selected(&Selection {
+        filters: Vec::new(),
+        ..asked
+    });
+    let all = all.unwrap();
+    assert_eq!((whole.plan, whole.gates), (all.plan, all.gates));
+    assert_eq!(some.plan.cases.len(), 1);
 }
 
 #[test]

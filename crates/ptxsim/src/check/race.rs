@@ -475,6 +475,20 @@ impl Shadow {
         }
     }
 
+    /// The first instruction that wrote to one of these bytes and is not `seen`, with its thread: lanes of a
+    /// warp, in an epoch.
+    pub fn unseen_write(
+        &self,
+        (offset, bytes): (u32, u32),
+        seen: impl Fn(u32, u32, u32) -> bool,
+    ) -> Option<(u32, u32)> {
+        let written = self.places(offset, bytes).map(|at| self.cells.written(at));
+        let mut unseen = written
+            .filter(|it| it.epoch > 0 && !seen(it.mark.instruction(), it.mark.warp(), it.epoch));
+        let thread = |it: Seen| it.mark.warp() * 32 + it.lanes.trailing_zeros();
+        unseen.next().map(|it| (it.mark.instruction(), thread(it)))
+    }
+
     pub fn tick(&mut self, warp: u32) {
         self.warps[warp as usize].knows[warp as usize % WARPS] += 1;
     }

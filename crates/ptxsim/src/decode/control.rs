@@ -42,6 +42,19 @@ impl Decoder<'_> {
             "membar" | "fence" if !words.contains(&"proxy") => {
                 self.emit(Op::Fence(fence(words)), [0; 6]);
             }
+            // Between this thread's accesses and those of bulk copies.
+            "fence"
+                if matches!(
+                    words[1..],
+                    ["proxy", "async"] | ["proxy", "async", "shared::cta" | "shared::cluster"]
+                ) =>
+            {
+                self.emit(Op::ProxyFence, [0; 6]);
+            }
+            // Order between copies and accesses in global memory is not checked.
+            "fence" if matches!(words[1..], ["proxy", "async", "global"]) => {
+                self.emit(Op::Nop, [0; 6]);
+            }
             "nanosleep" => self.emit(Op::Sleep, [0; 6]),
             "pmevent" => self.emit(Op::Nop, [0; 6]),
             // There is one launch: no grid before it to wait for, none behind it to let go (PTX ISA

@@ -16,10 +16,11 @@ impl Decoder<'_> {
         for &word in rest {
             match word {
                 "shared" | "shared::cta" => space = AddressSpace::Shared,
-                "b64" | "acquire" | "release" | "relaxed" | "cta" | "noComplete" => {}
+                // A cluster is one block here.
+                "b64" | "acquire" | "release" | "relaxed" | "cta" | "cluster" | "noComplete" => {}
                 "expect_tx" if name.starts_with("arrive") => expects = true,
                 "parity" => parity = true,
-                // shared::cluster, cluster, and what later versions bring
+                // shared::cluster, and what later versions bring
                 _ => return self.unsupported(i, "blocks of a cluster"),
             }
         }

@@ -211,7 +211,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// cp.async (PTX ISA 9.7.9.25.3). Bulk and tensor copies are refused.
+    /// cp.async (PTX ISA 9.7.9.25.3).
     fn copy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             ["cp", "async", "commit_group"] => self.emit(Op::CpCommit, [0; 6]),
@@ -220,11 +220,10 @@ impl Decoder<'_> {
                 self.emit(Op::CpWait(0), [0; 6]);
             }
             ["cp", "async", "wait_group"] => {
-                let Operand::Number(Number::Int(n)) = self.operand(i, 0)? else {
-                    return self.invalid(i.pos, "the number of groups must be a constant");
-                };
-                self.emit(Op::CpWait((*n).min(1 << 20) as u32), [0; 6]);
+                let keep = self.groups_to_keep(i)?;
+                self.emit(Op::CpWait(keep), [0; 6]);
             }
+            ["cp", "async", "bulk", rest @ ..] => self.bulk(i, rest)?,
             ["cp", "async", "mbarrier", "arrive", rest @ ..] => self.copies_arrive(i, rest)?,
             ["cp", "async", "ca" | "cg", rest @ ..]
                 if !rest.iter().any(|w| w.contains("mbarrier")) =>
@@ -282,6 +281,14 @@ impl Decoder<'_> {
             _ => return self.unsupported(i, ""),
         }
         Ok(())
+    }
+
+    /// The most groups of copies that may stay under way after a wait.
+    pub(super) fn groups_to_keep(&self, i: &Instruction) -> Load<u32> {
+        match self.operand(i, 0)? {
+            Operand::Number(Number::Int(n)) => Ok((*n).min(1 << 20) as u32),
+            _ => self.invalid(i.pos, "the number of groups must be a constant"),
+        }
     }
 
     fn window(space: AddressSpace) -> u64 {

@@ -6,6 +6,7 @@
 
 mod arith;
 mod atomic_forms;
+mod bulk;
 mod calls;
 mod control;
 mod convert;

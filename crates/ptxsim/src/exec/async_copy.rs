@@ -9,6 +9,7 @@ use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::report::*;
+use std::collections::VecDeque;
 
 impl Machine<'_> {
     /// Reads now, arrives at the wait: a kernel that reads too early sees the old bytes.
@@ -75,17 +76,18 @@ impl Machine<'_> {
         if CHECKS {
             // The write may happen from here on: what others still read, and what another copy still
             // writes, is in danger now.
-            self.copies_under_way(b, w, s, &target, bytes, |at, earlier| {
+            self.copies_under_way(b, w, s, &target, bytes, |m, at, earlier| {
                 format!(
-                    "shared memory {at:#x} is overwritten by this cp.async while the one from {earlier} \
-                     is still in flight"
+                    "shared memory {at:#x} is overwritten by this cp.async while the one from {} is still in flight",
+                    m.place(earlier)
                 )
             });
+            self.sources_under_way(b, w, s, &target, bytes);
             self.race_on_shared(b, w, s, &target, bytes, Strength::Weak, &data);
         }
         for l in lanes(s.mask) {
             b.in_flight.begin(target[l] as u32, bytes, s.pc);
-            w.copies.open.push(CopyOp {
+            w.copies.add(CopyOp {
                 lane: l as u32,
                 undefined: undefined[l],
                 to: target[l] as u32,
@@ -97,7 +99,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Tells of lanes that access what a copy is still writing.
+    /// Tells of lanes that access what a copy is still writing; `what` says it of an address and a copy.
     pub fn copies_under_way(
         &mut self,
         b: &BlockState,
@@ -105,7 +107,7 @@ impl Machine<'_> {
         s: Site,
         a: &Addresses,
         bytes: u32,
-        what: impl Fn(u64, String) -> String,
+        what: impl Fn(&Self, u64, u32) -> String,
     ) {
         if b.in_flight.is_empty() {
             return;
@@ -116,42 +118,99 @@ impl Machine<'_> {
                     FindingKind::AsyncBeforeWait,
                     At::lane(b, w, s.pc, l as u32).address(a[l]),
                     Some(copy),
-                    |m| what(a[l], m.place(copy)),
+                    |m| what(m, a[l], copy),
                 );
             }
         }
     }
 
-    pub fn cp_commit(&mut self, w: &mut Warp, mask: u32) {
-        let copies = &mut w.copies;
-        let (mine, rest): (Vec<_>, Vec<_>) =
-            copies.open.drain(..).partition(|c| mask >> c.lane & 1 == 1);
-        copies.open = rest;
-        copies.groups.push_back((mask, mine));
+    /// A copy as messages name it.
+    pub fn copy_at(&self, instruction: u32) -> String {
+        let op = self.program.code.get(instruction as usize).map(|i| &i.op);
+        let name = match op {
+            Some(Op::Bulk(_)) => "cp.async.bulk",
+            _ => "cp.async",
+        };
+        format!("{name} from {}", self.place(instruction))
     }
 
     /// Completes, for each lane, all but its last `keep` groups.
     pub fn cp_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32, mask: u32) {
+        for copy in w.copies.take_older(keep, mask) {
+            b.land(w.index, &copy);
+        }
+    }
+}
+
+/// Something that one lane asked for.
+pub trait OfLane {
+    fn lane(&self) -> u32;
+}
+
+impl OfLane for CopyOp {
+    fn lane(&self) -> u32 {
+        self.lane
+    }
+}
+
+/// Copies that lanes have under way and wait for by groups.
+pub struct Groups<T> {
+    open: Vec<T>,
+    /// Committed, oldest first: the lanes that committed, and what they had open.
+    committed: VecDeque<(u32, Vec<T>)>,
+}
+
+impl<T> Default for Groups<T> {
+    fn default() -> Self {
+        Groups {
+            open: Vec::new(),
+            committed: VecDeque::new(),
+        }
+    }
+}
+
+impl<T: OfLane> Groups<T> {
+    pub fn add(&mut self, one: T) {
+        self.open.push(one);
+    }
+
+    fn take_of(all: &mut Vec<T>, mask: u32) -> Vec<T> {
+        let (mine, rest) = all.drain(..).partition(|c| mask >> c.lane() & 1 == 1);
+        *all = rest;
+        mine
+    }
+
+    pub fn commit(&mut self, mask: u32) {
+        let mine = Self::take_of(&mut self.open, mask);
+        self.committed.push_back((mask, mine));
+    }
+
+    /// All but the last `keep` groups of each lane, oldest first.
+    pub fn take_older(&mut self, keep: u32, mask: u32) -> Vec<T> {
         let mut newer = [0_u32; LANES];
-        let mut arrived = Vec::new();
-        for (lanes_of, copies) in w.copies.groups.iter_mut().rev() {
+        let mut taken = Vec::new();
+        for (lanes_of, group) in self.committed.iter_mut().rev() {
             let mut done = 0;
             for l in lanes(*lanes_of & mask) {
                 done |= u32::from(newer[l] >= keep) << l;
                 newer[l] += 1;
             }
             *lanes_of &= !done;
-            let (now, later): (Vec<_>, Vec<_>) =
-                copies.drain(..).partition(|c| done >> c.lane & 1 == 1);
-            *copies = later;
-            arrived.push(now);
+            taken.push(Self::take_of(group, done));
         }
-        w.copies
-            .groups
-            .retain(|(lanes, copies)| *lanes != 0 || !copies.is_empty());
-        for copy in arrived.into_iter().rev().flatten() {
-            b.land(w.index, &copy);
+        self.committed
+            .retain(|(lanes, group)| *lanes != 0 || !group.is_empty());
+        taken.into_iter().rev().flatten().collect()
+    }
+
+    /// All that lanes have under way, oldest first.
+    pub fn take(&mut self, mask: u32) -> Vec<T> {
+        let mut all = Vec::new();
+        let groups = self.committed.iter_mut().map(|(_, group)| group);
+        for group in groups.chain([&mut self.open]) {
+            all.extend(Self::take_of(group, mask));
         }
+        all
     }
 }
 
@@ -188,7 +247,7 @@ impl InFlight {
         at / 4..(at + bytes).div_ceil(4)
     }
 
-    fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
+    pub fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
         for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
             self.busy += u32::from(word.copies == 0);
             word.copies += 1;
@@ -196,7 +255,7 @@ impl InFlight {
         }
     }
 
-    fn end(&mut self, at: u32, bytes: u32) {
+    pub fn end(&mut self, at: u32, bytes: u32) {
         for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
             word.copies -= 1;
             self.busy -= u32::from(word.copies == 0);
@@ -239,19 +298,5 @@ impl BlockState {
                 |_| true,
             );
         }
-    }
-}
-
-impl Copies {
-    /// All that a lane has under way, oldest first.
-    pub fn take(&mut self, lane: u32) -> Vec<CopyOp> {
-        let mut all = Vec::new();
-        let groups = self.groups.iter_mut().map(|(_, copies)| copies);
-        for copies in groups.chain([&mut self.open]) {
-            let (mine, rest): (Vec<_>, Vec<_>) = copies.drain(..).partition(|c| c.lane == lane);
-            *copies = rest;
-            all.extend(mine);
-        }
-        all
     }
 }

@@ -39,6 +39,18 @@ impl State {
         self.pending & COUNT | (self.expected & COUNT) << 20 | tx | u64::from(self.phase) << 63
     }
 
+    /// `more` bytes are under way, or so many fewer.
+    fn expect(&mut self, more: i64) -> Result<(), String> {
+        self.tx += more;
+        match self.tx.unsigned_abs() <= COUNT {
+            true => Ok(()),
+            false => Err(format!(
+                "{} bytes at an mbarrier, which counts {COUNT}",
+                self.tx
+            )),
+        }
+    }
+
     fn arrive(&mut self, count: u64) -> Result<(), String> {
         if count == 0 || count > self.pending {
             let left = self.pending;
@@ -78,12 +90,14 @@ impl Default for Meeting {
     }
 }
 
-/// Copies that arrive at an mbarrier.
+/// Copies that an mbarrier is told of.
 pub struct Delivery {
-    address: u32,
-    warp: u32,
-    lane: u32,
-    copies: Vec<CopyOp>,
+    pub address: u32,
+    pub warp: u32,
+    pub lane: u32,
+    pub copies: Vec<CopyOp>,
+    /// Bytes of a bulk copy. Other copies have none: they arrive.
+    pub bytes: Option<u32>,
 }
 
 fn state_at(b: &BlockState, address: u32) -> State {
@@ -96,7 +110,34 @@ fn state_at(b: &BlockState, address: u32) -> State {
 
 /// Whether the phase that somebody waits to end has ended.
 pub fn has_turned(b: &BlockState, address: u32, phase: bool) -> bool {
-    state_at(b, address).phase != phase || b.deliveries.iter().any(|d| d.address == address)
+    let arrives = |d: &Delivery| d.address == address && d.bytes.is_none();
+    state_at(b, address).phase != phase
+        || b.deliveries.iter().any(arrives)
+        || ending_copies(b, address).is_some()
+}
+
+/// Bytes of the bulk copies under way to an mbarrier, oldest first.
+fn bulk_bytes(b: &BlockState, address: u32) -> impl Iterator<Item = i64> {
+    let here = b.deliveries.iter().filter(move |d| d.address == address);
+    here.filter_map(|d| d.bytes).map(i64::from)
+}
+
+/// How many of the bulk copies under way end the present phase, if they do.
+fn ending_copies(b: &BlockState, address: u32) -> Option<usize> {
+    let mut state = state_at(b, address);
+    let ends = |bytes| {
+        state.tx -= bytes;
+        state.pending == 0 && state.tx == 0
+    };
+    bulk_bytes(b, address)
+        .map(ends)
+        .position(|ends| ends)
+        .map(|last| last + 1)
+}
+
+/// Bytes that an mbarrier expects and nothing copies; below zero those that nobody expects.
+pub fn lacking_bytes(b: &BlockState, address: u32) -> i64 {
+    state_at(b, address).tx - bulk_bytes(b, address).sum::<i64>()
 }
 
 impl Machine<'_> {
@@ -122,17 +163,14 @@ impl Machine<'_> {
                 what,
             );
         }
-        self.aligned(b, w, s, a, 8)?;
-        self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
-        if CHECKS {
-            // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
-            // that used it, so that is not held against anybody.
-            match m.op {
-                MbarrierOp::Init => {
-                    self.check_shared_write(b, w, s, a, 8, Strength::Weak, &[[]; LANES]);
-                }
-                _ => self.check_shared_read(b, w, s, a, 8, Strength::Atomic),
+        if m.op == MbarrierOp::Init {
+            self.aligned(b, w, s, a, 8)?;
+            self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
+            if CHECKS {
+                self.check_shared_write(b, w, s, a, 8, Strength::Weak, &[[]; LANES]);
             }
+        } else {
+            self.at_mbarrier::<CHECKS>(b, w, s, a)?;
         }
         let mut done = 0;
         let mut wait = None;
@@ -143,6 +181,24 @@ impl Machine<'_> {
             }
         }
         Ok((done, wait))
+    }
+
+    /// Lanes use mbarriers that are there already, at these addresses of shared memory.
+    pub fn at_mbarrier<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        s: Site,
+        a: &Addresses,
+    ) -> Run<()> {
+        self.aligned(b, w, s, a, 8)?;
+        self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
+        if CHECKS {
+            // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
+            // that used it, so that is not held against anybody.
+            self.check_shared_read(b, w, s, a, 8, Strength::Atomic);
+        }
+        Ok(())
     }
 
     /// `Some(phase)`: the lane has to wait for it to end.
@@ -183,9 +239,9 @@ impl Machine<'_> {
                 if o[0] != 0 {
                     w.regs.r64[o[0] as usize].0[l] = state.word();
                 }
-                state.tx += if expects { r32(2) as i64 } else { 0 };
                 let count = r32(1);
-                problem = state.arrive(count);
+                problem = state.expect(if expects { r32(2) as i64 } else { 0 });
+                problem = problem.and(state.arrive(count));
                 state.expected -= if drop { count.min(state.expected) } else { 0 };
                 put(b, address, state);
                 hand_on(b, w.index, &w.inter, address);
@@ -195,7 +251,7 @@ impl Machine<'_> {
             MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {
                 let mut state = state_at(b, address);
                 let sign = if m.op == MbarrierOp::ExpectTx { 1 } else { -1 };
-                state.tx += sign * r32(2) as i64;
+                problem = state.expect(sign * r32(2) as i64);
                 put(b, address, state);
                 self.turn(b, address);
             }
@@ -204,20 +260,24 @@ impl Machine<'_> {
                 state.pending += u64::from(!counted);
                 put(b, address, state);
                 let lane = l as u32;
-                let copies = w.copies.take(lane);
+                let copies = w.copies.take(1 << lane);
                 b.deliveries.push(Delivery {
                     address,
                     warp: w.index,
                     lane,
                     copies,
+                    bytes: None,
                 });
             }
             MbarrierOp::WaitState { blocks } | MbarrierOp::WaitParity { blocks } => {
-                problem = self.deliver(b, |d| d.address == address);
+                problem = self.deliver(b, |d| d.address == address && d.bytes.is_none());
                 let phase = match m.op {
                     MbarrierOp::WaitParity { .. } => r32(1) & 1 == 1,
                     _ => State::of(w.regs.r64[o[3] as usize].0[l]).phase,
                 };
+                if state_at(b, address).phase == phase {
+                    problem = problem.and(self.deliver_bulk(b, address));
+                }
                 let over = state_at(b, address).phase != phase;
                 if over {
                     take_over(b, w, address);
@@ -252,7 +312,7 @@ impl Machine<'_> {
     pub fn deliver(
         &mut self,
         b: &mut BlockState,
-        whose: impl Fn(&Delivery) -> bool,
+        mut whose: impl FnMut(&Delivery) -> bool,
     ) -> Result<(), String> {
         if b.deliveries.is_empty() {
             return Ok(());
@@ -266,7 +326,10 @@ impl Machine<'_> {
                 b.land(d.warp, copy);
             }
             let mut state = state_at(b, d.address);
-            result = result.and(state.arrive(1));
+            result = result.and(match d.bytes {
+                None => state.arrive(1),
+                Some(bytes) => state.expect(-i64::from(bytes)),
+            });
             put(b, d.address, state);
             hand_on(b, d.warp, &Inter::default(), d.address);
             self.turn(b, d.address);
@@ -274,10 +337,22 @@ impl Machine<'_> {
         result
     }
 
+    /// Bulk copies come in when they end the phase that somebody waits for, and not before.
+    fn deliver_bulk(&mut self, b: &mut BlockState, address: u32) -> Result<(), String> {
+        let mut left = ending_copies(b, address).unwrap_or(0);
+        self.deliver(b, |d| {
+            let now = left > 0 && d.address == address && d.bytes.is_some();
+            left -= usize::from(now);
+            now
+        })
+    }
+
     /// Copies of some lanes of a warp, for a wait of another kind.
     pub fn deliver_to(&mut self, b: &mut BlockState, warp: u32, mask: u32) {
         // Too many arrivals are reported where warps wait at the mbarrier.
-        let _ = self.deliver(b, |d| d.warp == warp && mask >> d.lane & 1 == 1);
+        let _ = self.deliver(b, |d| {
+            d.bytes.is_none() && d.warp == warp && mask >> d.lane & 1 == 1
+        });
     }
 }
 

@@ -110,7 +110,7 @@ pub fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
 }
 
 /// A bit for each byte that has no value.
-fn missing_of(bytes: u32, is_missing: impl Fn(usize) -> bool) -> u32 {
+pub fn missing_of(bytes: u32, is_missing: impl Fn(usize) -> bool) -> u32 {
     let missing = (0..bytes).filter(|n| is_missing(*n as usize));
     missing.fold(0, |all, n| all | 1 << n)
 }

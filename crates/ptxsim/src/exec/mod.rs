@@ -2,9 +2,10 @@
 
 mod address;
 pub mod alu;
-mod async_copy;
+pub mod async_copy;
 mod atomics;
 mod barrier;
+pub mod bulk;
 pub mod cmp_ops;
 pub mod convert_ops;
 pub mod cost;

@@ -23,6 +23,7 @@ impl Machine<'_> {
     ) {
         self.in_flight_access(b, w, s, a, bytes, "read");
         if strength == Strength::Atomic {
+            self.sources_under_way(b, w, s, a, bytes);
             // It matters at once: what it leaves there hangs on it.
             for l in lanes(s.mask) {
                 let missing = b.undefined_in_shared(a[l] as usize, bytes as usize, s.pc);
@@ -64,6 +65,7 @@ impl Machine<'_> {
         values: &[[u8; N]; LANES],
     ) {
         self.in_flight_access(b, w, s, a, bytes, "written");
+        self.sources_under_way(b, w, s, a, bytes);
         self.race_on_shared(b, w, s, a, bytes, strength, values);
     }
 
@@ -76,8 +78,9 @@ impl Machine<'_> {
         bytes: u32,
         how: &str,
     ) {
-        self.copies_under_way(b, w, s, a, bytes, |at, copy| {
-            format!("shared memory {at:#x} is {how} while cp.async from {copy} is still in flight")
+        self.copies_under_way(b, w, s, a, bytes, |m, at, copy| {
+            let copy = m.copy_at(copy);
+            format!("shared memory {at:#x} is {how} while {copy} is still in flight")
         });
     }
 

@@ -19,6 +19,7 @@ impl Machine<'_> {
             Some(Op::Load(a) | Op::Store(a)) => a.address,
             Some(Op::Atom(a)) => a.access.address,
             Some(Op::CpAsync { from, .. }) => from.address,
+            Some(Op::Bulk(copy)) => copy.global.address,
             _ => return BTreeSet::new(),
         };
         let (mut found, mut seen, mut open) = (BTreeSet::new(), HashSet::new(), vec![address]);

@@ -1,6 +1,7 @@
 //! The state of a launch, of its blocks and of its warps.
 
-use super::async_copy::InFlight;
+use super::async_copy::{Groups, InFlight};
+use super::bulk::{BulkRead, BulkWrite};
 use super::mbarrier::{Delivery, Meeting};
 use super::regs::{Block as Lanes, LANES, Regs};
 use super::undefined::{Followed, Left, Origin, Undefined};
@@ -13,7 +14,7 @@ use crate::parse::lines::LineId;
 use crate::program::*;
 use crate::quick::QuickMap;
 use crate::report::*;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 /// Boxed: it is rare and large.
 pub type Run<T> = Result<T, Box<Fault>>;
@@ -86,13 +87,6 @@ pub struct CopyOp {
     pub instruction: u32,
 }
 
-#[derive(Default)]
-pub struct Copies {
-    pub open: Vec<CopyOp>,
-    /// Committed, oldest first: the lanes that committed, and their copies.
-    pub groups: VecDeque<(u32, Vec<CopyOp>)>,
-}
-
 pub struct Warp {
     pub index: u32,
     pub regs: Regs,
@@ -104,7 +98,10 @@ pub struct Warp {
     pub executed: u64,
     /// Looks at what others may change, in this turn.
     pub polls: u32,
-    pub copies: Copies,
+    pub copies: Groups<CopyOp>,
+    /// Bulk copies to global memory: what they still have to read, and to write.
+    pub bulk_reads: Groups<BulkRead>,
+    pub bulk_writes: Groups<BulkWrite>,
     pub inter: Inter,
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
@@ -147,6 +144,10 @@ pub struct BlockState {
     pub shared_origins: QuickMap<usize, Origin>,
     pub local_origins: QuickMap<usize, Origin>,
     pub in_flight: InFlight,
+    /// Shared memory that bulk copies to global memory may still read.
+    pub being_read: InFlight,
+    /// Up to which epoch of each warp bulk copies see what it wrote to shared memory.
+    pub proxied: Clock,
     pub shadow: Option<Shadow>,
     /// Clocks that atomics hand on, by address.
     pub atomics: HashMap<u64, (Clock, Inter)>,
@@ -321,7 +322,10 @@ impl Machine<'_> {
         let p = self.program;
         let threads = self.block.iter().product::<u32>();
         let warps = threads.div_ceil(32);
-        let has_async = p.code.iter().any(|i| matches!(i.op, Op::CpAsync { .. }));
+        let copies = |to_shared: fn(&Op) -> bool| match p.code.iter().any(|i| to_shared(&i.op)) {
+            true => InFlight::new(self.shared_bytes),
+            false => InFlight::default(),
+        };
         let local = threads as usize * p.local_bytes as usize;
         let [gx, gy, _] = self.grid;
         let mut shared_known = Known::none(self.shared_bytes as usize);
@@ -337,10 +341,13 @@ impl Machine<'_> {
             shared_known,
             shared_origins: QuickMap::default(),
             local_origins: QuickMap::default(),
-            in_flight: match has_async {
-                true => InFlight::new(self.shared_bytes),
-                false => InFlight::default(),
-            },
+            in_flight: copies(|op| match op {
+                Op::CpAsync { .. } => true,
+                Op::Bulk(copy) => copy.barrier.is_some(),
+                _ => false,
+            }),
+            being_read: copies(|op| matches!(op, Op::Bulk(copy) if copy.barrier.is_none())),
+            proxied: [0; WARPS],
             shadow: CHECKS
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
             atomics: HashMap::new(),
@@ -437,7 +444,9 @@ impl Machine<'_> {
             live,
             executed: 0,
             polls: 0,
-            copies: Copies::default(),
+            copies: Groups::default(),
+            bulk_reads: Groups::default(),
+            bulk_writes: Groups::default(),
             inter: Inter::default(),
             fenced: 0,
             saved: Vec::new(),

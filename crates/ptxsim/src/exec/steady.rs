@@ -232,8 +232,10 @@ fn place(space: AddressSpace, lowest: u64, p: &Pattern, bytes: u32) -> Option<Pl
 
 #[inline(always)]
 fn copies_under_way(b: &BlockState, p: &Pattern, from: usize) -> bool {
-    let busy = |t: &Stretch| b.in_flight.to(from + t.at as usize, t.bytes as usize);
-    !b.in_flight.is_empty() && p.stretches.iter().any(|t| busy(t).is_some())
+    [&b.in_flight, &b.being_read].into_iter().any(|copies| {
+        let busy = |t: &Stretch| copies.to(from + t.at as usize, t.bytes as usize);
+        !copies.is_empty() && p.stretches.iter().any(|t| busy(t).is_some())
+    })
 }
 
 #[inline(always)]

@@ -137,7 +137,8 @@ impl Branches {
     fn way(&self, program: &Program, first: u32, then: u32) -> Way {
         let inst = |at: u32| program.code.get(at as usize);
         // A copy arrives at a time of its own.
-        let is_copy = |at| inst(at).is_none_or(|inst| matches!(inst.op, Op::CpAsync { .. }));
+        let copies = |op: &Op| matches!(op, Op::CpAsync { .. } | Op::Bulk(_));
+        let is_copy = |at| inst(at).is_none_or(|inst| copies(&inst.op));
         if self.irregular || is_copy(first) || is_copy(then) {
             return Way::Apart(Apart::Branches);
         }

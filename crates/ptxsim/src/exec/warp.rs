@@ -295,6 +295,7 @@ impl Machine<'_> {
                 if mask != now.mask {
                     park(w, now, now.mask & !mask, now.pc + 1);
                 }
+                self.end_bulk_copies::<CHECKS>(b, w, s);
                 w.live &= !mask;
                 b.ended += mask.count_ones();
                 self.progress += 1;
@@ -341,11 +342,20 @@ impl Machine<'_> {
             Op::CpAsync { to, from, bytes } => {
                 self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?
             }
-            Op::CpCommit => self.cp_commit(w, mask),
+            Op::CpCommit => w.copies.commit(mask),
             Op::CpWait(keep) => {
                 self.deliver_to(b, w.index, mask);
                 self.cp_wait(b, w, *keep, mask);
             }
+            Op::Bulk(copy) => self.bulk_copy::<CHECKS>(b, w, copy, o[2], s)?,
+            Op::BulkCommit => {
+                w.bulk_reads.commit(mask);
+                w.bulk_writes.commit(mask);
+            }
+            Op::BulkWait { keep, reads_only } => {
+                self.bulk_wait::<CHECKS>(b, w, (*keep, *reads_only), mask);
+            }
+            Op::ProxyFence => b.proxy_fence(w.index),
             Op::Mbarrier(m) => {
                 let (done, wait) = self.mbarrier::<CHECKS>(b, w, m, o, s)?;
                 if let Some((address, phase)) = wait {

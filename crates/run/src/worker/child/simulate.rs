@@ -268,7 +268,7 @@ type Differs = (String, u64);
 impl Elsewhere {
     fn against(self, runs: &Runs) -> Result<Option<Differs>> {
         match self {
-            Self::Stopped(why) => Ok(Some((format!("the launch stops: {why}"), 1))),
+            Self::Stopped(why) => Ok(Some((format!("stopped: {why}"), 1))),
             Self::Ended(outputs) => {
                 let differs = runs.differs_from_first(&outputs)?;
                 Ok(differs.map(|differs| {
@@ -277,8 +277,10 @@ impl Elsewhere {
                     let place = format!("{}[{}]", at.tensor, indices.join(", "));
                     let elements = differs.elements;
                     let what = match elements {
-                        1 => format!("{place} is another"),
-                        _ => format!("{elements} elements are others, first {place}"),
+                        1 => format!("gave a different value in {place}"),
+                        _ => format!(
+                            "gave different values in {elements} output elements, the first of them {place}"
+                        ),
                     };
                     (what, elements)
                 }))
@@ -310,7 +312,7 @@ fn finding(entry: Option<&String>, look: &ptxsim::Look, (what, times): Differs) 
         kind: FindingKind::MachineDependence,
         entry: entry.cloned(),
         message: format!(
-            "the output depends on {depends}, taken at {}: with {with} {what}",
+            "the output depends on {depends}, taken at {}: a launch on the same data with {with} {what}",
             look.place.at
         ),
         places: vec![crate::device::sim::place(&look.place)],
