@@ -32,7 +32,7 @@ use model::{
 };
 use plan::Planned;
 use prepare::{Answers, Artifacts, Prepared};
-use ptxsim::facts::COUNTER_MODEL;
+use ptxsim::COUNTER_MODEL;
 use records::repo;
 use report::progress::Event;
 use run::device::DeviceChoice;

@@ -114,86 +114,53 @@ pub enum Measure {
     Profile(ProfileMetric),
 }
 
+model::named! {
 /// What kind of reason. Names are stable: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum CauseClass {
-    BarrierAdded,
-    UnrollLost,
-    VectorAccessNarrowed,
-    CoalescingLost,
-    BankConflicts,
-    OccupancyRegisters,
-    OccupancyShared,
-    Spills,
-    LocalArray,
-    Divergence,
-    DoublePrecision,
-    SlowDivision,
-    SlowSpecialFunction,
-    L2Reuse,
-    TailWave,
-    AtomicsContended,
+    BarrierAdded = "barrier-added",
+    UnrollLost = "unroll-lost",
+    VectorAccessNarrowed = "vector-access-narrowed",
+    CoalescingLost = "coalescing-lost",
+    BankConflicts = "bank-conflicts",
+    OccupancyRegisters = "occupancy-registers",
+    OccupancyShared = "occupancy-shared",
+    Spills = "spills",
+    LocalArray = "local-array",
+    Divergence = "divergence",
+    DoublePrecision = "double-precision",
+    SlowDivision = "slow-division",
+    SlowSpecialFunction = "slow-special-function",
+    L2Reuse = "l2-reuse",
+    TailWave = "tail-wave",
+    AtomicsContended = "atomics-contended",
     /// Memory is read again because the compiler cannot know that nobody wrote it meanwhile.
-    Reload,
-    AsyncCopySynchronous,
+    Reload = "reload",
+    AsyncCopySynchronous = "async-copy-synchronous",
     /// What does not change in a loop is computed or read in every turn.
-    LoopInvariant,
-    LaunchBound,
+    LoopInvariant = "loop-invariant",
+    LaunchBound = "launch-bound",
     /// Accesses under a condition where they had none.
-    PredicatedAccess,
+    PredicatedAccess = "predicated-access",
     /// What was kept in shared memory is read from global memory every time.
-    StagingLost,
-    MoreInstructions,
+    StagingLost = "staging-lost",
+    MoreInstructions = "more-instructions",
     /// More is read from global memory or written there, in accesses as good as before.
-    MoreTraffic,
+    MoreTraffic = "more-traffic",
     /// The tensors, seeds or arguments of the case are other ones.
-    Data,
-    Launch,
-    Compiler,
-    Driver,
-    Clocks,
+    Data = "data",
+    Launch = "launch",
+    Compiler = "compiler",
+    Driver = "driver",
+    Clocks = "clocks",
     /// The machine code is another one, and nothing that is known of it says that it is slower.
-    CodeChanged,
+    CodeChanged = "code-changed",
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
-    NothingChanged,
+    NothingChanged = "nothing-changed",
+}
 }
 
 impl CauseClass {
-    pub const ALL: [Self; 31] = [
-        Self::BarrierAdded,
-        Self::UnrollLost,
-        Self::VectorAccessNarrowed,
-        Self::CoalescingLost,
-        Self::BankConflicts,
-        Self::OccupancyRegisters,
-        Self::OccupancyShared,
-        Self::Spills,
-        Self::LocalArray,
-        Self::Divergence,
-        Self::DoublePrecision,
-        Self::SlowDivision,
-        Self::SlowSpecialFunction,
-        Self::L2Reuse,
-        Self::TailWave,
-        Self::AtomicsContended,
-        Self::Reload,
-        Self::AsyncCopySynchronous,
-        Self::LoopInvariant,
-        Self::LaunchBound,
-        Self::PredicatedAccess,
-        Self::StagingLost,
-        Self::MoreInstructions,
-        Self::MoreTraffic,
-        Self::Data,
-        Self::Launch,
-        Self::Compiler,
-        Self::Driver,
-        Self::Clocks,
-        Self::CodeChanged,
-        Self::NothingChanged,
-    ];
-
     /// Classes that bring this one about.
     pub fn origins(self) -> &'static [Self] {
         match self {
@@ -208,42 +175,6 @@ impl CauseClass {
             ],
             Self::OccupancyRegisters => &[Self::LaunchBound],
             _ => &[],
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::BarrierAdded => "barrier-added",
-            Self::UnrollLost => "unroll-lost",
-            Self::VectorAccessNarrowed => "vector-access-narrowed",
-            Self::CoalescingLost => "coalescing-lost",
-            Self::BankConflicts => "bank-conflicts",
-            Self::OccupancyRegisters => "occupancy-registers",
-            Self::OccupancyShared => "occupancy-shared",
-            Self::Spills => "spills",
-            Self::LocalArray => "local-array",
-            Self::Divergence => "divergence",
-            Self::DoublePrecision => "double-precision",
-            Self::SlowDivision => "slow-division",
-            Self::SlowSpecialFunction => "slow-special-function",
-            Self::L2Reuse => "l2-reuse",
-            Self::TailWave => "tail-wave",
-            Self::AtomicsContended => "atomics-contended",
-            Self::Reload => "reload",
-            Self::AsyncCopySynchronous => "async-copy-synchronous",
-            Self::LoopInvariant => "loop-invariant",
-            Self::LaunchBound => "launch-bound",
-            Self::PredicatedAccess => "predicated-access",
-            Self::StagingLost => "staging-lost",
-            Self::MoreInstructions => "more-instructions",
-            Self::MoreTraffic => "more-traffic",
-            Self::Data => "data",
-            Self::Launch => "launch",
-            Self::Compiler => "compiler",
-            Self::Driver => "driver",
-            Self::Clocks => "clocks",
-            Self::CodeChanged => "code-changed",
-            Self::NothingChanged => "nothing-changed",
         }
     }
 }

@@ -48,3 +48,10 @@ pub struct Work {
     /// Of all lanes that took part; a product added to something is two.
     pub operations: u64,
 }
+
+impl std::ops::AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.issued += other.issued;
+        self.operations += other.operations;
+    }
+}

@@ -4,7 +4,6 @@ use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -225,106 +224,49 @@ pub enum CType {
     Stream,
 }
 
+// The size is in bytes; C alignment is the same.
+named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ScalarType {
-    Bool,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
-    U64,
-    F16,
-    Bf16,
-    F32,
-    F64,
+pub enum ScalarType, size: usize {
+    Bool = "bool" => 1,
+    I8 = "i8" => 1,
+    U8 = "u8" => 1,
+    I16 = "i16" => 2,
+    U16 = "u16" => 2,
+    I32 = "i32" => 4,
+    U32 = "u32" => 4,
+    I64 = "i64" => 8,
+    U64 = "u64" => 8,
+    F16 = "f16" => 2,
+    Bf16 = "bf16" => 2,
+    F32 = "f32" => 4,
+    F64 = "f64" => 8,
+}
 }
 
-impl ScalarType {
-    /// As gates.yaml has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bool => "bool",
-            Self::I8 => "i8",
-            Self::U8 => "u8",
-            Self::I16 => "i16",
-            Self::U16 => "u16",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-            Self::I64 => "i64",
-            Self::U64 => "u64",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        }
-    }
-
-    /// Bytes; C alignment is the same.
-    pub fn size(self) -> usize {
-        match self {
-            Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
-    }
-}
-
+named! {
 /// Element types of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ElemType {
-    F64,
-    F32,
-    F16,
-    Bf16,
+pub enum ElemType, size: usize {
+    F64 = "f64" => 8,
+    F32 = "f32" => 4,
+    F16 = "f16" => 2,
+    Bf16 = "bf16" => 2,
     /// OCP 8-bit float, 4 exponent bits, finite range +-448, no infinity.
-    E4m3,
+    E4m3 = "e4m3" => 1,
     /// OCP 8-bit float, 5 exponent bits, finite range +-57344.
-    E5m2,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
+    E5m2 = "e5m2" => 1,
+    I8 = "i8" => 1,
+    U8 = "u8" => 1,
+    I16 = "i16" => 2,
+    U16 = "u16" => 2,
+    I32 = "i32" => 4,
+    U32 = "u32" => 4,
+    I64 = "i64" => 8,
+}
 }
 
 impl ElemType {
-    /// As gates.yaml has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F64 => "f64",
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::E4m3 => "e4m3",
-            Self::E5m2 => "e5m2",
-            Self::I8 => "i8",
-            Self::U8 => "u8",
-            Self::I16 => "i16",
-            Self::U16 => "u16",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-            Self::I64 => "i64",
-        }
-    }
-
-    /// Bytes.
-    pub fn size(self) -> usize {
-        match self {
-            Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 => 1,
-            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
-            Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F64 | Self::I64 => 8,
-        }
-    }
-
     pub fn is_float(self) -> bool {
         matches!(
             self,
@@ -1042,22 +984,14 @@ pub enum Singles {
     Shown,
 }
 
+named! {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Launches back to back: inputs that fit stay in L2.
-    Warm,
+    Warm = "warm",
     /// L2 is flushed before each launch; samples are never batched.
-    Cold,
+    Cold = "cold",
 }
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Warm => "warm",
-            Self::Cold => "cold",
-        })
-    }
 }
