@@ -115,48 +115,48 @@ pub enum Measure {
 }
 
 model::named! {
-/// What kind of reason. Names are stable: programs match on them.
+/// What kind of reason, and what is wrong in a few words. Names are stable: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub enum CauseClass {
-    BarrierAdded = "barrier-added",
-    UnrollLost = "unroll-lost",
-    VectorAccessNarrowed = "vector-access-narrowed",
-    CoalescingLost = "coalescing-lost",
-    BankConflicts = "bank-conflicts",
-    OccupancyRegisters = "occupancy-registers",
-    OccupancyShared = "occupancy-shared",
-    Spills = "spills",
-    LocalArray = "local-array",
-    Divergence = "divergence",
-    DoublePrecision = "double-precision",
-    SlowDivision = "slow-division",
-    SlowSpecialFunction = "slow-special-function",
-    L2Reuse = "l2-reuse",
-    TailWave = "tail-wave",
-    AtomicsContended = "atomics-contended",
+pub enum CauseClass, title: &'static str {
+    BarrierAdded = "barrier-added" => "more barriers",
+    UnrollLost = "unroll-lost" => "a loop is unrolled less",
+    VectorAccessNarrowed = "vector-access-narrowed" => "memory is accessed in narrower pieces",
+    CoalescingLost = "coalescing-lost" => "accesses of a warp no longer coalesce",
+    BankConflicts = "bank-conflicts" => "bank conflicts in shared memory",
+    OccupancyRegisters = "occupancy-registers" => "fewer warps fit an SM, for their registers",
+    OccupancyShared = "occupancy-shared" => "fewer blocks fit an SM, for their shared memory",
+    Spills = "spills" => "registers are spilled",
+    LocalArray = "local-array" => "an array is in local memory",
+    Divergence = "divergence" => "lanes of a warp go different ways",
+    DoublePrecision = "double-precision" => "arithmetic in double precision",
+    SlowDivision = "slow-division" => "division that is rounded exactly",
+    SlowSpecialFunction = "slow-special-function" => "a special function in its exact form",
+    L2Reuse = "l2-reuse" => "less reuse in L2",
+    TailWave = "tail-wave" => "the last wave of blocks is emptier",
+    AtomicsContended = "atomics-contended" => "atomics on the same address",
     /// Memory is read again because the compiler cannot know that nobody wrote it meanwhile.
-    Reload = "reload",
-    AsyncCopySynchronous = "async-copy-synchronous",
+    Reload = "reload" => "memory is read again that may have changed meanwhile",
+    AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
     /// What does not change in a loop is computed or read in every turn.
-    LoopInvariant = "loop-invariant",
-    LaunchBound = "launch-bound",
+    LoopInvariant = "loop-invariant" => "a loop repeats what does not change in it",
+    LaunchBound = "launch-bound" => "the launch bounds are other ones",
     /// Accesses under a condition where they had none.
-    PredicatedAccess = "predicated-access",
+    PredicatedAccess = "predicated-access" => "accesses under a condition that had none",
     /// What was kept in shared memory is read from global memory every time.
-    StagingLost = "staging-lost",
-    MoreInstructions = "more-instructions",
+    StagingLost = "staging-lost" => "what shared memory kept is read from global memory every time",
+    MoreInstructions = "more-instructions" => "more instructions",
     /// More is read from global memory or written there, in accesses as good as before.
-    MoreTraffic = "more-traffic",
+    MoreTraffic = "more-traffic" => "more is read from global memory or written there",
     /// The tensors, seeds or arguments of the case are other ones.
-    Data = "data",
-    Launch = "launch",
-    Compiler = "compiler",
-    Driver = "driver",
-    Clocks = "clocks",
+    Data = "data" => "other data",
+    Launch = "launch" => "another launch",
+    Compiler = "compiler" => "another compiler",
+    Driver = "driver" => "another GPU or driver",
+    Clocks = "clocks" => "other clocks",
     /// The machine code is another one, and nothing that is known of it says that it is slower.
-    CodeChanged = "code-changed",
+    CodeChanged = "code-changed" => "the machine code is another one, and no rule says why it would be slower",
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
-    NothingChanged = "nothing-changed",
+    NothingChanged = "nothing-changed" => "nothing in code or launch changed",
 }
 }
 
