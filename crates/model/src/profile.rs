@@ -9,7 +9,7 @@ named! {
 /// A figure of a profile that a limit can be put on, of one launch of a case. Which counter of which profiler
 /// gives it stands in the program's table of counters.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 pub enum ProfileMetric, measure: Measure {
     /// Share of the cycles in which an SM was active that its tensor pipes were, too.
@@ -103,10 +103,27 @@ impl ProfileMetric {
     }
 }
 
+/// The names alone: a map with these keys then lists them, and takes no others.
+macro_rules! schema_of_names {
+    ($of:ident) => {
+        impl JsonSchema for $of {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($of).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "enum": Self::ALL.map(Self::name).to_vec() })
+            }
+        }
+    };
+}
+
+schema_of_names!(ProfileMetric);
+schema_of_names!(Stall);
+
 named! {
 /// Why a warp did not issue in a cycle, under the profiler's own names; and `Selected`, where it did.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 pub enum Stall {
     /// Waits for global, local or texture memory.
