@@ -156,16 +156,7 @@ mod tests {
             })
             .into();
         case.tensors = [("x", ElemType::F16), ("y", ElemType::F32)]
-            .map(|(name, elem)| Tensor {
-                name: name.to_owned(),
-                role: Role::In,
-                elem,
-                dims: vec![1],
-                strides: None,
-                fill: None,
-                codec: None,
-                compare: None,
-            })
+            .map(|(name, elem)| Tensor::new(name, Role::In, elem, vec![1]))
             .into();
         let entry = EntryFacts {
             symbol: RMS.to_owned(),
