@@ -84,8 +84,8 @@ pub struct Rung {
     pub variant: String,
     pub figures: BTreeMap<Metric, Figure>,
     /// `None` of the first, and where one of the two has no figure.
-    pub to_the_one_before: Option<Beside>,
-    pub to_the_first: Option<Beside>,
+    pub to_the_one_before: Option<ToVariant>,
+    pub to_the_first: Option<ToVariant>,
     /// Contestants that were timed in the same run on the same GPU.
     pub to_rivals: Vec<ToRival>,
 }
@@ -109,7 +109,7 @@ pub enum Figure {
 
 /// How fast one is beside another; in the simulator, how many instructions it takes.
 #[derive(Serialize)]
-pub struct Beside {
+pub struct ToVariant {
     pub variant: String,
     pub metric: Metric,
     /// That of the other, and this one over it.
@@ -237,7 +237,7 @@ impl Source<'_, '_> {
                 Figure::Missing { .. } => None,
             };
             let (own, their) = (value(&figures)?, value(&other.figures)?);
-            Some(Beside {
+            Some(ToVariant {
                 variant: other.variant.clone(),
                 metric,
                 value: Num(their),

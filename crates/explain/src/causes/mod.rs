@@ -1,12 +1,12 @@
 //! One rule for each class of cause: what of two sides says that it is one. Rules are independent of each other; which
 //! of several is named first is said by their weights, in cycles, for which this file has the scale.
 
-use super::{Beside, Cause, Sides};
+use super::{Cause, CodeComparison, Sides};
 
 #[cfg(test)]
 mod tests;
 
-pub type Rule = fn(&Sides, &Beside) -> Vec<Cause>;
+pub type Rule = fn(&Sides, &CodeComparison) -> Vec<Cause>;
 
 /// A file for each.
 macro_rules! rules {
