@@ -97,7 +97,7 @@ pub enum Command {
 and as the first line of gates.yaml, for the YAML language server:
   # yaml-language-server: $schema=gates.schema.json")]
     Schema {
-        /// Of which file
+        /// The file to describe
         #[arg(value_enum, default_value_t = SchemaOf::Gates)]
         of: SchemaOf,
     },
@@ -364,7 +364,7 @@ pub struct ReportArgs {
     /// terminal, markdown or json
     #[arg(long)]
     pub ladder: bool,
-    /// What bounds each case, with its figures and what to try; as terminal, markdown or json
+    /// Print what bounds each case, with its values and what to try; as terminal, markdown or json
     #[arg(long, conflicts_with = "ladder")]
     pub diagnosis: bool,
     /// Directory for the files of --format nvbench
@@ -396,7 +396,7 @@ pub struct TuneArgs {
     /// Where the search ends: '200 evaluations', or a time such as 10min [default: that of gates.yaml]
     #[arg(long, value_name = "BUDGET")]
     pub budget: Option<Budget>,
-    /// What is drawn at random follows from it
+    /// Seed of everything that is drawn at random
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
@@ -477,7 +477,7 @@ Exit codes: 0, or 2 for a mistake.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// What these cases come to (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
+    /// Explain these cases (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
     /// was said
     #[arg(long, value_name = "CASE")]
     pub explain: Option<String>,
@@ -578,7 +578,7 @@ pub struct MicroArgs {
     /// How many of the best are shown, and are seeds in micro.json
     #[arg(long, default_value_t = 10, value_name = "K")]
     pub top: usize,
-    /// What a macro of the tile is called in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
+    /// Name of a macro of the tile in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
     #[arg(long = "as", value_name = "MACRO=NAME")]
     pub renames: Vec<String>,
     /// A log of `gatekeeper tune`: says the rank correlation with its measured times
@@ -719,7 +719,7 @@ pub enum TuneFormat {
     Markdown,
 }
 
-/// What is no judgement has no annotations.
+/// A history has no annotations, as it is no judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistoryFormat {
     Terminal,
@@ -745,7 +745,7 @@ pub enum MicroFormat {
     Json,
 }
 
-/// What `report` can make: everything that is printed, and what takes several files.
+/// Formats of `report`: everything that is printed, and those of several files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     Terminal,

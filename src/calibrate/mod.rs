@@ -25,7 +25,7 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use wording::reasons;
 
-/// What to record.
+/// The recordings to make.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub device: DeviceChoice,
@@ -58,7 +58,7 @@ struct Side {
 pub enum Kernels<'a> {
     /// With a slowdown factor.
     BuiltIn,
-    /// Of a gates.yaml, unchanged. Their samples, scaled, show the effect of a slowdown.
+    /// The cases of a gates.yaml, unchanged. Their samples, scaled, show the effect of a slowdown.
     Own(&'a Loaded),
 }
 

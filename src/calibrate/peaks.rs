@@ -16,7 +16,7 @@ use system::error::{Error, Result};
 const SOURCE: &str = include_str!("peaks.cu");
 const FILE: &str = "peaks.cu";
 
-/// What a kernel keeps busy.
+/// The unit that a kernel keeps busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kernel {

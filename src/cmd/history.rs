@@ -23,7 +23,7 @@ pub fn run(args: &HistoryArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// What filters pick of it.
+/// The part of the history that filters pick.
 ///
 /// # Errors
 /// Usage, where git has none or a filter picks nothing.

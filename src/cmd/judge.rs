@@ -82,7 +82,7 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     }
 }
 
-/// What bounds each case.
+/// Lists what bounds each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
     let found = beside::all(&Index::of_record(record));
     match (args.format, &args.out) {
@@ -131,7 +131,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     let mut head = store::read(&args.head)?;
     alike(args, &base, &head)?;
     if let Some(change) = args.p50 {
-        // Of base too: a case that head does not have is then a gate that is gone.
+        // For the base, too: a case that head does not have is then a gate that is gone.
         hold_p50(&mut base, change);
         hold_p50(&mut head, change);
     }
@@ -176,7 +176,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// What gatekeeper measured and what another program measured are never compared; and of the other program's
+/// Measurements of gatekeeper and of another program are never compared; and for the other program's,
 /// somebody has to say what is to hold.
 fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     let others = [base, head].map(|record| record.environment.other_program());

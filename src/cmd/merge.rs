@@ -84,7 +84,7 @@ fn judged(record: &Record) -> model::Judgement {
     )
 }
 
-/// What is merged is not overwritten: a shard that fails is run again, and the others merged with it.
+/// Input records are not overwritten: a shard that fails is run again, and the others merged with it.
 fn keep_inputs(args: &MergeArgs) -> Result<()> {
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
     let out = whole(&args.out.join(RECORD));
@@ -144,7 +144,7 @@ fn refuse(refused: &Refused) -> Error {
     Error::Usage(diagnostic)
 }
 
-/// What differs, and what to do.
+/// The difference, and what to do.
 fn foreign(what: Foreign) -> (&'static str, &'static str) {
     match what {
         Foreign::Version => (

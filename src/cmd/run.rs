@@ -189,7 +189,7 @@ fn changed_cases(
     })
 }
 
-/// What an earlier run wrote must not be taken for that of one that ended before it had any.
+/// Files of an earlier run must not be taken for those of one that ended before it had any.
 fn remove_earlier(out: &Path) -> Result<()> {
     for name in WRITTEN {
         let file = out.join(name);

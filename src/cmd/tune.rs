@@ -172,7 +172,7 @@ fn default_log(tuning: &Tuning) -> PathBuf {
     format!("gatekeeper-out/tune-{}-{}.jsonl", tune.kernel, tune.variant).into()
 }
 
-/// What the GPU runs; without one, the newest that the file names, as estimates are for that.
+/// The architecture of the GPU; without one, the newest that the file names, as estimates are for that.
 fn arch(tuning: &Tuning, bench: &Bench) -> Option<Arch> {
     let plan = &tuning.loaded.plan;
     let Some(device) = bench.device() else {

@@ -64,7 +64,7 @@ pub fn json(items: &[Item]) -> Result<String> {
         .map_err(|error| Error::environment(format!("the checklist cannot be written: {error}")))
 }
 
-/// What is there first, then each problem with its help below it.
+/// The facts first, then each problem with its help below it.
 pub fn text(items: &[Item]) -> String {
     let width = items.iter().map(|item| item.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -437,7 +437,7 @@ fn message(problem: &Problem) -> String {
     }
 }
 
-/// What to do about it: a command where there is one.
+/// The remedy: a command where there is one.
 fn help(problem: &Problem) -> Vec<String> {
     let smi = |uuid: &str, options: &str| format!("`sudo nvidia-smi -i {uuid} {options}`");
     let one = |text: &str| vec![text.to_owned()];

@@ -73,7 +73,7 @@ impl Candidate {
         fault.map(|fault| dropped(DroppedBy::Build, "built", fault))
     }
 
-    /// Of all that decides what executes. `None` where it was not built.
+    /// Identifies everything that decides what executes. `None` where it was not built.
     pub fn code(&self) -> Option<String> {
         #[derive(Serialize)]
         struct Code<'a> {
@@ -135,7 +135,7 @@ impl Candidate {
     }
 }
 
-/// What a candidate is called among the variants of its kernel.
+/// The name of a candidate among the variants of its kernel.
 fn name(number: u32) -> String {
     match number {
         0 => "start".to_owned(),

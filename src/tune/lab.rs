@@ -34,7 +34,7 @@ pub trait Lab: Track {
     /// Whether it takes times. Else it gives estimates.
     fn has_clock(&self) -> bool;
 
-    /// What the last proof took, without building and references.
+    /// The time of the last proof, without building and references.
     fn took(&self) -> Duration;
 
     /// Holds each to its gates, at all shapes.
@@ -76,7 +76,7 @@ impl Builds for Shop<'_> {
 pub struct OnBench<'b, 'a> {
     pub bench: &'b mut Bench<'a>,
     pub objective: &'b [(String, f64)],
-    /// Of this search: orders and placements follow from it.
+    /// The number of the process in this search: orders and placements follow from it.
     process: u32,
 }
 
@@ -214,7 +214,7 @@ impl Lab for OnBench<'_, '_> {
         let budget = self.bench.simulation_budget();
         let job = [(asked, candidate.built.as_slice())];
         let proven = self.bench.simulate(budget, &job)?;
-        // What the simulator cannot run is no less right than before.
+        // A candidate that the simulator cannot run is no less right than before.
         Ok(match failure(&proven, &candidate.name()) {
             Some(why) => Err(why),
             None => Ok(()),
@@ -241,7 +241,7 @@ fn elements(case: &Case) -> usize {
     case.tensors.iter().map(Tensor::len).sum()
 }
 
-/// Of some of its cases, each with its first seed.
+/// A part with only these cases, each with its first seed.
 fn one_seed(asked: &Asked, mut cases: Vec<Case>) -> Asked {
     for case in &mut cases {
         case.seeds.truncate(1);

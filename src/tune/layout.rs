@@ -1,4 +1,4 @@
-//! What a search found, as sections: the winner, what was dropped by which gate, and the path. Pure.
+//! Lays a search out as sections: the winner, what was dropped by which gate, and the path. Pure.
 
 use crate::tune::log::Began;
 use crate::tune::outcome::{
@@ -42,7 +42,7 @@ pub fn lay_out<'a>(began: &Began, found: &Found) -> Vec<Vec<Section<'a>>> {
     vec![first]
 }
 
-/// What is claimed, and what is not.
+/// The claim, and its limits.
 fn result(began: &Began, found: &Found) -> Vec<String> {
     match &found.end {
         End::StartDropped(why) => vec![format!(
@@ -317,7 +317,7 @@ fn name(number: u32) -> String {
     format!("configuration {number}")
 }
 
-/// What is not the start's: `BLOCK_M=64 NUM_WARPS=4`.
+/// The values that differ from the start's: `BLOCK_M=64 NUM_WARPS=4`.
 fn shown(began: &Began, values: &Values) -> String {
     let is_other = |name: &str, value: i64| began.macros.get(name) != Some(&value.to_string());
     let words: Vec<String> = values
@@ -331,7 +331,7 @@ fn shown(began: &Began, values: &Values) -> String {
     }
 }
 
-/// Of a whole: `87.1 %`.
+/// A share as a percentage: `87.1 %`.
 fn as_percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

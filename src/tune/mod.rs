@@ -84,7 +84,7 @@ pub struct Settings {
     /// Where to start, the best first; parameters that one does not name have the start's values.
     pub seeds: Vec<search::Seed>,
     pub pairing: Pairing,
-    /// What to build for; `None` for the first of the file.
+    /// The architecture to build for; `None` for the first of the file.
     pub arch: Option<Arch>,
 }
 
@@ -124,7 +124,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     pub evaluations: usize,
-    /// Of the best, to the start's.
+    /// Cost of the best, relative to the start's.
     pub best: f64,
     /// `None` where nothing was tried yet.
     pub left: Option<Duration>,
@@ -238,7 +238,7 @@ struct Search<'a> {
     space: Arc<Space>,
     strategy: Box<dyn Strategy>,
     log: &'a mut Log,
-    /// What executes, and the first configuration that does.
+    /// The code that executes, and the first configuration that does.
     known: HashMap<String, u32>,
     evaluations: Vec<Evaluation>,
     bests: Vec<u32>,
@@ -257,7 +257,7 @@ struct Search<'a> {
     /// Number of the next configuration.
     next: u32,
     began: Instant,
-    /// What earlier parts of the search took.
+    /// The time of earlier parts of the search.
     before: Duration,
 }
 
@@ -294,7 +294,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// What an earlier search has found is not tried again.
+    /// Configurations that an earlier search has found are not tried again.
     fn replay(&mut self, earlier: Earlier, shop: &impl Builds) -> Result<()> {
         if let Some(&number) = earlier.bests.last()
             && let Some(values) = earlier.values(number)
@@ -426,14 +426,14 @@ impl Search<'_> {
         if !field.is_empty() {
             self.evaluate_new(field, start, lab)?;
         }
-        // Of this batch, too: only now it is known what came of the other one.
+        // Equal configurations of this batch, too: only now the outcome of the other one is known.
         for (candidate, number) in same {
             self.file(&candidate, Outcome::Same { number })?;
         }
         Ok(())
     }
 
-    /// What nothing before executed.
+    /// Evaluates a configuration whose code nothing before executed.
     fn evaluate_new(
         &mut self,
         field: Vec<Candidate>,

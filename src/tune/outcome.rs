@@ -1,4 +1,4 @@
-//! What came of a search, as data: it is what the log holds and what the report shows.
+//! The outcome of a search, as data: it is what the log holds and what the report shows.
 
 use model::{FaultKind, Gate, Reason, Rule, Subject};
 use search::exchange::Failure;
@@ -14,7 +14,7 @@ pub struct Evaluation {
     /// In the order of asking. 0 is the start.
     pub number: u32,
     pub values: Values,
-    /// Of what would execute: machine code, launches and arguments. `None` where it was not built.
+    /// A digest of what would execute: machine code, launches and arguments. `None` where it was not built.
     pub code: Option<String>,
     pub figures: Option<Figures>,
     pub outcome: Outcome,
@@ -24,7 +24,7 @@ pub struct Evaluation {
     pub compile_ms: u64,
 }
 
-/// What is known of it before any GPU time: of its first entry, at the first shape of the objective.
+/// Known values before any GPU time: of its first entry, at the first shape of the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     pub registers: u32,
@@ -53,9 +53,9 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dropped {
     pub gate: DroppedBy,
-    /// Of the gate, by its name in reports; or what it was that broke.
+    /// The name of the gate in reports; or what it was that broke.
     pub name: String,
-    /// Of the reason (docs/verdicts.md).
+    /// The code of the reason (docs/verdicts.md).
     pub code: String,
     pub message: String,
     /// In the simulator, what it was estimated to take: wrong can be fast.
@@ -66,7 +66,7 @@ pub struct Dropped {
     pub estimated_cost: Option<f64>,
 }
 
-/// What kind of gate it was.
+/// The kind of gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DroppedBy {
@@ -116,7 +116,7 @@ impl DroppedBy {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// Of one launch, by shape.
+    /// Time of one launch, by shape.
     pub estimated_ns: BTreeMap<String, f64>,
     /// To the start's: below 1 is better.
     pub cost: f64,
@@ -133,9 +133,9 @@ pub struct Timed {
     pub stopped: bool,
     /// To the start's, through what it was timed beside: below 1 is better. It leads the search and proves nothing.
     pub cost: f64,
-    /// Of one launch, by shape: geometric mean over processes. Of other processes than those of other configurations.
+    /// Time of one launch, by shape: geometric mean over processes, which are not those of other configurations.
     pub p50_ns: BTreeMap<String, f64>,
-    /// Of what it was timed beside, likewise.
+    /// Time of the one that it was timed against, likewise.
     pub beside_ns: BTreeMap<String, f64>,
 }
 

@@ -90,7 +90,7 @@ struct FakeLab<F> {
     spread: f64,
     dice: Dice,
     process: u32,
-    /// What the simulator finds a race in.
+    /// Configurations in which the simulator finds a race.
     racy: fn(&Values) -> bool,
     /// Who was timed beside whom, in which process.
     read: Vec<(u32, u32, u32)>,
@@ -108,7 +108,7 @@ impl<F: Fn(&Values) -> f64> FakeLab<F> {
         }
     }
 
-    /// Of a nearly normal distribution.
+    /// A value of a nearly normal distribution.
     fn noise(&mut self) -> f64 {
         let sum: f64 = (0..12)
             .map(|_| f64::from(self.dice.below(1_000_000)) / 1e6)
@@ -159,7 +159,7 @@ impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
         Duration::ZERO
     }
 
-    /// What takes no time at all is wrong.
+    /// A candidate that takes no time at all is wrong.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let proofs = batch.iter().map(|it| match (self.ns)(&it.values) {
             0.0 => Err(dropped(DroppedBy::Correctness)),
@@ -449,7 +449,7 @@ fn the_winner_becomes_a_variant_of_the_file() {
     );
 }
 
-/// Of each that was tried, in its order: A and B.
+/// The configurations that were tried, in their order: A and B.
 fn tried(found: &Found) -> Vec<(i64, i64)> {
     let mut all: Vec<&Evaluation> = found.evaluations.iter().collect();
     all.sort_by_key(|it| it.number);
@@ -549,7 +549,7 @@ fn other_tuners_read_the_times_of_interleaved_samples() {
     for (evaluation, read) in found.evaluations.iter().zip(&read.evaluations) {
         let expected = bowl(&evaluation.values);
         match read.result {
-            // Of small and large, which takes nine times as long: three times the one.
+            // The mean of small and large, which takes nine times as long: three times the one.
             Ok(ms) => {
                 let share = ms / (expected * 3.0 / 1e6);
                 assert!((share - 1.0).abs() < 0.01, "{evaluation:?}: {ms}");

@@ -69,7 +69,7 @@ fn base64(bytes: &[u8]) -> String {
     groups.collect()
 }
 
-/// What the browser made of a file.
+/// The browser's rendering of a file.
 fn browse(dir: &Path, file: &str, settings: &str) -> String {
     let found = ["chromium", "chromium-browser", "google-chrome"];
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
@@ -166,7 +166,7 @@ fn a_page_in_chromium_without_scripts_has_all_of_it() {
     ] {
         assert!(dom.contains(text), "{text}");
     }
-    // What does nothing without a script is not shown.
+    // A tool that does nothing without a script is not shown.
     assert!(dom.contains("class=\"tools\" hidden"), "{dom}");
     assert!(!dom.contains(">copy</button>"));
 }

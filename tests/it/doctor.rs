@@ -341,7 +341,7 @@ fn programs_that_hang_are_left_and_what_others_print_turns_no_terminal() {
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_gpu_tells_of_its_state() {
-    // What it says of a GPU rests on no compiler.
+    // Its facts on a GPU rest on no compiler.
     let (project, cache) = (project(), tempfile::tempdir().unwrap());
     let mut command = doctor(project.path());
     command

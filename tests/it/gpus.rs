@@ -57,7 +57,7 @@ fn two_models_of_gpu_are_no_machine_for_all() {
     }
 }
 
-/// What is checked does not depend on which GPU it was, or how many.
+/// The checks do not depend on which GPU it was, or how many.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn all_gpus_find_what_one_finds_in_the_same_order() {

@@ -39,7 +39,7 @@ fn repository() -> tempfile::TempDir {
     project
 }
 
-/// What is printed of a run beside the last commit, line breaks aside.
+/// The output of a run against the last commit, line breaks aside.
 fn beside(dir: &Path, more: &[&str], code: i32) -> String {
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
     let output = run(dir, &[&args, more].concat(), code);

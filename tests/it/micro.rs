@@ -27,7 +27,7 @@ fn every_configuration_is_right_in_the_simulator() {
     assert_eq!(said["schema"], "gatekeeper.micro/1");
     assert_eq!(said["dropped"], serde_json::json!([]));
     assert_eq!(count(&said["unranked"]), 108);
-    // What has no clock is no seed.
+    // A configuration without a clock is no seed.
     assert_eq!((count(&said["ranked"]), count(&said["seeds"])), (0, 0));
     assert_eq!(said["device"], Value::Null);
     let csv = std::fs::read_to_string(dir.path().join("gatekeeper-out/micro.csv")).unwrap();

@@ -74,7 +74,7 @@ fn one_process_a_side_is_inconclusive() {
     }
 }
 
-/// Of a case that the base has times of, a file without any is no reason to pass.
+/// For a case that the base has times of, a file without any is no reason to pass.
 #[test]
 fn a_file_without_its_samples_is_no_pass() {
     let dir = fixtures();
@@ -187,7 +187,7 @@ fn a_record_goes_there_and_back() {
             "process-0.json-freqs-bin"
         ]
     );
-    // Of each case the single launches and the batches; and the clock once.
+    // The single launches and the batches of each case; and the clock once.
     assert_eq!(names(&dir.join("out/process-0.json-bin")).len(), 8);
     assert_eq!(names(&dir.join("out/process-0.json-freqs-bin")).len(), 4);
     refused(

@@ -26,7 +26,7 @@ pub struct Contest {
     pub processes: Vec<Process>,
 }
 
-/// What head is, beside its base.
+/// What head is, compared with its base.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -39,7 +39,7 @@ pub enum Change {
     Slower(f64),
 }
 
-/// What limits a kernel.
+/// The resource that limits a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {

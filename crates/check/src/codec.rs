@@ -7,7 +7,7 @@ use rayon::prelude::*;
 pub struct Coded {
     /// Codes in the element type, contiguous.
     pub bytes: Vec<u8>,
-    /// What the codes mean, with the scales as the kernel gets them: rounded to f32.
+    /// The values that the codes stand for, with the scales as the kernel gets them: rounded to f32.
     pub seen: Vec<f32>,
     /// Contiguous over `Codec::scale_dims`.
     pub scales: Vec<f32>,

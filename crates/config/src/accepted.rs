@@ -49,7 +49,7 @@ struct FindingEntry {
     line: Spot<String>,
 }
 
-/// What an entry lets pass, as it was written.
+/// The failure that an entry accepts, as it was written.
 enum Written<'a> {
     Limit {
         metric: &'a Spot<String>,
@@ -79,7 +79,7 @@ impl Spot<AcceptedEntry> {
     }
 }
 
-/// What is accepted beside the gates of `loaded`; nothing where there is no such file.
+/// Reads the acceptances next to the gates of `loaded`; none where there is no such file.
 ///
 /// # Errors
 /// Usage, for anything wrong with the file, with line, column and key.
@@ -220,7 +220,7 @@ fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
     (units.collect(), left_out)
 }
 
-/// What holds in the place of the gate's own limit.
+/// The rule that replaces the gate's own limit.
 fn resolve_rule(
     written: &Spot<String>,
     limit: &Spot<String>,

@@ -1,4 +1,4 @@
-//! What limits and conditions may refer to.
+//! The names that limits and conditions may refer to.
 
 use super::kernel::KernelVariant;
 use super::scope::Scope;
@@ -8,7 +8,7 @@ use model::{Facet, Metric, Num, Rival};
 use ptxsim::facts::can_be_gated;
 use std::collections::BTreeMap;
 
-/// What a limit belongs to.
+/// The owner of a limit.
 pub struct Context<'a> {
     pub scope: &'a Scope<'a>,
     /// One limit for all shapes: only resources, and no dimensions.
@@ -198,7 +198,7 @@ fn read_metric(spot: &Spot<String>, text: &str) -> Result<Metric, Problem> {
     })
 }
 
-/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters
+/// Suggests metrics for an unknown name: one like it, else all, except the counters
 /// of the simulator and of profiles, which docs/gates.md lists.
 pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     let others = others.iter().copied();

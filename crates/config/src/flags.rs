@@ -120,12 +120,12 @@ pub(super) fn check_host_flag(flag: &Spot<String>) -> Result<String, Problem> {
 /// than what it is kept under.
 fn check_programs(flag: &Spot<String>) -> Result<String, Problem> {
     let runs = [
-        // Of nvcc.
+        // Options of nvcc.
         "-drvpre",
         "--drive-prefix",
         "--dependency-drive-prefix",
         "--input-drive-prefix",
-        // Of g++ and clang, which get them by -Xcompiler here.
+        // Options of g++ and clang, which get them by -Xcompiler here.
         "-wrapper",
         "-fplugin",
         "-fpass-plugin",
@@ -135,7 +135,7 @@ fn check_programs(flag: &Spot<String>) -> Result<String, Problem> {
         "--prefix",
         "-load",
         "@",
-        // Of their linkers.
+        // Options of their linkers.
         "-plugin",
         "--plugin",
     ];

@@ -48,7 +48,7 @@ pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, P
     Ok(gates)
 }
 
-/// What limits of a variant are read with.
+/// The scope in which limits of a variant are read.
 pub struct Writer<'a> {
     pub kernel: &'a KernelVariant<'a>,
     /// All variants of the kernel.
@@ -262,7 +262,7 @@ pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
     }
 }
 
-/// What a key under `gates` is about.
+/// The subject of a key under `gates`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Metric(Metric),
@@ -284,7 +284,7 @@ impl Key {
     }
 }
 
-/// What one key asks: by the kernel, and then by the variant.
+/// The values of one key: the kernel's, and then the variant's.
 pub struct WrittenGate<'a> {
     pub name: &'a Spot<String>,
     pub key: Key,
@@ -300,7 +300,7 @@ pub fn merge_gates<'a>(
     merge_limits(kernel.0.iter().chain(variant))
 }
 
-/// Of several layers the limits on each metric.
+/// Merges the limits on each metric from several layers.
 pub fn merge_limits<'a>(
     written: impl Iterator<Item = &'a (Spot<String>, Spot<Limits>)>,
 ) -> Result<Vec<WrittenGate<'a>>, Problem> {

@@ -46,11 +46,11 @@ pub struct KernelVariant<'a> {
     pub fallback: Option<&'a Spot<String>>,
     /// Gates that it is kept to fail, as written.
     pub failing: Option<&'a Spot<Vec<Spot<String>>>>,
-    /// What can be tuned of it.
+    /// Its tuning space, if it has one.
     pub tune: Option<&'a Spot<raw::RawTune>>,
 }
 
-/// What is called, as written.
+/// The call, as written.
 pub enum Call<'a> {
     /// One after the other; at least one.
     Steps(Vec<WrittenStep<'a>>),
@@ -70,7 +70,7 @@ pub struct WrittenStep<'a> {
 
 type Args = Spot<Vec<Spot<RawArg>>>;
 
-/// What the file says once for all kernels, and what is on disk.
+/// Settings that the file gives once for all kernels, and what is on disk.
 pub struct Shared<'a> {
     pub file: &'a str,
     pub architectures: &'a [Arch],
@@ -110,7 +110,7 @@ pub struct Resolved {
     pub tunes: Vec<Tune>,
 }
 
-/// What is built and run of one variant, and what has to hold.
+/// Everything that is built and run for one variant, and what has to hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     pub units: Vec<Unit>,
@@ -158,7 +158,7 @@ pub fn resolve_kernel(
         let targets = target::resolve(&writer, &kernel.targets, &cases)?;
         match kernel.failing {
             None => resolved.targets.extend(targets),
-            // Of what is wrong no figure is a good one.
+            // A wrong kernel has no good values.
             Some(names) => {
                 gates.retain(expect::is_asked);
                 resolved
@@ -332,7 +332,7 @@ fn resolve_call<'a>(
     let of_variant = changes.and_then(|changes| changes.sequence.as_ref());
     let own_entry = changes.and_then(|changes| changes.entry.as_ref());
     let own_launch = changes.and_then(|changes| changes.launch.as_ref());
-    // What the variant's sequence replaces is no matter of it.
+    // A sequence of the variant replaces the kernel's entry, arguments and launch.
     let (entry, args, launch) = match of_variant {
         Some(_) => (own_entry, None, own_launch),
         None => (
@@ -831,7 +831,7 @@ fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
     }
 }
 
-/// A directory of the repository, or one of this machine. What is recorded of the latter is what was written.
+/// A directory of the repository, or one of this machine. The latter is recorded as it was written.
 fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String, Problem> {
     if !sources::is_outside(spot) {
         return check_path(spot, PathKind::Directory, shared);

@@ -69,7 +69,7 @@ const VERSION: u32 = 1;
 /// Warp instructions that a case may be given to be simulated: from the least kernel to a day.
 pub const BUDGETS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
-/// What of the file to run. Empty means everything.
+/// The part of the file to run. Empty means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
@@ -114,7 +114,7 @@ pub struct Loaded {
     pub whole: Whole,
     /// Whether the selection has other seeds than the file.
     pub reseeded: bool,
-    /// What can be tuned, selected or not.
+    /// Everything that can be tuned, selected or not.
     pub tunes: Vec<Tune>,
 }
 
@@ -280,7 +280,7 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(raw::GatesFile).to_value()
 }
 
-/// What `gatekeeper init` writes: the smallest useful file, with comments.
+/// The file that `gatekeeper init` writes: the smallest useful one, with comments.
 pub fn template() -> &'static str {
     include_str!("template.yaml")
 }
@@ -288,7 +288,7 @@ pub fn template() -> &'static str {
 /// Whether a text is a right file of gates in this directory.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The mistakes in it.
 pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
     let top = find_top(root);
     let disk = on_disk(root, top.as_deref());

@@ -1,6 +1,6 @@
 //! One limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `<= 0.90 * stage1.p50`.
 //!
-//! A bare value is the worst one allowed: at most, or at least where more is better. What can only be a mistake
+//! A bare value is the worst one allowed: at most, or at least where more is better. A value that can only be a mistake
 //! is refused: a limit in the wrong direction (a worse kernel would pass and a better one fail),
 //! a time without its unit, a limit that nothing can break. Conditions can say anything.
 
@@ -108,7 +108,7 @@ pub fn parse_change(text: &str, sign: char) -> Option<Num> {
         .then_some(Num(percent / 100.0))
 }
 
-/// What can be handed to git: nothing that it would take for an option.
+/// Whether git can be given this name: it must not read as an option.
 fn is_revision(name: &str) -> bool {
     let fits = |c: char| !c.is_whitespace() && !c.is_control();
     !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)

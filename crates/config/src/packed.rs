@@ -67,7 +67,7 @@ pub fn resolve_struct<'a>(
 }
 
 impl Struct<'_> {
-    /// Of inputs, a rule for each field.
+    /// Rules for the fields of inputs.
     pub fn resolve_fill(
         &self,
         name: &Spot<String>,

@@ -156,7 +156,7 @@ pub struct RawTune {
     pub budget: Option<Spot<String>>,
 }
 
-/// What is to be small.
+/// The value to minimise.
 #[derive(Debug)]
 pub enum RawObjective {
     /// `p50 of mission`.
@@ -335,7 +335,7 @@ pub struct RawTensor {
     /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
     #[serde(rename = "type")]
     pub elem: Spot<RawType>,
-    /// Slowest dimension first; `[]` is one element. Of structs, how many there are.
+    /// Slowest dimension first; `[]` is one element. For structs, the number of them.
     pub shape: Spot<Vec<Spot<Formula>>>,
     /// In elements. Default: contiguous.
     pub strides: Option<Spot<Vec<Spot<Formula>>>>,
@@ -397,7 +397,7 @@ impl RawType {
 pub struct RawField {
     #[serde(rename = "type")]
     pub elem: Spot<RawType>,
-    /// Of elements. Default: 1.
+    /// Number of elements. Default: 1.
     pub count: Option<Spot<Formula>>,
     /// As of a tensor; not where a codec fills the struct.
     pub fill: Option<Spot<RawFill>>,
@@ -479,7 +479,7 @@ pub enum RawCodec {
         /// Default: the largest value of the type.
         high: Option<Spot<Formula>>,
     },
-    /// Of a struct, with the scale beside the codes: code = round(x / scale) + zero_point, scale = amax / levels.
+    /// Blocks of a struct, with the scale next to the codes: code = round(x / scale) + zero_point, scale = amax / levels.
     Blocks(RawBlocks),
 }
 

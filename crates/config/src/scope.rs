@@ -1,4 +1,4 @@
-//! What names mean at one shape, and the value of a formula there.
+//! The meaning of names at one shape, and the value of a formula there.
 
 use super::raw::Formula;
 use super::yaml::{Problem, Spot, suggest};

@@ -158,7 +158,7 @@ fn resolve_tensor(
     })
 }
 
-/// Of structs to that of their bytes.
+/// Converts the shape of structs to that of their bytes.
 fn in_bytes(
     mut dims: Vec<usize>,
     strides: Option<Vec<usize>>,
@@ -174,7 +174,7 @@ fn in_bytes(
     (dims, strides)
 }
 
-/// What a fill makes.
+/// The result of a fill.
 #[derive(Clone, Copy)]
 pub struct Drawn {
     pub elem: ElemType,
@@ -204,7 +204,7 @@ pub fn resolve_fill_of_input(
     }
 }
 
-/// Of an element's indices, where nothing else is said.
+/// The names of an element's indices, where nothing else is given.
 const INDEX: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
 
 fn resolve_compare(
@@ -343,7 +343,7 @@ fn resolve_condition(
     })
 }
 
-/// What a caller prepares does not depend on a seed, and what does is an input.
+/// A buffer that the caller prepares does not depend on a seed; one that does is an input.
 fn check_fill_of_scratch(name: &Spot<String>, fill: &Spot<RawFill>) -> Result<(), Problem> {
     match &fill.value {
         RawFill::Zeros | RawFill::Constant(_) | RawFill::Iota | RawFill::Values(_) => Ok(()),

@@ -75,7 +75,7 @@ fn with(old: &str, new: &str) -> String {
     RIGHT.replace(old, new)
 }
 
-/// What is said of a file that is wrong.
+/// The message for a file that is wrong.
 fn said_of(text: &str) -> String {
     match read(text) {
         Err(said) => said,

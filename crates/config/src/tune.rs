@@ -24,13 +24,13 @@ const MOST_AT_ONCE: usize = 10_000;
 
 const BUDGET: Budget = Budget::Evaluations(100);
 
-/// What can be tuned of one variant.
+/// The tuning space of one variant.
 #[derive(Clone, Debug)]
 pub struct Tune {
     pub kernel: String,
     pub variant: String,
     pub parameters: Vec<Parameter>,
-    /// Of each parameter, where it was written.
+    /// The position of each parameter in the file.
     places: Vec<Position>,
     constraints: Vec<Constraint>,
     /// Integer macros of the variant that are no parameters.
@@ -131,7 +131,7 @@ pub fn is_asked(gate: &Gate) -> bool {
         }
 }
 
-/// Of one variant, if it has any. `shapes`: all of the kernel.
+/// Resolves the space of one variant, if it has any. `shapes`: all of the kernel.
 pub fn resolve(
     kernel: &KernelVariant<'_>,
     shapes: &[NamedShape],
@@ -327,7 +327,7 @@ impl Tune {
     /// The valid configurations: at least one.
     pub(super) fn space(&self) -> std::result::Result<Space, Problem> {
         let mut broken = None;
-        // Of each constraint, how many hold it; and it and all before it.
+        // For each constraint, how many combinations hold it; and it and all before it.
         let mut held = vec![(0u64, 0u64); self.constraints.len()];
         let space = Space::enumerate(self.parameters.clone(), |values| {
             let env = self.environment(values);
@@ -533,7 +533,7 @@ impl Tuning {
     /// The variant with these values, under a name of its own.
     ///
     /// # Errors
-    /// What such a configuration cannot be: a launch of no threads.
+    /// An impossible configuration: a launch of no threads.
     pub fn candidate(
         &self,
         name: &str,
@@ -599,7 +599,7 @@ impl Tuning {
         apply_variant(&self.loaded.file, &self.text, &change).map_err(Error::Usage)
     }
 
-    /// What is wrong with a parameter, at its place.
+    /// Reports a problem with a parameter, at its place.
     pub fn refuse_parameter(&self, at: usize, message: String) -> Error {
         let place = self.tune.places.get(at).copied().unwrap_or(self.tune.at);
         self.refuse(&Problem::new(place, message))

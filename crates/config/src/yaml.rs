@@ -150,7 +150,7 @@ impl<V: JsonSchema> JsonSchema for Ordered<V> {
     }
 }
 
-/// What is wrong with the file, before it is known what to call the place.
+/// A problem in the file, before it is known what to call the place.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub message: String,
@@ -249,7 +249,7 @@ impl<'a> Source<'a> {
                     problem.at = value;
                 }
             }
-            // Of a single word where a word and its keys are wanted (`reference: softmax`) the place is behind it,
+            // Where a single word stands for a word and its keys (`reference: softmax`), the place is behind it,
             // where the next key is or nothing.
             E::Unexpected { .. } => {
                 let value =
@@ -407,7 +407,7 @@ const LEAST_NODES: usize = 50_000;
 const MOST_NODES: usize = 1_000_000;
 
 fn reader_options(text: &str, duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
-    // A value that is written takes two bytes at least. What aliases repeat has a limit of the reader's own, which does
+    // A written value takes two bytes at least. Repetition by aliases has a limit of the reader's own, which does
     // not grow with the text.
     let nodes = (text.len() / 2).clamp(LEAST_NODES, MOST_NODES);
     serde_yaml::options! {
@@ -544,7 +544,7 @@ fn key_example(field: &str) -> Option<&'static str> {
     })
 }
 
-/// What a wrong name may have been meant to be.
+/// Suggestions for a wrong name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suggestion<'a> {
     /// One name is like it.

@@ -75,7 +75,7 @@ pub fn can_be_gated(wanted: Counter) -> bool {
         .any(|own| counter(own) == wanted && own.tier() == Tier::Gate)
 }
 
-/// What a launch cost: the counters that a gate can rest on, the others, and why not on some of these.
+/// The cost of a launch: the counters that a gate can rest on, the others, and why not on some of these.
 pub struct Counted {
     pub gated: BTreeMap<Counter, u64>,
     pub information: BTreeMap<Counter, u64>,

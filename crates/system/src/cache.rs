@@ -16,9 +16,9 @@ use std::time::SystemTime;
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// Of others: read and never written.
+    /// Shared with others: read and never written.
     shared: Option<PathBuf>,
-    /// Of both: held while they are used, so that nothing is removed meanwhile. `None` where the file system has no
+    /// Held on both while they are used, so that nothing is removed meanwhile. `None` where the file system has no
     /// locks.
     lock: Option<Arc<File>>,
     _shared_lock: Option<Arc<File>>,
@@ -46,7 +46,7 @@ impl CacheDir {
 }
 
 impl CacheDir {
-    /// So that it is among the last to go. What is another's stays as it is.
+    /// Marks it as used, so that it is among the last to go. A place in the shared cache stays as it is.
     pub fn touch(&self, place: &Path) {
         if place.starts_with(&self.own) {
             // It may be gone, and then it is old no more.

@@ -18,7 +18,7 @@ pub fn made() -> u64 {
     memory_of_machine().map_or(u64::MAX, |bytes| bytes / 2)
 }
 
-/// What is at a path, links followed.
+/// The kind of thing at a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,

@@ -15,7 +15,7 @@ pub enum Right {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// Of the input, and of the program when it was made.
+    /// The seed of the input, and of the program when it was made.
     pub seed: u64,
     pub ptx: &'static str,
     /// 64-bit words of output for each thread.
@@ -23,7 +23,7 @@ pub struct Failure {
     /// When, on what, and what differed.
     pub failed: &'static str,
     pub right: Right,
-    /// Of the right output.
+    /// The hash of the right output.
     pub hash: u64,
 }
 

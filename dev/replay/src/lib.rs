@@ -62,7 +62,7 @@ pub fn read_recording(path: &Path) -> Result<Recording, Box<dyn Error>> {
     })
 }
 
-/// Of a file that may be compressed: `.gz`.
+/// Reads a file that may be compressed: `.gz`.
 ///
 /// # Errors
 /// The file cannot be read, or is no text.

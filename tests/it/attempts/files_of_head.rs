@@ -166,7 +166,7 @@ fn hides() -> bool {
 const OF_BASE: &str =
     "nothing was compared: the reference in ref.cpp of the base reads a file of the head, ";
 
-/// Flags of a reference that reach the checkout by a link beside it. What the compiler lists as read stops them.
+/// Flags of a reference that reach the checkout by a link next to it. The compiler's list of files read stops them.
 #[test]
 fn a_reference_whose_flags_reach_head_by_a_link_is_refused() {
     for (factor, flags) in [

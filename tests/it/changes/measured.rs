@@ -1,4 +1,4 @@
-//! What head measures beside what the base measures: resources, counters, and checks that are lost.
+//! Compares measurements of head with those of the base: resources, counters, and checks that are lost.
 
 use super::{Change, DISHONEST, HONEST, update_baselines};
 use crate::common::edit;

@@ -28,7 +28,7 @@ pub struct Change {
     pub name: &'static str,
     /// Whether the repository has baselines committed.
     pub baselines: bool,
-    /// What the repository is before the change, beside the fixture. Committed without being run.
+    /// The repository before the change, besides the fixture. Committed without being run.
     pub before: fn(&Path),
     pub change: fn(&Path),
     pub flags: &'static [&'static str],

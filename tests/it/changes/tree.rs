@@ -1,4 +1,4 @@
-//! What a change makes of the references, the files of gates, the acceptances and the baselines it is held to.
+//! Changes to the references, the files of gates, the acceptances and the baselines that a change is held to.
 
 use super::{Change, DISHONEST, HONEST, git, update_baselines};
 use crate::common::edit;

@@ -1,4 +1,4 @@
-//! What only a GPU can show, and that without one nothing of it fails by mistake.
+//! Faults that only a GPU can show, and that none of them is reported by mistake without one.
 
 use super::*;
 use common::RECORD;
@@ -323,7 +323,7 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
         fails(dir, &args, "broken/default@small", reason);
         assert_eq!(failed(dir, "copy"), Vec::<String>::new());
     }
-    // What differs from launch to launch is beyond a device that repeats every bit.
+    // A device that repeats every bit cannot show what differs from launch to launch.
     let project = project_with("nondeterministic.cu", NONDETERMINISTIC);
     let dir = project.path();
     gate(dir, &["broken", "--device", "sim"], 0);

@@ -272,7 +272,7 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     let machine = Machine::new();
     machine.gxx();
     pip(&machine, "true");
-    // What a killed install left goes.
+    // The leftovers of a killed install are removed.
     let left_behind = machine
         .dir
         .path()

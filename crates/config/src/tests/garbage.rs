@@ -75,7 +75,7 @@ proptest! {
         }
     }
 
-    /// What is taken for a limit can be held and can be broken.
+    /// A limit that is accepted can be held and can be broken.
     #[test]
     fn arbitrary_limits_are_refused_or_sound(
         metric in proptest::sample::select(Metric::ALL.to_vec()),

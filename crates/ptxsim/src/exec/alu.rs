@@ -17,7 +17,7 @@ type VectorFn = unsafe fn(&mut Regs, &Operands, usize);
 /// As above, on the lanes of the mask.
 type EachFn = fn(&mut Regs, &Operands, u32);
 
-/// What is compiled of one operation.
+/// The compiled forms of one operation.
 struct Compiled {
     /// None of an operation that is rare, or of which a vector is no faster.
     vector: Option<VectorFn>,

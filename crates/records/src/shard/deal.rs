@@ -13,7 +13,7 @@ pub struct TooMany {
     pub groups: usize,
 }
 
-/// What a case of no tensors counts where nothing is known of costs, in bytes: to build it and to start its workers.
+/// The weight of a case without tensors where nothing is known of costs, in bytes: to build it and to start its workers.
 const EACH: u64 = 1 << 20;
 
 /// Cases of one kernel and shape, and what they cost together.

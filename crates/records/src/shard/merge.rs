@@ -21,7 +21,7 @@ pub struct Named {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// What another program measured.
+    /// A measurement by another program.
     NotOurs { name: String },
     /// It was run outside git, and nothing says of which sources.
     NoSources { name: String },
@@ -96,7 +96,7 @@ pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
     wholes.map(|(on, group)| merge_one(on, group)).collect()
 }
 
-/// What all records have in common, whatever they ran on.
+/// The properties that all records share, whatever they ran on.
 fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     let (ours, theirs) = (&first.environment, &other.environment);
     let version = |it: &Environment| (it.gatekeeper.clone(), it.timing_protocol);
@@ -119,7 +119,7 @@ fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     if agreed(&policy) != agreed(&their_policy) {
         return Some(Foreign::Baselines);
     }
-    // What is left follows from gates.yaml and the options.
+    // The rest follows from gates.yaml and the options.
     (json(&policy) != json(&their_policy)).then_some(Foreign::Plan)
 }
 
@@ -136,7 +136,7 @@ fn refuse_foreign(first: &Named, other: &Named, what: Foreign) -> Refused {
     }
 }
 
-/// What the whole run was to do, and what it is judged by.
+/// The plan and policy of the whole run.
 fn whole(record: &Record) -> (Plan, Policy) {
     let policy = record.policy.clone();
     match &record.shard {
@@ -160,7 +160,7 @@ fn whole(record: &Record) -> (Plan, Policy) {
     }
 }
 
-/// What a record was made on, as far as its figures follow from it.
+/// The device of a record, as far as its values follow from it.
 pub fn device(environment: &Environment) -> String {
     match (&environment.device, &environment.simulator) {
         (Seen::Got(device), _) => format!(
@@ -238,7 +238,7 @@ fn join(first: &Record, shards: &[Named]) -> Result<Record, Refused> {
     let (plan, policy) = whole(first);
     let mut environment = first.environment.clone();
     environment.parts = shards.iter().map(|shard| origin(&shard.record)).collect();
-    // What was accepted until a day has to hold on the last one.
+    // An acceptance with a last day has to hold on the last machine's day.
     let started = environment.parts.iter().map(|part| &part.started).max();
     environment.started = started.cloned().unwrap_or_default();
     let costs = shards.iter().map(|shard| shard.record.costs);
@@ -273,7 +273,7 @@ fn origin(record: &Record) -> MergedPart {
     }
 }
 
-/// Of several machines: what all of them spent.
+/// Combines several machines: what all of them spent.
 fn together(a: Costs, b: Costs) -> Costs {
     Costs {
         compiler_ms: a.compiler_ms + b.compiler_ms,
@@ -317,7 +317,7 @@ fn evidence(shards: &[Named]) -> Result<Vec<Evidence>, Refused> {
                         unit: unit.id,
                     });
                 }
-                // What one shard could not build is not built.
+                // A unit that one shard could not build is not built.
                 (Some(Seen::Got(_)), Some(Seen::Fault(_))) => *known = piece.clone(),
                 _ => {}
             }
@@ -326,7 +326,7 @@ fn evidence(shards: &[Named]) -> Result<Vec<Evidence>, Refused> {
     Ok(all)
 }
 
-/// What evidence of a unit is about.
+/// The subject of a unit's evidence.
 #[derive(PartialEq, Eq, Hash)]
 struct OfUnit {
     id: UnitId,

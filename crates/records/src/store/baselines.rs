@@ -197,7 +197,7 @@ pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Fi
     }
 }
 
-/// What it says of itself cannot be believed, so its place says what it covers.
+/// Its own content cannot be believed, so its place says what it covers.
 pub(super) fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name)
@@ -259,7 +259,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// What an update did and did not.
+/// The outcome of an update.
 #[derive(Debug)]
 pub struct Update {
     pub changes: Vec<Change>,
@@ -441,7 +441,7 @@ fn directory_of(root: &Path) -> PathBuf {
     root.join(DIR)
 }
 
-/// What was measured is code, launch and arguments, and the judge names the code alone.
+/// A measurement belongs to code, launch and arguments, and the judge names the code alone.
 fn identify(baseline: &mut Baseline, plan: &Plan) {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
     for (shape, metrics) in &mut baseline.cases {
@@ -519,7 +519,7 @@ fn merge(
     Ok((file, merged, Some(old)))
 }
 
-/// What the figures of a baseline under `shape` are about.
+/// The subject of a baseline's values under `shape`.
 pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
     let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
     match key {

@@ -253,7 +253,7 @@ fn settle(timer: &mut dyn Timer, cold: bool) -> Result<()> {
     Ok(())
 }
 
-/// What broke there says nothing of head.
+/// A failure there says nothing about head.
 pub fn of_base<T>(result: Result<T>) -> Result<T> {
     result.map_err(|failure| match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {

@@ -1,5 +1,5 @@
-//! What a rival is asked and what it answers: one JSON document each way. docs/gates.md describes it for whoever
-//! writes one. Pure.
+//! The request to a rival and its answer: one JSON document each way. docs/gates.md describes it for authors of
+//! rivals. Pure.
 
 use model::{
     CaseId, Contest, DeviceFacts, Mode, Plan, Rival, RivalFacts, RivalTimes, Schedule, Task,
@@ -139,7 +139,7 @@ impl<'a> Request<'a> {
     }
 
     /// # Errors
-    /// What an answer may not be: anything but an answer to all that was asked, and to nothing else.
+    /// Anything but an answer to all that was asked, and to nothing else.
     pub fn read(&self, output: &[u8]) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
         let answer: Answer = serde_json::from_slice(output).map_err(|error| {
             scrubbed(&format!(
@@ -281,7 +281,7 @@ fn reason(because: &str) -> Result<String, String> {
     }
 }
 
-/// What a rival wrote, as one short line that cannot move a cursor.
+/// A rival's output as one short line that cannot move a cursor.
 pub fn scrubbed(text: &str) -> String {
     let plain: String = text
         .chars()

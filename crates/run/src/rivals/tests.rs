@@ -28,7 +28,7 @@ fn answer_of(rival: &Rival) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
         })
 }
 
-/// What a script that writes this comes to.
+/// The outcome of a script that writes this.
 fn read(answer: &Value) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
     answer_of(&rival(&format!("cat >/dev/null; printf %s '{answer}'")))
 }
@@ -225,7 +225,7 @@ fn a_rival_is_told_what_to_do_and_on_which_gpu() {
 #[test]
 fn a_rival_writes_to_its_scratch_alone_and_sees_no_token() {
     let answer = format!("printf %s '{}'", right());
-    // What it compiles stays for its next process.
+    // Its compiled files stay for its next process.
     let mut rivals = Rivals::default();
     let (plan, device) = (fixture::plan(), fixture::device());
     let task = fixture::case_id("direct", "small");

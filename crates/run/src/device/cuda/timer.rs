@@ -39,7 +39,7 @@ pub struct CudaTimer<'a> {
     flush: Option<(Address, usize)>,
     /// Two u64 for the spinning kernel.
     clock: Address,
-    /// What the host needs to queue one sample: the most of late.
+    /// The host time to queue one sample: the most of late.
     host_ns: u64,
 }
 

@@ -75,7 +75,7 @@ impl Device for Metered<'_> {
     fn describe(&mut self, call: &Call) -> Result<DriverFacts> {
         self.whole(|device| device.describe(call))
     }
-    /// What the timer then does is not seen here: see `whole`.
+    /// The timer's later work is not seen here: see `whole`.
     fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
         self.device.timer(targets)
     }
