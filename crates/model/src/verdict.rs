@@ -23,7 +23,7 @@ pub struct Verdict {
     pub interval: Option<[Num; 2]>,
     /// The smallest change that this verdict could have told from none.
     pub smallest_visible: Option<Num>,
-    /// What the comparison of times took.
+    /// The effort that the comparison of times took.
     pub effort: Option<Effort>,
     /// Where the gate was written.
     pub declared: Option<String>,
@@ -45,11 +45,11 @@ pub struct Drift {
     pub interval: Option<[Num; 2]>,
 }
 
-/// What a verdict on times rests on.
+/// The measurements behind a verdict on times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effort {
     pub processes: u32,
-    /// Of both sides, over all processes.
+    /// Samples of both sides, over all processes.
     pub samples: u64,
     /// Time inside the driver, of the case as a whole: its other verdicts on times rest on it too. Not known
     /// of a case that was timed alone.
@@ -84,7 +84,7 @@ pub struct BesideBase {
     /// Cases, timed or not, that the base does not have and of which no check gave an answer on this device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<CaseId>,
-    /// Of these it is not known, as a device or a build is missing; their verdicts say which.
+    /// Cases for which it is not known, as a device or a build is missing; their verdicts say which.
     pub unknown: Vec<CaseId>,
     /// Over all cases that were timed beside the base. A process times many of them: `processes` is the most
     /// that any one took.
@@ -297,7 +297,7 @@ pub enum Note {
     Moved(super::MovedGates),
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
-    /// What the simulator's checks could not judge in any launch of a case.
+    /// A case that the simulator's checks could not judge, in any launch.
     NotJudged { subject: Subject, what: String },
     /// A hazard within a warp that fails nothing, of the first seed that shows it, and how many others the
     /// case has.
@@ -306,7 +306,7 @@ pub enum Note {
         finding: Box<super::Finding>,
         more: usize,
     },
-    /// What a case printed in the simulator, with the first of its seeds that printed.
+    /// The output of a case in the simulator, with the first of its seeds that printed.
     Printed {
         subject: Subject,
         seed: u64,

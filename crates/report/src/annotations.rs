@@ -1,4 +1,4 @@
-//! What is to be shown at a line of a file, whoever shows it. Pure.
+//! Messages at a line of a file, whoever shows them. Pure.
 
 use super::{beside, page, problems};
 use judge::Index;
@@ -18,7 +18,7 @@ pub enum Level {
 
 pub struct Annotation {
     pub level: Level,
-    /// Of the reason; `None` of what is no verdict.
+    /// The code of the reason; `None` where it is no verdict.
     pub code: Option<&'static str>,
     /// None where none is known.
     pub place: Option<Place>,
@@ -33,7 +33,7 @@ pub struct Place {
     pub line: String,
 }
 
-/// What did not hold, each cause once; what was accepted; gates that were loosened; what the base says.
+/// Annotations on what did not hold, each cause once; on accepted gates; on loosened gates; on what the base says.
 pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
     let mut all = Vec::new();
     let index = Index::of_record(record);
@@ -90,7 +90,7 @@ pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
     all
 }
 
-/// What the simulator found, at the line of the kernel: each line and kind once.
+/// Findings of the simulator, at the line of the kernel: each line and kind once.
 pub fn findings(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
     let mut said = BTreeSet::new();
     let mut all = Vec::new();

@@ -71,7 +71,7 @@ pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
     .collect()
 }
 
-/// What the base was checked on, and what needed no check of it.
+/// Lists what the base was checked on, and what needed no check of it.
 pub fn checked(record: &Record, base: &BesideBase) -> Vec<String> {
     // Beside times there is a line on what did not change already.
     let alike = match record.environment.simulator {
@@ -171,7 +171,7 @@ pub struct Compared<'a> {
     pub outcome: Outcome,
 }
 
-/// What was measured beside the base, in the order of the gates: a row for each figure, whatever number of
+/// Measurements against the base, in the order of the gates: a row for each value, whatever number of
 /// gates it has.
 pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
     let mut rows: Vec<(&Subject, Metric, Vec<&Verdict>)> = Vec::new();
@@ -266,25 +266,25 @@ pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
 /// Gates of head that are looser than at base: of a subject that is gone all at once, else one.
 pub struct LoosenedGates<'a> {
     pub subject: &'a Subject,
-    /// What base asked; at least one.
+    /// The base's demands; at least one.
     demands: Vec<&'a BaseDemand>,
-    /// What head asks.
+    /// Head's demand.
     how: &'a Loosened,
     pub outcome: Outcome,
-    /// Of the reason.
+    /// The code of the reason.
     pub code: &'static str,
     /// Where head declares what it has instead.
     pub declared: Option<&'a str>,
 }
 
 impl LoosenedGates<'_> {
-    /// What base asked: `registers <= 128, spills <= 0 B`.
+    /// The base's demand: `registers <= 128, spills <= 0 B`.
     pub fn asked(&self) -> String {
         let demands = self.demands.iter().map(|demand| reasons::demand(demand));
         demands.collect::<Vec<_>>().join(", ")
     }
 
-    /// What head has in its place.
+    /// Head's gate in its place.
     pub fn now(&self) -> String {
         reasons::loosened(self.how)
     }
@@ -335,7 +335,7 @@ pub fn is_looser(verdict: &Verdict) -> bool {
     is_listed && demand(verdict).is_some()
 }
 
-/// What base asked, of a verdict on whether head asks as much.
+/// The base's demand, for a verdict on whether head asks as much.
 pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
     match &verdict.question {
         Question::NoLooser(demand) => Some(demand),

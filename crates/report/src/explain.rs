@@ -9,16 +9,16 @@ use wording::escape;
 
 pub const SCHEMA: &str = "gatekeeper.explanation/1";
 
-/// What became of one case.
+/// The outcome for one case.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
     pub case: CaseId,
     pub causes: Vec<Cause>,
-    /// What could not be compared.
+    /// Comparisons that were not possible.
     pub gaps: Vec<String>,
 }
 
-/// What is wrong, in a few words.
+/// The problem in a few words.
 pub fn title(class: CauseClass) -> &'static str {
     match class {
         CauseClass::BarrierAdded => "more barriers",

@@ -83,7 +83,7 @@ fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: boo
     if accepted {
         case.set_system_out(format!("accepted: {sentence}"));
     } else if verdict.outcome == Outcome::Pass && beside::is_of_base(judgement, verdict) {
-        // What a pass on times rests on: measured, or not run as nothing changed.
+        // A pass on times rests on this: measured, or not run as nothing changed.
         case.set_system_out(sentence);
     }
     case.set_classname(format!(

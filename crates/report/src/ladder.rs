@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "gatekeeper.ladder/1";
 
 pub const TITLE: &str = "each variant beside the one before it";
 
-/// Of a launch on a GPU, the one that says how fast it is first.
+/// Metrics of a launch on a GPU, the one that says how fast it is first.
 const TIMED: [Metric; 6] = [
     Metric::P50,
     Metric::P90,
@@ -26,7 +26,7 @@ const TIMED: [Metric; 6] = [
     Metric::MaxErr,
 ];
 
-/// Of a launch in the simulator, which has no times.
+/// Metrics of a launch in the simulator, which has no times.
 const SIMULATED: [Metric; 6] = [
     Metric::Counter(Counter::Instructions),
     Metric::Counter(Counter::GlobalLoadSectors),
@@ -55,7 +55,7 @@ pub struct Step {
     pub figures: BTreeMap<Metric, Figure>,
 }
 
-/// What differs in a build. `None` where one of the two has none.
+/// The difference between two builds. `None` where one of the two has none.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Added {
     pub what: What,
@@ -304,7 +304,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
         Callable::Launcher { function, .. } => function.clone(),
     };
     let part = |what: What, of: &dyn Fn(&Unit) -> String| {
-        // Of the first, only definitions say what it is.
+        // For the first, only definitions say what it is.
         let was = before.map(of)?;
         Some(Added {
             what,
@@ -369,7 +369,7 @@ pub fn lay_out(
     groups
 }
 
-/// What it shows of a case: figures of a GPU, or of the simulator where there was none. The first says how fast it is.
+/// The metrics shown for a case: of a GPU, or of the simulator where there was none. The first says how fast it is.
 pub fn metrics(view: View) -> &'static [Metric] {
     match view.is_simulated() {
         true => &SIMULATED,
@@ -377,7 +377,7 @@ pub fn metrics(view: View) -> &'static [Metric] {
     }
 }
 
-/// Of one ladder: what each step adds, and a table for each shape.
+/// Sections for one ladder: what each step adds, and a table for each shape.
 pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     let of_case = metrics(view);
     let heading = format!(
@@ -486,7 +486,7 @@ struct Lack<'a> {
     code: &'a str,
     metrics: Vec<Metric>,
     subjects: Vec<String>,
-    /// Of the first.
+    /// The message of the first.
     message: &'a str,
 }
 

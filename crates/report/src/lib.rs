@@ -1,4 +1,4 @@
-//! What a person or a program reads of a judgement. Decides nothing.
+//! Lays out a judgement for people and programs. Decides nothing.
 
 mod annotations;
 mod beside;

@@ -1,4 +1,4 @@
-//! What is said beside the verdicts, a line each.
+//! Notes next to the verdicts, a line each.
 
 use super::beside;
 use super::signature;
@@ -74,7 +74,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 );
                 of_several.entry(remark).or_default().insert(subject);
             }
-            // Of cases that failed, in lines of their own (`printed`).
+            // Output of cases that failed has lines of its own (`printed`).
             Note::Printed { .. } => {}
             Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
                 "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
@@ -126,7 +126,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// What to do where figures are worse than their baseline or, of counters, than the base, and that is intended.
+/// Tells what to do where values are worse than their baseline or, for counters, than the base, and that is intended.
 fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
     let is_worse = |verdict: &&Verdict| {
         verdict.outcome == Outcome::Fail

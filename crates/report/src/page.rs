@@ -1,4 +1,4 @@
-//! What a report for people says: sections of plain data in one order, which each format lays out. Pure.
+//! Sections of a report for people: plain data in one order, which each format lays out. Pure.
 
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
@@ -45,7 +45,7 @@ pub enum Part<'a> {
 
 /// Values in their order, as a line.
 pub struct Chart {
-    /// What the values are, with their unit.
+    /// The meaning of the values, with their unit.
     pub title: String,
     /// One for each value, no two alike.
     pub labels: Vec<String>,
@@ -66,7 +66,7 @@ pub struct Column {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of a unit or case: to be copied, and so never broken.
+    /// The name of a unit or case: to be copied, and so never broken.
     Name,
     Number,
     Text,
@@ -269,7 +269,7 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Sec
     Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
 }
 
-/// What was compared with the base, and what it took.
+/// The comparison with the base, and its cost.
 pub fn base_lines(record: &Record, judgement: &Judgement, base: &BesideBase) -> Vec<String> {
     let mut lines = vec![beside::compared_with(base)];
     lines.extend(beside::untimed(record, base));

@@ -1,7 +1,7 @@
 //! SARIF 2.1.0, for what shows findings beside the code: code scanning, editors, other scanners' dashboards.
 //!
 //! A result is what an annotation is: what did not hold, at the line of gates.yaml that asks for it, and what the
-//! simulator found, at the line of the kernel. What holds is no result.
+//! simulator found, at the line of the kernel. A gate that holds is no result.
 
 use super::annotations::{Annotation, Level, Place, annotations, findings};
 use super::summary;

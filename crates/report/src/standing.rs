@@ -1,11 +1,11 @@
-//! What a run has beside its baselines: what is broken and accepted, and how far
-//! figures have drifted from their anchors.
+//! Facts of a run next to its baselines: what is broken and accepted, and how far
+//! values have drifted from their anchors.
 
 use model::{Accepted, Drift, Environment, Judgement};
 use wording::reasons;
 use wording::words;
 
-/// What got worse since an anchor by more than its spread, the worst first, and not more than a reader takes
+/// Metrics that got worse since an anchor by more than its spread, the worst first, and not more than a reader takes
 /// in; `report.json` has all.
 pub fn drifts(judgement: &Judgement) -> Vec<String> {
     const MOST: usize = 8;

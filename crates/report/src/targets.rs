@@ -47,7 +47,7 @@ pub fn missed(judgement: &Judgement) -> Vec<String> {
     missed.collect()
 }
 
-/// Of what was measured.
+/// The row of a target that was measured.
 fn row(it: &Aimed) -> Option<Vec<String>> {
     let (metric, measured, limit) = figures(it)?;
     let standing = match (it.standing, &it.because) {

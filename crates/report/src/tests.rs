@@ -390,7 +390,7 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
-/// Of two contestants one is skipped, and a gate rests on each.
+/// One of two backends is skipped, and a gate rests on each.
 #[test]
 fn a_run_beside_a_rival() {
     let mut record = fixture::record_beside_rival();
@@ -848,7 +848,7 @@ fn markdown_of_many_cases_still_fits_a_comment() {
     assert!(text.contains("<summary>All figures</summary>"));
 }
 
-/// What moved within its limits is one click away where nothing failed, and there is much of it.
+/// Changes within their limits are one click away where nothing failed, and there are many of them.
 #[test]
 fn many_changes_are_folded_where_nothing_failed() {
     let record = fixture::record();

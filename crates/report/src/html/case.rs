@@ -32,7 +32,7 @@ pub struct Cases<'a> {
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
     times: BTreeMap<&'a CaseId, Vec<Process>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
-    /// Of those that failed or are better than their baseline.
+    /// Reasons for the cases that failed or are better than their baseline.
     why: BTreeMap<CaseId, Vec<String>>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Cases<'a> {
         units.chain(cases).collect()
     }
 
-    /// What did not hold comes first, of kernels and in each of its cases. `room`: bytes.
+    /// Failures come first, of kernels and in each of its cases. `room`: bytes.
     pub fn render(&self, ladders: &[Ladder], mut room: usize) -> Markup {
         let all = self.told.record.plan.cases.iter().enumerate();
         let mut all: Vec<Shown> = all
@@ -103,7 +103,7 @@ impl<'a> Cases<'a> {
             let block = self.block(it);
             match room.checked_sub(block.0.len()) {
                 Some(left) => room = left,
-                // What comes after it matters less.
+                // Later parts matter less.
                 None => break,
             }
             blocks.push((&it.case.id.kernel, block));
@@ -193,7 +193,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// What a reader wants to know of a case that is folded.
+    /// The line that a reader wants of a case that is folded.
     fn line(&self, subject: &Subject) -> Option<String> {
         let p50 = self.view.metric(subject, Metric::P50).ok()?.number;
         let p50 = format!("p50 {}", words::quantity(Metric::P50, p50));
@@ -210,7 +210,7 @@ impl<'a> Cases<'a> {
         })
     }
 
-    /// What broke first, then what is compared with something; of the rest a line each of what held and what was not
+    /// Failures first, then comparisons; a line each for the rest of what held and what was not
     /// judged.
     fn verdicts(&self, shown: &Shown) -> Markup {
         let units = self.units(&shown.case.id);
@@ -327,7 +327,7 @@ impl<'a> Cases<'a> {
         part::table(&Table::new(columns, rows), &Shared::unbounded())
     }
 
-    /// Of the first seed, with the source line that has most of each.
+    /// Counters of the first seed, with the source line that has most of each.
     fn counters(&self, id: &CaseId) -> Markup {
         let simulated = self.view.simulations(id);
         let Some((seed, facts)) = simulated.first() else {
@@ -399,7 +399,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// Of the case, and of what it is built from.
+    /// The history of the case, and of what it is built from.
     fn history(&self, shown: &Shown) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
@@ -596,7 +596,7 @@ fn allowed(verdict: &Verdict) -> Option<f64> {
     }
 }
 
-/// What a level is called where it does not fit the scale.
+/// The label of a level where it does not fit the scale.
 struct Named {
     name: String,
     value: f64,

@@ -31,13 +31,13 @@ const SCRIPT: &str = include_str!("script.js");
 const STYLE_HASH: &str = "fJO8kqjUNoHPXn8S52dC8tbrluBxqc/HBP8wT/zG/Zw=";
 const SCRIPT_HASH: &str = "Y8/4v9Tl3tWpPolZLStH8TgEkSrNXmVR9SFLMoFHZ4w=";
 
-/// What a page tells.
+/// The input of a page.
 pub struct Told<'a> {
     pub record: &'a Record,
     pub judgement: &'a Judgement,
     /// In a comparison: the other record, and what the two are called.
     pub base: Option<&'a Record>,
-    /// Of the committed baselines; `None` where there is no git history.
+    /// The history of the committed baselines; `None` where there is no git history.
     pub history: Option<&'a History>,
 }
 

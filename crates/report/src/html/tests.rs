@@ -28,7 +28,7 @@ fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
 /// Elements that have no end.
 const VOID: [&str; 4] = ["meta", "input", "br", "hr"];
 
-/// What a page is made of: its elements with their attributes, and the text between them. Panics where an element
+/// The parts of a page: its elements with their attributes, and the text between them. Panics where an element
 /// does not end, or where it is not in its place.
 struct Parsed {
     elements: Vec<(String, Vec<(String, String)>)>,
@@ -282,7 +282,7 @@ fn a_pair_is_drawn_with_its_limit_and_interval() {
     for class in ["a interval", "l limit", "l median", "a bad", "d median"] {
         assert!(block.contains(&format!("class=\"{class}\"")), "{class}");
     }
-    // What was not measured beside the base is drawn alone.
+    // A case that was not measured against the base is drawn alone.
     let start = page.find("data-name=\"k/direct@small\"").unwrap();
     let block = &page[start..];
     let block = &block[..block.find("</details>").unwrap()];
@@ -331,7 +331,7 @@ fn a_finding_is_shown_with_its_lines() {
     assert!(page.contains("kernels/k.cu:40  </span>sum += tile[0];\n"));
 }
 
-/// What there is no room for is counted, and what broke has its place first.
+/// Cases that there is no room for are counted, and broken ones have their place first.
 #[test]
 fn a_page_keeps_to_its_room() {
     let record = broken();

@@ -34,7 +34,7 @@ fn in_terminal(record: &Record) -> String {
     terminal::render_groups(&groups(record), PLAIN)
 }
 
-/// Of the variant `fast`, what is said of it beside the other, which is both the first and the one before.
+/// The texts on the variant `fast` against the other, which is both the first and the one before.
 fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
     let ladders = of(record);
     let shape = ladders[0]
@@ -135,7 +135,7 @@ fn variants_that_compute_something_else_are_no_steps_of_one_ladder() {
         text.contains("no kernel of this record has two variants that compute the same"),
         "{text}"
     );
-    // What the record does not have is no reference that another could share.
+    // A reference that the record does not have is none that another could share.
     of_fast(&mut record, variant("gone"));
     assert!(of(&record).is_empty());
 }

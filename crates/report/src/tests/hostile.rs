@@ -1,4 +1,4 @@
-//! What a source, a reason or a name says can neither break a report nor give orders to what reads it.
+//! Text from a source, a reason or a name can neither break a report nor give orders to what reads it.
 
 use super::*;
 use model::BrokenBaseline;
@@ -37,7 +37,7 @@ fn markdown_cannot_be_broken_out_of() {
     assert!(text.contains("`a >= 50 \\|\\| b < '50'`"), "{text}");
 }
 
-/// What the author of a change writes cannot end a list, nor make a headline, a link or an image.
+/// Text of a change's author cannot end a list, nor make a headline, a link or an image.
 #[test]
 fn markdown_of_a_reason_stays_on_its_line() {
     let mut record = fixture::record();
@@ -283,7 +283,7 @@ fn is_visible(line: &str, what: &str) {
     assert!(line.chars().all(is_plain), "{what}: {line:?}");
 }
 
-/// Of GitHub's markdown: what is neither in a code span nor in a block of code.
+/// The part of GitHub's markdown that is neither in a code span nor in a block of code.
 fn prose(shown: &str) -> String {
     let mut in_block = false;
     let mut kept = String::new();
