@@ -90,7 +90,7 @@ fn the_defaults_are_those_of_a_file_that_says_nothing() {
     let project = common::copy_of("tests/fixtures/pages");
     let file = project.path().join("gates.yaml");
     common::edit(&file, "    seeds: 2\n", "");
-    let rival = "    rivals: {other: {command: [true], contestants: [one]}}\n";
+    let rival = "    rivals: {other: {command: [true], backends: [one]}}\n";
     let says = "    gates: {max_err: 0}\n";
     common::edit(&file, says, &format!("{rival}{says}"));
     let plan = config::load(&file, &Selection::default()).unwrap().plan;

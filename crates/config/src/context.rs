@@ -112,8 +112,8 @@ impl Context<'_> {
                     self.check_measured(spot, metric)?;
                     references.push(Reference::Sibling(metric));
                 }
-                Name::Rival(rival, contestant, text) => {
-                    self.check_rival(spot, rival, contestant)?;
+                Name::Rival(rival, backend, text) => {
+                    self.check_rival(spot, rival, backend)?;
                     let metric = read_metric(spot, text)?;
                     self.check_measured(spot, metric)?;
                     if !metric.has_rival() {
@@ -148,25 +148,20 @@ impl Context<'_> {
         sibling.check_measure(spot, self.scope.shape())
     }
 
-    fn check_rival(
-        &self,
-        spot: &Spot<String>,
-        rival: &str,
-        contestant: &str,
-    ) -> Result<(), Problem> {
+    fn check_rival(&self, spot: &Spot<String>, rival: &str, backend: &str) -> Result<(), Problem> {
         let Some(known) = self.rivals.iter().find(|it| it.name == rival) else {
             let problem = Problem::new(spot.at, format!("unknown rival `{rival}`"));
             return Err(match self.rivals {
                 [] => problem.help(format!(
-                    "declare it: rivals: {{{rival}: {{command: [...], contestants: [{contestant}]}}}}"
+                    "declare it: rivals: {{{rival}: {{command: [...], backends: [{backend}]}}}}"
                 )),
                 rivals => problem.help(suggest(rival, rivals.iter().map(|it| it.name.as_str()))),
             });
         };
-        if !known.contestants.iter().any(|it| it == contestant) {
-            let contestants = known.contestants.iter().map(String::as_str);
-            let problem = format!("`{contestant}` is no contestant of the rival `{rival}`");
-            return Err(Problem::new(spot.at, problem).help(suggest(contestant, contestants)));
+        if !known.backends.iter().any(|it| it == backend) {
+            let backends = known.backends.iter().map(String::as_str);
+            let problem = format!("`{backend}` is no backend of the rival `{rival}`");
+            return Err(Problem::new(spot.at, problem).help(suggest(backend, backends)));
         }
         Ok(())
     }

@@ -206,8 +206,8 @@ impl JsonSchema for RawObjective {
 pub struct RawRival {
     /// The program and its arguments, started in the directory of gates.yaml: `[python3, rivals/torch_sdpa.py]`.
     pub command: Spot<Vec<Spot<String>>>,
-    /// Its ways of doing the work, by name; a limit names `RIVAL.CONTESTANT.METRIC`.
-    pub contestants: Spot<Vec<Spot<String>>>,
+    /// Its ways of doing the work, by name; a limit names `RIVAL.BACKEND.METRIC`.
+    pub backends: Spot<Vec<Spot<String>>>,
     /// Time limit of one process, over all that it is given. Default: `300s`.
     pub deadline: Option<Spot<Formula>>,
 }

@@ -413,7 +413,7 @@ pub fn with_tails(mut record: Record) -> Record {
                 facts: Seen::Got(facts),
                 ..
             } => {
-                for contest in facts.contestants.values_mut() {
+                for contest in facts.backends.values_mut() {
                     if let Contest::Timed(times) = contest {
                         stretch(&mut times.single_ns);
                     }

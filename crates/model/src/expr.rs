@@ -45,7 +45,7 @@ impl fmt::Display for Name {
         match self {
             Self::Plain(name) => f.write_str(name),
             Self::Dotted(owner, name) => write!(f, "{owner}.{name}"),
-            Self::Rival(rival, contestant, name) => write!(f, "{rival}.{contestant}.{name}"),
+            Self::Rival(rival, backend, name) => write!(f, "{rival}.{backend}.{name}"),
         }
     }
 }

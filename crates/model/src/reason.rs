@@ -666,7 +666,7 @@ pub enum Reason {
     /// In the rival's own words.
     RivalSkipped {
         rival: String,
-        contestant: String,
+        backend: String,
         because: String,
     },
 

@@ -13,7 +13,7 @@ pub struct Rival {
     /// Started in the directory of gates.yaml.
     pub command: Vec<String>,
     /// Its ways of doing the work, each by a name: what is compared with. At least one.
-    pub contestants: Vec<String>,
+    pub backends: Vec<String>,
     /// Longest time that one process of it may take, over all cases that it is given.
     pub deadline_ms: u64,
 }
@@ -25,7 +25,7 @@ pub struct RivalFacts {
     /// Versions of the parts that it is made of: `torch`, `cudnn`.
     pub versions: BTreeMap<String, String>,
     /// One for each of the rival's.
-    pub contestants: BTreeMap<String, Contest>,
+    pub backends: BTreeMap<String, Contest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

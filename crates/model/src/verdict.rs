@@ -179,7 +179,7 @@ pub struct RivalStanding {
     pub rival: String,
     /// As the rival gives them.
     pub versions: BTreeMap<String, String>,
-    /// Cases in the order of the plan, and of each the contestants in the order of gates.yaml.
+    /// Cases in the order of the plan, and of each the backends in the order of gates.yaml.
     pub compared: Vec<BesideRival>,
     pub not_compared: Vec<NotCompared>,
 }
@@ -188,17 +188,17 @@ pub struct RivalStanding {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BesideRival {
     pub case: CaseId,
-    pub contestant: String,
+    pub backend: String,
     pub ours: Num,
     pub theirs: Num,
     /// theirs / ours: above 1 where the case is the faster one.
     pub times_as_fast: Num,
 }
 
-/// Contestants that have no times for some cases, for one reason.
+/// Backends that have no times for some cases, for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NotCompared {
-    pub contestants: Vec<String>,
+    pub backends: Vec<String>,
     pub outcome: Outcome,
     pub reason: Reason,
     pub cases: Vec<CaseId>,

@@ -86,14 +86,14 @@ pub struct Rung {
     /// `None` of the first, and where one of the two has no figure.
     pub to_the_one_before: Option<Beside>,
     pub to_the_first: Option<Beside>,
-    /// Contestants that were timed in the same run on the same GPU.
+    /// Backends that were timed in the same run on the same GPU.
     pub to_rivals: Vec<ToRival>,
 }
 
 #[derive(Serialize)]
 pub struct ToRival {
     pub rival: String,
-    pub contestant: String,
+    pub backend: String,
     pub p50: Num,
     /// That over this one's: above 1 where this one is the faster.
     pub times_as_fast: Num,
@@ -264,10 +264,10 @@ impl Source<'_, '_> {
             compared.map(move |it| (standing, it))
         });
         let all = all.filter_map(|(standing, it)| {
-            let name = format!("{} {}", standing.rival, it.contestant);
+            let name = format!("{} {}", standing.rival, it.backend);
             Some(ToRival {
                 rival: standing.rival.clone(),
-                contestant: it.contestant.clone(),
+                backend: it.backend.clone(),
                 p50: it.theirs,
                 times_as_fast: it.times_as_fast,
                 message: words::speed(it.ours.0, it.theirs.0, &name)?,

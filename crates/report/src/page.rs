@@ -113,7 +113,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
                 Part::Lines(rivals::lines(&record.environment, judgement)),
             ],
         ),
-        comment_only("Beside each contestant", rivals::all(judgement), true),
+        comment_only("Beside each backend", rivals::all(judgement), true),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();

@@ -402,8 +402,8 @@ fn a_run_beside_a_rival() {
         } = piece
             && task.shape == "large"
         {
-            let flash = facts.contestants["flash"].clone();
-            facts.contestants.insert("math".into(), flash);
+            let flash = facts.backends["flash"].clone();
+            facts.backends.insert("math".into(), flash);
         }
     }
     for (variant, bound) in [

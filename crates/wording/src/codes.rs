@@ -154,7 +154,7 @@ const NOT_RUN: &[Entry] = &[
     entry("no-codec", &[Unsupported], "The metric needs an input with a codec, and the case has none.", "Remove the gate, or declare the codec."),
     entry("counter-withheld", &[Unsupported], "The simulator is not known to count this launch as a GPU does.", "Gate another counter. The message names the line that causes it."),
     entry("counters-withheld", &[Skipped], "No counter of this launch can be gated.", "Gate times on a GPU."),
-    entry("rival-skipped", &[Skipped], "The gate compares with a rival, which did not run this contestant. The message is the rival's.", "Install what the message names, or gate another contestant."),
+    entry("rival-skipped", &[Skipped], "The gate compares with a rival, which did not run this backend. The message is the rival's.", "Install what the message names, or gate another backend."),
     entry("no-device", &[Skipped], "The machine has no NVIDIA GPU.", "Run on a GPU."),
     entry("simulator-asked", &[Skipped], "`--device sim` was given; times are measured on a GPU.", "Run on a GPU."),
     entry("earlier-stage", &[Skipped], "Build or checks did not pass.", "Fix what they report."),

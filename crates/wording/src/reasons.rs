@@ -282,8 +282,8 @@ impl Context<'_> {
                 format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
             }
 
-            R::RivalSkipped { rival, contestant, because } => {
-                format!("{rival} skipped {contestant}: {because}")
+            R::RivalSkipped { rival, backend, because } => {
+                format!("{rival} skipped {backend}: {because}")
             }
 
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),

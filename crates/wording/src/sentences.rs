@@ -473,7 +473,7 @@ fn all_reasons() -> Vec<Reason> {
         R::CountersWithheld { why: None },
         R::RivalSkipped {
             rival: "torch".into(),
-            contestant: "flash".into(),
+            backend: "flash".into(),
             because: "PyTorch is not installed".into(),
         },
         R::EvidenceRepeated {

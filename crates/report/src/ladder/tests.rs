@@ -172,7 +172,7 @@ fn what_a_step_adds_is_what_its_build_has_otherwise() {
 }
 
 #[test]
-fn each_variant_stands_beside_every_contestant_that_was_timed() {
+fn each_variant_stands_beside_every_backend_that_was_timed() {
     let record = fixture::record_beside_rival();
     let ladders = of(&record);
     let said = |rung: &Rung| -> Vec<String> {

@@ -182,7 +182,7 @@ impl Free {
                 .into_iter()
                 .filter(|it| is_free(&place(it)))
                 .collect(),
-            // A name as a key: of a shape, of a contestant.
+            // A name as a key: of a shape, of a backend.
             keys: values.into_iter().filter(|it| is_free(&key(it))).collect(),
         }
     }

@@ -26,7 +26,7 @@ pub struct Request<'a> {
     schema: &'static str,
     rival: &'a str,
     /// Each is to be timed, or skipped with a reason.
-    contestants: &'a [String],
+    backends: &'a [String],
     gpu: Gpu<'a>,
     sampling: Sampling,
     tasks: Vec<Asked<'a>>,
@@ -76,12 +76,12 @@ struct Answer {
 #[serde(deny_unknown_fields)]
 struct AnsweredTask {
     id: String,
-    contestants: Vec<AnsweredContestant>,
+    backends: Vec<AnsweredBackend>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AnsweredContestant {
+struct AnsweredBackend {
     name: String,
     timed: Option<RivalTimes>,
     skipped: Option<String>,
@@ -111,7 +111,7 @@ impl<'a> Request<'a> {
         Self {
             schema: SCHEMA,
             rival: &rival.name,
-            contestants: &rival.contestants,
+            backends: &rival.backends,
             gpu: Gpu {
                 name: &device.name,
                 uuid: &device.uuid,
@@ -130,7 +130,7 @@ impl<'a> Request<'a> {
     /// In bytes.
     pub fn longest_answer(&self) -> u64 {
         let samples = u64::from(self.sampling.iterations) + u64::from(self.sampling.singles);
-        let contests = self.contestants.len() as u64 * self.tasks.len() as u64;
+        let contests = self.backends.len() as u64 * self.tasks.len() as u64;
         OTHER_BYTES.saturating_add(
             SAMPLE_BYTES
                 .saturating_mul(samples)
@@ -153,9 +153,9 @@ impl<'a> Request<'a> {
             )));
         }
         let versions = versions(answer.versions)?;
-        let facts = |contestants| RivalFacts {
+        let facts = |backends| RivalFacts {
             versions: versions.clone(),
-            contestants,
+            backends,
         };
         if let Some(because) = answer.skipped {
             if !answer.tasks.is_empty() {
@@ -164,10 +164,7 @@ impl<'a> Request<'a> {
             let skipped = Contest::Skipped {
                 because: reason(&because)?,
             };
-            let skipped = self
-                .contestants
-                .iter()
-                .map(|it| (it.clone(), skipped.clone()));
+            let skipped = self.backends.iter().map(|it| (it.clone(), skipped.clone()));
             let skipped: BTreeMap<_, _> = skipped.collect();
             let tasks = self.tasks.iter();
             return Ok(tasks
@@ -175,12 +172,12 @@ impl<'a> Request<'a> {
                 .collect());
         }
         let mut answered = BTreeMap::new();
-        for AnsweredTask { id, contestants } in answer.tasks {
+        for AnsweredTask { id, backends } in answer.tasks {
             let asked = self.tasks.iter().find(|task| task.id == id);
             let asked =
                 asked.ok_or_else(|| scrubbed(&format!("it answers `{id}`, which is no task")))?;
-            let contestants = self.contests(&id, contestants)?;
-            let known = answered.insert(asked.case.clone(), facts(contestants));
+            let backends = self.contests(&id, backends)?;
+            let known = answered.insert(asked.case.clone(), facts(backends));
             if known.is_some() {
                 return Err(format!("it answers {id} twice"));
             }
@@ -194,18 +191,18 @@ impl<'a> Request<'a> {
     fn contests(
         &self,
         id: &str,
-        answered: Vec<AnsweredContestant>,
+        answered: Vec<AnsweredBackend>,
     ) -> Result<BTreeMap<String, Contest>, String> {
         let mut contests = BTreeMap::new();
-        for AnsweredContestant {
+        for AnsweredBackend {
             name,
             timed,
             skipped,
         } in answered
         {
-            if !self.contestants.contains(&name) {
+            if !self.backends.contains(&name) {
                 return Err(scrubbed(&format!(
-                    "{id}: `{name}` is not among the contestants in gates.yaml"
+                    "{id}: `{name}` is not among the backends in gates.yaml"
                 )));
             }
             let contest = match (timed, skipped) {
@@ -223,7 +220,7 @@ impl<'a> Request<'a> {
                 return Err(format!("{id}: {name} is there twice"));
             }
         }
-        let mut asked = self.contestants.iter();
+        let mut asked = self.backends.iter();
         match asked.find(|name| !contests.contains_key(*name)) {
             Some(name) => Err(format!("{id}: it does not answer for {name}")),
             None => Ok(contests),
