@@ -7,14 +7,14 @@ use judge::Index;
 use model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
 use records::store;
 use report::exit::Exit;
-use report::html::Told;
+use report::html::ReportInput;
 use std::path::Path;
 use system::error::{Diagnostic, Error, Result};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
     let judgement = judged(&record);
-    print(&render(args.format, &told(&record, &judgement))?)?;
+    print(&render(args.format, &input(&record, &judgement))?)?;
     Ok(judgement.conclusion.into())
 }
 
@@ -36,11 +36,11 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
                 _ => None,
             };
             let judgement = judged(&record);
-            let told = Told {
+            let input = ReportInput {
                 history: history.as_ref(),
-                ..told(&record, &judgement)
+                ..input(&record, &judgement)
             };
-            print(&render(format, &told)?)?;
+            print(&render(format, &input)?)?;
         }
         (None, Some(dir)) => write_nvbench(&record, dir)?,
         (None, None) => {
@@ -160,11 +160,11 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     if base == head {
         remark("BASE and HEAD are the same record");
     }
-    let told = Told {
+    let input = ReportInput {
         base: Some(&base),
-        ..told(&head, &judgement)
+        ..input(&head, &judgement)
     };
-    let report = render(args.format, &told)?;
+    let report = render(args.format, &input)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
     let [of_base, of_head] = &names;
     let sides = ((of_base.as_str(), &base), (of_head.as_str(), &head));
@@ -243,8 +243,8 @@ fn judged(record: &Record) -> Judgement {
 }
 
 /// A record alone.
-fn told<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
-    Told {
+fn input<'a>(record: &'a Record, judgement: &'a Judgement) -> ReportInput<'a> {
+    ReportInput {
         record,
         judgement,
         base: None,
@@ -252,8 +252,8 @@ fn told<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
     }
 }
 
-fn render(format: Format, told: &Told) -> Result<String> {
-    let (base, record, judgement) = (told.base, told.record, told.judgement);
+fn render(format: Format, input: &ReportInput) -> Result<String> {
+    let (base, record, judgement) = (input.base, input.record, input.judgement);
     match format {
         Format::Terminal => {
             let options = terminal_options();
@@ -262,7 +262,7 @@ fn render(format: Format, told: &Told) -> Result<String> {
             ))
         }
         Format::Markdown => Ok(report::markdown::render_beside(base, record, judgement)),
-        Format::Html => Ok(report::html::render(told)),
+        Format::Html => Ok(report::html::render(input)),
         Format::Json => report::json::render_beside(base, record, judgement),
         Format::Junit => report::junit::render(record, judgement),
         Format::Github => Ok(report::github::render(record, judgement)),

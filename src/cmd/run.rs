@@ -9,7 +9,7 @@ use records::history::History;
 use records::shard::Part;
 use records::store;
 use report::exit::Exit;
-use report::html::Told;
+use report::html::ReportInput;
 use report::progress::Progress;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -122,13 +122,13 @@ pub(super) fn write_out(
         &report::markdown::render(record, judgement),
     )?;
     write_file(&out.join(JUNIT), &report::junit::render(record, judgement)?)?;
-    let told = Told {
+    let input = ReportInput {
         record,
         judgement,
         base: None,
         history,
     };
-    write_file(&out.join(HTML), &report::html::render(&told))
+    write_file(&out.join(HTML), &report::html::render(&input))
 }
 
 /// Which part, and what cases cost in the record that was named.

@@ -2,7 +2,7 @@
 
 use config::Loaded;
 use judge::count_contests;
-use model::{CaseId, Filter, Gate, Num, Shard, Took, Whole};
+use model::{CaseCost, CaseId, Filter, Gate, Num, Shard, Whole};
 use records::shard::{Part, TooMany, deal};
 use serde_json::json;
 use system::error::{Diagnostic, Error, Result};
@@ -11,7 +11,7 @@ use system::error::{Diagnostic, Error, Result};
 pub struct AskedShard {
     pub part: Part,
     /// What cases cost in an earlier run; empty where nobody said.
-    pub took: Vec<Took>,
+    pub took: Vec<CaseCost>,
 }
 
 /// Leaves of what was loaded the cases of one shard.

@@ -3,7 +3,7 @@
 
 use judge::{fixture, judge};
 use model::{Evidence, Record, Seen};
-use report::html::{Told, render};
+use report::html::{ReportInput, render};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn page() -> String {
         &record.policy,
         &record.evidence,
     );
-    render(&Told {
+    render(&ReportInput {
         record: &record,
         judgement: &judgement,
         base: None,

@@ -7,7 +7,7 @@ use super::gates::DEFAULT;
 use super::layout::{self, Node, NodeKind, Style};
 use super::raw;
 use super::tree::Tree;
-use super::yaml::{Ordered, Position, Source, Spot};
+use super::yaml::{Ordered, Position, Source, Spanned};
 use model::expr::is_identifier;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -152,11 +152,11 @@ fn set(tree: &mut Tree, name: &str, value: Tree) {
         *there = value;
     } else if let Tree::Map(map) = tree {
         let at = Position::default();
-        let key = Spot {
+        let key = Spanned {
             value: name.to_owned(),
             at,
         };
-        map.0.push((key, Spot { value, at }));
+        map.0.push((key, Spanned { value, at }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::kernel::KernelVariant;
 use super::scope::Scope;
-use super::yaml::{Problem, Spot, Suggestion, suggest};
+use super::yaml::{Problem, Spanned, Suggestion, suggest};
 use model::expr::{Expression, Name};
 use model::{Facet, Metric, Num, Rival};
 use ptxsim::facts::can_be_gated;
@@ -40,7 +40,7 @@ impl Reference {
 
 impl Context<'_> {
     /// Refuses what no evidence will ever be for.
-    pub fn check_measured(&self, spot: &Spot<String>, metric: Metric) -> Result<(), Problem> {
+    pub fn check_measured(&self, spot: &Spanned<String>, metric: Metric) -> Result<(), Problem> {
         if self.unit && metric.facet() != Facet::Resources {
             return Err(Problem::new(
                 spot.at,
@@ -89,7 +89,7 @@ impl Context<'_> {
     /// Metrics that the expression refers to, and the values of everything else.
     pub fn resolve_names(
         &self,
-        spot: &Spot<String>,
+        spot: &Spanned<String>,
         expression: &Expression,
     ) -> Result<(Vec<Reference>, BTreeMap<String, Num>), Problem> {
         let mut references = Vec::new();
@@ -130,7 +130,7 @@ impl Context<'_> {
         Ok((references, constants))
     }
 
-    fn check_sibling(&self, spot: &Spot<String>, variant: &str) -> Result<(), Problem> {
+    fn check_sibling(&self, spot: &Spanned<String>, variant: &str) -> Result<(), Problem> {
         let Some(sibling) = self.siblings.iter().find(|it| it.variant == variant) else {
             let known = self.siblings.iter().map(|sibling| sibling.variant);
             return Err(
@@ -148,7 +148,12 @@ impl Context<'_> {
         sibling.check_measure(spot, self.scope.shape())
     }
 
-    fn check_rival(&self, spot: &Spot<String>, rival: &str, backend: &str) -> Result<(), Problem> {
+    fn check_rival(
+        &self,
+        spot: &Spanned<String>,
+        rival: &str,
+        backend: &str,
+    ) -> Result<(), Problem> {
         let Some(known) = self.rivals.iter().find(|it| it.name == rival) else {
             let problem = Problem::new(spot.at, format!("unknown rival `{rival}`"));
             return Err(match self.rivals {
@@ -166,7 +171,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn explain_unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {
+    fn explain_unknown(&self, spot: &Spanned<String>, name: &Name) -> Problem {
         let text = name.to_string();
         if self.unit && self.dims.contains(&text.as_str()) {
             return Problem::new(
@@ -187,7 +192,7 @@ impl Context<'_> {
     }
 }
 
-fn read_metric(spot: &Spot<String>, text: &str) -> Result<Metric, Problem> {
+fn read_metric(spot: &Spanned<String>, text: &str) -> Result<Metric, Problem> {
     Metric::from_name(text).ok_or_else(|| {
         Problem::new(spot.at, format!("unknown metric `{text}`")).help(suggest_metric(text, &[]))
     })

@@ -61,7 +61,7 @@ use std::path::{Path, PathBuf};
 use system::error::{Diagnostic, Error, Result};
 use system::files::{self, Kind};
 use system::sources;
-use yaml::{Problem, Source, Spot};
+use yaml::{Problem, Source, Spanned};
 
 /// Version of the format that this program reads.
 const VERSION: u32 = 1;
@@ -397,7 +397,7 @@ fn resolve_file(
 }
 
 /// A limit that these could never decide is an error before anything is measured.
-fn check_singles(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
+fn check_singles(singles: &Spanned<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
     let limited = gates.iter().filter_map(|gate| match gate.rule {
         Rule::Limit { metric, .. } => Some(metric),
         _ => None,
@@ -416,7 +416,9 @@ fn check_singles(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(),
     }
 }
 
-fn resolve_architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {
+fn resolve_architectures(
+    raw: &Spanned<Vec<Spanned<String>>>,
+) -> std::result::Result<Vec<Arch>, Problem> {
     if raw.is_empty() {
         return Err(Problem::new(
             raw.at,
@@ -439,7 +441,7 @@ fn resolve_architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<V
     Ok(architectures)
 }
 
-fn check_release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
+fn check_release(raw: &Spanned<String>) -> std::result::Result<String, Problem> {
     let parts: Vec<_> = raw.split('.').collect();
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
@@ -478,7 +480,7 @@ fn resolve_simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Pr
 }
 
 fn resolve_timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
-    let count = |written: &Option<Spot<u32>>, absent: u32, least: u32, most: u32| match written {
+    let count = |written: &Option<Spanned<u32>>, absent: u32, least: u32, most: u32| match written {
         None => Ok(absent),
         Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
         Some(count) => Err(Problem::new(

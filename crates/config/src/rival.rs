@@ -2,7 +2,7 @@
 
 use super::raw::{self, RawRival};
 use super::shape::check_identifier;
-use super::yaml::{Problem, Spot};
+use super::yaml::{Problem, Spanned};
 use super::{defaults, scope};
 use model::Rival;
 
@@ -15,8 +15,8 @@ pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Pro
 
 fn resolve_rival(
     kernel: &str,
-    name: &Spot<String>,
-    raw: &Spot<RawRival>,
+    name: &Spanned<String>,
+    raw: &Spanned<RawRival>,
 ) -> Result<Rival, Problem> {
     check_identifier(name, "rival")?;
     match raw.command.first() {

@@ -5,7 +5,7 @@ use super::kernel::{self, Asked, KernelVariant, Shared};
 use super::raw::{GatesFile, RawObjective, RawTune};
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_identifier};
-use super::yaml::{Position, Problem, Source, Spot, suggest};
+use super::yaml::{Position, Problem, Source, Spanned, suggest};
 use super::{File, Loaded, Selection, VariantChange, apply_variant};
 use super::{find_top, load, on_disk, resolve_architectures};
 use model::expr::{Env, ExprValue, Expression, Kind, Name};
@@ -59,7 +59,7 @@ impl PartialEq for Tune {
 
 #[derive(Clone, Debug)]
 struct Constraint {
-    text: Spot<String>,
+    text: Spanned<String>,
     expression: Expression,
 }
 
@@ -150,7 +150,7 @@ pub fn resolve(
 
 fn read(
     kernel: &KernelVariant<'_>,
-    raw: &Spot<RawTune>,
+    raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
 ) -> std::result::Result<Tune, Problem> {
     let source = &kernel.raw.source;
@@ -195,7 +195,7 @@ fn read(
 
 fn read_parameters(
     kernel: &KernelVariant<'_>,
-    raw: &Spot<RawTune>,
+    raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
 ) -> std::result::Result<(Vec<Parameter>, Vec<Position>), Problem> {
     if raw.parameters.is_empty() {
@@ -250,7 +250,7 @@ fn read_parameters(
 }
 
 fn read_constraint(
-    text: &Spot<String>,
+    text: &Spanned<String>,
     known: &[String],
     shapes: &[NamedShape],
 ) -> std::result::Result<Constraint, Problem> {
@@ -280,7 +280,7 @@ fn read_constraint(
 }
 
 fn read_objective(
-    raw: &Spot<RawObjective>,
+    raw: &Spanned<RawObjective>,
     shapes: &[NamedShape],
 ) -> std::result::Result<Vec<(String, f64)>, Problem> {
     let find = |name: &str, at| match shapes.iter().any(|it| it.name == name) {

@@ -27,7 +27,7 @@ pub struct Record {
     pub costs: Costs,
     /// How long each case kept workers busy, by which a later run deals its cases out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub took: Vec<Took>,
+    pub took: Vec<CaseCost>,
     /// For a run of a part of the cases: which, and what the whole is. `plan` and `policy` are then those of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
@@ -35,7 +35,7 @@ pub struct Record {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Took {
+pub struct CaseCost {
     pub case: CaseId,
     pub ms: u64,
 }

@@ -84,8 +84,8 @@ pub struct Rung {
     pub variant: String,
     pub figures: BTreeMap<Metric, Figure>,
     /// `None` of the first, and where one of the two has no figure.
-    pub to_the_one_before: Option<Beside>,
-    pub to_the_first: Option<Beside>,
+    pub to_the_one_before: Option<Relative>,
+    pub to_the_first: Option<Relative>,
     /// Backends that were timed in the same run on the same GPU.
     pub to_rivals: Vec<ToRival>,
 }
@@ -109,7 +109,7 @@ pub enum Figure {
 
 /// How fast one is beside another; in the simulator, how many instructions it takes.
 #[derive(Serialize)]
-pub struct Beside {
+pub struct Relative {
     pub variant: String,
     pub metric: Metric,
     /// That of the other, and this one over it.
@@ -237,7 +237,7 @@ impl Source<'_, '_> {
                 Figure::Missing { .. } => None,
             };
             let (own, their) = (value(&figures)?, value(&other.figures)?);
-            Some(Beside {
+            Some(Relative {
                 variant: other.variant.clone(),
                 metric,
                 value: Num(their),
@@ -482,7 +482,7 @@ fn has_value(figures: &BTreeMap<Metric, Figure>) -> bool {
 const NAMED: usize = 3;
 
 /// Figures that are missing for one kind of reason.
-struct Lack<'a> {
+struct Missing<'a> {
     code: &'a str,
     metrics: Vec<Metric>,
     subjects: Vec<String>,
@@ -492,42 +492,46 @@ struct Lack<'a> {
 
 /// Why figures are missing: a line for each kind of reason and the figures that it takes.
 fn missing(ladders: &[Ladder]) -> Vec<String> {
-    let mut found: Vec<Lack> = Vec::new();
+    let mut found: Vec<Missing> = Vec::new();
     for ladder in ladders {
         for step in &ladder.steps {
             let subject = format!("{}/{}", ladder.kernel, step.variant);
-            add_lacks(&mut found, &subject, &step.figures);
+            add_missing(&mut found, &subject, &step.figures);
         }
         for shape in &ladder.shapes {
             for rung in &shape.rungs {
                 let subject = format!("{}/{}@{}", ladder.kernel, rung.variant, shape.shape);
-                add_lacks(&mut found, &subject, &rung.figures);
+                add_missing(&mut found, &subject, &rung.figures);
             }
         }
     }
-    let lines = found.iter().map(|lack| {
-        let metrics: Vec<_> = lack.metrics.iter().map(ToString::to_string).collect();
-        let subjects = match lack.subjects.split_at_checked(NAMED) {
+    let lines = found.iter().map(|missing| {
+        let metrics: Vec<_> = missing.metrics.iter().map(ToString::to_string).collect();
+        let subjects = match missing.subjects.split_at_checked(NAMED) {
             Some((first, rest)) if !rest.is_empty() => {
                 format!("{} and {} more", first.join(", "), rest.len())
             }
-            _ => words::listed(&lack.subjects),
+            _ => words::listed(&missing.subjects),
         };
         let metrics = words::listed(&metrics);
-        format!("no {metrics} of {subjects}: {}", lack.message)
+        format!("no {metrics} of {subjects}: {}", missing.message)
     });
     lines.collect()
 }
 
-fn add_lacks<'a>(found: &mut Vec<Lack<'a>>, subject: &str, figures: &'a BTreeMap<Metric, Figure>) {
-    let mut own: Vec<Lack> = Vec::new();
+fn add_missing<'a>(
+    found: &mut Vec<Missing<'a>>,
+    subject: &str,
+    figures: &'a BTreeMap<Metric, Figure>,
+) {
+    let mut own: Vec<Missing> = Vec::new();
     for (metric, figure) in figures {
         let Figure::Missing { code, message } = figure else {
             continue;
         };
-        match own.iter_mut().find(|lack| lack.code == *code) {
-            Some(lack) => lack.metrics.push(*metric),
-            None => own.push(Lack {
+        match own.iter_mut().find(|missing| missing.code == *code) {
+            Some(missing) => missing.metrics.push(*metric),
+            None => own.push(Missing {
                 code,
                 metrics: vec![*metric],
                 subjects: vec![subject.to_owned()],
@@ -535,11 +539,12 @@ fn add_lacks<'a>(found: &mut Vec<Lack<'a>>, subject: &str, figures: &'a BTreeMap
             }),
         }
     }
-    for lack in own {
-        let is_same = |it: &&mut Lack| (it.code, &it.metrics) == (lack.code, &lack.metrics);
+    for missing in own {
+        let is_same =
+            |it: &&mut Missing| (it.code, &it.metrics) == (missing.code, &missing.metrics);
         match found.iter_mut().find(is_same) {
-            Some(known) => known.subjects.extend(lack.subjects),
-            None => found.push(lack),
+            Some(known) => known.subjects.extend(missing.subjects),
+            None => found.push(missing),
         }
     }
 }

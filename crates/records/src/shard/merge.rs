@@ -6,8 +6,8 @@
 
 use super::Part;
 use model::{
-    BuildFacts, CaseId, Costs, Environment, Evidence, MergedPart, Plan, Policy, Record, Seen, Took,
-    UnitId, Whole,
+    BuildFacts, CaseCost, CaseId, Costs, Environment, Evidence, MergedPart, Plan, Policy, Record,
+    Seen, UnitId, Whole,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -243,7 +243,7 @@ fn join(first: &Record, shards: &[Named]) -> Result<Record, Refused> {
     environment.started = started.cloned().unwrap_or_default();
     let costs = shards.iter().map(|shard| shard.record.costs);
     let costs = costs.fold(Costs::default(), together);
-    let took: HashMap<&CaseId, &Took> = shards
+    let took: HashMap<&CaseId, &CaseCost> = shards
         .iter()
         .flat_map(|shard| shard.record.took.iter().map(|took| (&took.case, took)))
         .collect();

@@ -5,7 +5,7 @@
 //! a baseline that silently is not there would read as `new`.
 
 use super::file::{FileProblem, expect_schema, write_whole};
-use super::once::keys_stand_once;
+use super::once::reject_duplicate_keys;
 use super::record;
 use config::ACCEPTED;
 use judge::{ANY_SHAPE, Refused, acceptable};
@@ -184,7 +184,7 @@ fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> 
 
 pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> {
     expect_schema(text, BASELINE_SCHEMA)?;
-    keys_stand_once(text)?;
+    reject_duplicate_keys(text)?;
     let baseline: Baseline =
         serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {

@@ -4,7 +4,7 @@
 use super::chart::{self, Bar, Change, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
 use super::svg::Ink;
-use super::{Told, site};
+use super::{ReportInput, site};
 use crate::diagnosis;
 use crate::figures;
 use crate::ladder::{self, Figure, Ladder};
@@ -27,7 +27,7 @@ use wording::words;
 const MOST_SERIES: usize = 4;
 
 pub struct Cases<'a> {
-    told: &'a Told<'a>,
+    input: &'a ReportInput<'a>,
     view: View<'a, 'a>,
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
     times: BTreeMap<&'a CaseId, Vec<Process>>,
@@ -46,29 +46,29 @@ struct Shown<'a> {
 }
 
 impl<'a> Cases<'a> {
-    pub fn new(told: &'a Told<'a>, index: &'a Index<'a>) -> Self {
+    pub fn new(input: &'a ReportInput<'a>, index: &'a Index<'a>) -> Self {
         let mut verdicts: BTreeMap<&Subject, Vec<&Verdict>> = BTreeMap::new();
-        for verdict in &told.judgement.verdicts {
+        for verdict in &input.judgement.verdicts {
             verdicts.entry(&verdict.subject).or_default().push(verdict);
         }
         let mut history: BTreeMap<&Subject, Vec<&Series>> = BTreeMap::new();
-        for series in told.history.iter().flat_map(|it| &it.series) {
+        for series in input.history.iter().flat_map(|it| &it.series) {
             history.entry(&series.subject).or_default().push(series);
         }
-        let why = notable(index, told.judgement).into_iter();
+        let why = notable(index, input.judgement).into_iter();
         let why = why.map(|it| (it.case.clone(), diagnosis::lines(index, &it)));
         Self {
-            told,
+            input,
             why: why.collect(),
             view: index.head(),
             verdicts,
-            times: times(told),
+            times: times(input),
             history,
         }
     }
 
     pub fn links(&self) -> Links {
-        let plan = &self.told.record.plan;
+        let plan = &self.input.record.plan;
         let cases = plan.cases.iter().enumerate();
         let cases = cases.map(|(at, case)| (case.id.to_string(), format!("#{}", anchor(at))));
         let units = plan.units.iter().filter_map(|unit| {
@@ -81,7 +81,7 @@ impl<'a> Cases<'a> {
 
     /// Failures come first, of kernels and in each of its cases. `room`: bytes.
     pub fn render(&self, ladders: &[Ladder], mut room: usize) -> Markup {
-        let all = self.told.record.plan.cases.iter().enumerate();
+        let all = self.input.record.plan.cases.iter().enumerate();
         let mut all: Vec<Shown> = all
             .map(|(at, case)| {
                 let subject = Subject::Case(case.id.clone());
@@ -220,7 +220,7 @@ impl<'a> Cases<'a> {
         let mut told: Vec<&Verdict> = Vec::new();
         let mut held: Vec<String> = Vec::new();
         let mut unjudged: Vec<(Outcome, String, Vec<String>)> = Vec::new();
-        let environment = &self.told.record.environment;
+        let environment = &self.input.record.environment;
         for verdict in all {
             match verdict.outcome {
                 Outcome::Pass if allowed(verdict).is_none() => held.push(with_figure(verdict)),
@@ -240,7 +240,7 @@ impl<'a> Cases<'a> {
         let has_baselines = told.iter().any(|it| it.baseline.is_some());
         let has_reason = |it: &Verdict| it.outcome != Outcome::Pass || it.measured.is_none();
         let has_reasons = told.iter().any(|it| has_reason(it));
-        let command = summary::reproduce(self.told.record, self.told.judgement, &shown.subject);
+        let command = summary::reproduce(self.input.record, self.input.judgement, &shown.subject);
         html! {
             @if !told.is_empty() {
                 div.scroll {
@@ -305,7 +305,7 @@ impl<'a> Cases<'a> {
     }
 
     fn units(&self, id: &CaseId) -> impl Iterator<Item = &'a Unit> {
-        let units = self.told.record.plan.units.iter();
+        let units = self.input.record.plan.units.iter();
         units.filter(move |unit| is_of(unit, id))
     }
 
@@ -491,9 +491,9 @@ fn rank(outcome: Option<Outcome>) -> usize {
 }
 
 /// Samples of one launch in ns. In a comparison of two records, the processes of base stand beside those of head.
-fn times<'a>(told: &Told<'a>) -> BTreeMap<&'a CaseId, Vec<Process>> {
+fn times<'a>(input: &ReportInput<'a>) -> BTreeMap<&'a CaseId, Vec<Process>> {
     let mut found: BTreeMap<&CaseId, Vec<Process>> = BTreeMap::new();
-    for piece in &told.record.evidence {
+    for piece in &input.record.evidence {
         match piece {
             Evidence::Time {
                 case,
@@ -515,7 +515,7 @@ fn times<'a>(told: &Told<'a>) -> BTreeMap<&'a CaseId, Vec<Process>> {
         }
     }
     let mut counts: BTreeMap<&CaseId, usize> = BTreeMap::new();
-    for piece in told.base.iter().flat_map(|base| &base.evidence) {
+    for piece in input.base.iter().flat_map(|base| &base.evidence) {
         if let Evidence::Time {
             case,
             facts: Seen::Got(facts),

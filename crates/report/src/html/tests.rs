@@ -16,8 +16,8 @@ fn page(record: &Record) -> String {
     render(&alone(record, &judgement))
 }
 
-fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
-    Told {
+fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> ReportInput<'a> {
+    ReportInput {
         record,
         judgement,
         base: None,
@@ -336,9 +336,9 @@ fn a_finding_is_shown_with_its_lines() {
 fn a_page_keeps_to_its_room() {
     let record = broken();
     let judgement = judged(&record);
-    let told = alone(&record, &judgement);
+    let input = alone(&record, &judgement);
     let bare = |sections, cases| {
-        let page = render_within(&told, Room { sections, cases });
+        let page = render_within(&input, Room { sections, cases });
         (page.len(), parse(&page))
     };
     let (least, empty) = bare(0, 0);

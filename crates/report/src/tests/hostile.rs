@@ -396,13 +396,13 @@ fn every_format(record: &Record, text: &str) {
     gives_no_orders(&explain::terminal(&explained), "explain");
     is_markdown_of_ours(&explain::markdown(&explained), "explain");
 
-    let told = html::Told {
+    let input = html::ReportInput {
         record,
         judgement: &judgement,
         base: Some(record),
         history: Some(&history),
     };
-    let page = html::render(&told);
+    let page = html::render(&input);
     gives_no_orders(&page, "html");
     html::tests::is_ours(&page);
     for page in html::site::pages(&history) {

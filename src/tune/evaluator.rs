@@ -22,7 +22,7 @@ use wording::reasons;
 use wording::words;
 
 /// Compiles, beside whatever else goes on.
-pub trait Builds: Sync {
+pub trait Builder: Sync {
     /// In the order of the units.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ pub trait Builds: Sync {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>>;
 }
 
-pub trait Lab: Track {
+pub trait Evaluator: Track {
     /// Whether it takes times. Else it gives estimates.
     fn has_clock(&self) -> bool;
 
@@ -66,21 +66,21 @@ fn estimated_ns(diagnosis: &Diagnosis) -> Option<f64> {
     (ns.is_finite() && ns > 0.0).then_some(ns)
 }
 
-impl Builds for Shop<'_> {
+impl Builder for Shop<'_> {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
         Self::build(self, units)
     }
 }
 
 /// A bench, and what is timed on it.
-pub struct OnBench<'b, 'a> {
+pub struct DeviceEvaluator<'b, 'a> {
     pub bench: &'b mut Bench<'a>,
     pub objective: &'b [(String, f64)],
     /// The number of the process in this search: orders and placements follow from it.
     process: u32,
 }
 
-impl<'b, 'a> OnBench<'b, 'a> {
+impl<'b, 'a> DeviceEvaluator<'b, 'a> {
     pub fn new(bench: &'b mut Bench<'a>, objective: &'b [(String, f64)]) -> Self {
         Self {
             bench,
@@ -90,7 +90,7 @@ impl<'b, 'a> OnBench<'b, 'a> {
     }
 }
 
-impl Track for OnBench<'_, '_> {
+impl Track for DeviceEvaluator<'_, '_> {
     fn fresh(&mut self) {
         self.bench.fresh();
         self.process += 1;
@@ -169,7 +169,7 @@ fn unread(message: String) -> Dropped {
     Dropped::new(DroppedBy::Timing, "timing", "timing", message)
 }
 
-impl Lab for OnBench<'_, '_> {
+impl Evaluator for DeviceEvaluator<'_, '_> {
     fn has_clock(&self) -> bool {
         self.bench.device().is_some()
     }
@@ -257,7 +257,7 @@ fn one_seed(asked: &Asked, mut cases: Vec<Case>) -> Asked {
     }
 }
 
-impl OnBench<'_, '_> {
+impl DeviceEvaluator<'_, '_> {
     fn judge(
         &mut self,
         batch: &[&Candidate],
