@@ -13,4 +13,5 @@ pub mod doctor;
 pub mod init;
 pub mod micro;
 pub mod pipeline;
+pub mod revisions;
 pub mod tune;

@@ -8,8 +8,6 @@ mod bench;
 mod changed;
 mod check;
 mod code;
-mod moved;
-mod past;
 mod plan;
 mod prepare;
 mod profile;
@@ -19,7 +17,7 @@ mod sources;
 mod time;
 mod took;
 
-pub use base::Asked;
+pub use base::MENDS;
 pub use bench::{Bench, Proven, Shop};
 pub use changed::find_changed;
 pub use shard::AskedShard;
@@ -27,17 +25,18 @@ pub use shard::AskedShard;
 use build::Artifact;
 use config::Loaded;
 use model::{
-    Arch, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, NotRun, Plan,
-    RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
+    Anchor, Arch, Base, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement,
+    NotRun, Plan, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
 };
 use plan::Planned;
 use prepare::{Answers, Artifacts, Prepared};
 use ptxsim::facts::COUNTER_MODEL;
-use records::repo;
 use report::progress::Event;
 use run::device::DeviceChoice;
+use run::machine;
 use run::worker::Crews;
 use sources::Sources;
+use std::any::Any;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use system::cache::Cache;
@@ -54,12 +53,42 @@ pub struct Request {
     pub provision: bool,
     pub profile: Profile,
     pub dump: Option<PathBuf>,
-    /// The revision to compare with.
-    pub base: Option<Asked>,
+    /// Against a base: time the cases that did not change, too.
+    pub time_unchanged: bool,
     /// Where a part of the cases is run.
     pub shard: Option<AskedShard>,
     /// The command line, for the record.
     pub command: String,
+}
+
+/// What is built, checked, measured and judged: two sides, or head alone. Where they come from is not known here:
+/// `revisions` makes them from git, `tune` from configurations.
+pub struct Change {
+    /// Files and what they ask, as they are.
+    pub head: Loaded,
+    /// For the record: head's commit, and a digest of its files.
+    pub commit: Option<String>,
+    pub sources: Option<String>,
+    /// Older baselines that gates of head name.
+    pub anchors: Vec<Anchor>,
+    pub base: Option<BaseSide>,
+}
+
+/// The side that head is held against.
+pub struct BaseSide {
+    /// Plan, gates and baselines, under head's names.
+    pub asked: Base,
+    /// Version of the compiler that it asks for.
+    pub pin: Option<String>,
+    /// The directory of its gates.yaml.
+    pub root: PathBuf,
+    /// The whole tree.
+    pub top: PathBuf,
+    /// Head's whole tree, which the base may not read, and the files in it.
+    pub head_top: PathBuf,
+    pub head_files: Vec<PathBuf>,
+    /// Keeps its files where they are.
+    pub files: Box<dyn Any + Send + Sync>,
 }
 
 /// Whether cases are profiled.
@@ -81,12 +110,12 @@ pub struct Outcome {
 /// What keeps a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
 pub fn run(
     request: &Request,
-    loaded: Loaded,
+    change: Change,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome> {
     let began = Instant::now();
-    let planned = plan::plan(request, loaded, cache, on)?;
+    let planned = plan::plan(request, change, cache, on)?;
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
@@ -155,7 +184,7 @@ fn execute(
         if record.plan.profiling.is_some() {
             // The GPU is free for the profiler's own worker.
             crews.retire();
-            let base = planned.base.as_ref().map(|base| base.tree.root.as_path());
+            let base = planned.base.as_ref().map(|base| base.root.as_path());
             let roots: Vec<_> = [planned.root.as_path()].into_iter().chain(base).collect();
             let trees = profile::Trees::new(&roots, &planned.toolchain.include);
             profile::profile_all(&work, planned.profiler.as_ref(), &trees, &mut record, on);
@@ -164,7 +193,7 @@ fn execute(
         let references = &planned.references;
         let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
         let base = planned.base.as_ref();
-        let base_sources = base.map(|base| Sources::new(&base.tree.root, &base.toolchain.include));
+        let base_sources = base.map(|base| Sources::new(&base.root, &base.toolchain.include));
         simulate::simulate_all(
             &mut work,
             &mut sources,
@@ -193,11 +222,11 @@ fn environment(request: &Request, planned: &Planned, device: &Seen<DeviceFacts>)
     });
     Environment {
         gatekeeper: env!("CARGO_PKG_VERSION").to_owned(),
-        started: repo::now(),
+        started: machine::now(),
         timing_protocol: TIMING_PROTOCOL,
         command: request.command.clone(),
         config: request.config.display().to_string(),
-        host: repo::host(),
+        host: machine::host(),
         commit: planned.commit.clone(),
         sources: planned.sources.clone(),
         compiler: Seen::Got(planned.toolchain.facts.clone()),

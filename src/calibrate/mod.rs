@@ -14,7 +14,6 @@ use model::{
     Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, Singles, TimeFacts,
     Unit,
 };
-use records::repo;
 use report::progress::{Event, Phase};
 use run::device::DeviceChoice;
 use run::worker::{Arm, Crew, PairJob, TimeJob};
@@ -123,7 +122,7 @@ pub fn record(
     Ok(Recording {
         device: device.name,
         driver: device.driver,
-        date: repo::now().chars().take(10).collect(),
+        date: run::machine::now().chars().take(10).collect(),
         tick_ns: tick_ns as f64,
         contests,
     })

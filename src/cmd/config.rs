@@ -20,7 +20,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         .collect();
     let accepted = match config::validate_acceptances(&loaded)?.len() {
         0 => String::new(),
-        count => format!(", {count} accepted in {}", config::ACCEPTED),
+        count => format!(", {count} accepted in {}", model::ACCEPTED),
     };
     say(&format!(
         "{}: {}, {} to build, {}, {}{accepted}\n",

@@ -3,6 +3,7 @@
 use super::{command_line, print, say};
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::pipeline::{self, Profile, Request};
+use crate::revisions;
 use build::toolchain;
 use config::Selection;
 use model::{Evidence, Record, Seen};
@@ -31,13 +32,13 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         profile: Profile::Only,
         shard: None,
         dump: None,
-        base: None,
+        time_unchanged: false,
         command: command_line(),
     };
     let progress = Progress::default();
-    let outcome = pipeline::run(&request, loaded, &Cache::open()?, &|event| {
-        progress.on(event);
-    });
+    let (cache, on) = (Cache::open()?, |event| progress.on(event));
+    let outcome = revisions::find_change(None, loaded, &cache, &on)
+        .and_then(|change| pipeline::run(&request, change, &cache, &on));
     progress.clear();
     let record = outcome?.record;
     let device = match &record.environment.device {

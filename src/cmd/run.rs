@@ -2,7 +2,8 @@
 
 use super::{command_line, counted, history, make_dir, print, remark, watch, write_file};
 use crate::cli::RunArgs;
-use crate::pipeline::{self, Asked, AskedShard, Outcome, Profile, Request};
+use crate::pipeline::{self, AskedShard, Outcome, Profile, Request};
+use crate::revisions::{self, Asked};
 use config::{Loaded, Selection};
 use model::{Judgement, Loosening, Record};
 use records::history::History;
@@ -72,23 +73,25 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             false => Profile::No,
         },
         dump: args.dump.clone(),
-        base: args.base.as_ref().map(|revision| Asked {
-            revision: revision.clone(),
-            loosening: match args.allow_loosened {
-                true => Loosening::Allowed,
-                false => Loosening::Fails,
-            },
-            unchanged: args.time_unchanged,
-            instead: Selection {
-                filters: Vec::new(),
-                ..selection.clone()
-            },
-        }),
+        time_unchanged: args.time_unchanged,
         shard,
         command: command_line(),
     };
+    let base = args.base.as_ref().map(|revision| Asked {
+        revision: revision.clone(),
+        loosening: match args.allow_loosened {
+            true => Loosening::Allowed,
+            false => Loosening::Fails,
+        },
+        instead: Selection {
+            filters: Vec::new(),
+            ..selection
+        },
+    });
     let progress = Progress::default();
-    let outcome = pipeline::run(&request, loaded, &cache, &|event| progress.on(event));
+    let on = |event| progress.on(event);
+    let outcome = revisions::find_change(base.as_ref(), loaded, &cache, &on)
+        .and_then(|change| pipeline::run(&request, change, &cache, &on));
     progress.clear();
     let Outcome { record, judgement } = outcome?;
     let history = history::beside(&args.config.config);
@@ -165,7 +168,6 @@ fn changed_cases(
         revision: revision.to_owned(),
         // Nothing is judged beside it.
         loosening: Loosening::Allowed,
-        unchanged: false,
         instead: Selection {
             filters: Vec::new(),
             seeds: args.seeds.clone(),
@@ -174,7 +176,8 @@ fn changed_cases(
         },
     };
     let whole = config::load(&args.config.config, &asked.instead)?;
-    let changed = pipeline::find_changed(&asked, &whole, cache)?;
+    let base = revisions::find_base(&asked, &whole, cache)?;
+    let changed = pipeline::find_changed(&whole, &base, cache)?;
     let all: BTreeSet<_> = loaded.all.iter().map(|id| &id.kernel).collect();
     remark(&format!(
         "{} of {} differ from {revision}'s",

@@ -3,6 +3,7 @@
 use super::{print, remark, terminal_options, write_file};
 use crate::cli::{TuneArgs, TuneFormat};
 use crate::pipeline::{Bench, Profile, Request};
+use crate::revisions;
 use crate::tune::evaluator::DeviceEvaluator;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
 use crate::tune::{self, End, SearchResult, Settings, export, sources};
@@ -47,15 +48,15 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         provision: args.provision,
         profile: Profile::No,
         dump: None,
-        base: None,
+        time_unchanged: false,
         shard: None,
         command: super::command_line(),
     };
     let progress = Progress::default();
     let on = |event: Event| progress.on(event);
     let waiting = |text: &str| progress.on(Event::Waiting(text.to_owned()));
-    let loaded = tuning.loaded.clone();
-    let (builder, mut bench) = Bench::open(&request, loaded, &cache, &waiting, &on)?;
+    let change = revisions::find_change(None, tuning.loaded.clone(), &cache, &on)?;
+    let (builder, mut bench) = Bench::open(&request, change, &cache, &waiting, &on)?;
     let settings = Settings {
         method: args.strategy,
         seed: args.seed,

@@ -13,6 +13,7 @@ pub use plan::{MACROS, Sweep, read_block_k, read_block_m, read_stages, read_vec_
 pub use rank::{Clocked, Dropped, Kept, Ranking};
 
 use crate::pipeline::{self, Outcome, Profile};
+use crate::revisions;
 use build::Built;
 use build::toolchain;
 use config::Selection;
@@ -82,11 +83,12 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         provision: request.provision,
         profile: Profile::No,
         dump: None,
-        base: None,
+        time_unchanged: false,
         shard: None,
         command: request.command.clone(),
     };
-    let Outcome { record, judgement } = pipeline::run(&asked, loaded, cache, on)?;
+    let change = revisions::find_change(None, loaded, cache, on)?;
+    let Outcome { record, judgement } = pipeline::run(&asked, change, cache, on)?;
     let mut ranking = Ranking::new(&record);
     if judgement.conclusion == Conclusion::Environment {
         return Err(Error::environment(rank::of_environment(

@@ -5,10 +5,10 @@ use super::plan::{self, Planned};
 use super::prepare::{Answers, Artifacts, open, usable};
 use super::sources::Sources;
 use super::took::Meter;
-use super::{Request, Side, Work, check, environment, simulate};
+use super::{Change, Request, Side, Work, check, environment, simulate};
 use build::Built;
 use build::toolchain::Toolchain;
-use config::{Asked, Loaded};
+use config::Asked;
 use model::{
     Costs, DeviceFacts, Environment, Evidence, Judgement, NotRun, PairFacts, Plan, Policy,
     RECORD_SCHEMA, Record, Seen, Simulator, Unit,
@@ -80,12 +80,12 @@ impl<'a> Bench<'a> {
     /// Environment: no compiler, a broken device.
     pub fn open(
         request: &Request,
-        loaded: Loaded,
+        change: Change,
         cache: &'a Cache,
         waiting: &'a (dyn Fn(&str) + Sync),
         on: &'a (dyn Fn(Event) + Sync),
     ) -> Result<(Shop<'a>, Self)> {
-        let planned = plan::plan(request, loaded, cache, on)?;
+        let planned = plan::plan(request, change, cache, on)?;
         let mut crews = Crews::new(request.device, waiting)?;
         let device = open(request, &mut crews);
         let device = usable(device, &planned.toolchain.facts.version);

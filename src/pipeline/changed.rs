@@ -2,7 +2,7 @@
 //! known: what gates.yaml asks of it, its baselines and its references are the same, and the build cache has the
 //! artifact of both sides' files, which is one.
 
-use super::base::{self, Asked, Head};
+use super::{BaseSide, base};
 use build::FoundArtifact;
 use build::apart::{Reader, Reads};
 use build::toolchain;
@@ -17,20 +17,14 @@ use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
 
-/// Names of the kernels of `loaded`, which is all of gates.yaml, that `asked.revision` has otherwise or lacks.
+/// Names of head's kernels that the base has otherwise or lacks. Head is all of its gates.yaml.
 ///
 /// # Errors
-/// Usage, where there is no such revision or its gates.yaml cannot be read.
-pub fn find_changed(asked: &Asked, loaded: &Loaded, cache: &Cache) -> Result<BTreeSet<String>> {
-    let head = Head {
-        file: &loaded.file,
-        all: &loaded.all,
-        whole: &loaded.whole,
-    };
-    let found = base::find(asked, &loaded.root, &head, cache)?;
-    let all: BTreeSet<String> = loaded.all.iter().map(|id| id.kernel.clone()).collect();
-    let (pin, accepted) = (&loaded.toolchain.cuda, config::load_acceptances(loaded)?);
-    if found.pin != *pin || found.base.accepted != accepted {
+/// Environment, where the cache cannot be read.
+pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BTreeSet<String>> {
+    let all: BTreeSet<String> = head.all.iter().map(|id| id.kernel.clone()).collect();
+    let (pin, accepted) = (&head.toolchain.cuda, config::load_acceptances(head)?);
+    if found.pin != *pin || found.asked.accepted != accepted {
         return Ok(all);
     }
     // Without a compiler the cache cannot be asked: the run then installs one, or says what is missing.
@@ -47,10 +41,10 @@ pub fn find_changed(asked: &Asked, loaded: &Loaded, cache: &Cache) -> Result<BTr
             references: References::open(root, cache, compiler, HiddenFrom::default())?,
         })
     };
-    let (baselines, _) = store::load_baselines(&loaded.root)?;
-    let ours = side(&loaded.root, &loaded.plan, &loaded.gates, &baselines)?;
-    let base = &found.base;
-    let theirs = side(&found.tree.root, &base.plan, &base.gates, &base.baselines)?;
+    let (baselines, _) = store::load_baselines(&head.root)?;
+    let ours = side(&head.root, &head.plan, &head.gates, &baselines)?;
+    let base = &found.asked;
+    let theirs = side(&found.root, &base.plan, &base.gates, &base.baselines)?;
     let is_changed = |kernel: &String| match (ours.state(kernel), theirs.state(kernel)) {
         (Some(ours), Some(theirs)) => ours != theirs,
         _ => true,
@@ -61,7 +55,7 @@ pub fn find_changed(asked: &Asked, loaded: &Loaded, cache: &Cache) -> Result<BTr
         .cloned()
         .collect();
     // A base that is made of head's files is as head is, whatever the change did.
-    let trees = base::trees(&loaded.root, &found.tree, &[&toolchain], cache)?;
+    let trees = base::trees(found, &[&toolchain], cache)?;
     Ok(match trees.find_crossing(&ours.reads(), &theirs.reads()) {
         Some(_) => all,
         None => changed,

@@ -41,7 +41,7 @@ impl Changed {
         };
         let found = find(cache, provision, on);
         let found = found.as_ref();
-        let theirs = Sources::new(&base.tree.root, &base.toolchain.include);
+        let theirs = Sources::new(&base.root, &base.toolchain.include);
         let ours = Sources::new(&planned.root, &planned.toolchain.include);
         let mut evidence = Vec::new();
         let pieces = self.read_side(found, cache, &ready.base_artifacts, theirs);

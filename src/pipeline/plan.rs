@@ -1,18 +1,18 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
-use super::{Profile, Request, base, past, shard, simulate};
+use super::{Change, Profile, Request, base, shard, simulate};
 use build::apart::{Reads, Trees};
 use build::toolchain::{self, Profiler, Toolchain};
 use check::cache::References;
 use config::{Loaded, Places};
 use model::{
-    Base, Case, CompilerFacts, DeviceFacts, DrawnSeed, Evidence, Fault, FaultKind, Plan, Policy,
-    Profiling, Seen, Shard, Unit,
+    Case, CompilerFacts, DeviceFacts, Evidence, Fault, FaultKind, Plan, Policy, Profiling, Seen,
+    Shard, Unit,
 };
-use records::repo;
 use records::store;
 use report::progress::Event;
-use std::path::{Path, PathBuf};
+use std::any::Any;
+use std::path::PathBuf;
 use system::cache::Cache;
 use system::error::{Diagnostic, Error, Result};
 
@@ -47,98 +47,73 @@ pub(super) struct UnitReads {
 
 /// What the base is built of.
 pub(super) struct BaseTree {
-    /// Its files, which stay as long as this does.
-    pub tree: repo::Tree,
+    /// The directory of its gates.yaml.
+    pub root: PathBuf,
     /// The compiler that it asks for.
     pub toolchain: Toolchain,
     pub references: References,
-    /// It beside head's.
+    /// The trees of both sides.
     pub trees: Trees,
+    /// Keeps its files where they are.
+    _files: Box<dyn Any + Send + Sync>,
 }
 
 /// # Errors
-/// What keeps a run from starting at all: baselines, acceptances, the base or an anchor, the compiler.
+/// What keeps a run from starting at all: baselines, acceptances, the compiler.
 pub(super) fn plan(
     request: &Request,
-    mut loaded: Loaded,
+    change: Change,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Planned> {
+    let Change {
+        head: mut loaded,
+        commit,
+        sources,
+        anchors,
+        base,
+    } = change;
     let profiler = find_profiler(request, &mut loaded.plan);
-    let pairing = request.base.as_ref();
-    loaded.plan.pairing = pairing.map(|asked| config::pairing(asked.unchanged));
-    // Before it is dealt: all shards have the same.
-    if request.base.is_some() && !loaded.reseeded {
-        draw_seed(&mut loaded);
-    }
+    loaded.plan.pairing = base
+        .is_some()
+        .then(|| config::pairing(request.time_unchanged));
     let shard = request.shard.as_ref();
     let shard = shard.map(|asked| shard::take(asked, &mut loaded));
     let shard = shard.transpose()?;
     let accepted = config::load_acceptances(&loaded)?;
     let Loaded {
         root,
-        file,
         places,
         plan,
         gates,
         targets,
         toolchain: pin,
-        all,
-        whole,
         ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
-    let found = request.base.as_ref().map(|asked| {
-        let head = base::Head {
-            file: &file,
-            all: &all,
-            whole: &whole,
-        };
-        base::find(asked, &root, &head, cache)
-    });
-    let found = found.transpose()?;
-    let (tree, mut base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
-    if let Some(base) = &mut base {
-        base.plan.profiling = plan.profiling;
-        if let Some(drawn) = &plan.drawn {
-            base.plan.draw(drawn);
-        }
-    }
-    let commit = repo::commit(&root);
-    let sources = repo::digest(&root);
-    if let Some(base) = &base {
-        warn_of_base(&root, base, commit.as_deref(), on);
-    }
-    // The same of every shard.
-    let of_whole = shard.as_ref().map(|shard| &shard.whole.gates);
-    let anchors = past::anchors(&root, of_whole.unwrap_or(&gates))?;
     let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
-    let tree = tree.map(|(tree, theirs)| {
-        let toolchain = match theirs == pin.cuda {
+    let base = base.map(|mut side| {
+        side.asked.plan.profiling = plan.profiling;
+        let theirs = match side.pin == pin.cuda {
             true => toolchain.clone(),
-            false => find_compiler(request, theirs.as_deref(), cache, on).map_err(of_base)?,
+            false => find_compiler(request, side.pin.as_deref(), cache, on).map_err(of_base)?,
         };
-        Ok::<_, Error>((tree, toolchain))
-    });
-    let tree = tree.transpose()?;
-    let tree = tree.map(|(tree, theirs)| {
-        let trees = base::trees(&root, &tree, &[&toolchain, &theirs], cache)?;
+        let trees = base::trees(&side, &[&toolchain, &theirs], cache)?;
         let host = Some(theirs.host_compiler.as_path());
-        let references = References::open(&tree.root, cache, host, base::hidden_from_base(&trees))?;
-        Ok::<_, Error>(BaseTree {
-            tree,
+        let references = References::open(&side.root, cache, host, base::hidden_from_base(&trees))?;
+        let tree = BaseTree {
+            root: side.root,
             toolchain: theirs,
             references,
             trees,
-        })
+            _files: side.files,
+        };
+        Ok::<_, Error>((tree, side.asked))
     });
-    let tree = tree.transpose()?;
-    let trees = tree.as_ref().map(|base| &base.trees);
+    let (tree, base) = base.transpose()?.unzip();
+    let trees = tree.as_ref().map(|base: &BaseTree| &base.trees);
     let hidden = trees.map(base::hidden_from_head).unwrap_or_default();
     let references = References::open(&root, cache, Some(&toolchain.host_compiler), hidden)?;
-    if let Some(drawn) = &plan.drawn {
-        say_seed(drawn, on);
-    }
     Ok(Planned {
         root,
         places,
@@ -164,33 +139,6 @@ pub(super) fn plan(
     })
 }
 
-/// Drawn seeds lie from here on, where nobody writes seeds by hand.
-const DRAWN_FROM: u64 = 1 << 32;
-
-/// Data that is not known while a change is written: who tunes a kernel to the seeds of gates.yaml is found out.
-fn draw_seed(loaded: &mut Loaded) {
-    let Some(commit) = repo::head(&loaded.root) else {
-        return;
-    };
-    let hash = blake3::hash(format!("gatekeeper seed {commit}").as_bytes());
-    let number = hash.as_bytes().iter().take(4);
-    let number = number.fold(0, |all, byte| all << 8 | u64::from(*byte));
-    let mut seed = DRAWN_FROM + number;
-    let cases = &loaded.plan.cases;
-    while cases.iter().any(|case| case.seeds.contains(&seed)) {
-        seed += 1;
-    }
-    loaded.plan.draw(&DrawnSeed { seed, commit });
-}
-
-fn say_seed(drawn: &DrawnSeed, on: &(dyn Fn(Event) + Sync)) {
-    let DrawnSeed { seed, commit } = drawn;
-    let commit = commit.get(..12).unwrap_or(commit);
-    on(Event::Waiting(format!(
-        "seed {seed} is drawn from commit {commit}, in addition to those of gates.yaml; `--seeds {seed}` repeats it alone"
-    )));
-}
-
 /// What the plan is to do about profiles, and what does it. That there is no profiler is a verdict of every gate that
 /// needs one, and no end of the run.
 fn find_profiler(request: &Request, plan: &mut Plan) -> std::result::Result<Profiler, Fault> {
@@ -209,22 +157,6 @@ fn find_profiler(request: &Request, plan: &mut Plan) -> std::result::Result<Prof
         }
     }
     toolchain::find_profiler().map_err(|error| missing(error.to_string()))
-}
-
-/// A base that is ahead of head, or the same, compares other than its name says.
-fn warn_of_base(root: &Path, base: &Base, commit: Option<&str>, on: &(dyn Fn(Event) + Sync)) {
-    if repo::has_more(root, &base.commit) {
-        on(Event::Waiting(format!(
-            "{} has commits that HEAD lacks: gates that are stricter there count as loosened here, until it is merged or HEAD is rebased",
-            base.revision
-        )));
-    }
-    if Some(base.commit.as_str()) == commit {
-        on(Event::Waiting(format!(
-            "{} is HEAD itself, and no file that git tracks has changed: there is nothing to compare",
-            base.revision
-        )));
-    }
 }
 
 impl Planned {

@@ -199,7 +199,7 @@ impl Builds {
         let base = match base {
             Some((
                 BaseTree {
-                    tree,
+                    root,
                     toolchain,
                     trees,
                     ..
@@ -207,7 +207,7 @@ impl Builds {
                 units,
             )) => {
                 let (what, hidden) = ("base revision of ", trees.hide_head());
-                let mut built = build_all(what, Some(&hidden), &tree.root, toolchain, &units)?;
+                let mut built = build_all(what, Some(&hidden), root, toolchain, &units)?;
                 if let Some(base) = &planned.policy.base {
                     refuse_misfits(&base.plan, None, &mut built);
                 }

@@ -7,7 +7,7 @@ use super::race::{Reading, Track};
 use crate::pipeline::{Bench, Proven, Shop};
 use build::Built;
 use config::Asked;
-use explain::diagnosis::{self, Diagnosis, Resource};
+use explain::diagnosis::{self, Diagnosis};
 use judge::stats;
 use judge::{Admission, Index, Stage};
 use model::{

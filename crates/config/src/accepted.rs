@@ -9,15 +9,12 @@ use super::select::parse_filter;
 use super::yaml::{Problem, Source, Spanned};
 use super::{Loaded, check_version};
 use model::{
-    Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding, Limit, Rule,
-    Subject, with_single_blanks,
+    ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,
+    Limit, Rule, Subject, with_single_blanks,
 };
 use std::collections::BTreeMap;
 use system::error::{Diagnostic, Error, Result};
 use system::files;
-
-/// Relative to gates.yaml.
-pub const ACCEPTED: &str = "baselines/accepted.yaml";
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -42,7 +42,7 @@ mod tree;
 mod tune;
 mod yaml;
 
-pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
+pub use accepted::{load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
 pub use kernel::Asked;
 pub use limit::parse_change;

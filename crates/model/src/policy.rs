@@ -423,3 +423,6 @@ impl Gate {
         }
     }
 }
+
+/// Relative to gates.yaml.
+pub const ACCEPTED: &str = "baselines/accepted.yaml";

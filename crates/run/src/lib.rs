@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod device;
+pub mod machine;
 pub mod measure;
 pub mod profiler;
 pub mod rivals;

@@ -1,5 +1,4 @@
-//! Where and when a run took place: the commit of the tree, the machine, the date; and the trees of other
-//! revisions. The only user of git.
+//! The commit of the tree, and the trees of other revisions. The only user of git.
 
 mod export;
 mod git;
@@ -14,7 +13,6 @@ pub use named::{commit_of, short};
 use worktree::untracked;
 pub use worktree::{Tree, files_with, has_more, revision, top, tracked};
 
-use model::Host;
 use std::path::Path;
 
 /// Commit of the tree in full, whatever was edited since; `None` outside git or without git.
@@ -63,25 +61,4 @@ pub fn digest(root: &Path) -> Option<String> {
         hasher.update(&bytes);
     }
     Some(hasher.finalize().to_hex().chars().take(32).collect())
-}
-
-pub fn host() -> Host {
-    let cpu = system::files::read_text(Path::new("/proc/cpuinfo"), system::files::WRITTEN)
-        .unwrap_or_default();
-    let model = cpu
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .map(|rest| rest.trim_start_matches([' ', '\t', ':']).to_owned());
-    Host {
-        os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-        cpu: model.unwrap_or_else(|| "unknown".to_owned()),
-        cores: std::thread::available_parallelism()
-            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-    }
-}
-
-/// RFC 3339, UTC, whole seconds.
-pub fn now() -> String {
-    let now = std::time::SystemTime::now();
-    humantime::format_rfc3339_seconds(now).to_string()
 }

@@ -7,7 +7,6 @@
 use super::file::{FileProblem, expect_schema, write_whole};
 use super::once::reject_duplicate_keys;
 use super::record;
-use config::ACCEPTED;
 use judge::{ANY_SHAPE, Refused, acceptable};
 use model::{
     Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, Case, CaseId, Facet, Metric,
@@ -101,7 +100,7 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
     let mut good = Vec::new();
     let mut broken = Vec::new();
     for kernel in entries(root, Path::new(DIR))? {
-        if kernel == Path::new(ACCEPTED) && root.join(&kernel).is_file() {
+        if kernel == Path::new(model::ACCEPTED) && root.join(&kernel).is_file() {
             continue;
         }
         for variant in entries(root, &directory_only(root, kernel)?)? {

@@ -1,0 +1,185 @@
+//! The base of a change, from a revision: its files, and what it asks under head's names.
+
+use super::Asked;
+use super::moved::{self, Moves};
+use crate::pipeline::{BaseSide, MENDS};
+use config::{Loaded, Whole};
+use judge::renames;
+use model::{Base, Plan, Reference, Simulation, WarpHazards};
+use records::repo;
+use records::store;
+use std::collections::BTreeSet;
+use std::path::Path;
+use system::cache::Cache;
+use system::error::{Diagnostic, Error, Result};
+use system::sources;
+
+/// # Errors
+/// Usage, where there is no such revision or its gates.yaml cannot be read.
+pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
+    let root = &head.root;
+    let tree = repo::revision(root, &asked.revision, cache)?;
+    let top = repo::top(root)?;
+    let mut path = tree.root.join(&head.file);
+    let own = path.strip_prefix(&tree.top).unwrap_or(&path);
+    let trees = moved::Trees {
+        base: &tree,
+        head: &top,
+    };
+    let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, &head.all)?;
+    let own = own.to_owned();
+    let was = origin.as_ref().map_or(&own, |origin| &origin.file).clone();
+    if origin.is_some() {
+        path = tree.top.join(&was);
+    }
+    let root_of_base = path.parent().unwrap_or(&tree.top).to_owned();
+    let (plan, gates, accepted, pin) = match path.is_file() {
+        true => {
+            let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
+            let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
+            // What is broken there accepts nothing, and all of head's is new.
+            let accepted = config::load_acceptances(&loaded).unwrap_or_default();
+            (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
+        }
+        // The change that brings gates.yaml has nothing to be held against: every case is new.
+        false => (nothing(), Vec::new(), Vec::new(), None),
+    };
+    no_files_of_head(&plan, &top)?;
+    // What is broken there is not this change's doing.
+    let (baselines, _) = store::load_baselines(&root_of_base)?;
+    let mut base = Base {
+        revision: asked.revision.clone(),
+        commit: tree.commit.clone(),
+        plan,
+        gates,
+        baselines,
+        accepted,
+        renames: Vec::new(),
+        moved: Vec::new(),
+        gone,
+        loosening: asked.loosening,
+    };
+    let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
+    if let Some(part) = origin.and_then(|origin| origin.part) {
+        keep_kernels(&mut base, |kernel| {
+            part.contains(kernel) && here.contains(kernel)
+        });
+    }
+    let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);
+    let lost: BTreeSet<_> = kernels
+        .filter(|it| !here.contains(it.as_str()))
+        .cloned()
+        .collect();
+    let theirs = renames::Asked {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    base.moved = moved::find_elsewhere(&trees, &own, &was, theirs, &lost, &asked.instead)?;
+    let moved = base.moved.iter().flat_map(|it| &it.cases);
+    let moved: BTreeSet<_> = moved.map(|id| id.kernel.clone()).collect();
+    keep_kernels(&mut base, |kernel| !moved.contains(kernel));
+    use_names_of_head(&mut base, &head.whole);
+    Ok(BaseSide {
+        asked: base,
+        pin,
+        root: root_of_base,
+        top: tree.top.clone(),
+        head_files: repo::tracked(&top)?,
+        head_top: top,
+        files: Box::new(tree),
+    })
+}
+
+fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
+    base.plan.retain(&is_kept);
+    base.gates.retain(|gate| is_kept(gate.subject.kernel()));
+}
+
+/// Once, so that all that follows compares what is the same under one name.
+fn use_names_of_head(base: &mut Base, head: &Whole) {
+    let was = renames::Asked {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    let is = renames::Asked {
+        plan: &head.plan,
+        gates: &head.gates,
+    };
+    let found = renames::find(was, is);
+    renames::Names { renames: &found }.carry(base);
+    base.renames = found;
+}
+
+/// A flag or directory outside the tree that is in head's would have the base built of head's files. Links are followed
+/// later, by what the compiler read; this is said before anything is built.
+fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
+    let top = top.display().to_string();
+    let names = |text: &str| text.ends_with(&top) || text.contains(&format!("{top}/"));
+    let refused = |what: &str, written: &str| {
+        Err(Error::Usage(
+            Diagnostic::new(format!(
+                "the {what} `{written}` would have the base built of files of the head"
+            ))
+            .help("name directories relative to gates.yaml, under `include_dirs`")
+            .help(MENDS),
+        ))
+    };
+    // A definition names a place and reads nothing.
+    let reads = |flag: &&String| !flag.starts_with("-D") && names(flag);
+    let references = base.cases.iter().filter_map(|case| match &case.reference {
+        Reference::User { flags, .. } => Some(flags),
+        _ => None,
+    });
+    if let Some(flag) = references.flatten().find(reads) {
+        return refused("flag", flag);
+    }
+    for unit in &base.units {
+        if let Some(flag) = unit.flags.iter().find(reads) {
+            return refused("flag", flag);
+        }
+        let of_head = |dir: &&String| {
+            let here = sources::expand(dir, &sources::of_process);
+            here.is_ok_and(|here| names(&here))
+        };
+        if let Some(dir) = unit.include_dirs.iter().find(of_head) {
+            return refused("directory", dir);
+        }
+    }
+    Ok(())
+}
+
+fn nothing() -> Plan {
+    Plan {
+        units: Vec::new(),
+        cases: Vec::new(),
+        timing: config::default_timing(),
+        simulation: Simulation {
+            budget: 0,
+            warp_hazards: WarpHazards::Note,
+        },
+        pairing: None,
+        profiling: None,
+        drawn: None,
+        rivals: Vec::new(),
+        filters: Vec::new(),
+        left_out: BTreeSet::new(),
+        expected: Vec::new(),
+        fallbacks: Vec::new(),
+    }
+}
+
+fn of_base(error: &Error, revision: &str) -> Error {
+    let Diagnostic {
+        message,
+        at,
+        key,
+        mut help,
+    } = error.diagnostic().clone();
+    help.push(MENDS.to_owned());
+    Error::Usage(Diagnostic {
+        message: format!("of the base {revision}: {message}"),
+        at,
+        key,
+        help,
+    })
+}

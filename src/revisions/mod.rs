@@ -1,0 +1,106 @@
+//! Sides of a change from git: head is the working tree, the base a revision. Knows nothing of workers, devices or
+//! judges; `pipeline` knows nothing of git.
+
+mod base;
+mod moved;
+mod past;
+
+pub use base::find as find_base;
+
+use crate::pipeline::{BaseSide, Change};
+use config::{Loaded, Selection};
+use model::{DrawnSeed, Loosening};
+use records::repo;
+use report::progress::Event;
+use std::path::Path;
+use system::cache::Cache;
+use system::error::Result;
+
+/// What `run` was asked to compare with.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Any name that git knows.
+    pub revision: String,
+    pub loosening: Loosening,
+    /// Values of the command line in the place of those in gates.yaml, for both sides: no change of the sources.
+    pub instead: Selection,
+}
+
+/// The working tree, against the revision that is asked for.
+///
+/// # Errors
+/// Usage, where there is no such revision, or no such anchor, or the base's gates.yaml cannot be read. Environment,
+/// where git fails.
+pub fn find_change(
+    asked: Option<&Asked>,
+    mut head: Loaded,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Change> {
+    // Before the cases are dealt: all shards have the same.
+    if asked.is_some() && !head.reseeded {
+        draw_seed(&mut head);
+    }
+    let base = asked.map(|asked| base::find(asked, &head, cache));
+    let mut base = base.transpose()?;
+    if let (Some(base), Some(drawn)) = (&mut base, &head.plan.drawn) {
+        base.asked.plan.draw(drawn);
+    }
+    let commit = repo::commit(&head.root);
+    if let Some(base) = &base {
+        warn_of_base(&head.root, base, commit.as_deref(), on);
+    }
+    if let Some(drawn) = &head.plan.drawn {
+        say_seed(drawn, on);
+    }
+    Ok(Change {
+        sources: repo::digest(&head.root),
+        anchors: past::anchors(&head.root, &head.gates)?,
+        head,
+        commit,
+        base,
+    })
+}
+
+/// Drawn seeds lie from here on, where nobody writes seeds by hand.
+const DRAWN_FROM: u64 = 1 << 32;
+
+/// Data that is not known while a change is written: who tunes a kernel to the seeds of gates.yaml is found out.
+fn draw_seed(loaded: &mut Loaded) {
+    let Some(commit) = repo::head(&loaded.root) else {
+        return;
+    };
+    let hash = blake3::hash(format!("gatekeeper seed {commit}").as_bytes());
+    let number = hash.as_bytes().iter().take(4);
+    let number = number.fold(0, |all, byte| all << 8 | u64::from(*byte));
+    let mut seed = DRAWN_FROM + number;
+    let cases = &loaded.plan.cases;
+    while cases.iter().any(|case| case.seeds.contains(&seed)) {
+        seed += 1;
+    }
+    loaded.plan.draw(&DrawnSeed { seed, commit });
+}
+
+fn say_seed(drawn: &DrawnSeed, on: &(dyn Fn(Event) + Sync)) {
+    let DrawnSeed { seed, commit } = drawn;
+    let commit = commit.get(..12).unwrap_or(commit);
+    on(Event::Waiting(format!(
+        "seed {seed} is drawn from commit {commit}, in addition to those of gates.yaml; `--seeds {seed}` repeats it alone"
+    )));
+}
+
+/// A base that is ahead of head, or the same, compares other than its name says.
+fn warn_of_base(root: &Path, base: &BaseSide, commit: Option<&str>, on: &(dyn Fn(Event) + Sync)) {
+    if repo::has_more(root, &base.asked.commit) {
+        on(Event::Waiting(format!(
+            "{} has commits that HEAD lacks: gates that are stricter there count as loosened here, until it is merged or HEAD is rebased",
+            base.asked.revision
+        )));
+    }
+    if Some(base.asked.commit.as_str()) == commit {
+        on(Event::Waiting(format!(
+            "{} is HEAD itself, and no file that git tracks has changed: there is nothing to compare",
+            base.asked.revision
+        )));
+    }
+}
