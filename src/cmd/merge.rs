@@ -69,7 +69,7 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     print(&terminal::render_groups(&groups(), terminal_options()))?;
     say(&format!("\n{}", models::title(&all)))?;
     remark(&format!(
-        "reports side by side: {}; of each in its directory there",
+        "reports side by side: {}, with one directory per model",
         args.out.display()
     ));
     Ok(models::exit(&all))

@@ -345,7 +345,7 @@ fn simulated(answer: Seen<Frame>) -> Seen<Simulated> {
         Seen::Got(Frame::Simulated(simulated)) => Seen::Got(*simulated),
         Seen::Got(other) => Seen::Fault(Fault {
             kind: FaultKind::WorkerDied,
-            message: format!("the worker answered another question: {other:?}"),
+            message: format!("unexpected reply from the worker: {other:?}"),
         }),
         Seen::Fault(fault) => Seen::Fault(fault),
         Seen::Unsupported(why) => Seen::Unsupported(why),
@@ -368,7 +368,7 @@ fn decided(seeds: usize, answer: Seen<Frame>, budget: u64) -> std::result::Resul
         }
         Seen::Got(other) => Err(Why::Broke(Fault {
             kind: FaultKind::WorkerDied,
-            message: format!("the worker answered another question: {other:?}"),
+            message: format!("unexpected reply from the worker: {other:?}"),
         })),
         // Said again, by each seed, with all checks.
         Seen::Fault(Fault {

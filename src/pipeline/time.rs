@@ -77,7 +77,7 @@ pub fn time_all(
                     evidence.extend(rival(&mut rivals, turn, root, record));
                 }
                 rivals_took += began.elapsed();
-                stepped(format!("{} beside {kernel}", turn.rival.name));
+                stepped(format!("{} against {kernel}", turn.rival.name));
             }
         }
         record.evidence.append(&mut evidence);

@@ -60,7 +60,7 @@ fn result(began: &Began, found: &SearchResult) -> Vec<String> {
             ]
         }
         End::NoneFaster => vec![format!(
-            "no configuration was faster than {} in three processes beside it",
+            "no configuration was faster than {} in three processes against it",
             began.start
         )],
         End::WinnerDropped(why) => vec![format!(

@@ -227,7 +227,7 @@ fn samples_that_are_damaged_are_refused() {
     let says = |message: &str| {
         format!(
             "error: head/run-1.json: sum/default@T=F32,Elements=1048576: {message}\n  \
-             help: NVBench writes it, and the files of its samples beside it, with `--jsonbin FILE.json`\n"
+             help: NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`\n"
         )
     };
     let args = ["compare", "base", "head", "--p50", "+2%"];

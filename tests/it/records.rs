@@ -148,7 +148,7 @@ fn an_update_takes_what_was_measured_and_says_what_it_left() {
 
     let again = stdout(&run(project.path(), &["baseline", "update"], 0));
     assert!(
-        again.ends_with("0 figures changed in 0 files, 0 refused\n"),
+        again.ends_with("0 values changed in 0 files, 0 refused\n"),
         "{again}"
     );
 

@@ -56,7 +56,7 @@ impl fmt::Display for Absent {
         match self {
             Self::NotReported => f.write_str("PTXAS did not report it"),
             Self::Incomplete(line) => write!(f, "PTXAS's report of it lacks the `{line}` line"),
-            Self::Contradictory => f.write_str("PTXAS reported it twice with different figures"),
+            Self::Contradictory => f.write_str("PTXAS reported it twice with different values"),
         }
     }
 }

@@ -120,7 +120,7 @@ fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>
                 Some(_) => Err(format!("{elem:?} cannot hold codes around {zero_point}")),
             }
         }
-        CodecScheme::Blocks(_) => Err("scales that stand beside their codes".to_owned()),
+        CodecScheme::Blocks(_) => Err("scales that are stored next to their codes".to_owned()),
         CodecScheme::Affine { low, high } => match range {
             Some((least, most))
                 if least <= low && low < high && high <= most && most <= i32::MAX.into() =>

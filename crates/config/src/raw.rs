@@ -132,7 +132,7 @@ pub struct Kernel {
     pub rivals: Ordered<Spanned<RawRival>>,
     /// Limits; every case with an output needs `max_err` or `rel_l2`.
     pub gates: Spanned<Gates>,
-    /// Figures to be reached: reported, and no gates. Default: none.
+    /// Values to be reached: reported, and no gates. Default: none.
     #[serde(default)]
     pub target: Targets,
     /// The space that `gatekeeper tune` searches. Default: none.
@@ -839,12 +839,12 @@ impl JsonSchema for Targets {
         keys.insert(
             BECAUSE.to_owned(),
             serde_json::json!({
-                "description": "Why a target is missed, with figures: a negative result that reports list.",
+                "description": "Why a target is missed, with values: a negative result that reports list.",
                 "type": "string",
             }),
         );
         json_schema!({
-            "description": "Figures to be reached, by metric. No baseline is involved.",
+            "description": "Values to be reached, by metric. No baseline is involved.",
             "type": "object",
             "properties": keys,
             "additionalProperties": false,

@@ -99,7 +99,7 @@ fn of_subject(
         }
         for text in limits(one)? {
             let Limit::Absolute { op, bound } = read_limit(&text, metric, &context)? else {
-                let message = format!("`{}` is no figure that could be reached", text.value);
+                let message = format!("`{}` is no value that could be reached", text.value);
                 return Err(Problem::new(text.at, message)
                     .help("write one, or relate it to a variant: \"<= 0.90 * plain.p50\""));
             };

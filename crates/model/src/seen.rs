@@ -88,7 +88,7 @@ pub enum NotRun {
     CodeNotKept,
     /// There is no nvdisasm, which takes machine code apart.
     NoDisassembler,
-    /// Another program ran the kernels and does not say.
+    /// Another program ran the kernels and did not record it.
     OtherProgram {
         program: String,
     },
@@ -220,11 +220,11 @@ pub enum FaultKind {
     Rival,
     /// No profiler is installed.
     ProfilerMissing,
-    /// The driver lets administrators alone read the GPU's counters.
+    /// The driver lets only administrators read the GPU's counters.
     CountersLocked,
     /// Another user's profiler left a file that keeps others out.
     ProfilerLocked,
-    /// The profiler cannot profile this GPU with this driver, or wrote what cannot be read.
+    /// The profiler cannot profile this GPU with this driver, or its output cannot be read.
     ProfilerBroke,
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
     Environment,

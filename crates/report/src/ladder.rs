@@ -14,7 +14,7 @@ use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.ladder/1";
 
-pub const TITLE: &str = "each variant beside the one before it";
+pub const TITLE: &str = "each variant against the one before it";
 
 /// Metrics of a launch on a GPU, the one that says how fast it is first.
 const TIMED: [Metric; 6] = [
@@ -52,7 +52,7 @@ pub struct Step {
     pub variant: String,
     /// To the step before; of the first all that it defines.
     pub added: Vec<Added>,
-    pub figures: BTreeMap<Metric, Figure>,
+    pub values: BTreeMap<Metric, Reading>,
 }
 
 /// The difference between two builds. `None` where one of the two has none.
@@ -82,8 +82,8 @@ pub struct Shape {
 #[derive(Serialize)]
 pub struct Rung {
     pub variant: String,
-    pub figures: BTreeMap<Metric, Figure>,
-    /// `None` of the first, and where one of the two has no figure.
+    pub values: BTreeMap<Metric, Reading>,
+    /// `None` of the first, and where one of the two has no reading.
     pub to_the_one_before: Option<Relative>,
     pub to_the_first: Option<Relative>,
     /// Backends that were timed in the same run on the same GPU.
@@ -102,7 +102,7 @@ pub struct ToRival {
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Figure {
+pub enum Reading {
     Value(Num),
     Missing { code: &'static str, message: String },
 }
@@ -198,7 +198,7 @@ impl Source<'_, '_> {
             steps.push(Step {
                 variant: variant.to_owned(),
                 added: unit.map(|unit| added(before, unit)).unwrap_or_default(),
-                figures: self.figures(&case.id, &RESOURCES),
+                values: self.values(&case.id, &RESOURCES),
             });
             before = unit;
         }
@@ -228,15 +228,15 @@ impl Source<'_, '_> {
     }
 
     fn rung(&self, case: &Case, before: &[Rung]) -> Rung {
-        let figures = self.figures(&case.id, self.of_case);
+        let values = self.values(&case.id, self.of_case);
         let beside = |other: Option<&Rung>| {
             let other = other?;
             let metric = *self.of_case.first()?;
-            let value = |figures: &BTreeMap<Metric, Figure>| match figures.get(&metric)? {
-                Figure::Value(value) => Some(value.0),
-                Figure::Missing { .. } => None,
+            let value = |values: &BTreeMap<Metric, Reading>| match values.get(&metric)? {
+                Reading::Value(value) => Some(value.0),
+                Reading::Missing { .. } => None,
             };
-            let (own, their) = (value(&figures)?, value(&other.figures)?);
+            let (own, their) = (value(&values)?, value(&other.values)?);
             Some(Relative {
                 variant: other.variant.clone(),
                 metric,
@@ -253,7 +253,7 @@ impl Source<'_, '_> {
             to_the_one_before: beside(before.last()),
             to_the_first: beside(before.first()),
             to_rivals: self.to_rivals(&case.id),
-            figures,
+            values,
         }
     }
 
@@ -276,17 +276,17 @@ impl Source<'_, '_> {
         all.collect()
     }
 
-    fn figures(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Figure> {
+    fn values(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Reading> {
         let subject = Subject::Case(id.clone());
-        let figure = |metric: Metric| match self.view.shown(&subject, metric) {
-            Ok(value) => Figure::Value(Num(value)),
-            Err(Unavailable { reason, .. }) => Figure::Missing {
+        let reading = |metric: Metric| match self.view.shown(&subject, metric) {
+            Ok(value) => Reading::Value(Num(value)),
+            Err(Unavailable { reason, .. }) => Reading::Missing {
                 code: reason.code(),
                 message: reasons::reason(self.view.environment(), &subject, &reason),
             },
         };
-        let figures = metrics.iter().map(|metric| (*metric, figure(*metric)));
-        figures.collect()
+        let values = metrics.iter().map(|metric| (*metric, reading(*metric)));
+        values.collect()
     }
 }
 
@@ -391,10 +391,10 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
             true => "nothing in its build".to_owned(),
             false => added.join(", "),
         };
-        let figures = RESOURCES.iter().map(|metric| cell(&step.figures, *metric));
+        let values = RESOURCES.iter().map(|metric| cell(&step.values, *metric));
         [step.variant.clone(), added]
             .into_iter()
-            .chain(figures)
+            .chain(values)
             .collect()
     });
     let resources = RESOURCES.iter().map(|metric| (metric.name(), Kind::Number));
@@ -410,16 +410,16 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
         let title = format!("{}@{}", ladder.kernel, shape.shape);
         let at = format!("at {}", shape.shape);
         let row = |rung: &Rung| {
-            let figures = of_case.iter().map(|metric| cell(&rung.figures, *metric));
+            let values = of_case.iter().map(|metric| cell(&rung.values, *metric));
             std::iter::once(rung.variant.clone())
-                .chain(figures)
+                .chain(values)
                 .collect()
         };
-        let figures = of_case.iter().map(|metric| (short(*metric), Kind::Number));
-        let columns = [(at.as_str(), Kind::Name)].into_iter().chain(figures);
-        let measured = shape.rungs.iter().any(|rung| has_value(&rung.figures));
+        let values = of_case.iter().map(|metric| (short(*metric), Kind::Number));
+        let columns = [(at.as_str(), Kind::Name)].into_iter().chain(values);
+        let measured = shape.rungs.iter().any(|rung| has_value(&rung.values));
         let rungs = shape.rungs.iter().filter(|_| measured);
-        let figures = Table::new(columns, rungs.clone().map(row).collect());
+        let values = Table::new(columns, rungs.clone().map(row).collect());
         let has_rivals = shape.rungs.iter().any(|rung| !rung.to_rivals.is_empty());
         let row = |rung: &Rung| {
             let beside = [&rung.to_the_one_before, &rung.to_the_first];
@@ -441,14 +441,14 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
         };
         let columns = [
             (at.as_str(), Kind::Name),
-            ("beside the one before", Kind::Text),
-            ("beside the first", Kind::Text),
+            ("against the one before", Kind::Text),
+            ("against the first", Kind::Text),
         ];
-        let rivals = has_rivals.then_some(("beside rivals", Kind::Text));
+        let rivals = has_rivals.then_some(("against rivals", Kind::Text));
         // The first has nothing but rivals to stand beside.
         let rungs = rungs.skip(usize::from(!has_rivals));
         let beside = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
-        Section::new("", &title, vec![Part::Table(figures), Part::Table(beside)])
+        Section::new("", &title, vec![Part::Table(values), Part::Table(beside)])
     });
     std::iter::once(first).chain(shapes).collect()
 }
@@ -464,18 +464,18 @@ fn short(metric: Metric) -> &'static str {
     }
 }
 
-fn cell(figures: &BTreeMap<Metric, Figure>, metric: Metric) -> String {
-    match figures.get(&metric) {
-        Some(Figure::Value(value)) => words::quantity(metric, value.0),
-        Some(Figure::Missing { .. }) | None => "-".to_owned(),
+fn cell(values: &BTreeMap<Metric, Reading>, metric: Metric) -> String {
+    match values.get(&metric) {
+        Some(Reading::Value(value)) => words::quantity(metric, value.0),
+        Some(Reading::Missing { .. }) | None => "-".to_owned(),
     }
 }
 
 /// Where there is none, no table of dashes says it better than the note on what is missing.
-fn has_value(figures: &BTreeMap<Metric, Figure>) -> bool {
-    figures
+fn has_value(values: &BTreeMap<Metric, Reading>) -> bool {
+    values
         .values()
-        .any(|figure| matches!(figure, Figure::Value(_)))
+        .any(|reading| matches!(reading, Reading::Value(_)))
 }
 
 /// Subjects that a line names; more of them are counted.
@@ -490,18 +490,18 @@ struct Missing<'a> {
     message: &'a str,
 }
 
-/// Why figures are missing: a line for each kind of reason and the figures that it takes.
+/// Why values are missing: a line for each kind of reason and the values that it takes.
 fn missing(ladders: &[Ladder]) -> Vec<String> {
     let mut found: Vec<Missing> = Vec::new();
     for ladder in ladders {
         for step in &ladder.steps {
             let subject = format!("{}/{}", ladder.kernel, step.variant);
-            add_missing(&mut found, &subject, &step.figures);
+            add_missing(&mut found, &subject, &step.values);
         }
         for shape in &ladder.shapes {
             for rung in &shape.rungs {
                 let subject = format!("{}/{}@{}", ladder.kernel, rung.variant, shape.shape);
-                add_missing(&mut found, &subject, &rung.figures);
+                add_missing(&mut found, &subject, &rung.values);
             }
         }
     }
@@ -522,11 +522,11 @@ fn missing(ladders: &[Ladder]) -> Vec<String> {
 fn add_missing<'a>(
     found: &mut Vec<Missing<'a>>,
     subject: &str,
-    figures: &'a BTreeMap<Metric, Figure>,
+    values: &'a BTreeMap<Metric, Reading>,
 ) {
     let mut own: Vec<Missing> = Vec::new();
-    for (metric, figure) in figures {
-        let Figure::Missing { code, message } = figure else {
+    for (metric, reading) in values {
+        let Reading::Missing { code, message } = reading else {
             continue;
         };
         match own.iter_mut().find(|missing| missing.code == *code) {

@@ -111,7 +111,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
             format!("@{shape} ({})", facets.join(", "))
         });
         let shapes = shapes.collect::<Vec<_>>().join(", ");
-        format!("gone: baselines/{kernel}/{variant} has figures that gates.yaml has no case for: {shapes}")
+        format!("gone: baselines/{kernel}/{variant} has values that gates.yaml has no case for: {shapes}")
     });
     let of_several = of_several
         .into_iter()

@@ -84,7 +84,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
     let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
         .into_iter()
         .partition(|verdict| moved(verdict));
-    let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "figure"));
+    let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "value"));
     let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
@@ -113,7 +113,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
                 Part::Lines(rivals::lines(&record.environment, judgement)),
             ],
         ),
-        comment_only("Beside each backend", rivals::all(judgement), true),
+        comment_only("Against each backend", rivals::all(judgement), true),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
@@ -226,13 +226,13 @@ fn figures<'a>(view: View, judgement: &Judgement) -> Section<'a> {
     ];
     Section {
         is_folded: true,
-        ..Section::new("times", "All figures", parts)
+        ..Section::new("times", "All values", parts)
     }
 }
 
 /// Head's times beside the base's, and what was not timed.
 fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Section<'a> {
-    let title = format!("beside {}", beside::revision(base));
+    let title = format!("against {}", beside::revision(base));
     let rows = beside::compared(judgement).into_iter().map(|row| {
         vec![
             row.subject.to_string(),

@@ -21,7 +21,7 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     let more = found.len().saturating_sub(MOST);
     let mut lines: Vec<_> = found.into_iter().take(MOST).map(drift).collect();
     if more > 0 {
-        lines.push(format!("and {} more", words::plural(more, "figure")));
+        lines.push(format!("and {} more", words::plural(more, "metric")));
     }
     let same = judgement
         .drifts
@@ -31,7 +31,7 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     if same > 0 {
         lines.push(format!(
             "{} no worse than at their anchors",
-            words::plural(same, "figure")
+            words::plural(same, "metric")
         ));
     }
     lines

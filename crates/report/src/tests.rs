@@ -719,7 +719,7 @@ fn baselines_that_are_gone_are_a_line_for_each_variant() {
     let (_, gone) = text.split_once("note     ").unwrap();
     let (gone, _) = gone.split_once("\nskipped  ").unwrap();
     insta::assert_snapshot!(gone, @r"
-gone: baselines/k/fast has figures that gates.yaml has no case for: @* (resources), @large
+gone: baselines/k/fast has values that gates.yaml has no case for: @* (resources), @large
          (correctness, times), @small (correctness, times)
 ");
 }
@@ -845,7 +845,7 @@ fn markdown_of_many_cases_still_fits_a_comment() {
         text.contains("unchanged: too many for a comment; the JSON report has them."),
         "{text}"
     );
-    assert!(text.contains("<summary>All figures</summary>"));
+    assert!(text.contains("<summary>All values</summary>"));
 }
 
 /// Changes within their limits are one click away where nothing failed, and there are many of them.

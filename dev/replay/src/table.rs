@@ -14,7 +14,7 @@ const NEAR: [f64; 2] = [1.10, 1.05];
 /// The searches of each strategy.
 type Strategies<'a> = BTreeMap<&'a str, Vec<&'a Trace>>;
 
-/// The strategies of one space as markdown, the soonest within 10 % first, and each of ours beside the field's best.
+/// The strategies of one space as markdown, the soonest within 10 % first, and each of ours against the field's best.
 pub fn table(space: &str, optimum: f64, ours: &[Trace], field: &[Trace]) -> String {
     let [ours, field] = [ours, field].map(|traces| {
         let mut strategies = Strategies::new();

@@ -81,7 +81,7 @@ fn mistakes() {
     check(
         WIDE,
         &with_target("{p50: \"+2%\"}"),
-        "gates.yaml:10:47: kernels.scale.variants.wide.target.p50: `+2%` is no figure that could be reached\n  help: write one, or relate it to a variant: \"<= 0.90 * plain.p50\"",
+        "gates.yaml:10:47: kernels.scale.variants.wide.target.p50: `+2%` is no value that could be reached\n  help: write one, or relate it to a variant: \"<= 0.90 * plain.p50\"",
     );
     check(
         WIDE,

@@ -388,7 +388,7 @@ pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathB
             && new.cases.insert(is.clone(), agreed).is_some()
         {
             return usage(format!(
-                "{}/{} has figures of @{is} already",
+                "{}/{} has values of @{is} already",
                 old.kernel, old.variant
             ));
         }

@@ -7,7 +7,7 @@ use super::svg::Ink;
 use super::{ReportInput, site};
 use crate::diagnosis;
 use crate::figures;
-use crate::ladder::{self, Figure, Ladder};
+use crate::ladder::{self, Ladder, Reading};
 use crate::page::{Kind, Table};
 use crate::summary;
 use explain::diagnosis::beside::notable;
@@ -436,12 +436,12 @@ impl<'a> Cases<'a> {
             let bars = shape
                 .rungs
                 .iter()
-                .filter_map(|rung| match rung.figures.get(&metric)? {
-                    Figure::Value(value) => Some(Bar {
+                .filter_map(|rung| match rung.values.get(&metric)? {
+                    Reading::Value(value) => Some(Bar {
                         label: rung.variant.clone(),
                         value: value.0,
                     }),
-                    Figure::Missing { .. } => None,
+                    Reading::Missing { .. } => None,
                 });
             let bars: Vec<_> = bars.collect();
             let title = format!("{}@{}: {metric}", ladder.kernel, shape.shape);
@@ -721,7 +721,7 @@ fn changes(verdicts: &[&Verdict]) -> Markup {
     }
     html! {
         figure {
-            (chart::changes("change with its interval, beside the limit", &rows))
+            (chart::changes("change with its interval, and the limit", &rows))
             figcaption {
                 "Change of each time, right is slower. "
                 span.key {} "95 % interval" (key(Ink::Limit, "limit"))

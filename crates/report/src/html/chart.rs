@@ -53,7 +53,7 @@ pub struct LeftOut {
     pub one_of: usize,
 }
 
-/// A change with its interval, beside the limit on it. Shares: 0.02 for 2 %.
+/// A change with its interval, and the limit on it. Shares: 0.02 for 2 %.
 pub struct Change {
     pub label: String,
     pub change: f64,

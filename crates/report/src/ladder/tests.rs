@@ -77,7 +77,7 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     let rung = &ladder["shapes"][0]["rungs"][1];
     let ratio = rung["to_the_first"]["ratio"].as_f64().unwrap();
     assert!((ratio - 0.8).abs() < 1e-3, "{ratio}");
-    assert_eq!(rung["figures"]["max_err"]["value"], 0.001);
+    assert_eq!(rung["values"]["max_err"]["value"], 0.001);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn each_variant_stands_beside_every_backend_that_was_timed() {
     assert_eq!(said(&rungs[1]), ["1.12 times as fast as torch flash"]);
     let text = in_terminal(&record);
     for says in [
-        "beside rivals",
+        "against rivals",
         // The rest of it is on the next line.
         "0.90 times as fast as",
         "note     torch math: not compared with 4 cases of k: no kernel for this shape",

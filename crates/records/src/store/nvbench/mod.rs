@@ -107,7 +107,7 @@ fn refused(path: &Path, message: impl Into<String>) -> Error {
     Error::Usage(
         Diagnostic::new(message)
             .at(path.display().to_string())
-            .help("NVBench writes it, and the files of its samples beside it, with `--jsonbin FILE.json`"),
+            .help("NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`"),
     )
 }
 

@@ -86,7 +86,7 @@ impl<'a> CudaTimer<'a> {
             Side::Base => self
                 .base
                 .as_mut()
-                .ok_or_else(|| lost("no base was given to time beside it")),
+                .ok_or_else(|| lost("no base was given to time it against")),
         }
     }
 
