@@ -17,17 +17,11 @@ use std::time::Duration;
 
 fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
     Tensor {
-        name: name.to_owned(),
-        role,
-        elem,
-        dims: dims.to_vec(),
-        strides: None,
         fill: (role == Role::In).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
         }),
-        codec: None,
-        compare: None,
+        ..Tensor::new(name, role, elem, dims.to_vec())
     }
 }
 

@@ -13,16 +13,7 @@ pub const BLOCK: u32 = 256;
 const DEADLINE_MS: u64 = 60_000;
 
 pub fn tensor(name: &str, len: usize) -> Tensor {
-    Tensor {
-        name: name.to_owned(),
-        role: Role::Scratch,
-        elem: ElemType::F32,
-        dims: vec![len],
-        strides: None,
-        fill: None,
-        codec: None,
-        compare: None,
-    }
+    Tensor::new(name, Role::Scratch, ElemType::F32, vec![len])
 }
 
 pub fn pointer(name: &str) -> Arg {

@@ -30,16 +30,16 @@ pub fn json(items: &[Item]) -> Result<String> {
         name: &'a str,
         state: State,
         facts: &'a Facts<'a>,
-        problems: Vec<Told>,
+        problems: Vec<ReportedProblem>,
     }
     #[derive(Serialize)]
-    struct Told {
+    struct ReportedProblem {
         code: &'static str,
         state: State,
         message: String,
         help: Vec<String>,
     }
-    let told = |problem: &Problem| Told {
+    let told = |problem: &Problem| ReportedProblem {
         code: problem.code(),
         state: problem.state(),
         message: message(problem),
@@ -394,7 +394,7 @@ fn message(problem: &Problem) -> String {
         | Problem::GpuUnusable { why } => why.clone(),
         Problem::ComputeProhibited { .. } => "its compute mode is Prohibited: no process can use it".to_owned(),
         Problem::ComputeExclusive { .. } => {
-            "its compute mode is Exclusive: one process at a time can use it, and a run fails while another one does".to_owned()
+            "its compute mode is Exclusive_Process: one process at a time can use it, and a run fails while another one does".to_owned()
         }
         Problem::LockUnusable { path, why } => {
             format!("the lock file {path} cannot be used, and a run would not start: {why}")

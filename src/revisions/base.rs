@@ -5,7 +5,7 @@ use super::moved::{self, Moves};
 use crate::pipeline::{BaseSide, MENDS};
 use config::{Loaded, Whole};
 use judge::renames;
-use model::{Base, Plan, Reference, Simulation, WarpHazards};
+use model::{Base, Plan, Reference};
 use records::repo;
 use records::store;
 use std::collections::BTreeSet;
@@ -42,7 +42,12 @@ pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
-        false => (nothing(), Vec::new(), Vec::new(), None),
+        false => (
+            Plan::empty(config::default_timing()),
+            Vec::new(),
+            Vec::new(),
+            None,
+        ),
     };
     no_files_of_head(&plan, &top)?;
     // What is broken there is not this change's doing.
@@ -146,26 +151,6 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn nothing() -> Plan {
-    Plan {
-        units: Vec::new(),
-        cases: Vec::new(),
-        timing: config::default_timing(),
-        simulation: Simulation {
-            budget: 0,
-            warp_hazards: WarpHazards::Note,
-        },
-        pairing: None,
-        profiling: None,
-        drawn: None,
-        rivals: Vec::new(),
-        filters: Vec::new(),
-        left_out: BTreeSet::new(),
-        expected: Vec::new(),
-        fallbacks: Vec::new(),
-    }
 }
 
 fn of_base(error: &Error, revision: &str) -> Error {

@@ -11,8 +11,8 @@ use explain::diagnosis::{self, Diagnosis};
 use judge::stats;
 use judge::{Admission, Index, Stage};
 use model::{
-    Case, CaseId, Evidence, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule,
-    Schedule, Seen, Singles, Subject, Tensor, Unit, Verdict,
+    Case, CaseId, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule, Schedule,
+    Seen, Singles, Subject, Tensor, Unit, Verdict,
 };
 use run::worker::{Arm, PairJob};
 use std::collections::BTreeMap;
@@ -340,8 +340,8 @@ fn judge_one(
     let mut proof = Proof::default();
     let index = Index::of_record(&proven.record);
     for case in &asked.cases {
-        let seen = |piece: &Evidence| matches!(piece, Evidence::Check { case: of, facts: Seen::Got(_), .. } if *of == case.id);
-        if !proven.record.evidence.iter().any(seen) {
+        let mut seeds = case.seeds.iter();
+        if !seeds.any(|seed| index.head().check(&case.id, *seed).is_ok()) {
             proof.unseen.push(case.id.shape.clone());
         }
         let estimate = estimated_ns(&diagnosis::diagnose(index.head(), &case.id));

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn parsed(file: &str) -> Value {
@@ -381,11 +381,9 @@ fn without_a_base_nothing_is_loosened() {
     assert!(words.is_empty(), "{words:?}");
 }
 
-/// As actions/checkout leaves it: the last commit alone.
-#[test]
-fn the_base_of_a_shallow_clone_is_fetched() {
-    let dir = tempfile::tempdir().unwrap();
-    let (origin, clone) = (dir.path().join("origin"), dir.path().join("clone"));
+/// As actions/checkout leaves it: the last commit alone. And the commit before it.
+fn shallow_clone(dir: &Path) -> (PathBuf, String) {
+    let (origin, clone) = (dir.join("origin"), dir.join("clone"));
     fs::create_dir(&origin).unwrap();
     git(&origin, &["init", "--quiet", "--initial-branch=main"]);
     for message in ["base", "head"] {
@@ -397,7 +395,14 @@ fn the_base_of_a_shallow_clone_is_fetched() {
     let base = git(&origin, &["rev-parse", "HEAD~1"]);
     let url = format!("file://{}", origin.display());
     let to = clone.to_str().unwrap();
-    git(dir.path(), &["clone", "--quiet", "--depth=1", &url, to]);
+    git(dir, &["clone", "--quiet", "--depth=1", &url, to]);
+    (clone, base)
+}
+
+#[test]
+fn the_base_of_a_shallow_clone_is_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clone, base) = shallow_clone(dir.path());
     let (words, _) = called(&clone, &[("BASE", &base)]);
     assert_eq!(words, [format!("--base={base}")]);
     assert_eq!(git(&clone, &["cat-file", "-t", &base]), "commit");
@@ -449,19 +454,7 @@ fn gatekeeper_is_built_where_its_own_sources_are() {
 #[test]
 fn a_bare_repository_among_the_files_starts_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let (origin, clone) = (dir.path().join("origin"), dir.path().join("clone"));
-    fs::create_dir(&origin).unwrap();
-    git(&origin, &["init", "--quiet", "--initial-branch=main"]);
-    for message in ["base", "head"] {
-        git(
-            &origin,
-            &["commit", "--quiet", "--allow-empty", "-m", message],
-        );
-    }
-    let base = git(&origin, &["rev-parse", "HEAD~1"]);
-    let url = format!("file://{}", origin.display());
-    let to = clone.to_str().unwrap();
-    git(dir.path(), &["clone", "--quiet", "--depth=1", &url, to]);
+    let (clone, base) = shallow_clone(dir.path());
     let (bare, mark) = (clone.join("gates/below"), dir.path().join("mark"));
     git(&clone, &["init", "--quiet", "--bare", "gates/below"]);
     let touch = format!("touch {}", mark.display());

@@ -31,7 +31,10 @@ fn kernels_of_a_repository_are_listed_and_run() {
         "{said}"
     );
     let written = fs::read_to_string(dir.join("gates.yaml")).unwrap();
-    insta::assert_snapshot!("init", written);
+    // Every kernel has these lines.
+    let alike = "    reference: none    # what is right?\n    gates:\n      max_err: 1e-3    # against the reference\n";
+    assert_eq!(written.matches(alike).count(), 11);
+    insta::assert_snapshot!("init", written.replace(alike, ""));
     assert!(stdout(&run(dir, &["validate"], 0)).contains("11 kernels"));
 
     // All is checked that can be, and nothing is said to be right.

@@ -127,18 +127,6 @@ fn a_reference_that_needs_a_file_that_git_ignores() {
 }
 
 #[test]
-fn an_output_that_nobody_looks_at_any_more() {
-    let project = repository();
-    let dir = project.path();
-    edit(
-        &dir.join("gates.yaml"),
-        "y: {role: out,",
-        "y: {role: inout,",
-    );
-    loosened(dir, "copy/default@small: y is `out`: head has `inout`");
-}
-
-#[test]
 fn gates_that_two_files_could_have_been_are_refused() {
     let project = repository();
     let dir = project.path();

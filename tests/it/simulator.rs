@@ -4,21 +4,12 @@
 
 use crate::common;
 
-use common::{RECORD, copy_of, edit, project, report, root, run, stderr, stdout};
+use common::{
+    RECORD, copy_of, edit, gates_that_failed, project, report, root, run, simulate, stderr, stdout,
+};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::Output;
-
-/// `run` in the simulator; what it found is judged again from its record, to the same bytes.
-fn simulate(dir: &Path, args: &[&str], code: i32) -> Output {
-    let mut all = vec!["run", "--provision", "--device", "sim"];
-    all.extend(args);
-    let output = run(dir, &all, code);
-    let again = run(dir, &["judge", RECORD, "--format", "json"], code);
-    assert_eq!(stdout(&again), report(dir));
-    output
-}
 
 /// Outcome and reason of a gate on a case.
 fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
@@ -38,6 +29,13 @@ fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
     found[0].clone()
 }
 
+/// The project with one edit of its kernel `copy`.
+fn copy_with(old: &str, new: &str) -> tempfile::TempDir {
+    let project = project();
+    edit(&project.path().join("copy.cu"), old, new);
+    project
+}
+
 /// Whether the only unit is built.
 fn built(dir: &Path) -> (String, String) {
     let report: Value = serde_json::from_str(&report(dir)).unwrap();
@@ -46,17 +44,6 @@ fn built(dir: &Path) -> (String, String) {
     let found = found.next().unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (text(&found["outcome"]), text(&found["message"]))
-}
-
-/// Gates on cases that failed.
-fn failed(dir: &Path) -> Vec<String> {
-    let report: Value = serde_json::from_str(&report(dir)).unwrap();
-    let verdicts = report["verdicts"].as_array().unwrap();
-    verdicts
-        .iter()
-        .filter(|verdict| verdict["outcome"] == "fail")
-        .map(|verdict| verdict["gate"].as_str().unwrap().to_owned())
-        .collect()
 }
 
 const COPY: &str = "copy@small";
@@ -78,7 +65,7 @@ fn simulations(dir: &Path) -> Vec<Value> {
 fn a_right_kernel_is_checked_and_counted_to_the_same_bits_each_time() {
     let project = project();
     let dir = project.path();
-    let said = stdout(&simulate(dir, &["copy"], 0));
+    let said = simulate(dir, &["copy"], 0);
     assert!(
         said.contains("\non       simulator, no GPU, nvcc 13."),
         "{said}"
@@ -110,15 +97,10 @@ fn a_right_kernel_is_checked_and_counted_to_the_same_bits_each_time() {
 
 #[test]
 fn a_wrong_result() {
-    let project = project();
+    let project = copy_with("y[i] = staged", "y[i] = 0.5f + staged");
     let dir = project.path();
-    edit(
-        &dir.join("copy.cu"),
-        "y[i] = staged",
-        "y[i] = 0.5f + staged",
-    );
     simulate(dir, &["copy"], 1);
-    assert_eq!(failed(dir), ["max_err <= 0"]);
+    assert_eq!(gates_that_failed(dir), ["max_err <= 0"]);
     let (_, reason) = verdict(dir, COPY, "max_err <= 0");
     assert!(
         reason.starts_with("max_err 0.5, limit <= 0; y["),
@@ -150,11 +132,11 @@ fn what_a_kernel_prints() {
         assert_eq!(all[0]["text"], "y[3] is 1.5\n::error::no\n");
         assert_eq!(all[0]["left_out"], 0);
     };
-    let said = stdout(&simulate(dir, &[], 0));
+    let said = simulate(dir, &[], 0);
     printed();
     assert!(!said.contains("y[3] is"), "{said}");
     edit(&source, "= staged[t];", "= 0.5f + staged[t];");
-    let said = stdout(&simulate(dir, &[], 1));
+    let said = simulate(dir, &[], 1);
     printed();
     assert!(
         said.contains("         | y[3] is 1.5\n         | ::error::no\n"),
@@ -164,13 +146,8 @@ fn what_a_kernel_prints() {
 
 #[test]
 fn an_element_that_is_never_written() {
-    let project = project();
+    let project = copy_with("if (i < n) y[i]", "if (i < n - 1) y[i]");
     let dir = project.path();
-    edit(
-        &dir.join("copy.cu"),
-        "if (i < n) y[i]",
-        "if (i < n - 1) y[i]",
-    );
     simulate(dir, &["copy"], 1);
     let (outcome, reason) = verdict(dir, COPY, "written");
     assert_eq!(outcome, "fail");
@@ -182,13 +159,11 @@ fn an_element_that_is_never_written() {
 
 #[test]
 fn an_input_that_is_written_to() {
-    let project = project();
-    let dir = project.path();
-    edit(
-        &dir.join("copy.cu"),
+    let project = copy_with(
         "    if (i < n) y[i] =",
         "    if (i == 5) const_cast<float*>(x)[i] = 7;\n    if (i < n) y[i] =",
     );
+    let dir = project.path();
     simulate(dir, &["copy"], 1);
     assert_eq!(
         verdict(dir, COPY, "inputs intact"),
@@ -201,9 +176,8 @@ fn an_input_that_is_written_to() {
 
 #[test]
 fn an_index_one_past_the_end() {
-    let project = project();
+    let project = copy_with("if (i < n) y[i]", "if (i <= n) y[i]");
     let dir = project.path();
-    edit(&dir.join("copy.cu"), "if (i < n) y[i]", "if (i <= n) y[i]");
     simulate(dir, &["copy"], 1);
     let (outcome, reason) = verdict(dir, COPY, FINDINGS);
     assert_eq!(outcome, "fail");
@@ -219,13 +193,8 @@ fn an_index_one_past_the_end() {
 
 #[test]
 fn a_read_of_shared_memory_that_nothing_wrote() {
-    let project = project();
+    let project = copy_with("if (i < n) staged", "if (i < n && i != 7) staged");
     let dir = project.path();
-    edit(
-        &dir.join("copy.cu"),
-        "if (i < n) staged",
-        "if (i < n && i != 7) staged",
-    );
     simulate(dir, &["copy"], 1);
     let (outcome, reason) = verdict(dir, COPY, FINDINGS);
     assert_eq!(outcome, "fail");
@@ -352,7 +321,7 @@ kernels:
         for (int i = 0; i < n; ++i) for (int j = 0; j <= i; ++j) y[i * n + j] = 2 * x[i * n + j];\n}\n";
     fs::write(dir.join("r.cpp"), reference).unwrap();
     let case = "lower@small";
-    let said = stdout(&simulate(dir, &[], 0));
+    let said = simulate(dir, &[], 0);
     let note = "not compared, as `compare` leaves them out: 496 of 1024 elements (48.4 %)";
     assert!(said.contains(note), "{said}");
     for gate in ["max_err <= 0", "finite", "written", FINDINGS] {
@@ -373,7 +342,7 @@ kernels:
         "= (j == 3 ? 3 : 2) * x[i * n + j]",
     );
     simulate(dir, &[], 1);
-    assert_eq!(failed(dir), ["max_err <= 0"]);
+    assert_eq!(gates_that_failed(dir), ["max_err <= 0"]);
     edit(&source, "(j == 3 ? 3 : 2)", "2");
     // Nothing is left of it, by a mask.
     edit(
@@ -446,7 +415,7 @@ kernels:
     // Seven digits are not enough.
     edit(&source, "/ 3.0 +", "/ 3.0f * (1 + 1e-9) +");
     simulate(dir, &[], 1);
-    assert_eq!(failed(dir), ["max_err <= 0"]);
+    assert_eq!(gates_that_failed(dir), ["max_err <= 0"]);
     edit(&source, "/ 3.0f * (1 + 1e-9) +", "/ 3.0 +");
     edit(&source, "z[i] = by[i]", "z[i] = 1 + by[i]");
     simulate(dir, &[], 1);
@@ -538,11 +507,11 @@ extern \"C\" void turn(const unsigned char* x, unsigned char* y) {
     // The other order of codes within a byte.
     edit(&gates, "nibbles: halves", "nibbles: pairs");
     simulate(dir, &["mul_vec"], 1);
-    assert_eq!(failed(dir), ["max_err <= 0.25"]);
+    assert_eq!(gates_that_failed(dir), ["max_err <= 0.25"]);
     edit(&gates, "nibbles: pairs", "nibbles: halves");
     edit(&source, "x[threadIdx.x].n[0], ", "x[threadIdx.x].n[1], ");
     simulate(dir, &["turn"], 1);
-    assert_eq!(failed(dir), ["max_err <= 0"]);
+    assert_eq!(gates_that_failed(dir), ["max_err <= 0"]);
     // A reference of the user's own has both: what the codes mean, and the bytes.
     edit(&source, "x[threadIdx.x].n[1], x", "x[threadIdx.x].n[0], x");
     edit(
@@ -656,7 +625,7 @@ fn a_grid_that_synchronises() {
 #[test]
 fn what_the_simulator_does_not_know_is_unsupported_and_never_a_pass() {
     let dir = copy_of("examples/launcher");
-    let said = stdout(&simulate(dir.path(), &[], 0));
+    let said = simulate(dir.path(), &[], 0);
     for gate in ["finite", FINDINGS, "counters +0%", "max_err <= 1.000e-5"] {
         let (outcome, reason) = verdict(dir.path(), "center_reversed@small", gate);
         assert_eq!(outcome, "unsupported", "{gate}");
@@ -724,7 +693,7 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
 fn a_case_over_the_budget_is_skipped_by_name_with_its_estimate() {
     let project = project();
     let dir = project.path();
-    let said = stdout(&simulate(dir, &["--sim-budget", "1000"], 0));
+    let said = simulate(dir, &["--sim-budget", "1000"], 0);
     assert!(said.contains("copy/default@small about 1"), "{said}");
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
     assert_eq!(outcome, "skipped");
@@ -801,7 +770,7 @@ fn an_uncoalesced_load_fails_against_its_baseline() {
         "    const int s = t % 8 * 32 + t / 8;\n    staged[s] = __ldg(x + start + s);",
     );
     simulate(dir, &[], 1);
-    assert_eq!(failed(dir), ["counters +0%"]);
+    assert_eq!(gates_that_failed(dir), ["counters +0%"]);
     let (_, reason) = verdict(dir, "k@small", "counters +0%");
     // The load is in a header of the toolkit; the line is the user's that calls it.
     assert!(
@@ -892,7 +861,7 @@ fn a_kernel_without_a_reference_is_never_right() {
         "y[start + t] = t == 7 ? nanf(\"\") : ",
     );
     simulate(dir, &[], 1);
-    assert_eq!(failed(dir), ["finite"]);
+    assert_eq!(gates_that_failed(dir), ["finite"]);
 }
 
 #[test]
@@ -967,13 +936,11 @@ fn a_write_between_the_strides_of_an_output() {
 
 #[test]
 fn a_loop_without_end() {
-    let project = project();
-    let dir = project.path();
-    edit(
-        &dir.join("copy.cu"),
+    let project = copy_with(
         "    __syncthreads();\n",
         "    for (unsigned k = 1; k != 0; k += 2) staged[0] = k;\n    __syncthreads();\n",
     );
+    let dir = project.path();
     // However small the budget: what does not end is not taken for what is too large.
     simulate(dir, &["copy", "--sim-budget", "1000"], 1);
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
@@ -985,13 +952,11 @@ fn a_loop_without_end() {
 /// A few of its blocks pass the budget, and come to their end.
 #[test]
 fn heavy_blocks_are_no_endless_loop() {
-    let project = project();
-    let dir = project.path();
-    edit(
-        &dir.join("copy.cu"),
+    let project = copy_with(
         "    __syncthreads();\n",
         "    for (unsigned k = 0; k < 12000000; k++) asm volatile(\"\");\n    __syncthreads();\n",
     );
+    let dir = project.path();
     simulate(dir, &["copy", "--sim-budget", "1000"], 0);
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
     assert_eq!(outcome, "skipped");

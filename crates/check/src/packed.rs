@@ -14,14 +14,13 @@ pub fn draw(tensor: &Tensor, fields: &[FilledField], seed: u64) -> Result<Values
     let mut bytes = poison::poison(tensor.elem, 1).repeat(structs * each);
     for FilledField { name, field, fill } in fields {
         let column = Tensor {
-            name: format!("{}.{name}", tensor.name),
-            role: Role::In,
-            elem: field.elem,
-            dims: vec![structs, field.count],
-            strides: None,
             fill: Some(fill.clone()),
-            codec: None,
-            compare: None,
+            ..Tensor::new(
+                &format!("{}.{name}", tensor.name),
+                Role::In,
+                field.elem,
+                vec![structs, field.count],
+            )
         };
         let drawn = fill::draw(&column, &Stream::new(seed, &column.name));
         let encoded = drawn.and_then(|drawn| elem::encode(field.elem, &drawn));

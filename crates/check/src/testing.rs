@@ -4,16 +4,7 @@ use model::*;
 use std::collections::BTreeMap;
 
 pub fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
-    Tensor {
-        name: name.to_owned(),
-        role,
-        elem,
-        dims: dims.to_vec(),
-        strides: None,
-        fill: None,
-        codec: None,
-        compare: None,
-    }
+    Tensor::new(name, role, elem, dims.to_vec())
 }
 
 /// N(0, 1).

@@ -55,7 +55,6 @@ use model::{
     Arch, CaseId, DEFAULT_CONFIG, Gate, Metric, Pairing, Plan, Rule, Schedule, Simulation, Target,
 };
 use raw::RawSimulation;
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use system::error::{Diagnostic, Error, Result};
@@ -353,18 +352,8 @@ fn resolve_file(
     };
     let mut resolved = Resolved {
         plan: Plan {
-            units: Vec::new(),
-            cases: Vec::new(),
-            timing: resolve_timing(&raw.timing)?,
             simulation: resolve_simulation(&raw.simulation)?,
-            pairing: None,
-            profiling: None,
-            drawn: None,
-            rivals: Vec::new(),
-            filters: Vec::new(),
-            left_out: BTreeSet::new(),
-            expected: Vec::new(),
-            fallbacks: Vec::new(),
+            ..Plan::empty(resolve_timing(&raw.timing)?)
         },
         gates: Vec::new(),
         targets: Vec::new(),

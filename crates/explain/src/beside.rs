@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Lines of source longer than this are compared no further.
 const MOST_LINES: usize = 4096;
 
-/// Both sides.
+/// Machine code of both sides.
 #[derive(Debug, Default)]
-pub struct Beside {
+pub struct CodeComparison {
     lines: BTreeMap<Line, Spot>,
     loops: Vec<LoopPair>,
     sizes: (u32, u32),
@@ -158,13 +158,13 @@ impl Growth {
     }
 }
 
-impl Beside {
+impl CodeComparison {
     pub fn of(sides: &Sides) -> Self {
         match (sides.base.facts(), sides.head.facts()) {
             (Some(base), Some(head)) => {
-                let mut beside = Self::of_code(base, head);
-                beside.scale(&sides.head);
-                beside
+                let mut found = Self::of_code(base, head);
+                found.scale(&sides.head);
+                found
             }
             _ => Self::default(),
         }
@@ -177,13 +177,13 @@ impl Beside {
             head,
         };
         let in_head = |line: &CodeLine| files.in_head(line);
-        let mut beside = Self::default();
+        let mut found = Self::default();
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
             let turns = loops::pair(base_entry, head_entry, &in_head);
-            beside.pile_up(base_entry, Of::Base, base, &turns.base, &|place| {
+            found.pile_up(base_entry, Of::Base, base, &turns.base, &|place| {
                 files.key_of_base(place)
             });
-            beside.pile_up(head_entry, Of::Head, head, &turns.head, &|place| {
+            found.pile_up(head_entry, Of::Head, head, &turns.head, &|place| {
                 files.key_of_head(place)
             });
             let quoted = turns.pairs.into_iter().map(|(pair, line)| LoopPair {
@@ -194,9 +194,9 @@ impl Beside {
                 }),
                 ..pair
             });
-            beside.loops.extend(quoted);
+            found.loops.extend(quoted);
         }
-        beside
+        found
     }
 
     fn pile_up(

@@ -1,7 +1,7 @@
 //! What the simulator counted on both sides, or a profile, over all of a launch and line by line.
 
 use super::places::{Moved, at_head};
-use super::{Beside, CausePlace, Side, Sides};
+use super::{CausePlace, CodeComparison, Side, Sides};
 use model::{CodeLine, Counter, Launch, SimulationFacts};
 
 /// Of one launch on each side.
@@ -65,8 +65,8 @@ pub fn instructions_per_warp(side: &Side) -> Option<f64> {
 const SOME_INSTRUCTIONS: f64 = 1000.0;
 
 /// Instructions of a warp of head: as many as it executes, else as many as there are.
-pub fn warp_length(sides: &Sides, beside: &Beside) -> f64 {
-    let (_, size) = beside.code_size();
+pub fn warp_length(sides: &Sides, code: &CodeComparison) -> f64 {
+    let (_, size) = code.code_size();
     let guess = if size > 0 {
         f64::from(size)
     } else {

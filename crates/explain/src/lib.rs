@@ -15,16 +15,16 @@ mod residency;
 mod side;
 mod stalls;
 
-pub use beside::Beside;
+pub use beside::CodeComparison;
 pub use cause::{Cause, CauseClass, CausePlace, Figure, Measure, Of};
 pub use side::{Side, Sides, Unexplained};
 
 /// The causes of what changed, the gravest first. Never empty: that nothing changed is one.
 pub fn explain(sides: &Sides) -> Vec<Cause> {
-    let beside = Beside::of(sides);
+    let code = CodeComparison::of(sides);
     let mut causes: Vec<Cause> = causes::RULES
         .iter()
-        .flat_map(|rule| rule(sides, &beside))
+        .flat_map(|rule| rule(sides, &code))
         .collect();
     if causes.is_empty() {
         let identity = |side: &Side| side.build.map(|build| build.identity.clone());

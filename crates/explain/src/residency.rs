@@ -3,7 +3,7 @@
 use super::Side;
 use super::counts::blocks;
 use super::diagnosis::peaks::Peaks;
-use model::occupancy::{Demand, Occupancy, occupancy};
+use model::occupancy::{self, Occupancy};
 use model::{EntryFacts, Launch, Resources};
 
 /// One step of a case on one side.
@@ -47,17 +47,12 @@ pub fn resident<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
     let steps = steps.filter_map(|(entry, step)| {
         let launch = step.launch.as_ref()?;
         let resources = entry.resources.as_ref()?;
-        let demand = Demand {
-            registers: resources.registers,
-            shared_bytes: u64::from(resources.static_shared) + u64::from(launch.dynamic_shared),
-            barriers: resources.barriers,
-            threads_per_block: launch.threads_per_block(),
-        };
+        let threads = launch.threads_per_block();
         Some(Resident {
             entry,
             resources,
             launch,
-            occupancy: occupancy(arch, demand)?,
+            occupancy: occupancy::resident(arch, resources, launch.dynamic_shared, threads)?,
             blocks: blocks(launch),
             multiprocessors,
         })

@@ -1,4 +1,4 @@
-//! What is known of one case on both sides.
+//! Everything that is known of one case on both sides.
 
 use judge::{Index, View};
 use model::{
@@ -81,15 +81,15 @@ pub enum Unexplained {
 }
 
 impl<'a> Sides<'a> {
-    /// Of a run with its base, or of two records.
+    /// Both sides of a run with a base, or of two records.
     ///
     /// # Errors
     /// Where one of them does not have the case.
     pub fn of(index: &Index<'a>, case: &CaseId) -> Result<Self, Unexplained> {
         let base = index.view(model::Side::Base, None);
         let base = base.ok_or(Unexplained::NoBase)?;
-        let head = Side::of(index.head(), case)?;
-        let base = Side::of(base, case).map_err(|why| match why {
+        let head = Side::of(index.head().of_common_code(case), case)?;
+        let base = Side::of(base.of_common_code(case), case).map_err(|why| match why {
             Unexplained::NoSuchCase => Unexplained::New,
             other => other,
         })?;
@@ -113,7 +113,7 @@ impl<'a> Side<'a> {
             driver: view.driver(id).ok(),
             times: view.timed(id).collect(),
             p50_ns: view.p50_ns(id),
-            profiles: view.seen_profiles(id),
+            profiles: view.got_profiles(id),
         })
     }
 }

@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// What one record shows, or two.
+/// Everything that a record shows, or two that are compared. `metric` answers for either side and every architecture.
 pub struct Index<'a> {
     head: Filed<'a>,
     /// Where a base revision was named, or another record.
@@ -39,7 +39,7 @@ pub struct View<'i, 'a> {
     is_common: bool,
 }
 
-/// What was planned of one side, and the pieces of evidence on it.
+/// One side: its plan, and the pieces of evidence on it.
 pub(super) struct Filed<'a> {
     pub plan: &'a Plan,
     pub environment: &'a Environment,
@@ -169,14 +169,14 @@ impl<'a> Filed<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Of a run, with its base where one was named.
+    /// Indexes a run, with its base where one was named.
     pub fn new(
         plan: &'a Plan,
         environment: &'a Environment,
         policy: &'a Policy,
         evidence: &'a [Evidence],
     ) -> Self {
-        // What was timed in one process is evidence on both.
+        // Samples that were taken in one process are evidence on both sides.
         let of_base = |piece: &'a Evidence| match piece {
             Evidence::Pair { .. } => Some(piece),
             _ => piece.of_base(),
@@ -198,7 +198,7 @@ impl<'a> Index<'a> {
         )
     }
 
-    /// Of a record, and of the one that it is compared with, if it is.
+    /// Indexes a record, and the one that it is compared with, if it is.
     pub fn against(base: Option<&'a Record>, head: &'a Record) -> Self {
         match base {
             Some(base) => Self::of_two(&head.policy, base, head),
@@ -206,7 +206,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Of two records, by gates that may be others than head's own.
+    /// Indexes two records, by gates that may be others than head's own.
     pub(super) fn of_two(policy: &'a Policy, base: &'a Record, head: &'a Record) -> Self {
         let file = |record: &'a Record, policy| {
             let Record {
@@ -226,7 +226,7 @@ impl<'a> Index<'a> {
         Self { is_alike, ..index }.proven()
     }
 
-    /// Of what was seen so far, before anything is judged.
+    /// Indexes builds alone, before anything is checked: nothing is proven.
     pub(super) fn of_builds(
         plan: &'a Plan,
         environment: &'a Environment,
@@ -277,7 +277,7 @@ impl<'a> Index<'a> {
             .collect()
     }
 
-    /// Head, of the code that this run's device is given.
+    /// Head, for the code that this run's device is given.
     pub fn head(&self) -> View<'_, 'a> {
         View {
             index: self,
@@ -333,13 +333,13 @@ impl<'i, 'a> View<'i, 'a> {
         self.filed().policy
     }
 
-    /// What the base shows of code for the same architecture; `None` where it can be compared with nothing of head.
+    /// The base, for the same architecture. `None` where there is none that head can be compared with.
     pub(super) fn base(self) -> Option<Self> {
         let base = self.index.view(Side::Base, self.arch)?;
         self.index.is_alike.then_some(base)
     }
 
-    /// The same for the code of another architecture.
+    /// The same side for one architecture.
     pub fn at(self, arch: Arch) -> Self {
         Self {
             arch: Some(arch),
@@ -347,7 +347,7 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// The same of the cases and seeds alone that both sides have.
+    /// The same, for the cases and seeds alone that both sides have.
     pub(super) fn common(self) -> Self {
         Self {
             is_common: true,
@@ -374,8 +374,8 @@ impl<'i, 'a> View<'i, 'a> {
         })
     }
 
-    /// A case for every other architecture than the first. The same PTX was run once, and has values to be compared under
-    /// its own architecture.
+    /// Views of a case for every architecture but the first. Code with the same PTX was run once, and still has values to
+    /// compare under its own architecture.
     pub(super) fn other_architectures(self, id: &CaseId) -> impl Iterator<Item = (Arch, Self)> {
         let first = unit_to_simulate(self.plan(), id).map(|unit| unit.id.arch);
         let all = match self.arch {
@@ -387,12 +387,12 @@ impl<'i, 'a> View<'i, 'a> {
         views.filter(|(_, view)| view.unit_on_device(id).is_ok())
     }
 
-    /// A case for every architecture.
+    /// Views of a case for every architecture.
     pub(super) fn all_architectures(self, id: &CaseId) -> impl Iterator<Item = Self> {
         std::iter::once(self).chain(self.other_architectures(id).map(|(_, view)| view))
     }
 
-    /// A case for every architecture that is run by itself.
+    /// Views of a case for every architecture whose code is run by itself.
     pub fn distinct_ptx(self, id: &CaseId) -> impl Iterator<Item = Self> {
         let others = self.other_architectures(id);
         let others = others.filter(move |(arch, _)| self.is_run_by_itself(id, *arch));
@@ -404,7 +404,7 @@ impl<'i, 'a> View<'i, 'a> {
         units.iter().any(|unit| unit.id.arch == arch)
     }
 
-    /// As head has it, whose run timed both.
+    /// Head's, because head's run timed both sides.
     pub(super) fn planned_pairing(self) -> Option<&'a Pairing> {
         let plan = match self.is_revision() {
             true => self.index.head.plan,
@@ -414,7 +414,7 @@ impl<'i, 'a> View<'i, 'a> {
     }
 
     /// Whether this side is a base revision, which the run of head observed.
-    pub(super) fn is_revision(self) -> bool {
+    pub fn is_revision(self) -> bool {
         self.filed().is_revision
     }
 

@@ -55,6 +55,7 @@ pub use review::loosened::asks_no_less;
 pub use review::references::comparable;
 pub use rules::base::{count_contests, ln_ratio};
 pub use rules::relative_change;
+pub use rules::simulation::{FindingStanding, SeenFinding};
 pub use schedule::{
     Admission, RivalTurn, Stage, Timing, admit, needed_of_base, next, next_rivals, to_simulate,
 };

@@ -156,6 +156,19 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
+    /// The same of the oldest code in the simulator that both sides were built for.
+    pub fn of_common_code(self, id: &CaseId) -> Self {
+        let is_common = |unit: &&Unit| {
+            let base = self.index.view(Side::Base, None);
+            base.is_none_or(|base| base.plan().unit(&unit.id).is_some())
+        };
+        let units = units_of(self.index.head().plan(), id).filter(is_common);
+        match units.min_by_key(|unit| age(unit.id.arch)) {
+            Some(unit) if self.is_simulated() => self.at(unit.id.arch),
+            _ => self,
+        }
+    }
+
     /// The unit whose code a reader wants to know of: what this run executes, or could execute.
     pub fn shown_unit(self, id: &CaseId) -> Option<&'a Unit> {
         let own = self.unit_on_device(id).ok();
@@ -304,7 +317,7 @@ impl<'i, 'a> View<'i, 'a> {
         if self.plan().profiling.is_none() {
             return skipped(Reason::NotProfiled);
         }
-        let seen = self.filed().profiles.of(id);
+        let seen = self.seen_profiles(id);
         let mut facts = Vec::new();
         for (at, (repeat, seen)) in seen.iter().enumerate() {
             let piece = || Piece::Profile {
@@ -325,9 +338,13 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Those that there are, whoever asked for them.
-    pub fn seen_profiles(self, id: &CaseId) -> Vec<&'a ProfileFacts> {
-        let seen = self.filed().profiles.of(id).iter();
+    /// By repeat, whoever asked for them and whatever became of them.
+    pub fn seen_profiles(self, id: &CaseId) -> &'i [(u32, &'a Seen<ProfileFacts>)] {
+        self.filed().profiles.of(id)
+    }
+
+    pub fn got_profiles(self, id: &CaseId) -> Vec<&'a ProfileFacts> {
+        let seen = self.seen_profiles(id).iter();
         seen.filter_map(|(_, seen)| seen.got()).collect()
     }
 

@@ -6,7 +6,7 @@ use super::lookup::{Judged, Unavailable, inconclusive, unit_for, unsupported};
 use super::series::count;
 use crate::stats::modes::{Launches, Modes};
 use crate::stats::{self, Group, ProcessTimes, Reading};
-use model::occupancy::{Demand, Occupancy, occupancy};
+use model::occupancy::{Occupancy, resident};
 use model::*;
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ pub(super) enum BaseStatus {
 
 impl<'a> View<'_, 'a> {
     /// Whether head's answer stands for the base's, which was not asked.
-    pub(super) fn tells_of_base(self, id: &CaseId) -> bool {
+    pub(super) fn head_answers_for_base(self, id: &CaseId) -> bool {
         let base = self.base();
         base.is_some_and(|base| !base.was_checked(id)) && self.is_same_check(id)
     }
@@ -184,7 +184,7 @@ impl<'a> View<'_, 'a> {
 
     /// Green before fast: only a case that is right is timed. What failed has its own gate; here it
     /// is the reason of a skip. Whether the base is right is no matter of what it shows.
-    pub(super) fn timeable(self, id: &CaseId) -> Judged<()> {
+    pub fn timeable(self, id: &CaseId) -> Judged<()> {
         let not_proven = |why: Unavailable| match why.outcome {
             Outcome::Fail => Unavailable {
                 outcome: Outcome::Skipped,
@@ -195,7 +195,10 @@ impl<'a> View<'_, 'a> {
             _ => why,
         };
         self.case(id)?;
-        match self.index.proofs.get(&(self.arch, id)) {
+        let proofs = &self.index.proofs;
+        // On a GPU, or with one architecture, there is one proof for all.
+        let proof = proofs.get(&(self.arch, id));
+        match proof.or_else(|| proofs.get(&(None, id))) {
             _ if self.side == Side::Base => Ok(()),
             Some(proof) => proof.clone().map_err(not_proven),
             // Asked while proofs are made: no proof rests on a time.
@@ -575,24 +578,6 @@ pub(super) fn assembled(entry: &EntryFacts) -> Judged<&Resources> {
         Some(resources) => Ok(resources),
         None => unsupported(Reason::Unsupported(Unsupported::NewerPtx)),
     }
-}
-
-/// What an SM of `arch` holds of a launch with this much dynamic shared memory (bytes) and block size.
-pub(super) fn resident(
-    arch: Arch,
-    resources: &Resources,
-    dynamic_shared: u32,
-    threads_per_block: u64,
-) -> Option<Occupancy> {
-    occupancy(
-        arch,
-        Demand {
-            registers: resources.registers,
-            shared_bytes: u64::from(resources.static_shared) + u64::from(dynamic_shared),
-            barriers: resources.barriers,
-            threads_per_block,
-        },
-    )
 }
 
 /// A metric of a subject, or evidence, that does not have it.

@@ -111,37 +111,20 @@ impl BaselineKey {
 
     /// Its fields as text, in the order in which a difference is listed.
     pub fn fields(&self) -> Vec<(KeyField, String)> {
-        match self {
-            Self::Resources {
-                arch,
-                compiler,
-                flags,
+        let on_gpu = |gpu: &String, driver_branch: &String, clock_policy: &String| {
+            vec![
+                (KeyField::Gpu, gpu.clone()),
+                (KeyField::DriverBranch, driver_branch.clone()),
+                (KeyField::ClockPolicy, clock_policy.clone()),
+            ]
+        };
+        let (mut fields, compiler) = match self {
+            Self::Resources { arch, compiler, .. }
+            | Self::Correctness { arch, compiler, .. }
+            | Self::SimulatedCorrectness { arch, compiler, .. }
+            | Self::Counters { arch, compiler, .. } => {
+                (vec![(KeyField::Architecture, arch.to_string())], compiler)
             }
-            | Self::Correctness {
-                arch,
-                compiler,
-                flags,
-            }
-            | Self::SimulatedCorrectness {
-                arch,
-                compiler,
-                flags,
-            } => vec![
-                (KeyField::Architecture, arch.to_string()),
-                (KeyField::Compiler, compiler.clone()),
-                (KeyField::Flags, flags.clone()),
-            ],
-            Self::Counters {
-                arch,
-                compiler,
-                flags,
-                model,
-            } => vec![
-                (KeyField::Architecture, arch.to_string()),
-                (KeyField::Compiler, compiler.clone()),
-                (KeyField::Flags, flags.clone()),
-                (KeyField::CounterModel, model.to_string()),
-            ],
             Self::Times {
                 gpu,
                 driver_branch,
@@ -149,32 +132,32 @@ impl BaselineKey {
                 protocol,
                 mode,
                 compiler,
-                flags,
-            } => vec![
-                (KeyField::Gpu, gpu.clone()),
-                (KeyField::DriverBranch, driver_branch.clone()),
-                (KeyField::ClockPolicy, clock_policy.clone()),
-                (KeyField::TimingProtocol, protocol.to_string()),
-                (KeyField::Mode, mode.to_string()),
-                (KeyField::Compiler, compiler.clone()),
-                (KeyField::Flags, flags.clone()),
-            ],
+                ..
+            } => {
+                let mut fields = on_gpu(gpu, driver_branch, clock_policy);
+                fields.push((KeyField::TimingProtocol, protocol.to_string()));
+                fields.push((KeyField::Mode, mode.to_string()));
+                (fields, compiler)
+            }
             Self::Profile {
                 gpu,
                 driver_branch,
                 clock_policy,
                 profiler,
                 compiler,
-                flags,
-            } => vec![
-                (KeyField::Gpu, gpu.clone()),
-                (KeyField::DriverBranch, driver_branch.clone()),
-                (KeyField::ClockPolicy, clock_policy.clone()),
-                (KeyField::Profiler, profiler.clone()),
-                (KeyField::Compiler, compiler.clone()),
-                (KeyField::Flags, flags.clone()),
-            ],
+                ..
+            } => {
+                let mut fields = on_gpu(gpu, driver_branch, clock_policy);
+                fields.push((KeyField::Profiler, profiler.clone()));
+                (fields, compiler)
+            }
+        };
+        fields.push((KeyField::Compiler, compiler.clone()));
+        fields.push((KeyField::Flags, self.flags().to_owned()));
+        if let Self::Counters { model, .. } = self {
+            fields.push((KeyField::CounterModel, model.to_string()));
         }
+        fields
     }
 
     /// The same key whatever built the kernel.
@@ -270,12 +253,14 @@ pub struct Noise {
 
 /// A figure of a baseline file that head's version has worse than base's.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct EditedFigure {
     pub metric: Metric,
     pub edit: FigureEdit,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum FigureEdit {
     Removed,

@@ -4,7 +4,7 @@
 //! capability. Rules of allocation: the occupancy calculator that ships with the toolkit
 //! (`cuda_occupancy.h`), which the driver's own query follows.
 
-use crate::Arch;
+use crate::{Arch, Resources};
 use serde::Serialize;
 
 /// Threads of a warp, on every architecture.
@@ -34,6 +34,23 @@ impl Occupancy {
     pub fn share(&self) -> f64 {
         f64::from(self.warps_per_sm) / f64::from(self.max_warps)
     }
+}
+
+/// The occupancy of an SM of `arch` by a launch with this much dynamic shared memory (bytes) and block size. `None` where the
+/// limits of the architecture are not known.
+pub fn resident(
+    arch: Arch,
+    resources: &Resources,
+    dynamic_shared: u32,
+    threads_per_block: u64,
+) -> Option<Occupancy> {
+    let demand = Demand {
+        registers: resources.registers,
+        shared_bytes: u64::from(resources.static_shared) + u64::from(dynamic_shared),
+        barriers: resources.barriers,
+        threads_per_block,
+    };
+    occupancy(arch, demand)
 }
 
 /// The resource that keeps one more block off the SM; the first of several in this order.

@@ -97,6 +97,27 @@ impl Expected {
 }
 
 impl Plan {
+    /// Neither a unit nor a case.
+    pub fn empty(timing: Schedule) -> Self {
+        Self {
+            units: Vec::new(),
+            cases: Vec::new(),
+            timing,
+            simulation: Simulation {
+                budget: 0,
+                warp_hazards: WarpHazards::Note,
+            },
+            pairing: None,
+            profiling: None,
+            drawn: None,
+            rivals: Vec::new(),
+            filters: Vec::new(),
+            left_out: BTreeSet::new(),
+            expected: Vec::new(),
+            fallbacks: Vec::new(),
+        }
+    }
+
     /// Every case is checked with one more seed. Head and base have the same, so that one answer can be both sides'.
     pub fn draw(&mut self, drawn: &DrawnSeed) {
         for case in &mut self.cases {
@@ -470,6 +491,20 @@ pub enum Compare {
 }
 
 impl Tensor {
+    /// Contiguous, with neither a fill nor a codec.
+    pub fn new(name: &str, role: Role, elem: ElemType, dims: Vec<usize>) -> Self {
+        Self {
+            name: name.to_owned(),
+            role,
+            elem,
+            dims,
+            strides: None,
+            fill: None,
+            codec: None,
+            compare: None,
+        }
+    }
+
     /// Dimensions of what a reference sees: `dims`, or those of the values in coded structs.
     pub fn value_dims(&self) -> &[usize] {
         match self.codec.as_ref().map(|codec| &codec.scheme) {

@@ -15,6 +15,7 @@ use std::fmt;
 
 /// What a verdict answers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
     /// A gate of head.
@@ -31,6 +32,7 @@ pub enum Question {
 
 /// What a base revision asked of its kernels.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum BaseDemand {
     Gate(Rule),
@@ -84,6 +86,7 @@ pub enum BaseDemand {
 
 /// Why a base gives nothing that head could be compared with. It passes by a label alone.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum BaseLack {
     /// With the reason of its build: the words of nvcc, or why it was not asked.
@@ -125,6 +128,7 @@ impl BaseLack {
 
 /// How head asks less than base did.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Loosened {
     /// Head has no such case or unit.
@@ -212,6 +216,7 @@ impl Loosened {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleChange {
     Mode { base: Mode, head: Mode },
@@ -222,6 +227,7 @@ pub enum ScheduleChange {
 
 /// A kind of evidence, of one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
     Build(UnitId),
@@ -235,6 +241,7 @@ pub enum Piece {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     Head,
@@ -243,6 +250,7 @@ pub enum Side {
 
 /// What one timing process lacks.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum TimingGap {
     /// It is missing, or there twice.
@@ -277,6 +285,7 @@ pub enum TimingGap {
 
 /// A figure that PTXAS or our formula gives, and that the driver gives too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum DriverFigure {
     Registers,
@@ -286,6 +295,7 @@ pub enum DriverFigure {
 
 /// What a figure is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
     Baseline,
@@ -300,6 +310,7 @@ pub enum Against {
 
 /// One figure beside another, and how much worse it may be.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct Comparison {
     pub metric: Metric,
     pub against: Against,
@@ -320,6 +331,7 @@ pub struct Comparison {
 
 /// A name of an expression with its value.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct Operand {
     pub name: String,
     /// Where it is a metric and no constant.
@@ -329,6 +341,7 @@ pub struct Operand {
 
 /// A counter that is worse than its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct CounterRise {
     pub counter: Counter,
     pub was: Num,
@@ -340,6 +353,7 @@ pub struct CounterRise {
 
 /// Counters that no gate can rest on in a launch, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct WithheldCounters {
     pub counters: Vec<Counter>,
     pub why: Withheld,
@@ -347,6 +361,7 @@ pub struct WithheldCounters {
 
 /// One field in which the key of a baseline differs from this run's.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct KeyDifference {
     pub field: KeyField,
     pub theirs: String,
@@ -354,6 +369,7 @@ pub struct KeyDifference {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyField {
     Architecture,
@@ -370,6 +386,7 @@ pub enum KeyField {
 
 /// What there is no baseline of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Lacking {
     /// No file of this variant under this key.
@@ -380,6 +397,7 @@ pub enum Lacking {
 
 /// Why a stored figure cannot be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum FigureProblem {
     NotFinite(Num),
@@ -397,6 +415,7 @@ pub enum FigureProblem {
 
 /// Who accepted a broken limit, until when and why.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct AcceptedLimit {
     pub limit: Rule,
     pub by: String,
@@ -407,6 +426,7 @@ pub struct AcceptedLimit {
 
 /// A finding that was accepted, over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct AcceptedFinding {
     pub finding: KnownFinding,
     /// Where the line is now: `kernels/k.cu:12`.
@@ -422,6 +442,7 @@ pub struct AcceptedFinding {
 
 /// Why a verdict came out as it did. [`Reason::code`] is its stable name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     // What held.
@@ -727,6 +748,7 @@ pub enum Reason {
         visible: Option<Num>,
         needed: Option<u32>,
     },
+    #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Undecidable {
         metric: Metric,
         #[serde(serialize_with = "as_text")]
@@ -773,12 +795,14 @@ pub enum Reason {
     NoRelative {
         metric: Metric,
     },
+    #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Unparsed {
         text: String,
         #[serde(serialize_with = "as_text")]
         #[schemars(with = "String")]
         problem: ExprError,
     },
+    #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Unevaluated {
         text: String,
         #[serde(serialize_with = "as_text")]

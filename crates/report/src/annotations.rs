@@ -1,8 +1,8 @@
 //! Messages at a line of a file, whoever shows them. Pure.
 
 use super::{beside, page, problems};
-use judge::Index;
-use model::{Judgement, Outcome, Reason, Record, Verdict};
+use judge::{FindingStanding, Index, SeenFinding};
+use model::{CaseId, Judgement, Outcome, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use wording::reasons;
@@ -24,6 +24,9 @@ pub struct Annotation {
     pub place: Option<Place>,
     pub title: String,
     pub message: String,
+    /// The text of the lines that it is about. It tells one from another of the same code, title and file, and stays the same
+    /// where lines move.
+    pub text: Vec<String>,
 }
 
 /// A line of a file, from the directory in which gatekeeper ran.
@@ -34,11 +37,10 @@ pub struct Place {
 }
 
 /// Annotations on what did not hold, each cause once; on accepted gates; on loosened gates; on what the base says.
-pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
+pub fn annotations(index: &Index, record: &Record, judgement: &Judgement) -> Vec<Annotation> {
     let mut all = Vec::new();
-    let index = Index::of_record(record);
-    let fallen = problems::ended(&index, record, judgement, &[Outcome::Replaced]);
-    let problems = problems::problems(&index, record, judgement).into_iter();
+    let fallen = problems::ended(index, record, judgement, &[Outcome::Replaced]);
+    let problems = problems::problems(index, record, judgement).into_iter();
     for problem in problems.chain(fallen) {
         let command = problem.command.map(|command| format!("\n{command}"));
         all.push(Annotation {
@@ -47,6 +49,7 @@ pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
             place: problem.place.and_then(|at| Place::of(record, at)),
             title: format!("{}: {}", problem.subjects, problem.gates.join(", ")),
             message: problem.why + &command.unwrap_or_default(),
+            text: Vec::new(),
         });
     }
     for accepted in &judgement.accepted {
@@ -62,6 +65,7 @@ pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
                 words::gate(&accepted.rule)
             ),
             message: reasons::reason(&record.environment, &accepted.subject, &accepted.reason),
+            text: Vec::new(),
         });
     }
     for gate in beside::loosened(judgement) {
@@ -75,6 +79,7 @@ pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
             place: gate.declared.and_then(|at| Place::of(record, at)),
             title: format!("gate loosened: {}: {}", gate.subject, gate.asked()),
             message: format!("{}\n{allows}", gate.now()),
+            text: Vec::new(),
         });
     }
     if let Some(base) = &judgement.base {
@@ -85,54 +90,64 @@ pub fn annotations(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
             place: None,
             title: "compared with the base".to_owned(),
             message: lines.join("\n"),
+            text: Vec::new(),
         });
     }
     all
 }
 
-/// Findings of the simulator, at the line of the kernel: each line and kind once.
-pub fn findings(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
-    let mut said = BTreeSet::new();
+/// Everything that the simulator found, at the line of the kernel: each line and kind once, the worst first.
+pub fn findings(index: &Index, record: &Record, judgement: &Judgement) -> Vec<Annotation> {
+    let of_gate = |id: &CaseId| {
+        let mut verdicts = judgement.verdicts.iter();
+        let verdict = verdicts.find(|it| {
+            it.question == Question::Gate(Rule::NoFindings)
+                && matches!(&it.subject, Subject::Case(of) if of == id)
+        });
+        verdict.map_or(Level::Warning, |it| level(it.outcome))
+    };
     let mut all = Vec::new();
-    for Verdict {
-        subject,
-        outcome,
-        reason,
-        ..
-    } in &judgement.verdicts
-    {
-        let (Reason::Findings { first, .. } | Reason::NewHazards { first, .. }) = reason else {
-            continue;
-        };
-        for finding in first {
-            let lines = finding
-                .places
-                .iter()
-                .filter_map(|place| place.line.as_ref());
-            let place = lines.map(|line| Place {
-                file: within_repository(record, &line.file),
-                line: line.number.to_string(),
-            });
-            let place = place.into_iter().next();
-            if place.is_none() || !said.insert((finding.kind.name(), place.clone())) {
+    for case in &record.plan.cases {
+        for SeenFinding {
+            finding, standing, ..
+        } in index.head().findings(&case.id)
+        {
+            let lines = finding.places.iter().filter_map(|it| it.line.as_ref());
+            let lines: Vec<_> = lines.collect();
+            let Some(line) = lines.first() else {
                 continue;
-            }
+            };
+            let texts = lines.iter().filter_map(|line| line.text.clone());
             all.push(Annotation {
-                level: level(*outcome),
+                level: match standing {
+                    FindingStanding::Broken => of_gate(&case.id),
+                    FindingStanding::Accepted => Level::Warning,
+                    FindingStanding::Noted => Level::Notice,
+                },
                 code: Some(finding.kind.name()),
-                place,
-                title: subject.to_string(),
+                place: Some(Place {
+                    file: within_repository(record, &line.file),
+                    line: line.number.to_string(),
+                }),
+                title: case.id.to_string(),
                 message: finding.message.clone(),
+                text: texts.collect(),
             });
         }
     }
+    all.sort_by_key(|it| it.level);
+    let mut said = BTreeSet::new();
+    all.retain(|it| said.insert((it.code, it.place.clone())));
     all
 }
 
 fn level(outcome: Outcome) -> Level {
     match outcome {
         Outcome::Fail | Outcome::Environment => Level::Error,
-        _ => Level::Warning,
+        Outcome::Inconclusive | Outcome::Replaced => Level::Warning,
+        Outcome::Expected | Outcome::Unsupported | Outcome::Skipped | Outcome::Pass => {
+            Level::Notice
+        }
     }
 }
 

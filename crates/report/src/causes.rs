@@ -4,8 +4,8 @@
 use super::explain;
 use super::page::{Kind, Table};
 use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
-use judge::Index;
-use model::{CaseId, Facet, Judgement, Outcome, Plan, Question, Rule, Subject, Verdict};
+use judge::{Index, View};
+use model::{CaseId, Facet, Judgement, Outcome, Plan, Question, Rule, Side, Subject, Verdict};
 use std::collections::BTreeSet;
 
 /// Whether it is about how fast a kernel is, or what it takes.
@@ -32,8 +32,13 @@ fn case_of<'a>(plan: &'a Plan, subject: &'a Subject) -> Option<&'a CaseId> {
     }
 }
 
-/// Those that say something; nothing where the run has no base.
+/// Those that say something. None where the run has no base: two records have no machine code, by which most causes are
+/// found.
 fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
+    let base = index.view(Side::Base, None);
+    if !base.is_some_and(View::is_revision) {
+        return Vec::new();
+    }
     let Ok(sides) = Sides::of(index, case) else {
         return Vec::new();
     };

@@ -1,6 +1,8 @@
-//! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
+//! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it, and findings that break a
+//! gate, at the line of the kernel.
 
-use super::annotations::{Annotation, Level, Place, annotations};
+use super::annotations::{Annotation, Level, Place, annotations, findings};
+use judge::Index;
 use model::{Judgement, Record};
 use wording::escape::{workflow_data as data, workflow_property as property};
 
@@ -9,7 +11,10 @@ const MOST: usize = 10;
 
 /// Workflow commands, one a line, for standard output of a step.
 pub fn render(record: &Record, judgement: &Judgement) -> String {
-    let mut all = annotations(record, judgement);
+    let index = Index::of_record(record);
+    let mut all = annotations(&index, record, judgement);
+    let findings = findings(&index, record, judgement).into_iter();
+    all.extend(findings.filter(|it| it.level == Level::Error));
     all.sort_by_key(|annotation| annotation.level);
     let left = match all.len() {
         0..=MOST => Vec::new(),

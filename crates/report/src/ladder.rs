@@ -84,8 +84,8 @@ pub struct Rung {
     pub variant: String,
     pub values: BTreeMap<Metric, Reading>,
     /// `None` of the first, and where one of the two has no reading.
-    pub to_the_one_before: Option<Relative>,
-    pub to_the_first: Option<Relative>,
+    pub to_the_one_before: Option<ToVariant>,
+    pub to_the_first: Option<ToVariant>,
     /// Backends that were timed in the same run on the same GPU.
     pub to_rivals: Vec<ToRival>,
 }
@@ -109,7 +109,7 @@ pub enum Reading {
 
 /// How fast one is beside another; in the simulator, how many instructions it takes.
 #[derive(Serialize)]
-pub struct Relative {
+pub struct ToVariant {
     pub variant: String,
     pub metric: Metric,
     /// That of the other, and this one over it.
@@ -237,7 +237,7 @@ impl Source<'_, '_> {
                 Reading::Missing { .. } => None,
             };
             let (own, their) = (value(&values)?, value(&other.values)?);
-            Some(Relative {
+            Some(ToVariant {
                 variant: other.variant.clone(),
                 metric,
                 value: Num(their),

@@ -1,13 +1,14 @@
 //! Profiles as people read them, and as JSON. Decides nothing.
 
-use judge::{Admission, Stage, profile_figure};
+use judge::{Index, View, profile_figure};
 use model::{
-    Case, CaseId, DeviceFacts, Evidence, KernelProfile, LineProfile, Metric, ProfileFacts,
-    ProfileMetric, Record, Seen, Stall,
+    CaseId, DeviceFacts, KernelProfile, LineProfile, Metric, ProfileFacts, ProfileMetric, Record,
+    Seen, Stall, Subject,
 };
 use serde::Serialize;
 use std::fmt::Write;
 use system::error::{Error, Result};
+use wording::reasons;
 use wording::words::{plural, quantity};
 
 const SCHEMA: &str = "gatekeeper.profile/1";
@@ -27,45 +28,25 @@ pub struct CaseProfile<'a> {
 
 /// Every case of the plan, in its order.
 pub fn of_cases(record: &Record) -> Vec<CaseProfile<'_>> {
-    let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
-    let answers = judge::admit(plan, environment, policy, &record.evidence, Stage::Time);
-    let cases = plan.cases.iter().zip(answers);
-    cases
-        .map(|(case, answer)| of_case(record, case, answer))
-        .collect()
+    let index = Index::of_record(record);
+    let cases = record.plan.cases.iter();
+    cases.map(|case| of_case(index.head(), &case.id)).collect()
 }
 
-fn of_case<'a>(record: &'a Record, case: &'a Case, admission: Admission) -> CaseProfile<'a> {
+fn of_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
+    let subject = Subject::Case(case.clone());
+    let problem = view.timeable(case).err();
     let mut shown = CaseProfile {
-        case: &case.id,
+        case,
         profiles: Vec::new(),
-        problem: match admission {
-            Admission::Yes => None,
-            Admission::No { reason } => {
-                let subject = model::Subject::Case(case.id.clone());
-                Some(wording::reasons::reason(
-                    &record.environment,
-                    &subject,
-                    &reason,
-                ))
-            }
-        },
+        problem: problem.map(|why| reasons::reason(view.environment(), &subject, &why.reason)),
     };
-    for piece in &record.evidence {
-        let Evidence::Profile {
-            case: of, facts, ..
-        } = piece
-        else {
-            continue;
-        };
-        if *of != case.id {
-            continue;
-        }
-        match facts {
+    for (_, seen) in view.seen_profiles(case) {
+        match seen {
             Seen::Got(facts) => shown.profiles.push(facts),
-            Seen::Fault(fault) => shown.problem = Some(wording::reasons::fault(fault)),
-            Seen::Unsupported(why) => shown.problem = Some(wording::reasons::unsupported(why)),
-            Seen::NotRun(why) => shown.problem = Some(wording::reasons::not_run(why)),
+            Seen::Fault(fault) => shown.problem = Some(reasons::fault(fault)),
+            Seen::Unsupported(why) => shown.problem = Some(reasons::unsupported(why)),
+            Seen::NotRun(why) => shown.problem = Some(reasons::not_run(why)),
         }
     }
     shown
@@ -218,6 +199,7 @@ fn waiting(line: &LineProfile) -> u64 {
 mod tests {
     use super::*;
     use judge::fixture;
+    use model::Evidence;
 
     fn shown(record: &Record) -> String {
         let device = record.environment.device.got().unwrap();

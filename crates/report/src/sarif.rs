@@ -1,11 +1,12 @@
 //! SARIF 2.1.0, for what shows findings beside the code: code scanning, editors, other scanners' dashboards.
 //!
-//! A result is what an annotation is: what did not hold, at the line of gates.yaml that asks for it, and what the
-//! simulator found, at the line of the kernel. A gate that holds is no result.
+//! A result is what an annotation is: what did not hold, at the line of gates.yaml that asks for it, and everything that
+//! the simulator found, at the line of the kernel. A gate that holds is no result.
 
 use super::annotations::{Annotation, Level, Place, annotations, findings};
 use super::summary;
 use crate::exit::Exit;
+use judge::Index;
 use model::{Conclusion, Judgement, Record};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -17,8 +18,9 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// # Errors
 /// Environment, where it cannot be written as JSON.
 pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
-    let mut all = annotations(record, judgement);
-    all.extend(findings(record, judgement));
+    let index = Index::of_record(record);
+    let mut all = annotations(&index, record, judgement);
+    all.extend(findings(&index, record, judgement));
     let results: Vec<(&'static str, &Annotation)> = all
         .iter()
         .filter_map(|annotation| Some((annotation.code?, annotation)))
@@ -66,7 +68,12 @@ fn result(record: &Record, code: &str, rules: &[&str], annotation: &Annotation) 
         Level::Notice => "note",
     };
     // The same on another line, and with other figures, is the same.
-    let same = blake3::hash(format!("{code}\n{}\n{file}", annotation.title).as_bytes());
+    let text = annotation
+        .text
+        .iter()
+        .map(|line| format!("\n{}", line.trim()));
+    let text: String = text.collect();
+    let same = blake3::hash(format!("{code}\n{}\n{file}{text}", annotation.title).as_bytes());
     json!({
         "ruleId": code,
         "ruleIndex": rules.iter().position(|rule| *rule == code),

@@ -2,15 +2,13 @@
 //! likeliest of all mistakes, and one that only looks like a wrong kernel. Pure.
 
 use build::signature::parameters;
-use model::{
-    Arg, Callable, Case, ElemType, EntryFacts, Evidence, Judgement, Outcome, Record, Seen, Step,
-    Subject,
-};
+use judge::View;
+use model::{Arg, Callable, Case, ElemType, EntryFacts, Judgement, Outcome, Step, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A line for each such tensor, and the cases that failed with it.
 pub fn mismatches<'a>(
-    record: &Record,
+    view: View,
     judgement: &'a Judgement,
 ) -> BTreeMap<String, BTreeSet<&'a Subject>> {
     let mut found: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
@@ -24,10 +22,10 @@ pub fn mismatches<'a>(
         let Subject::Case(id) = subject else {
             continue;
         };
-        let Some(case) = record.plan.case(id) else {
+        let Some(case) = view.plan().case(id) else {
             continue;
         };
-        for (step, entry) in case.steps.iter().zip(entries_of(record, subject)) {
+        for (step, entry) in case.steps.iter().zip(entries_of(view, subject)) {
             for remark in of_step(case, step, entry) {
                 found.entry(remark).or_default().insert(subject);
             }
@@ -37,20 +35,15 @@ pub fn mismatches<'a>(
 }
 
 /// The entries that are launched as they are, step by step. The same in every architecture.
-fn entries_of<'a>(record: &'a Record, subject: &Subject) -> &'a [EntryFacts] {
-    let entries = record.evidence.iter().find_map(|piece| match piece {
-        Evidence::Build {
-            unit,
-            facts: Seen::Got(facts),
-        } if unit.kernel == subject.kernel() && unit.variant == subject.variant() => {
-            match record.plan.unit(unit)?.call {
-                Callable::Entries { .. } => Some(facts.entries.as_slice()),
-                Callable::Launcher { .. } => None,
-            }
-        }
-        _ => None,
+fn entries_of<'a>(view: View<'_, 'a>, subject: &Subject) -> &'a [EntryFacts] {
+    let units = view.plan().units.iter();
+    let mut built = units.filter_map(|unit| {
+        let is_own = (unit.id.kernel.as_str(), unit.id.variant.as_str())
+            == (subject.kernel(), subject.variant());
+        let is_entry = matches!(unit.call, Callable::Entries { .. });
+        (is_own && is_entry).then(|| view.build(&unit.id).ok())?
     });
-    entries.unwrap_or_default()
+    built.next().map_or(&[], |facts| &facts.entries)
 }
 
 fn of_step(case: &Case, step: &Step, entry: &EntryFacts) -> Vec<String> {
@@ -163,16 +156,7 @@ mod tests {
             })
             .into();
         case.tensors = [("x", ElemType::F16), ("y", ElemType::F32)]
-            .map(|(name, elem)| Tensor {
-                name: name.to_owned(),
-                role: Role::In,
-                elem,
-                dims: vec![1],
-                strides: None,
-                fill: None,
-                codec: None,
-                compare: None,
-            })
+            .map(|(name, elem)| Tensor::new(name, Role::In, elem, vec![1]))
             .into();
         let entry = EntryFacts {
             symbol: RMS.to_owned(),

@@ -74,7 +74,7 @@ fn check_json(json: &serde_json::Value, record: &Record, judgement: &Judgement) 
         assert!(holds(&json[key], value), "{key}");
     }
     let environment = serde_json::to_value(&record.environment).unwrap();
-    let costs = serde_json::to_value(&record.costs).unwrap();
+    let costs = serde_json::to_value(record.costs).unwrap();
     assert_eq!(
         (&json["environment"], &json["costs"]),
         (&environment, &costs)
@@ -144,6 +144,13 @@ fn outline(mut json: serde_json::Value) -> serde_json::Value {
 /// that did not simply pass: each once, with how often it is there.
 fn junit_outline(xml: &str, record: &Record, judgement: &Judgement) -> String {
     let mut verdicts = judgement.verdicts.iter();
+    // A message may have several lines.
+    let mut in_tag = false;
+    let one_line = |c| {
+        in_tag = c == '<' || in_tag && c != '>';
+        if in_tag && c == '\n' { '¶' } else { c }
+    };
+    let xml: String = xml.chars().map(one_line).collect();
     let mut outlined: Vec<(&str, usize)> = Vec::new();
     let mut lines = xml.lines().map(str::trim).peekable();
     let attribute = |line: &str, name: &str| {
@@ -168,7 +175,7 @@ fn junit_outline(xml: &str, record: &Record, judgement: &Judgement) -> String {
             let next = lines.peek().unwrap();
             assert!(next.starts_with(element), "{next}");
             let sentence = reasons::verdict(&record.environment, verdict);
-            assert_eq!(attribute(next, "message"), sentence);
+            assert_eq!(attribute(next, "message"), sentence.replace('\n', "¶"));
         } else if line != "</testcase>" {
             match outlined.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, count)) => *count += 1,
@@ -216,6 +223,10 @@ fn holds(json: &serde_json::Value, part: &serde_json::Value) -> bool {
     }
 }
 
+fn in_terminal(record: &Record, judgement: &Judgement) -> String {
+    terminal::render(record, judgement, PLAIN)
+}
+
 fn everywhere(name: &str, record: &Record) {
     let record = &fixture::with_tails(record.clone());
     let judgement = judged(record);
@@ -228,13 +239,9 @@ fn everywhere(name: &str, record: &Record) {
         let documented = entry.outcomes.contains(&verdict.outcome);
         assert!(documented, "{code} can be {}", verdict.outcome);
     }
-    let in_terminal =
-        |record: &Record, judgement: &Judgement| terminal::render(record, judgement, PLAIN);
-    let text = news(name, &in_terminal(record, &judgement), in_terminal);
-    insta::assert_snapshot!(format!("{name}-terminal"), text);
-    let text = markdown::render(record, &judgement);
-    let text = news(name, &text, markdown::render);
-    insta::assert_snapshot!(format!("{name}-markdown"), text);
+    let terminal = news(name, &in_terminal(record, &judgement), in_terminal);
+    let markdown = markdown::render(record, &judgement);
+    let markdown = news(name, &markdown, markdown::render);
     let json = json::render(record, &judgement).unwrap();
     let json = serde_json::from_str(&json).unwrap();
     check_json(&json, record, &judgement);
@@ -242,14 +249,20 @@ fn everywhere(name: &str, record: &Record) {
         true => json,
         false => outline(json),
     };
-    insta::assert_snapshot!(format!("{name}-json"), fields(&json));
     let junit = junit::render(record, &judgement).unwrap();
     let junit = match name {
-        "fail" => junit,
+        "pass" => junit,
         _ => junit_outline(&junit, record, &judgement),
     };
-    insta::assert_snapshot!(format!("{name}-junit"), junit);
-    insta::assert_snapshot!(format!("{name}-github"), github::render(record, &judgement));
+    let formats = [
+        ("terminal", terminal),
+        ("markdown", markdown),
+        ("json", fields(&json)),
+        ("junit", junit),
+        ("github", github::render(record, &judgement)),
+    ];
+    let formats = formats.map(|(format, text)| format!("== {format}\n{}\n", text.trim_end()));
+    insta::assert_snapshot!(name, formats.concat());
 }
 
 #[test]
@@ -530,7 +543,8 @@ fn two_records_compared() {
     let head = fixture::with_tails(broken());
     let base = fixture::with_tails(fixture::record());
     let judgement = compare(&base, &head, Loosening::Fails);
-    insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
+    let text = markdown::render(&head, &judgement);
+    insta::assert_snapshot!("compare-markdown", news("compare", &text, markdown::render));
 }
 
 /// A kernel that is slower is that in each of its times and at each of its shapes.
@@ -609,14 +623,18 @@ fn two_modes_read_as_two_modes() {
         facts.single_ns = (0..100).map(launch).collect();
     });
     let judgement = judged(&record);
-    insta::assert_snapshot!(
-        "modes-terminal",
-        terminal::render(&record, &judgement, PLAIN)
-    );
-    insta::assert_snapshot!("modes-markdown", markdown::render(&record, &judgement));
     let json: serde_json::Value =
         serde_json::from_str(&json::render(&record, &judgement).unwrap()).unwrap();
-    insta::assert_json_snapshot!("modes-json", json["notes"]);
+    let texts = [
+        news("modes", &in_terminal(&record, &judgement), in_terminal),
+        news(
+            "modes",
+            &markdown::render(&record, &judgement),
+            markdown::render,
+        ),
+        json["notes"].to_string(),
+    ];
+    insta::assert_snapshot!("modes", texts.join("\n==\n"));
 }
 
 #[test]

@@ -1,22 +1,18 @@
-//! Tables from recordings, and the figures behind the rule. README.md has the commands.
+//! Tables from recordings. README.md has the command.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
-
-mod schedules;
 
 use calibration::{Recording, Settings, packed};
 use std::error::Error;
 use std::fs::File;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: power tables RECORDING...
-       power schedules";
+const USAGE: &str = "usage: power tables RECORDING...";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.split_first() {
         Some((command, files)) if command == "tables" && !files.is_empty() => tables(files),
-        Some((command, [])) if command == "schedules" => schedules::print().map_err(Into::into),
         _ => Err(USAGE.into()),
     };
     match done {

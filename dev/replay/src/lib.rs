@@ -9,7 +9,7 @@ pub use table::table;
 pub use trace::{Trace, replay};
 
 use flate2::read::GzDecoder;
-use search::exchange::{Recording, read_cache, read_t4};
+use search::exchange::{Recording, read_cache};
 use search::{Outcome, Space};
 use std::error::Error;
 use std::fs;
@@ -48,18 +48,12 @@ impl Recorded {
     }
 }
 
-/// A kernel_tuner cache, or T4 results where the name says so. Either may be compressed.
+/// A kernel_tuner cache. It may be compressed.
 ///
 /// # Errors
 /// The file cannot be read or understood.
 pub fn read_recording(path: &Path) -> Result<Recording, Box<dyn Error>> {
-    let text = read_text(path)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(if name.contains("_T4.") {
-        read_t4(&text)?
-    } else {
-        read_cache(&text)?
-    })
+    Ok(read_cache(&read_text(path)?)?)
 }
 
 /// Reads a file that may be compressed: `.gz`.

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: replay search SPACES SEEDS STRATEGY...
        replay tables SPACES OURS FIELD
        replay convert RECORDING OUT
-SPACES is a directory of kernel_tuner caches, *.json.gz. A recording whose name has _T4 in it is in the T4 format.
+SPACES is a directory of kernel_tuner caches, *.json.gz. RECORDING is one; OUT is T4 results where its name has _T4 in it.
 Strategies: random, elite, guided";
 
 /// Evaluations of a search.

@@ -1,7 +1,7 @@
 //! Steps, tensors and sources in gates.yaml: what it accepts is run, green and red; what would hide something is
 //! refused, with advice on what to do.
 
-use crate::common::{RECORD, edit, failed, git, refused, run, simulate, stderr, stdout};
+use crate::common::{RECORD, edit, gates_that_failed, git, refused, run, simulate, stderr, stdout};
 use std::fs;
 use std::path::Path;
 
@@ -64,10 +64,6 @@ fn commit(dir: &Path) {
     git(dir, &["init", "-q"]);
     git(dir, &["add", "-A"]);
     git(dir, &["commit", "-qm", "base"]);
-}
-
-fn gates_that_failed(dir: &Path) -> Vec<String> {
-    failed(dir).into_iter().map(|(gate, _)| gate).collect()
 }
 
 /// The exit code is 2, and these stand in the message.

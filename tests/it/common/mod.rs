@@ -171,6 +171,11 @@ pub fn failed(dir: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Gates of what failed.
+pub fn gates_that_failed(dir: &Path) -> Vec<String> {
+    failed(dir).into_iter().map(|(gate, _)| gate).collect()
+}
+
 /// Kernels that copy `x` to `y`, four blocks of 64 threads. Each has the index `i` and its value `v`.
 pub fn copies(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -83,24 +83,38 @@ const fn lines_above(file: &'static str, first: &'static str, more: &'static str
     edit(file, first, more)
 }
 
+/// A row to fill in: seen in the code, and its cause is named with its line.
+const BY_CODE: Regression = Regression {
+    name: "",
+    unit: "",
+    base: &[],
+    head: &[],
+    class: "",
+    needs: Needs::Code,
+    reached: Reached::Cause,
+};
+
+/// The same, seen in what the simulator counts.
+const BY_COUNTERS: Regression = Regression {
+    needs: Needs::Simulator,
+    ..BY_CODE
+};
+
 pub const REGRESSIONS: &[Regression] = &[
     Regression {
         name: "barrier in a loop",
         unit: "gemm/default",
-        base: &[],
         head: &[edit(
             GEMM,
             "        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {\n",
             "        __syncthreads();  // <- cause\n        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {\n",
         )],
         class: "barrier-added",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "barrier after every phase",
         unit: "sdpa_f16/wmma",
-        base: &[],
         head: &[
             edit(GATES, "SYNC_POLICY: 2", "SYNC_POLICY: 5"),
             edit(
@@ -110,26 +124,22 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "barrier-added",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "unrolling lost",
         unit: "gemm/default",
-        base: &[],
         head: &[edit(
             GEMM,
             "        #pragma unroll\n        for (int depth = 0; depth < TILE_K; ++depth) {\n",
             "        #pragma unroll 1\n        for (int depth = 0; depth < TILE_K; ++depth) {  // <- cause\n",
         )],
         class: "unroll-lost",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "unrolling lost, lines moved",
         unit: "spmv/default",
-        base: &[],
         head: &[
             lines_above(
                 SPMV,
@@ -143,52 +153,45 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "unroll-lost",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "tile loads of 4 bytes",
         unit: "sdpa_f16/wmma",
-        base: &[],
         head: &[edit(
             SDPA_F16,
             "        load_halves<BLOCK_N, VEC_WIDTH, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);\n",
             "        load_halves<BLOCK_N, 2, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);  // <- cause\n",
         )],
         class: "vector-access-narrowed",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "float4 read as four floats",
         unit: "adam/default",
-        base: &[],
         head: &[edit(
             ROWS,
             "    const float4 g4 = *reinterpret_cast<const float4*>(gradient + first);\n    float4 m4",
             "    const float4 g4 = make_float4(gradient[first], gradient[first + 1], gradient[first + 2], gradient[first + 3]);  // <- cause\n    float4 m4",
         )],
         class: "vector-access-narrowed",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "half2 read as two halves",
         unit: "sdpa_fp8/vec_pv",
-        base: &[],
         head: &[edit(
             ATTENTION,
             "        if constexpr (PAIRED) return __half22float2(*reinterpret_cast<const __half2*>(value));\n",
             "        if constexpr (PAIRED) return make_float2(__half2float(value[0]), __half2float(value[1]));  // <- cause\n",
         )],
         class: "vector-access-narrowed",
-        needs: Needs::Code,
         reached: Reached::Other("more-instructions"),
+        ..BY_CODE
     },
     Regression {
         name: "a stretch of a row to each thread",
         unit: "softmax/default",
-        base: &[],
         head: &[edit(
             SOFTMAX,
             "    for (int j = threadIdx.x; j < columns; j += THREADS) maximum = fmaxf(maximum, in[j]);\n",
@@ -197,13 +200,11 @@ pub const REGRESSIONS: &[Regression] = &[
              maximum = fmaxf(maximum, in[j]);  // <- cause\n",
         )],
         class: "coalescing-lost",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "a stretch of a sparse row to each lane",
         unit: "spmv/default",
-        base: &[],
         head: &[edit(
             SPMV,
             "    for (int i = begin + lane; i < end; i += 32)\n        sum += values[i] * x[columns[i]];\n",
@@ -212,13 +213,11 @@ pub const REGRESSIONS: &[Regression] = &[
              sum += values[i] * x[columns[i]];  // <- cause\n",
         )],
         class: "coalescing-lost",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "transposed without a tile",
         unit: "transpose/default",
-        base: &[],
         head: &[
             edit(
                 TRANSPOSE,
@@ -239,13 +238,11 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "coalescing-lost",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "pad of a tile removed, stores",
         unit: "gemm/default",
-        base: &[],
         head: &[
             edit(GEMM, "float tile_a[TILE_K][TILE_M + 4];", "float tile_a[TILE_K][TILE_M];"),
             edit(
@@ -255,25 +252,21 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "bank-conflicts",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "pad of a tile removed, loads",
         unit: "transpose/default",
-        base: &[],
         head: &[
             edit(TRANSPOSE, "float tile[TILE][TILE + 1];", "float tile[TILE][TILE];"),
             edit(TRANSPOSE, "= tile[threadIdx.x][i];\n", "= tile[threadIdx.x][i];  // <- cause\n"),
         ],
         class: "bank-conflicts",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "too many partial sums",
         unit: "reduce/default",
-        base: &[],
         head: &[
             edit(REDUCE, "constexpr int WAYS = 4;", "constexpr int WAYS = 32;"),
             edit(
@@ -288,21 +281,19 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "occupancy-registers",
-        needs: Needs::Code,
         reached: Reached::ClassAlone,
+        ..BY_CODE
     },
     Regression {
         name: "a buffer for the largest block",
         unit: "dots/default",
-        base: &[],
         head: &[edit(
             ROWS,
             "    __shared__ float parts[THREADS];\n",
             "    __shared__ float parts[8 * 1024];  // <- cause\n",
         )],
         class: "occupancy-shared",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "more shared memory in the launch",
@@ -314,21 +305,18 @@ pub const REGRESSIONS: &[Regression] = &[
             "launch: {grid: [BLOCKS], block: [128], dynamic_shared: 32KiB}",
         )],
         class: "occupancy-shared",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "a bound that is too tight",
         unit: "sdpa_f16/mma",
-        base: &[],
         head: &[edit(
             SDPA_F16,
             "extern \"C\" __global__ void __launch_bounds__(THREADS, 2)\n",
             "extern \"C\" __global__ void __launch_bounds__(THREADS, 5)  // <- cause\n",
         )],
         class: "spills",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "four columns to a thread",
@@ -369,13 +357,11 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "spills",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "a patch indexed by a loop",
         unit: "gemm/default",
-        base: &[],
         head: &[edit(
             GEMM,
             "            #pragma unroll
@@ -390,26 +376,22 @@ pub const REGRESSIONS: &[Regression] = &[
 ",
         )],
         class: "local-array",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "counts indexed by a value",
         unit: "tally/default",
-        base: &[],
         head: &[edit(
             HISTOGRAM,
             "        #pragma unroll\n        for (int c = 0; c < CLASSES; ++c) found[c] += value == c;\n",
             "        if (value < CLASSES) ++found[value];  // <- cause\n",
         )],
         class: "local-array",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "every other thread of a warp",
         unit: "dots/default",
-        base: &[],
         head: &[edit(
             ROWS,
             "    for (int half = THREADS / 2; half > 0; half /= 2) {
@@ -422,13 +404,11 @@ pub const REGRESSIONS: &[Regression] = &[
 ",
         )],
         class: "divergence",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "a row of scores to one lane",
         unit: "sdpa_f16/wmma",
-        base: &[],
         head: &[
             edit(GATES, "SYNC_POLICY: 2, USE_WMMA: 1", "SYNC_POLICY: 2, USE_WMMA: 1, REDUCE: 0"),
             edit(
@@ -438,26 +418,22 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "divergence",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "a constant in double precision",
         unit: "smooth/default",
-        base: &[],
         head: &[edit(
             STENCIL,
             "        out[i] = 0.2f * (sum + in[i]);\n",
             "        out[i] = 0.2 * (sum + in[i]);  // <- cause\n",
         )],
         class: "double-precision",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "a sum in double precision",
         unit: "sdpa_f16/wmma",
-        base: &[],
         head: &[
             edit(
                 ATTENTION,
@@ -471,60 +447,51 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "double-precision",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "divided, not multiplied",
         unit: "softmax/default",
-        base: &[],
         head: &[edit(
             SOFTMAX,
             "out[j] = expf(in[j] - maximum) * inverse;\n",
             "out[j] = expf(in[j] - maximum) / sum;  // <- cause\n",
         )],
         class: "slow-division",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "divided exactly",
         unit: "adam/default",
-        base: &[],
         head: &[edit(
             ROWS,
             "0.01f * __fdividef(mean[i], sqrtf(square[i]) + 1e-3f);\n",
             "0.01f * (mean[i] / (sqrtf(square[i]) + 1e-3f));  // <- cause\n",
         )],
         class: "slow-division",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "an index divided by an argument",
         unit: "smooth/default",
-        base: &[],
         head: &[edit(
             STENCIL,
             "        const int row = i / COLUMNS, column = i % COLUMNS;\n",
             "        const int row = i / columns, column = i % columns;  // <- cause\n",
         )],
         class: "slow-division",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "exp2f where an instruction would do",
         unit: "sdpa_f16/mma",
-        base: &[],
         head: &[edit(
             ATTENTION,
             "    asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));\n",
             "    result = exp2f(x);  // <- cause\n",
         )],
         class: "slow-special-function",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "expf, not __expf",
@@ -539,13 +506,11 @@ pub const REGRESSIONS: &[Regression] = &[
             "sum += expf(in[j] - maximum);  // <- cause\n",
         )],
         class: "slow-special-function",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "blocks along columns, not along rows",
         unit: "gemm/default",
-        base: &[],
         head: &[
             edit(
                 GATES,
@@ -561,6 +526,7 @@ pub const REGRESSIONS: &[Regression] = &[
         class: "l2-reuse",
         needs: Needs::Profile,
         reached: Reached::Other("code-changed"),
+        ..BY_CODE
     },
     Regression {
         name: "a few blocks more than one wave",
@@ -568,26 +534,22 @@ pub const REGRESSIONS: &[Regression] = &[
         base: &[edit(GATES, "define: {BLOCKS: 64}", "define: {BLOCKS: 2112}")],
         head: &[edit(GATES, "define: {BLOCKS: 2112}", "define: {BLOCKS: 2200}")],
         class: "tail-wave",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "counted in global memory",
         unit: "histogram/default",
-        base: &[],
         head: &[edit(
             HISTOGRAM,
             "        atomicAdd(&of_block[threadIdx.x % COPIES][values[i]], 1);\n",
             "        atomicAdd(&counts[values[i]], 1);  // <- cause\n",
         )],
         class: "atomics-contended",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "weights that may be outputs",
         unit: "stencil/default",
-        base: &[],
         head: &[
             edit(
                 STENCIL,
@@ -601,13 +563,11 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "reload",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "a gain that may be an output",
         unit: "affine/default",
-        base: &[],
         head: &[
             edit(
                 ROWS,
@@ -621,13 +581,11 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "reload",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "copied by way of registers",
         unit: "sdpa_fp8/stage2",
-        base: &[],
         head: &[edit(
             COMMON,
             "    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -638,26 +596,22 @@ pub const REGRESSIONS: &[Regression] = &[
             "    *static_cast<uint4*>(shared) = valid ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);  // <- cause\n",
         )],
         class: "async-copy-synchronous",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "waited for at once",
         unit: "sdpa_f16/mma",
-        base: &[],
         head: &[edit(
             SDPA_F16,
             "        if (SMEM_STAGE > 1) start_load(step + AHEAD);\n",
             "        if (SMEM_STAGE > 1) start_load(step + AHEAD);\n        cp_async_wait<0>();  // <- cause\n",
         )],
         class: "async-copy-synchronous",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "read again in every turn",
         unit: "running_sum/default",
-        base: &[],
         head: &[
             edit(ROWS, "    const float factor = gain[blockIdx.x];\n", ""),
             edit(
@@ -667,8 +621,7 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
         ],
         class: "loop-invariant",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "resident blocks no longer asked for",
@@ -688,13 +641,11 @@ pub const REGRESSIONS: &[Regression] = &[
             "__global__ void __launch_bounds__(128)  // <- cause\n",
         )],
         class: "launch-bound",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "a guard in the hot loop",
         unit: "reduce/default",
-        base: &[],
         head: &[edit(
             REDUCE,
             "    for (; j + (WAYS - 1) * THREADS < columns; j += WAYS * THREADS)
@@ -709,13 +660,11 @@ pub const REGRESSIONS: &[Regression] = &[
 ",
         )],
         class: "predicated-access",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "codes by way of f32",
         unit: "sdpa_fp8/wide",
-        base: &[],
         head: &[edit(
             CODEC,
             "        return __half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3));\n",
@@ -723,26 +672,22 @@ pub const REGRESSIONS: &[Regression] = &[
              return __halves2half2(__float2half_rz(pair.x), __float2half_rz(pair.y));  // <- cause\n",
         )],
         class: "more-instructions",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "multiplied and added apart",
         unit: "sdpa_f16/mma",
-        base: &[],
         head: &[edit(
             REGISTER_SOFTMAX,
             "                        const float x = fmaf(scores[m][n][i], scale_log2, -shift);\n",
             "                        const float x = __fadd_rn(__fmul_rn(scores[m][n][i], scale_log2), -shift);  // <- cause\n",
         )],
         class: "more-instructions",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "B read from global memory for every row",
         unit: "gemm/default",
-        base: &[],
         head: &[
             edit(
                 GEMM,
@@ -764,8 +709,7 @@ pub const REGRESSIONS: &[Regression] = &[
             edit(GEMM, "    __shared__ __align__(16) float tile_b[TILE_K][TILE_N];\n", ""),
         ],
         class: "staging-lost",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
 ];
 
@@ -781,26 +725,22 @@ pub const HELD_OUT: &[Regression] = &[
             "sqrtf(square[i]) + 1e-3f);  // <- cause\n",
         )],
         class: "slow-special-function",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "a second barrier in a scan",
         unit: "running_sum/default",
-        base: &[],
         head: &[edit(
             ROWS,
             "            if (threadIdx.x >= distance) sum += parts[side][threadIdx.x - distance];\n",
             "            if (threadIdx.x >= distance) sum += parts[side][threadIdx.x - distance];\n            __syncthreads();  // <- cause\n",
         )],
         class: "barrier-added",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "float4 written as four floats",
         unit: "window/default",
-        base: &[],
         head: &[edit(
             STENCIL,
             "    for (int i = 0; i < COARSEN; i += 4)
@@ -809,13 +749,11 @@ pub const HELD_OUT: &[Regression] = &[
             "    for (int i = 0; i < COARSEN; ++i) to[i] = sums[i];  // <- cause\n",
         )],
         class: "vector-access-narrowed",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "both halves of a buffer side by side",
         unit: "running_sum/default",
-        base: &[],
         head: &[
             edit(ROWS, "    __shared__ float parts[2][THREADS];\n", "    __shared__ float parts[THREADS][2];\n"),
             edit(
@@ -841,13 +779,12 @@ pub const HELD_OUT: &[Regression] = &[
             edit(ROWS, "        before += parts[side][THREADS - 1];\n", "        before += parts[THREADS - 1][side];\n"),
         ],
         class: "bank-conflicts",
-        needs: Needs::Simulator,
         reached: Reached::ClassAlone,
+        ..BY_COUNTERS
     },
     Regression {
         name: "a stretch to each thread, loads and stores",
         unit: "affine/default",
-        base: &[],
         head: &[edit(
             ROWS,
             "    for (int i = threadIdx.x; i < columns; i += THREADS)
@@ -859,13 +796,11 @@ pub const HELD_OUT: &[Regression] = &[
 ",
         )],
         class: "coalescing-lost",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
     Regression {
         name: "a window indexed by a loop",
         unit: "window/default",
-        base: &[],
         head: &[edit(
             STENCIL,
             "    #pragma unroll
@@ -882,13 +817,11 @@ pub const HELD_OUT: &[Regression] = &[
 ",
         )],
         class: "local-array",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "a dot product in double precision",
         unit: "dots/default",
-        base: &[],
         head: &[edit(
             ROWS,
             "    float sum = 0.0f;
@@ -903,26 +836,22 @@ pub const HELD_OUT: &[Regression] = &[
 ",
         )],
         class: "double-precision",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "one turn at a time",
         unit: "softmax/default",
-        base: &[],
         head: &[edit(
             SOFTMAX,
             "    for (int j = threadIdx.x; j < columns; j += THREADS) sum += expf(in[j] - maximum);\n",
             "    #pragma unroll 1\n    for (int j = threadIdx.x; j < columns; j += THREADS) sum += expf(in[j] - maximum);  // <- cause\n",
         )],
         class: "unroll-lost",
-        needs: Needs::Code,
-        reached: Reached::Cause,
+        ..BY_CODE
     },
     Regression {
         name: "copied when it is needed",
         unit: "sdpa_fp8/vec_pv",
-        base: &[],
         head: &[
             edit(
                 SDPA_FP8,
@@ -944,13 +873,12 @@ pub const HELD_OUT: &[Regression] = &[
             edit(SDPA_FP8, "    tiles.start(0);\n", ""),
         ],
         class: "async-copy-synchronous",
-        needs: Needs::Code,
         reached: Reached::Other("more-instructions"),
+        ..BY_CODE
     },
     Regression {
         name: "half of the lanes at work",
         unit: "spmv/default",
-        base: &[],
         head: &[edit(
             SPMV,
             "    for (int i = begin + lane; i < end; i += 32)
@@ -962,8 +890,7 @@ pub const HELD_OUT: &[Regression] = &[
 ",
         )],
         class: "divergence",
-        needs: Needs::Simulator,
-        reached: Reached::Cause,
+        ..BY_COUNTERS
     },
 ];
 

@@ -92,17 +92,11 @@ pub fn crew() -> Crew<'static> {
 
 pub fn tensor(name: &str, role: Role) -> Tensor {
     Tensor {
-        name: name.into(),
-        role,
-        elem: ElemType::F32,
-        dims: vec![N],
-        strides: None,
         fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
         }),
-        codec: None,
-        compare: None,
+        ..Tensor::new(name, role, ElemType::F32, vec![N])
     }
 }
 

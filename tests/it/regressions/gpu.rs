@@ -185,16 +185,17 @@ kernels:
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn a_hang() {
-    let project = project_with("infinite_loop.cu", INFINITE_LOOP);
-    let dir = project.path();
-    fails_on_gpu(
-        dir,
-        &BROKEN,
-        "broken/default@small",
-        "hung past its deadline",
-    );
-    the_next_case_is_judged(dir);
+fn what_breaks_its_worker_leaves_the_next_case_to_be_judged() {
+    for (source, kernel, reason) in [
+        ("infinite_loop.cu", INFINITE_LOOP, "hung past its deadline"),
+        ("oob_write.cu", OOB_WRITE, "kernel faulted"),
+        ("too_much_shared.cu", TOO_MUCH_SHARED, "launch refused"),
+    ] {
+        let project = project_with(source, kernel);
+        let dir = project.path();
+        fails_on_gpu(dir, &BROKEN, "broken/default@small", reason);
+        the_next_case_is_judged(dir);
+    }
 }
 
 const INFINITE_LOOP: &str = "    entry: infinite_loop
@@ -211,15 +212,6 @@ const INFINITE_LOOP: &str = "    entry: infinite_loop
     gates: {max_err: 0}
 ";
 
-#[test]
-#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn a_write_out_of_bounds() {
-    let project = project_with("oob_write.cu", OOB_WRITE);
-    let dir = project.path();
-    fails_on_gpu(dir, &BROKEN, "broken/default@small", "kernel faulted");
-    the_next_case_is_judged(dir);
-}
-
 const OOB_WRITE: &str = "    entry: oob_write
     shapes: {small: {N: 1000}}
     seeds: 2
@@ -231,15 +223,6 @@ const OOB_WRITE: &str = "    entry: oob_write
     reference: {unary: {x: x, out: y, op: copy}}
     gates: {max_err: 0}
 ";
-
-#[test]
-#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn too_much_shared_memory_for_the_device() {
-    let project = project_with("too_much_shared.cu", TOO_MUCH_SHARED);
-    let dir = project.path();
-    fails_on_gpu(dir, &BROKEN, "broken/default@small", "launch refused");
-    the_next_case_is_judged(dir);
-}
 
 const TOO_MUCH_SHARED: &str = "    entry: too_much_shared
     shapes: {small: {N: 1024}}

@@ -45,14 +45,8 @@ fn a_unit_and_a_case_in_full() {
         }
     );
     let tensor = |name: &str, role, fill| Tensor {
-        name: name.to_owned(),
-        role,
-        elem: ElemType::F32,
-        dims: vec![4096],
-        strides: None,
         fill,
-        codec: None,
-        compare: None,
+        ..Tensor::new(name, role, ElemType::F32, vec![4096])
     };
     let normal = Fill::Normal {
         mean: Num(0.0),

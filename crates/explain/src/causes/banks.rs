@@ -1,7 +1,7 @@
 //! Shared memory: lanes of a warp that ask the same bank for different words, so that an access takes more passes.
 
 use crate::counts::{Counted, counted, grown_lines, per_warp};
-use crate::{Beside, Cause, CauseClass, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 
 /// Cycles of one pass more: each takes one of the SM's, and a few warps are kept waiting.
@@ -31,7 +31,7 @@ const WAYS: [Way; 3] = [
     },
 ];
 
-pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
     let causes = WAYS.iter().filter_map(|way| of(way, sides));
     causes.collect()
 }

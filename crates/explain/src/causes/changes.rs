@@ -1,7 +1,7 @@
 //! What else is another one: inputs, launch, compiler, GPU, driver, clocks. None of it says that the kernel is worse, and
 //! all of it changes its time.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::{Case, DeviceFacts, Num};
 
 /// Below all that says why it is slower.
@@ -9,7 +9,7 @@ const WEIGHT: f64 = 0.1;
 /// Clocks that are closer than this are the same.
 const NOTABLE: f64 = 0.01;
 
-pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
     let (base, head) = (&sides.base, &sides.head);
     let changed = [
         (CauseClass::Data, !same_data(base.case, head.case)),

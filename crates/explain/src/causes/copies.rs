@@ -1,12 +1,12 @@
 //! Asynchronous copies that became loads and stores, or that are waited for more often: what they hid is waited for.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
 /// Cycles of a copy that is waited for, or of a wait, where a part is hidden by other warps.
 const CYCLES: f64 = 200.0;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let is_copy = |kind: Kind| matches!(kind, Kind::AsyncCopy | Kind::BulkCopy);
     let is_wait = |kind: Kind| kind == Kind::AsyncWait;
     let by_register = |kind: Kind| {
@@ -15,18 +15,18 @@ pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
             Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_) | Kind::SharedStore(_)
         )
     };
-    let (was, is) = beside.runs(&is_copy);
-    let instead = beside.growth(&by_register);
+    let (was, is) = code.runs(&is_copy);
+    let instead = code.growth(&by_register);
     if is < was && instead.total > 0.0 {
-        let copies = beside.counts(Kind::AsyncCopy);
+        let copies = code.counts(Kind::AsyncCopy);
         let cause = Cause::new(CauseClass::AsyncCopySynchronous, (was - is) * CYCLES)
             .at(instead.places())
             .with(Measure::Code(Kind::AsyncCopy), copies.0, copies.1);
         return vec![cause];
     }
-    let waits = beside.growth(&is_wait);
+    let waits = code.growth(&is_wait);
     if was > 0.0 && waits.total > 0.0 && is <= was {
-        let counts = beside.counts(Kind::AsyncWait);
+        let counts = code.counts(Kind::AsyncWait);
         let cause = Cause::new(CauseClass::AsyncCopySynchronous, waits.total * CYCLES)
             .at(waits.places())
             .with(Measure::Code(Kind::AsyncWait), counts.0, counts.1);

@@ -1,7 +1,7 @@
 //! Lanes of a warp that go different ways: the warp goes all of them, with a part of its lanes each.
 
 use crate::counts::{counted, grown_lines, per_warp};
-use crate::{Beside, Cause, CauseClass, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 
 /// Share of a warp's lanes that has to be lost for it to be named.
@@ -9,7 +9,7 @@ const NOTABLE: f64 = 0.02;
 /// Cycles of an instruction that a warp would not have had.
 const CYCLES: f64 = 2.0;
 
-pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
     of(sides).into_iter().collect()
 }
 

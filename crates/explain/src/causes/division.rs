@@ -1,20 +1,20 @@
 //! Division that is rounded exactly, or of integers: a dozen instructions, and for some numbers a call.
 
 use crate::beside::{Counted, Pile};
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
 /// Cycles of one division.
 const CYCLES: f64 = 40.0;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
-    let growth = beside.growth_of(&divisions);
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+    let growth = code.growth_of(&divisions);
     if growth.total <= 0.0 {
         return Vec::new();
     }
     let mut cause = Cause::new(CauseClass::SlowDivision, growth.total * CYCLES).at(growth.places());
     for kind in [Kind::DivisionCheck, Kind::Reciprocal] {
-        let (base, head) = beside.counts(kind);
+        let (base, head) = code.counts(kind);
         if base != head {
             cause = cause.with(Measure::Code(kind), base, head);
         }

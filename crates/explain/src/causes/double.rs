@@ -1,22 +1,22 @@
 //! Double precision where there was none: a constant without `f`, most of the time. Many GPUs have one unit for it
 //! where they have 64 for FP32.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
 /// Cycles of an instruction, between GPUs that have many units for it and those that have few.
 const CYCLES: f64 = 16.0;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let is_double = |kind: Kind| matches!(kind, Kind::Fp64 | Kind::DoubleConversion);
-    let growth = beside.growth(&is_double);
+    let growth = code.growth(&is_double);
     if growth.total <= 0.0 {
         return Vec::new();
     }
     let mut cause =
         Cause::new(CauseClass::DoublePrecision, growth.total * CYCLES).at(growth.places());
     for kind in [Kind::Fp64, Kind::DoubleConversion] {
-        let (base, head) = beside.counts(kind);
+        let (base, head) = code.counts(kind);
         cause = cause.with(Measure::Code(kind), base, head);
     }
     vec![cause]

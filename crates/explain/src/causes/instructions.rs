@@ -1,14 +1,14 @@
 //! More instructions, and no other rule needs to know why.
 
 use crate::counts::counted;
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::Counter;
 
 /// Cycles of one more: below what every rule says that knows more of the same instructions.
 const CYCLES: f64 = 0.1;
 
-pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
-    let growth = beside.growth(&|_| true);
+pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
+    let growth = code.growth(&|_| true);
     if growth.lines.is_empty() || growth.total <= 0.0 {
         return Vec::new();
     }
@@ -19,7 +19,7 @@ pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
         cause = cause.with_count(Counter::Instructions, executed);
     }
     // A loop that is unrolled less has less code, and more to execute.
-    let (base, head) = beside.code_size();
+    let (base, head) = code.code_size();
     if executed.is_none() || head > base {
         cause = cause.with(Measure::CodeSize, base, head);
     }

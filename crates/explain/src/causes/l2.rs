@@ -4,7 +4,7 @@
 
 use crate::counts::{Counted, counted, per_warp};
 use crate::stalls::add_slower_lines;
-use crate::{Beside, Cause, CauseClass, Measure, Side, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Side, Sides};
 use model::{Counter, ProfileMetric};
 
 /// Cycles of one sector more of device memory.
@@ -22,7 +22,7 @@ const ASKED: [Counter; 3] = [
     Counter::AsyncCopySectors,
 ];
 
-pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
     of(sides).into_iter().collect()
 }
 

@@ -1,7 +1,7 @@
 //! Loads that are made more often than before, though the source asks for the same: because a store may have changed
 //! what they read (`const __restrict__` is gone), or because they went into a loop.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
 /// Cycles of one load more.
@@ -9,17 +9,17 @@ const CYCLES: f64 = 30.0;
 /// Of the loads that are gone elsewhere.
 const NOTABLE: f64 = 0.01;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let is_load = |kind: Kind| matches!(kind, Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_));
-    let growth = beside.growth(&is_load);
-    let (base, head) = beside.runs(&is_load);
+    let growth = code.growth(&is_load);
+    let (base, head) = code.runs(&is_load);
     if growth.total <= NOTABLE * base.min(head) {
         return Vec::new();
     }
-    let read_only = beside.runs(&|kind| matches!(kind, Kind::ReadOnlyLoad(_)));
-    let stores = beside.runs(&|kind| matches!(kind, Kind::GlobalStore(_)));
+    let read_only = code.runs(&|kind| matches!(kind, Kind::ReadOnlyLoad(_)));
+    let stores = code.runs(&|kind| matches!(kind, Kind::GlobalStore(_)));
     // What left one line for another that runs more often.
-    let moved = beside.growth_where(&|base, head| {
+    let moved = code.growth_where(&|base, head| {
         let (was, is) = (base.of(&is_load), head.of(&is_load));
         (is.count < was.count).then_some((is, was))
     });
@@ -32,7 +32,7 @@ pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
     };
     let mut cause = Cause::new(class, growth.total * CYCLES).at(growth.places());
     for kind in Kind::all().filter(|kind| is_load(*kind)) {
-        let (base, head) = beside.counts(kind);
+        let (base, head) = code.counts(kind);
         if base != head {
             cause = cause.with(Measure::Code(kind), base, head);
         }

@@ -1,20 +1,20 @@
 //! An array that is indexed by what only a launch knows: registers have no addresses, so it is in local memory.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
 /// Cycles of an access to local memory that finds it in the cache, where some of it is hidden.
 const CYCLES: f64 = 30.0;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let is_local = |kind: Kind| matches!(kind, Kind::LocalLoad(_) | Kind::LocalStore(_));
-    let growth = beside.growth(&is_local);
+    let growth = code.growth(&is_local);
     if growth.total <= 0.0 {
         return Vec::new();
     }
     let mut cause = Cause::new(CauseClass::LocalArray, growth.total * CYCLES).at(growth.places());
     for kind in Kind::all().filter(|kind| is_local(*kind)) {
-        let (base, head) = beside.counts(kind);
+        let (base, head) = code.counts(kind);
         if base != head {
             cause = cause.with(Measure::Code(kind), base, head);
         }

@@ -23,12 +23,12 @@ mod traffic;
 mod unroll;
 mod waves;
 
-use super::{Beside, Cause, Sides};
+use super::{Cause, CodeComparison, Sides};
 
 #[cfg(test)]
 mod tests;
 
-pub type Rule = fn(&Sides, &Beside) -> Vec<Cause>;
+pub type Rule = fn(&Sides, &CodeComparison) -> Vec<Cause>;
 
 pub const RULES: &[Rule] = &[
     barrier::rule,

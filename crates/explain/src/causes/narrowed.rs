@@ -1,6 +1,6 @@
 //! As many bytes in more and narrower accesses.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::{InstructionKind as Kind, Width};
 
 /// Cycles of one access more.
@@ -22,18 +22,18 @@ const FAMILIES: [IsOf; 4] = [
     |kind| matches!(kind, Kind::SharedStore(_)),
 ];
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
-    let causes = FAMILIES.iter().filter_map(|family| of(*family, beside));
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+    let causes = FAMILIES.iter().filter_map(|family| of(*family, code));
     causes.collect()
 }
 
-fn of(family: IsOf, beside: &Beside) -> Option<Cause> {
+fn of(family: IsOf, code: &CodeComparison) -> Option<Cause> {
     // Accesses more and less, and their bytes, from narrow to wide.
     let changes: Vec<(Width, f64)> = Width::ALL
         .into_iter()
         .map(|width| {
             let wanted = |kind: Kind| family(kind) && kind.width() == Some(width);
-            let (base, head) = beside.runs(&wanted);
+            let (base, head) = code.runs(&wanted);
             (width, head - base)
         })
         .collect();
@@ -52,10 +52,10 @@ fn of(family: IsOf, beside: &Beside) -> Option<Cause> {
         .map(|(width, _)| *width)
         .collect();
     let is_grown = |kind: Kind| family(kind) && kind.width().is_some_and(|it| grown.contains(&it));
-    let growth = beside.growth(&is_grown);
+    let growth = code.growth(&is_grown);
     let mut cause = Cause::new(CauseClass::VectorAccessNarrowed, more * CYCLES).at(growth.places());
     for kind in Kind::all().filter(|kind| family(*kind)) {
-        let (base, head) = beside.counts(kind);
+        let (base, head) = code.counts(kind);
         if base != head {
             cause = cause.with(Measure::Code(kind), base, head);
         }

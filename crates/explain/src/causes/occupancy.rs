@@ -3,7 +3,7 @@
 
 use crate::counts::warp_length;
 use crate::residency::{Resident, resident};
-use crate::{Beside, Cause, CauseClass, CausePlace, Measure, Sides, places};
+use crate::{Cause, CauseClass, CausePlace, CodeComparison, Measure, Sides, places};
 use model::occupancy::Limiter;
 use model::{InstructionKind, LaunchBounds};
 
@@ -12,14 +12,14 @@ const CYCLES: f64 = 4.0;
 /// Of the weight where the grid is too small for it to be noticed.
 const UNNOTICED: f64 = 0.02;
 
-pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let (base, head) = (resident(&sides.base), resident(&sides.head));
     let steps = base.iter().zip(&head);
-    let causes = steps.filter_map(|(base, head)| of(base, head, sides, beside));
+    let causes = steps.filter_map(|(base, head)| of(base, head, sides, code));
     causes.collect()
 }
 
-fn of(base: &Resident, head: &Resident, sides: &Sides, beside: &Beside) -> Option<Cause> {
+fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
     let (was, is) = (base.occupancy, head.occupancy);
     if is.warps_per_sm >= was.warps_per_sm {
         return None;
@@ -31,7 +31,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, beside: &Beside) -> Optio
         )
     };
     let entry_place = || places::entry(sides).into_iter().collect();
-    let most_code = || beside.growth(&|_| true).places().collect();
+    let most_code = || code.growth(&|_| true).places().collect();
     let first_access = || places::first(sides, &is_shared).into_iter().collect();
     let (class, places): (_, Vec<CausePlace>) = match is.limiter {
         Limiter::Registers if is_dropped(base.entry.bounds, head.entry.bounds) => {
@@ -43,7 +43,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, beside: &Beside) -> Optio
         Limiter::Warps | Limiter::Blocks | Limiter::Barriers => return None,
     };
     let lost = 1.0 - f64::from(is.warps_per_sm) / f64::from(was.warps_per_sm);
-    let each = warp_length(sides, beside);
+    let each = warp_length(sides, code);
     let noticed = match head.waves() {
         Some(waves) if waves <= 1.0 => UNNOTICED,
         _ => 1.0,

@@ -1,13 +1,13 @@
 //! Accesses under a condition where they had none: each is decided on, and fewer are under way at a time.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 
 /// Cycles of one such access more.
 const CYCLES: f64 = 10.0;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
-    let growth = beside.growth_of(&|pile| pile.predicated());
-    let free = beside.growth_of(&|pile| pile.unconditional());
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+    let growth = code.growth_of(&|pile| pile.predicated());
+    let free = code.growth_of(&|pile| pile.unconditional());
     // As many fewer without.
     if !(growth.total > 0.0 && free.total < 0.0) {
         return Vec::new();

@@ -1,12 +1,12 @@
 //! A special function in its exact form: what the unit for it cannot take is prepared and put right around it.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
 /// Cycles of one instruction around it.
 const CYCLES: f64 = 4.0;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let is_special = |kind: Kind| {
         matches!(
             kind,
@@ -19,7 +19,7 @@ pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
             Kind::Fp32 | Kind::Fp16 | Kind::Int | Kind::Compare | Kind::Select
         )
     };
-    let growth = beside.growth_where(&|base, head| {
+    let growth = code.growth_where(&|base, head| {
         let (was, is) = (base.runs(&is_special), head.runs(&is_special));
         let as_many = was > 0.0 && (0.8..=1.25).contains(&(is / was));
         let divides = |kind: Kind| kind == Kind::DivisionCheck;

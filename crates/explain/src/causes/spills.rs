@@ -1,12 +1,12 @@
 //! Registers that do not fit, and are kept on the stack meanwhile.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides, places};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides, places};
 use model::{InstructionKind, Resources};
 
 /// Cycles of an access to the stack that finds it in the cache, where some of it is hidden.
 const CYCLES: f64 = 20.0;
 
-pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let bytes = |of: fn(&Resources) -> Option<u32>| {
         let side = |build: Option<&model::BuildFacts>| {
             let entries = build.map_or(&[][..], |build| &build.entries);
@@ -28,7 +28,7 @@ pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
             InstructionKind::StackLoad(_) | InstructionKind::StackStore(_)
         )
     };
-    let growth = beside.growth(&is_of_stack);
+    let growth = code.growth(&is_of_stack);
     // Where the machine code is not known, that there are any at all.
     let weight = (growth.total * CYCLES).max(CYCLES);
     // Of a kernel that is given fewer registers, that is why.

@@ -1,18 +1,18 @@
 //! What was kept in shared memory is read from global memory every time that it is used.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
 /// Cycles of one load from global memory more, where some of it is hidden.
 const CYCLES: f64 = 40.0;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let is_load = |kind: Kind| matches!(kind, Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_));
     let is_kept = |kind: Kind| matches!(kind, Kind::SharedStore(_));
     let is_used = |kind: Kind| matches!(kind, Kind::SharedLoad(_));
-    let growth = beside.growth(&is_load);
+    let growth = code.growth(&is_load);
     let fewer = |wanted: &dyn Fn(Kind) -> bool| {
-        let (base, head) = beside.runs(wanted);
+        let (base, head) = code.runs(wanted);
         head < base
     };
     if !(growth.total > 0.0 && fewer(&is_kept) && fewer(&is_used)) {

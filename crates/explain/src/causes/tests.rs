@@ -1,9 +1,11 @@
 //! Of each cause that lies in launch, counters, clocks or inputs, two records that have it, and two that do not.
 
+use crate::diagnosis::diagnose;
 use crate::{Cause, CauseClass, Measure, Sides, explain};
 use judge::{Index, fixture};
 use model::{
-    CaseId, Counter, LaunchBounds, LineCount, LineProfile, Num, ProfileMetric, Record, Seen, Stall,
+    self, BuildFacts, CaseId, Counter, Evidence, LaunchBounds, LineCount, LineProfile, Metric, Num,
+    ProfileMetric, Record, Seen, Stall, Subject, Unit,
 };
 use std::collections::BTreeMap;
 
@@ -390,4 +392,50 @@ fn slower_lines_are_named_where_no_rule_knows() {
     // As fast as before: no line is.
     let causes = explained(&base, &profiled("b", 1e5, [70, 70]));
     assert!(causes[0].places.is_empty());
+}
+
+/// Head is built for an older architecture too, which is the one that it is simulated for first.
+#[test]
+fn an_architecture_that_head_adds_hides_no_cause() {
+    let with_ptx = |mut record: Record| {
+        fixture::rebuild(&mut record, "direct", |facts| {
+            facts.ptx = Some("ptx".into());
+        });
+        record
+    };
+    let base = with_ptx(counting(&loads(1000, 4000, 4000)));
+    let mut head = with_ptx(counting(&loads(1000, 32_000, 4000)));
+    let is_own = |unit: &&Unit| unit.id == fixture::unit_id("direct");
+    let mut older = head.plan.units.iter().find(is_own).unwrap().clone();
+    older.id.arch = "sm_80".parse().unwrap();
+    head.evidence.push(Evidence::Build {
+        unit: older.id.clone(),
+        facts: Seen::Got(BuildFacts {
+            ptx: Some("ptx".into()),
+            ..fixture::build_facts("direct")
+        }),
+    });
+    head.plan.units.push(older);
+    assert_eq!(classes(&base, &head)[0], CauseClass::CoalescingLost);
+    assert_eq!(classes(&head, &base), [CauseClass::NothingChanged]);
+}
+
+/// Three processes whose middle is not their mean.
+#[test]
+fn causes_and_diagnoses_show_the_p50_of_the_verdict() {
+    let mut record = fixture::record();
+    fixture::retime(&mut record, &id(), |process, facts| {
+        for sample in &mut facts.batched_ns {
+            *sample += u64::from(process * process) * 1000;
+        }
+    });
+    let index = Index::against(Some(&record), &record);
+    let subject = Subject::Case(id());
+    let judged = index.metric(model::Side::Head, None, &subject, Metric::P50);
+    let judged = judged.unwrap().number;
+    let sides = Sides::of(&index, &id()).unwrap();
+    let diagnosis = diagnose(index.head(), &id());
+    assert_eq!(sides.head.p50_ns, Some(judged));
+    assert_eq!(sides.base.p50_ns, Some(judged));
+    assert_eq!(diagnosis.time_ns, Some(Num(judged)));
 }

@@ -1,7 +1,7 @@
 //! Global memory: more sectors for each access of a warp (its lanes no longer read side by side), or more accesses.
 
 use crate::counts::{counted, grown_lines, per_warp};
-use crate::{Beside, Cause, CauseClass, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 
 /// Cycles of one sector more, about: a sector of device memory takes two of an SM's cycles, of which a few warps are
@@ -29,7 +29,7 @@ const WAYS: [Way; 2] = [
     },
 ];
 
-pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
     let causes = WAYS.iter().filter_map(|way| of(way, sides));
     causes.collect()
 }

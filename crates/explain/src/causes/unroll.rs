@@ -1,14 +1,14 @@
 //! A loop that does less in one turn: what its head costs is paid more often, and fewer accesses are under way at a time.
 
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 
 /// Cycles of one turn more: counter, comparison and branch, and a wait that no longer overlaps.
 const CYCLES: f64 = 12.0;
 /// How many turns one of base's has to take at least.
 const NOTABLE: f64 = 1.5;
 
-pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
-    let lost = beside.loops().iter().filter(|pair| pair.turns >= NOTABLE);
+pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+    let lost = code.loops().iter().filter(|pair| pair.turns >= NOTABLE);
     let causes = lost.map(|pair| {
         // Turns that base did not take.
         let more = pair.runs * (1.0 - 1.0 / pair.turns);

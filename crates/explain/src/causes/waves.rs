@@ -2,7 +2,7 @@
 
 use crate::counts::warp_length;
 use crate::residency::{Resident, resident};
-use crate::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::Num;
 
 /// Cycles of an instruction of a warp.
@@ -10,15 +10,15 @@ const CYCLES: f64 = 4.0;
 /// How much longer a launch has to take by this alone.
 const NOTABLE: f64 = 0.05;
 
-pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
+pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let (base, head) = (resident(&sides.base), resident(&sides.head));
     let steps = base.iter().zip(&head);
     steps
-        .filter_map(|(base, head)| of(base, head, sides, beside))
+        .filter_map(|(base, head)| of(base, head, sides, code))
         .collect()
 }
 
-fn of(base: &Resident, head: &Resident, sides: &Sides, beside: &Beside) -> Option<Cause> {
+fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
     // With as many on an SM as base had: where fewer fit than did, that is the cause of what follows.
     let (was, is) = (base.waves()?, base.waves_of(head.blocks)?);
     // A grid that does not fill the GPU once has no last wave, and one of many waves hardly any.
@@ -27,7 +27,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, beside: &Beside) -> Optio
     if !(longer > NOTABLE && is > 1.0) {
         return None;
     }
-    let each = warp_length(sides, beside);
+    let each = warp_length(sides, code);
     let mut cause = Cause::new(CauseClass::TailWave, longer * each * CYCLES)
         .with(Measure::Blocks, base.blocks as f64, head.blocks as f64)
         .with(Measure::Waves, was, is);

@@ -258,7 +258,7 @@ const FEW: f64 = 0.75;
 /// Of the time, what has to be lost for a reason to be named.
 const LOST: f64 = 0.2;
 
-/// What bounds a case on one side of an index.
+/// Finds what bounds a case, as this view shows it.
 pub fn diagnose(view: View, id: &CaseId) -> Diagnosis {
     let known = match Known::of(view, id) {
         Ok(known) => known,

@@ -1,9 +1,9 @@
-//! What is known of one case of one side.
+//! Everything that a diagnosis uses of one case on one side.
 
 use super::peaks::Peaks;
 use super::{Moved, Residency, Theoretical, Traffic, Unknown};
 use judge::{View, unit_to_simulate};
-use model::occupancy::{Demand, occupancy};
+use model::occupancy::resident;
 use model::{
     Arch, BuildFacts, Case, CaseId, Counter, DeviceFacts, Launch, Mode, Plan, ProfileFacts,
     Resources, Role, SimulationFacts, Unit,
@@ -43,7 +43,7 @@ impl<'a> Known<'a> {
             entry: build.and_then(|build| only_entry(case, build)),
             simulation: simulations.first().map(|(_, facts)| *facts),
             p50_ns: view.p50_ns(id),
-            profiles: view.seen_profiles(id),
+            profiles: view.got_profiles(id),
             compulsory_bytes: compulsory_bytes(case),
             mode: view.plan().timing.mode,
         })
@@ -132,14 +132,8 @@ impl Known<'_> {
     /// On a GPU with so many multiprocessors. `None` where the architecture's limits are not known, or nothing fits.
     pub fn residency(&self, multiprocessors: u32) -> Option<Residency> {
         let (launch, resources) = self.entry?;
-        let dynamic = u64::from(launch.dynamic_shared);
-        let demand = Demand {
-            registers: resources.registers,
-            shared_bytes: u64::from(resources.static_shared) + dynamic,
-            barriers: resources.barriers,
-            threads_per_block: launch.threads_per_block(),
-        };
-        let fits = occupancy(self.arch, demand)?;
+        let threads = launch.threads_per_block();
+        let fits = resident(self.arch, resources, launch.dynamic_shared, threads)?;
         let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
         let at_once = u64::from(fits.blocks_per_sm) * u64::from(multiprocessors);
         (at_once > 0).then(|| Residency {

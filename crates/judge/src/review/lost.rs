@@ -131,7 +131,7 @@ fn compare_check(view: View, base: View, id: &CaseId, rule: &Rule) -> Ended {
     };
     // A filter left out what both are held against.
     let is_left_out = matches!(reason, Reason::NotRun(NotRun::NoReferenceVariant { .. }));
-    if view.tells_of_base(id) || is_left_out {
+    if view.head_answers_for_base(id) || is_left_out {
         return Ended::Held;
     }
     let of_base = base.built_as_base(&Subject::Case(id.clone()));
@@ -201,7 +201,7 @@ fn compare_counters(view: View, base: View, id: &CaseId) -> Ended {
     };
     let all =
         lacking(&|counter, rule| matches!(rule, Rule::Counters { .. }) || names(counter, rule));
-    if all.is_empty() || view.tells_of_base(id) {
+    if all.is_empty() || view.head_answers_for_base(id) {
         return Ended::Held;
     }
     let held = base.built_as_base(&Subject::Case(id.clone()));

@@ -3,7 +3,8 @@
 use super::misplaced;
 use crate::index::View;
 use crate::lookup::{Judged, fail, inconclusive, skipped, unsupported};
-use crate::value::{assembled, is_same_call, resident};
+use crate::value::{assembled, is_same_call};
+use model::occupancy::resident;
 use model::*;
 
 pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {

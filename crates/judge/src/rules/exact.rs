@@ -130,7 +130,7 @@ fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
     let subject = &gate.subject;
     let base = match subject {
         // What would be the same was not run again.
-        Subject::Case(id) if view.tells_of_base(id) => head,
+        Subject::Case(id) if view.head_answers_for_base(id) => head,
         Subject::Case(_) | Subject::Unit(_) => {
             base.built_as_base(subject)?;
             base

@@ -91,7 +91,7 @@ fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     }
     let mut was = Counts::new();
     for case in &base.plan().cases {
-        let told = match view.tells_of_base(&case.id) {
+        let told = match view.head_answers_for_base(&case.id) {
             true => of_base(view, &case.id),
             false => of_base(base, &case.id),
         };
@@ -105,39 +105,49 @@ fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
 
 /// A hazard that a change brings is one that somebody can still avoid.
 pub fn compare_to_base(view: View, subject: &Subject) -> Judged<()> {
-    let (Subject::Case(id), Some(base)) = (subject, view.base()) else {
+    let Subject::Case(id) = subject else {
         return Ok(());
     };
-    let found = by_seed(view, id);
-    if found.is_empty() || view.tells_of_base(id) {
+    let (new, unknown) = new_since_base(view, id);
+    let Some((seed, new)) = new.into_iter().next() else {
         return Ok(());
+    };
+    if let Some(why) = unknown {
+        return inconclusive(Reason::HazardsNotCompared {
+            count: new.len(),
+            why: Box::new(why),
+        });
     }
+    let first: Vec<_> = new.iter().copied().take(MOST_FINDINGS).cloned().collect();
+    fail(Reason::NewHazards {
+        seed,
+        more: new.len() - first.len(),
+        first,
+    })
+}
+
+/// Hazards that the base does not have, by seed, and why that is not known.
+pub fn new_since_base<'a>(
+    view: View<'_, 'a>,
+    id: &CaseId,
+) -> (Vec<(u64, Vec<&'a Finding>)>, Option<Reason>) {
+    let found = by_seed(view, id);
+    let base = view.base().filter(|_| !view.head_answers_for_base(id));
+    let (Some(base), false) = (base, found.is_empty()) else {
+        return (Vec::new(), None);
+    };
     let (was, unknown) = before(view, base, id);
-    for (seed, findings) in found {
+    let new = found.into_iter().map(|(seed, mut findings)| {
         let mut left = was.clone();
-        let is_new = |finding: &&Finding| match left.get_mut(&content(finding)) {
+        findings.retain(|finding| match left.get_mut(&content(finding)) {
             Some(times) if *times > 0 => {
                 *times -= 1;
                 false
             }
             _ => true,
-        };
-        let new: Vec<_> = findings.into_iter().filter(is_new).collect();
-        if new.is_empty() {
-            continue;
-        }
-        if let Some(why) = unknown {
-            return inconclusive(Reason::HazardsNotCompared {
-                count: new.len(),
-                why: Box::new(why),
-            });
-        }
-        let first: Vec<_> = new.iter().copied().take(MOST_FINDINGS).cloned().collect();
-        return fail(Reason::NewHazards {
-            seed,
-            more: new.len() - first.len(),
-            first,
         });
-    }
-    Ok(())
+        (seed, findings)
+    });
+    let new = new.filter(|(_, findings)| !findings.is_empty());
+    (new.collect(), unknown)
 }

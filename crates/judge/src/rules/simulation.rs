@@ -12,6 +12,74 @@ use std::collections::BTreeMap;
 /// How many findings of one launch a reason holds.
 pub(super) const MOST_FINDINGS: usize = 3;
 
+/// A finding of a case, as reports show it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeenFinding<'a> {
+    /// The first that showed it.
+    pub seed: u64,
+    pub finding: &'a Finding,
+    pub standing: FindingStanding,
+}
+
+/// How a finding stands to its gate, the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingStanding {
+    /// It breaks the gate.
+    Broken,
+    Accepted,
+    /// A hazard that is only noted.
+    Noted,
+}
+
+impl<'a> View<'_, 'a> {
+    /// Everything that was found in a case, with every seed and for every architecture, each once.
+    pub fn findings(self, id: &CaseId) -> Vec<SeenFinding<'a>> {
+        let mut all: Vec<SeenFinding> = Vec::new();
+        for view in self.distinct_ptx(id) {
+            for one in view.findings_of_one(id) {
+                let mut known = all.iter_mut();
+                match known.find(|it| is_same(it.finding, one.finding)) {
+                    Some(known) => known.standing = known.standing.min(one.standing),
+                    None => all.push(one),
+                }
+            }
+        }
+        all
+    }
+
+    fn findings_of_one(self, id: &CaseId) -> Vec<SeenFinding<'a>> {
+        let subject = Subject::Case(id.clone());
+        let (new, _) = hazards::new_since_base(self, id);
+        let is_new = |finding: &Finding| {
+            let mut new = new.iter().flat_map(|(_, findings)| findings);
+            new.any(|it| std::ptr::eq(*it, finding))
+        };
+        let standing = |finding: &Finding| {
+            if is_accepted(self, &subject, finding) {
+                FindingStanding::Accepted
+            } else if hazards::is_note(self, finding) && !is_new(finding) {
+                FindingStanding::Noted
+            } else {
+                FindingStanding::Broken
+            }
+        };
+        let launches = self.simulations(id).into_iter();
+        let found =
+            launches.flat_map(|(seed, facts)| facts.findings.iter().map(move |it| (seed, it)));
+        found
+            .map(|(seed, finding)| SeenFinding {
+                seed,
+                finding,
+                standing: standing(finding),
+            })
+            .collect()
+    }
+}
+
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    (one.kind, &one.entry, &one.places) == (other.kind, &other.entry, &other.places)
+}
+
 pub fn check_findings(view: View, subject: &Subject) -> Judged<Reason> {
     let held = find(view, subject).map_err(|why| lost_check(view, subject, why))?;
     hazards::compare_to_base(view, subject)?;

@@ -1,4 +1,4 @@
-//! What p50, p90, p99 and cv are. Verdicts, causes, diagnoses, `tune` and every report take them from here.
+//! Definitions of p50, p90, p99 and cv. Verdicts, causes, diagnoses, `tune` and every report take them from here.
 //!
 //! In one process p50, mean, min and max come from batched samples, divided by the launches of a batch; p50 is their
 //! median. p90, p99 and cv come from samples of one launch each, because batches hide tails: quantiles as

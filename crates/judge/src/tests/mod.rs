@@ -8,6 +8,7 @@ mod doubts;
 mod expected;
 mod fallback;
 mod foreign;
+mod index;
 mod known;
 mod limits;
 mod loosened;

@@ -186,16 +186,8 @@ mod tests {
         a.seeds = vec![1, 2, 3];
         b.seeds = vec![1];
         assert_eq!(weight(a), 3 * weight(b));
-        b.tensors.push(Tensor {
-            name: "x".to_owned(),
-            role: Role::In,
-            elem: ElemType::F32,
-            dims: vec![1 << 24],
-            strides: None,
-            fill: None,
-            codec: None,
-            compare: None,
-        });
+        b.tensors
+            .push(Tensor::new("x", Role::In, ElemType::F32, vec![1 << 24]));
         assert!(weight(b) > (1 << 24) && weight(b) > one);
     }
 }

@@ -12,11 +12,11 @@ use crate::page::{Kind, Table};
 use crate::summary;
 use explain::diagnosis::beside::notable;
 use judge::stats;
-use judge::{Index, View};
+use judge::{Index, SeenFinding};
 use maud::{Markup, html};
 use model::{
-    Case, CaseId, Evidence, Facet, Finding, Limit, Metric, Outcome, PairFacts, Question, Rule,
-    Seen, Subject, TimeFacts, Unit, Verdict,
+    Case, CaseId, Facet, Limit, Metric, Outcome, Question, Rule, Side, Subject, TimeFacts, Unit,
+    Verdict,
 };
 use records::history::Series;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,9 +28,8 @@ const MOST_SERIES: usize = 4;
 
 pub struct Cases<'a> {
     input: &'a ReportInput<'a>,
-    view: View<'a, 'a>,
+    index: &'a Index<'a>,
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
-    times: BTreeMap<&'a CaseId, Vec<Process>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
     /// Reasons for the cases that failed or are better than their baseline.
     why: BTreeMap<CaseId, Vec<String>>,
@@ -60,9 +59,8 @@ impl<'a> Cases<'a> {
         Self {
             input,
             why: why.collect(),
-            view: index.head(),
+            index,
             verdicts,
-            times: times(input),
             history,
         }
     }
@@ -195,7 +193,7 @@ impl<'a> Cases<'a> {
 
     /// The line that a reader wants of a case that is folded.
     fn line(&self, subject: &Subject) -> Option<String> {
-        let p50 = self.view.metric(subject, Metric::P50).ok()?.number;
+        let p50 = self.index.head().metric(subject, Metric::P50).ok()?.number;
         let p50 = format!("p50 {}", words::quantity(Metric::P50, p50));
         let mut changes = self.verdicts_of(subject).into_iter();
         let to = changes.find(|it| {
@@ -288,9 +286,10 @@ impl<'a> Cases<'a> {
     }
 
     fn times(&self, shown: &Shown) -> Markup {
-        let Some(processes) = self.times.get(&shown.case.id) else {
+        let processes = times(self.index, &shown.case.id);
+        if processes.is_empty() {
             return html! {};
-        };
+        }
         let of_times: Vec<&Verdict> = self
             .verdicts_of(&shown.subject)
             .into_iter()
@@ -298,7 +297,7 @@ impl<'a> Cases<'a> {
             .collect();
         html! {
             div.charts {
-                (samples(processes, &of_times))
+                (samples(&processes, &of_times))
                 (changes(&of_times))
             }
         }
@@ -312,7 +311,7 @@ impl<'a> Cases<'a> {
     fn resources(&self, id: &CaseId) -> Markup {
         let rows = self.units(id).map(|unit| {
             let subject = Subject::Unit(unit.id.clone());
-            let cells = figures::cells(self.view, &subject, figures::UNIT_METRICS);
+            let cells = figures::cells(self.index.head(), &subject, figures::UNIT_METRICS);
             [unit.id.arch.to_string()]
                 .into_iter()
                 .chain(cells)
@@ -329,7 +328,7 @@ impl<'a> Cases<'a> {
 
     /// Counters of the first seed, with the source line that has most of each.
     fn counters(&self, id: &CaseId) -> Markup {
-        let simulated = self.view.simulations(id);
+        let simulated = self.index.head().simulations(id);
         let Some((seed, facts)) = simulated.first() else {
             return html! {};
         };
@@ -363,25 +362,13 @@ impl<'a> Cases<'a> {
 
     /// Those of all seeds, each once, with the lines of the source that it is about.
     fn findings(&self, id: &CaseId) -> Markup {
-        let mut seen: Vec<(u64, &Finding)> = Vec::new();
-        let views = self.view.distinct_ptx(id);
-        for (seed, facts) in views.flat_map(|view| view.simulations(id)) {
-            for finding in &facts.findings {
-                let is_same = |(_, other): &(u64, &Finding)| {
-                    (other.kind, &other.entry, &other.places)
-                        == (finding.kind, &finding.entry, &finding.places)
-                };
-                if !seen.iter().any(is_same) {
-                    seen.push((seed, finding));
-                }
-            }
-        }
+        let seen = self.index.head().findings(id);
         if seen.is_empty() {
             return html! {};
         }
         html! {
             h4 { "Findings" }
-            @for (seed, finding) in &seen {
+            @for SeenFinding { seed, finding, .. } in &seen {
                 p {
                     code { (finding.kind.name()) } " "
                     span.muted { (words::plural(finding.times as usize, "time")) " with seed " (seed) }
@@ -425,12 +412,12 @@ impl<'a> Cases<'a> {
     }
 
     fn ladder(&self, ladder: &Ladder) -> Markup {
-        let groups = ladder::sections(self.view, ladder);
+        let groups = ladder::sections(self.index.head(), ladder);
         let shared = Shared {
             links: self.links(),
             ..Shared::unbounded()
         };
-        let of_case = ladder::metrics(self.view);
+        let of_case = ladder::metrics(self.index.head());
         let drawn = ladder.shapes.iter().filter_map(|shape| {
             let metric = *of_case.first()?;
             let bars = shape
@@ -490,50 +477,21 @@ fn rank(outcome: Option<Outcome>) -> usize {
     place.unwrap_or(usize::MAX)
 }
 
-/// Samples of one launch in ns. In a comparison of two records, the processes of base stand beside those of head.
-fn times<'a>(input: &ReportInput<'a>) -> BTreeMap<&'a CaseId, Vec<Process>> {
-    let mut found: BTreeMap<&CaseId, Vec<Process>> = BTreeMap::new();
-    for piece in &input.record.evidence {
-        match piece {
-            Evidence::Time {
-                case,
-                facts: Seen::Got(facts),
-                ..
-            } => found.entry(case).or_default().push(Process {
-                head: launches(facts),
-                ..Process::default()
-            }),
-            Evidence::Pair {
-                case,
-                facts: Seen::Got(PairFacts { head, base, .. }),
-                ..
-            } => found.entry(case).or_default().push(Process {
-                head: launches(head),
-                base: launches(base),
-            }),
-            _ => {}
-        }
-    }
-    let mut counts: BTreeMap<&CaseId, usize> = BTreeMap::new();
-    for piece in input.base.iter().flat_map(|base| &base.evidence) {
-        if let Evidence::Time {
-            case,
-            facts: Seen::Got(facts),
-            ..
-        } = piece
-            && let Some(processes) = found.get_mut(case)
-        {
-            let at = counts.entry(case).or_default();
-            if processes.len() <= *at {
-                processes.push(Process::default());
-            }
-            if let Some(process) = processes.get_mut(*at) {
-                process.base = launches(facts);
-            }
-            *at += 1;
-        }
-    }
-    found
+/// Samples of one launch in ns, base next to head: from one process, or from two runs.
+fn times(index: &Index, id: &CaseId) -> Vec<Process> {
+    let mut head = index.head().timed(id).peekable();
+    let base = index
+        .view(Side::Base, None)
+        .filter(|_| head.peek().is_some());
+    let mut base = base.into_iter().flat_map(|view| view.timed(id));
+    let next = || match (head.next(), base.next()) {
+        (None, None) => None,
+        (head, base) => Some(Process {
+            head: head.map(launches).unwrap_or_default(),
+            base: base.map(launches).unwrap_or_default(),
+        }),
+    };
+    std::iter::from_fn(next).collect()
 }
 
 fn launches(facts: &TimeFacts) -> Times {

@@ -44,7 +44,7 @@ fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
         .unwrap();
     let rung = &shape.rungs[1];
     assert_eq!(rung.variant, "fast");
-    let said = |beside: &Option<Relative>| Some(beside.as_ref()?.message.clone());
+    let said = |beside: &Option<ToVariant>| Some(beside.as_ref()?.message.clone());
     [said(&rung.to_the_one_before), said(&rung.to_the_first)]
 }
 

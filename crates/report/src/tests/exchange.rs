@@ -1,7 +1,7 @@
 //! Other people's programs read these: code scanning, test reports of CI systems.
 
 use super::*;
-use model::{Finding, FindingKind};
+use model::{Finding, FindingKind, WarpHazards};
 use quick_xml::events::Event;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -83,11 +83,8 @@ fn a_result_is_known_again_where_its_line_has_moved() {
     assert_eq!(prints(&before).len(), results(&log(&before)).len());
 }
 
-#[test]
-fn a_race_is_shown_at_the_line_of_the_kernel() {
-    let mut record = fixture::record_simulated();
-    record.environment.config = "my dir/gates.yaml".into();
-    let race = |number| Finding {
+fn race(number: u32) -> Finding {
+    Finding {
         kind: FindingKind::SharedRace,
         entry: None,
         message: format!("race at k.cu:{number}, see [it](http://e)"),
@@ -96,14 +93,85 @@ fn a_race_is_shown_at_the_line_of_the_kernel() {
             line: Some(SourceLine {
                 file: "k.cu".into(),
                 number,
-                text: None,
+                text: Some(format!("x[{number}] = y;")),
             }),
         }],
         block: [0; 3],
         thread: [0; 3],
         address: None,
         times: 3,
+    }
+}
+
+/// Plants findings in `direct@small`, by seed.
+fn finding(record: &mut Record, found: impl Fn(u64) -> Vec<Finding>) {
+    let of = fixture::case_id("direct", "small");
+    fixture::resimulate(record, &of, |seed, facts| {
+        if let Seen::Got(facts) = facts {
+            facts.findings = found(seed);
+        }
+    });
+}
+
+/// Level and line of each result of a kind.
+fn shown(record: &Record, kind: &str) -> Vec<(String, u64)> {
+    let log = log(record);
+    let results = results(&log).iter().filter(|it| it["ruleId"] == kind);
+    let shown = results.map(|it| {
+        let region = &it["locations"][0]["physicalLocation"]["region"];
+        let level = it["level"].as_str().unwrap().to_owned();
+        (level, region["startLine"].as_u64().unwrap())
+    });
+    shown.collect()
+}
+
+#[test]
+fn every_finding_of_every_seed_is_a_result_with_its_own_fingerprint() {
+    let mut record = fixture::record_simulated();
+    finding(&mut record, |seed| match seed {
+        1 => [9, 10, 11, 12].map(race).into(),
+        _ => [12, 20].map(race).into(),
+    });
+    let found = shown(&record, "shared_race");
+    let lines: Vec<_> = found.iter().map(|(_, line)| *line).collect();
+    assert_eq!(lines, [9, 10, 11, 12, 20]);
+    assert!(found.iter().all(|(level, _)| level == "error"), "{found:?}");
+    let log = log(&record);
+    let prints: BTreeSet<_> = results(&log)
+        .iter()
+        .map(|it| it["partialFingerprints"]["gatekeeper/v1"].to_string())
+        .collect();
+    assert_eq!(prints.len(), results(&log).len());
+    let annotations = github::render(&record, &judged(&record));
+    let at_kernel = annotations
+        .lines()
+        .filter(|it| it.starts_with("::error file=k.cu,line="));
+    assert_eq!(at_kernel.count(), 5, "{annotations}");
+}
+
+#[test]
+fn a_hazard_that_is_only_noted_is_a_note_and_no_annotation() {
+    let hazard = |number| Finding {
+        kind: FindingKind::WarpHazard,
+        ..race(number)
     };
+    let mut record = fixture::record_simulated();
+    finding(&mut record, |_| vec![hazard(9)]);
+    assert_eq!(shown(&record, "warp_hazard"), [("note".to_owned(), 9)]);
+    assert_eq!(github::render(&record, &judged(&record)), "");
+    record.plan.simulation.warp_hazards = WarpHazards::Fail;
+    assert_eq!(shown(&record, "warp_hazard"), [("error".to_owned(), 9)]);
+    let annotations = github::render(&record, &judged(&record));
+    assert!(
+        annotations.contains("::error file=k.cu,line=9,"),
+        "{annotations}"
+    );
+}
+
+#[test]
+fn a_race_is_shown_at_the_line_of_the_kernel() {
+    let mut record = fixture::record_simulated();
+    record.environment.config = "my dir/gates.yaml".into();
     for shape in ["small", "large"] {
         let of = fixture::case_id("direct", shape);
         fixture::resimulate(&mut record, &of, |_, facts| {

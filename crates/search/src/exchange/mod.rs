@@ -10,7 +10,7 @@ mod t4;
 mod tests;
 
 pub use kernel_tuner::{read_cache, write_cache};
-pub use t4::{read_t4, write_t4};
+pub use t4::write_t4;
 
 use crate::space::{Parameter, Space, Unusable};
 use crate::strategy::Outcome;
@@ -83,8 +83,6 @@ pub enum Unreadable {
     Values(String),
     #[error("its schema is {0}, and {schema} is expected", schema = crate::seeds::MICRO_SCHEMA)]
     Schema(String),
-    #[error("the schema version is {0}; 1.x is known")]
-    Version(String),
 }
 
 impl Evaluation {

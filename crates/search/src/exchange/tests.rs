@@ -33,7 +33,7 @@ fn a_cache_says_what_came_of_each_configuration() {
 }
 
 #[test]
-fn both_formats_give_back_what_was_written() {
+fn a_cache_gives_back_what_was_written() {
     let recording = read_cache(CACHE).unwrap();
     let text = write_cache(&recording).unwrap();
     assert_eq!(read_cache(&text).unwrap(), recording);
@@ -41,19 +41,16 @@ fn both_formats_give_back_what_was_written() {
     assert!(text.ends_with("}}}"));
     // Its keys are Python's words for the values.
     assert!(text.contains(r#""32,True,rows,1.0":"#), "{text}");
+}
 
-    let t4 = read_t4(&write_t4(&recording).unwrap()).unwrap();
-    let mut known = recording.clone();
-    // T4 has no place for these.
-    known.device.clear();
-    known.kernel.clear();
-    known.problem_size.clear();
-    for evaluation in &mut known.evaluations {
-        evaluation.spent.benchmark = None;
-    }
-    // And of a parameter's values those that occur, by size.
-    known.parameters[1].values.reverse();
-    assert_eq!(t4, known);
+#[test]
+fn t4_has_a_result_for_each_configuration() {
+    let text = write_t4(&read_cache(CACHE).unwrap()).unwrap();
+    let t4: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(t4["schema_version"], "1.0.0");
+    assert_eq!(t4["metadata"]["timeunit"], "miliseconds");
+    let lines = t4["results"].as_array().unwrap().iter();
+    insta::assert_snapshot!(lines.map(|it| format!("{it}\n")).collect::<String>());
 }
 
 #[test]
@@ -91,23 +88,6 @@ fn what_is_not_understood_is_refused() {
             refusal("\"times\": [1.0, 1.5]", "\"times\": 1.0"),
             refusal("\"32,True,rows,1.0\"", "\"64,True,rows,0.5\""),
             refusal("\"share\": [0.5, 1.0]", "\"other\": [1]"),
-        ]
-        .join("\n")
-    );
-
-    let t4 = write_t4(&read_cache(CACHE).unwrap()).unwrap();
-    let refusal = |from: &str, to: &str| {
-        assert!(t4.contains(from), "{from} {t4}");
-        let read = read_t4(&t4.replacen(from, to, 1));
-        read.map(|_| ()).unwrap_err().to_string()
-    };
-    insta::assert_snapshot!(
-        [
-            refusal("\"1.0.0\"", "\"2.0.0\""),
-            refusal("\"value\": 1.25", "\"value\": \"fast\""),
-            refusal("\"name\": \"time\"", "\"name\": \"energy\""),
-            refusal("\"threads\": 32", "\"warps\": 1"),
-            refusal("\"correct\"", "\"perhaps\""),
         ]
         .join("\n")
     );

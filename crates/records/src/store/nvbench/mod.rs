@@ -16,7 +16,7 @@ use format::Device;
 use model::NotRun;
 use model::{
     Case, CaseId, Costs, DEFAULT_CONFIG, Determinism, DeviceFacts, Environment, Evidence, Host,
-    Mode, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen, Simulation, WarpHazards,
+    Mode, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -158,21 +158,8 @@ fn record(files: Vec<File>) -> Result<Record> {
         schema: RECORD_SCHEMA.to_owned(),
         environment,
         plan: Plan {
-            units: Vec::new(),
             cases,
-            timing,
-            simulation: Simulation {
-                budget: 0,
-                warp_hazards: WarpHazards::Note,
-            },
-            pairing: None,
-            profiling: None,
-            drawn: None,
-            rivals: Vec::new(),
-            filters: Vec::new(),
-            left_out: BTreeSet::new(),
-            expected: Vec::new(),
-            fallbacks: Vec::new(),
+            ..Plan::empty(timing)
         },
         policy: Policy::NOTHING,
         evidence,

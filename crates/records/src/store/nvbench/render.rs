@@ -13,7 +13,8 @@ use super::format::{
     SAMPLE_TIMES, SHAPE, State, Summary, TIMING, VARIANT, VERSION, Value, Version, Versions,
 };
 use judge::stats::Sample;
-use model::{CaseId, DeviceFacts, Evidence, Record, Seen, TimeFacts};
+use judge::{Index, View};
+use model::{CaseId, DeviceFacts, Record, Seen, TimeFacts};
 use std::collections::BTreeMap;
 use system::error::{Diagnostic, Error, Result};
 use wording::reasons;
@@ -31,7 +32,8 @@ pub struct File {
 /// # Errors
 /// Usage, where the record has no times.
 pub fn render(record: &Record) -> Result<Vec<File>> {
-    let processes = processes(&record.evidence);
+    let index = Index::of_record(record);
+    let processes = processes(record, index.head());
     let Some(device) = record
         .environment
         .device
@@ -83,37 +85,19 @@ type Processes<'a> = BTreeMap<(&'static str, u32), BTreeMap<&'a CaseId, Timed<'a
 /// Its samples, or why there are none.
 type Timed<'a> = std::result::Result<&'a TimeFacts, String>;
 
-fn processes(evidence: &[Evidence]) -> Processes<'_> {
+fn processes<'a>(record: &'a Record, view: View<'_, 'a>) -> Processes<'a> {
     let mut processes = Processes::new();
-    for piece in evidence {
-        let mut add = |side, process, case, timed| {
+    for id in record.plan.cases.iter().map(|case| &case.id) {
+        let mut add = |side, process, timed| {
             let cases: &mut BTreeMap<_, _> = processes.entry((side, process)).or_default();
-            cases.insert(case, timed);
+            cases.insert(id, timed);
         };
-        match piece {
-            Evidence::Time {
-                case,
-                process,
-                facts,
-            } => add("", *process, case, timed(facts, |facts| facts)),
-            Evidence::Pair {
-                case,
-                process,
-                facts,
-            } => {
-                add("head/", *process, case, timed(facts, |pair| &pair.head));
-                add("base/", *process, case, timed(facts, |pair| &pair.base));
-            }
-            Evidence::Build { .. }
-            | Evidence::Base(_)
-            | Evidence::Check { .. }
-            | Evidence::Simulation { .. }
-            | Evidence::Driver { .. }
-            | Evidence::Code { .. }
-            | Evidence::Reference { .. }
-            | Evidence::Rival { .. }
-            | Evidence::Profile { .. }
-            | Evidence::BaseReference { .. } => {}
+        for (process, seen) in view.timed_alone(id) {
+            add("", *process, timed(seen, |facts| facts));
+        }
+        for (process, seen) in view.timed_in_pairs(id) {
+            add("head/", *process, timed(seen, |pair| &pair.head));
+            add("base/", *process, timed(seen, |pair| &pair.base));
         }
     }
     processes

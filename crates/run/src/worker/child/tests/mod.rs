@@ -31,17 +31,11 @@ const N: usize = 6;
 
 fn tensor(name: &str, role: Role) -> Tensor {
     Tensor {
-        name: name.into(),
-        role,
-        elem: ElemType::F32,
-        dims: vec![N],
-        strides: None,
         fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
         }),
-        codec: None,
-        compare: None,
+        ..Tensor::new(name, role, ElemType::F32, vec![N])
     }
 }
 
@@ -265,20 +259,8 @@ fn gaps_between_strides_are_guarded_too() {
 #[test]
 fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
     let dir = tempfile::tempdir().unwrap();
-    let references = References::open(
-        dir.path(),
-        &Cache::at(dir.path()).unwrap(),
-        None,
-        HiddenFrom::default(),
-    )
-    .unwrap();
-    let mut sum = case("double");
-    sum.reference = Reference::Binary {
-        a: "x".into(),
-        b: "x".into(),
-        out: "y".into(),
-        op: Binary::Add,
-    };
+    let references = references(dir.path());
+    let sum = sum();
     let file = |seed| match references.answer(&sum, seed) {
         Seen::Got(cache::Answer::Files { seen, .. }) => seen,
         other => panic!("{other:?}"),
@@ -306,8 +288,13 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
     assert_eq!(fault.kind, FaultKind::Reference);
 }
 
-/// A check whose expected outputs are in a file, and the file.
-fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
+fn references(dir: &std::path::Path) -> References {
+    let cache = Cache::at(dir).unwrap();
+    References::open(dir, &cache, None, HiddenFrom::default()).unwrap()
+}
+
+/// A case that adds its input to itself.
+fn sum() -> Case {
     let mut sum = case("double");
     sum.reference = Reference::Binary {
         a: "x".into(),
@@ -315,6 +302,12 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
         out: "y".into(),
         op: Binary::Add,
     };
+    sum
+}
+
+/// A check whose expected outputs are in a file, and the file.
+fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
+    let sum = sum();
     let Seen::Got(cache::Answer::Files { seen, .. }) = references.answer(&sum, seed) else {
         panic!("it can be computed")
     };
@@ -330,13 +323,7 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
 #[test]
 fn what_one_job_needed_is_there_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    let references = References::open(
-        dir.path(),
-        &Cache::at(dir.path()).unwrap(),
-        None,
-        HiddenFrom::default(),
-    )
-    .unwrap();
+    let references = references(dir.path());
     let (job, file) = of_a_file(&references, 1);
     let mut cache = JobCache::new(None, Arc::default());
     let mut run = || {
@@ -354,13 +341,7 @@ fn what_one_job_needed_is_there_for_the_next() {
 #[test]
 fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault() {
     let dir = tempfile::tempdir().unwrap();
-    let references = References::open(
-        dir.path(),
-        &Cache::at(dir.path()).unwrap(),
-        None,
-        HiddenFrom::default(),
-    )
-    .unwrap();
+    let references = references(dir.path());
     let ((first, _), (second, file)) = (of_a_file(&references, 1), of_a_file(&references, 2));
     let before_the_second = || {
         let orders = Arc::new(Orders::default());
