@@ -78,8 +78,8 @@ pub fn refuse_crossing(found: Option<Crossing>) -> Result<()> {
     }))
 }
 
-/// What the base's references compute on head's inputs, of every case that both have at the same sizes. Needs no
-/// device, and what is not simulated is compared, too.
+/// Runs the base's references on head's inputs, for every case that both have at the same sizes. Needs no
+/// device, and compares cases that are not simulated, too.
 pub fn compare_references(
     theirs: &References,
     base: &Plan,

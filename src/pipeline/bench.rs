@@ -64,12 +64,12 @@ pub struct Bench<'a> {
     crews: Crews<'a>,
     /// The worker has timed something.
     has_timed: bool,
-    /// Of the last proof, without references.
+    /// The time of the last proof, without references.
     took: Duration,
     on: &'a (dyn Fn(Event) + Sync),
 }
 
-/// What was seen of a batch, and what each gate says of it.
+/// The observations of a batch, and the verdict of each gate.
 pub struct Proven {
     pub record: Record,
     pub judgement: Judgement,
@@ -241,12 +241,12 @@ impl<'a> Bench<'a> {
         Ok(Proven { record, judgement })
     }
 
-    /// What the last proof took, without references where there is a GPU.
+    /// The time of the last proof, without references where there is a GPU.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// What follows is timed in a fresh process.
+    /// The next times are taken in a fresh process.
     pub fn fresh(&mut self) {
         self.crews.first().retire();
     }

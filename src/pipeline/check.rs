@@ -144,7 +144,7 @@ fn evidence(
                 driver: why.clone().into_seen(),
                 check: why.into_seen(),
             });
-            // What the driver says of the entry is the same for every seed.
+            // The driver's facts on the entry are the same for every seed.
             if position == 0 {
                 evidence.push(Evidence::Driver {
                     case: case.id.clone(),
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// What each piece says, in the order of the record.
+    /// The content of each piece, in the order of the record.
     fn said(evidence: &[Evidence]) -> Vec<String> {
         let word = |case: &CaseId, seed: &str, what: Option<String>| {
             format!("{}{seed}: {}", case.shape, what.unwrap_or_default())

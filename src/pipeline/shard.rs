@@ -10,7 +10,7 @@ use system::error::{Diagnostic, Error, Result};
 #[derive(Clone, Debug)]
 pub struct AskedShard {
     pub part: Part,
-    /// What cases cost in an earlier run; empty where nobody said.
+    /// The costs of cases in an earlier run; empty where nobody gave them.
     pub took: Vec<CaseCost>,
 }
 

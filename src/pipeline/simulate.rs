@@ -100,7 +100,7 @@ struct Run<'a> {
     refused: Option<Why>,
 }
 
-/// Of head or of the base.
+/// The work of head or of the base.
 struct OneSide<'a> {
     plan: &'a Plan,
     of: Of,
@@ -109,7 +109,7 @@ struct OneSide<'a> {
     on: &'a (dyn Fn(Event) + Sync),
 }
 
-/// What a seed of a case costs.
+/// The cost of a case's seed.
 #[derive(Clone, Copy)]
 enum Cost {
     About(u64),

@@ -37,7 +37,7 @@ pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
         true => {
             let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
-            // What is broken there accepts nothing, and all of head's is new.
+            // A file that is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
@@ -50,7 +50,7 @@ pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
         ),
     };
     no_files_of_head(&plan, &top)?;
-    // What is broken there is not this change's doing.
+    // A file that is broken there is not this change's doing.
     let (baselines, _) = store::load_baselines(&root_of_base)?;
     let mut base = Base {
         revision: asked.revision.clone(),

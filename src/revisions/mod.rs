@@ -16,7 +16,7 @@ use std::path::Path;
 use system::cache::Cache;
 use system::error::Result;
 
-/// What `run` was asked to compare with.
+/// The base that `run` was asked to compare with.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Any name that git knows.

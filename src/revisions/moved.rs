@@ -21,7 +21,7 @@ pub struct Trees<'a> {
     pub head: &'a Path,
 }
 
-/// What became of the base's files of gates, as the run of one file of head's sees it.
+/// The fate of the base's files of gates, as the run of one file of head's sees it.
 pub struct Moves {
     /// The file that became this run's own file, where the base has none at its path.
     pub origin: Option<Origin>,
@@ -45,7 +45,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
         .into_iter()
         .filter(|name| Path::new(name) != own && !stands(trees.head, name))
         .filter_map(|file| {
-            // What cannot be read there held nobody to anything.
+            // A file that cannot be read there held nobody to anything.
             let cases = cases_of(base, &file)?;
             Some(GoneGates { file, cases })
         })

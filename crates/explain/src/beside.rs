@@ -21,7 +21,7 @@ pub struct CodeComparison {
 enum Line {
     Head(CodeLine),
     Base(CodeLine),
-    /// Of code whose line is not known.
+    /// Code whose line is not known.
     Unknown,
 }
 
@@ -120,7 +120,7 @@ impl Pile {
     }
 }
 
-/// Of base and of head; `None` of a line that does not count.
+/// Counts of base and of head; `None` for a line that does not count.
 pub type OfBoth = Option<(Counted, Counted)>;
 
 /// A file of base beside the same of head.
@@ -225,7 +225,7 @@ impl CodeComparison {
         }
     }
 
-    /// What was counted of a warp of head corrects the guess of how often loops turn, on average.
+    /// The counts of a warp of head correct the guess of how often loops turn, on average.
     fn scale(&mut self, head: &Side) {
         let guessed: f64 = self.lines.values().map(|it| it.head.runs(&|_| true)).sum();
         let Some(counted) = counts::instructions_per_warp(head) else {
@@ -253,12 +253,12 @@ impl CodeComparison {
         &self.loops
     }
 
-    /// Of which instructions of some kinds there are more at head.
+    /// The growth of instructions of some kinds at head.
     pub fn growth(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Growth {
         self.growth_of(&|pile| pile.of(wanted))
     }
 
-    /// Of what there is more at head.
+    /// The growth of a count at head.
     pub fn growth_of(&self, counted: &dyn Fn(&Pile) -> Counted) -> Growth {
         self.growth_where(&|base, head| Some((counted(base), counted(head))))
     }
@@ -344,7 +344,7 @@ impl Files<'_> {
         was.as_deref().map(code_of) != is.as_deref().map(code_of)
     }
 
-    /// Of code that was inlined: the innermost line that was edited, else the innermost one.
+    /// The line of inlined code: the innermost one that was edited, else the innermost one.
     fn key_of_base(&self, place: &CodePlace) -> Line {
         let keys = own_lines_of(place).map(|line| match self.in_head(line) {
             None => (Line::Base(line.clone()), true),
@@ -502,7 +502,7 @@ mod tests {
         let pairs = pair_lines(&base, &head);
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_unstable();
-        // What stands alone between two that are the same was edited.
+        // A line alone between two that are the same was edited.
         assert_eq!(pairs, [(3, 3), (4, 5), (5, 6), (9, 10)]);
     }
 

@@ -8,9 +8,9 @@ pub struct Cause {
     pub class: CauseClass,
     /// Where in the source, the most telling line first. None where it is no matter of lines.
     pub places: Vec<CausePlace>,
-    /// What says so.
+    /// The values that show it.
     pub figures: Vec<Figure>,
-    /// Of the slowdown, how much it can account for, where that can be known.
+    /// The part of the slowdown that it can account for, where that can be known.
     pub share: Option<Num>,
     /// Orders causes and means nothing else: about how many cycles it adds to a warp, with a guess for the turns of
     /// loops.
@@ -34,7 +34,7 @@ impl Cause {
         self
     }
 
-    /// What the simulator counted.
+    /// Adds the simulator's count.
     pub fn with_count(self, counter: Counter, counted: Counted) -> Self {
         self.with(Measure::Counter(counter), counted.base, counted.head)
     }
@@ -53,7 +53,7 @@ impl Cause {
 #[serde(rename_all = "snake_case")]
 pub enum Of {
     Head,
-    /// Of what head no longer has.
+    /// A place that head no longer has.
     Base,
 }
 
@@ -61,7 +61,7 @@ pub enum Of {
 pub struct CausePlace {
     pub of: Of,
     pub line: CodeLine,
-    /// What stands there, where it is known.
+    /// The source text there, where it is known.
     pub text: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub enum Measure {
     CodeSize,
     /// Calls of a function, at the places of the cause.
     Calls(String),
-    /// What one turn of a loop moves its counter by.
+    /// The step by which one turn of a loop moves its counter.
     Step,
     /// Instructions of one turn, without loops in it.
     LoopSize,
@@ -98,7 +98,7 @@ pub enum Measure {
     SpillLoads,
     /// Bytes of a block, static and dynamic.
     Shared,
-    /// Of the simulator or of a profile, over all of a launch.
+    /// A counter of the simulator or of a profile, over all of a launch.
     Counter(Counter),
     /// Resident warps of an SM, of all that it can hold.
     Occupancy,
@@ -110,11 +110,11 @@ pub enum Measure {
     SmMhz,
     /// Cycles that a warp spends in this state for each instruction that it issues, by a profile.
     Stall(Stall),
-    /// Of the GPU's own counters, over a launch.
+    /// The GPU's own counter, over a launch.
     Profile(ProfileMetric),
 }
 
-/// What kind of reason. Names are stable: programs match on them.
+/// The kind of reason. Names are stable: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseClass {
@@ -137,12 +137,12 @@ pub enum CauseClass {
     /// Memory is read again because the compiler cannot know that nobody wrote it meanwhile.
     Reload,
     AsyncCopySynchronous,
-    /// What does not change in a loop is computed or read in every turn.
+    /// A value that does not change in a loop is computed or read in every turn.
     LoopInvariant,
     LaunchBound,
     /// Accesses under a condition where they had none.
     PredicatedAccess,
-    /// What was kept in shared memory is read from global memory every time.
+    /// Data that was kept in shared memory is read from global memory every time.
     StagingLost,
     MoreInstructions,
     /// More is read from global memory or written there, in accesses as good as before.

@@ -43,7 +43,7 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
     causes
 }
 
-/// What another cause of them brings about comes after that one, however much it is.
+/// An effect of another cause comes after that one, however much it is.
 fn come_after_origins(causes: &mut [Cause]) {
     let weights: Vec<(CauseClass, f64)> = causes.iter().map(|it| (it.class, it.weight)).collect();
     for cause in causes {

@@ -1,4 +1,4 @@
-//! What a run as a whole was held against, and how its timed cases stand to it.
+//! Describes the base that a run as a whole was held against, and how its timed cases stand to it.
 
 use super::index::View;
 use super::review::{Ended, without_answer_of_base};

@@ -88,7 +88,7 @@ fn judge_index(index: &Index) -> Judgement {
 }
 
 /// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
-/// other judgement. What head asks less strictly than base follows as verdicts of their own.
+/// other judgement. Anything that head asks less strictly than base follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
     let (mut baselines, mut refusals) = baselines::make(

@@ -94,7 +94,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// Of all kernels of the launch.
+/// The value over all kernels of the launch.
 pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
     let metric = Metric::Profile(of);
     let figures = profile.kernels.iter();

@@ -1,4 +1,4 @@
-//! What a run has to do next: which cases may go on, and which need one more timing process.
+//! Schedules the rest of a run: which cases may go on, and which need one more timing process.
 
 use super::index::{Index, View};
 use super::rests::rests_on;
@@ -55,7 +55,7 @@ pub fn admit(
         .collect()
 }
 
-/// Of each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
+/// Lists for each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
 /// for its architecture is run once.
 pub fn to_simulate<'a>(
     plan: &'a Plan,
@@ -145,7 +145,7 @@ pub struct RivalTurn<'a> {
     pub tasks: Vec<(&'a CaseId, u32)>,
 }
 
-/// What rivals do beside these cases, each of which gets one more timing process: as many of theirs as of ours,
+/// The rivals' next tasks for these cases, each of which gets one more timing process: as many of theirs as of ours,
 /// and one for all variants that ask the same. One that broke, or that skipped a task whole, is not asked again.
 pub fn next_rivals<'a>(
     plan: &'a Plan,
@@ -240,7 +240,7 @@ impl<'a> View<'_, 'a> {
             .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
     }
 
-    /// Whether a gate of this run needs how long the case takes, and not only how that changed. What did not
+    /// Whether a gate of this run needs the time of the case itself, and not only its change. A case that did not
     /// change since the base may have changed since an anchor.
     fn needs_own_times(self, id: &CaseId) -> bool {
         let mut gates = self.policy().gates.iter().filter(|gate| {

@@ -1,4 +1,4 @@
-//! Of each bound one case that has it, and the same case a step away that has another.
+//! One case that has each bound, and the same case a step away that has another.
 
 use super::beside::{self, Standing};
 use super::estimate::estimate;

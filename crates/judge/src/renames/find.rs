@@ -39,7 +39,7 @@ struct Likeness {
     asked: bool,
 }
 
-/// Each with its one partner: by both first, then by either. What has two of them at one step has none.
+/// Each with its one partner: by both first, then by either. A subject with two candidates at one step has none.
 fn pair<'k, T>(
     gone: &[&'k T],
     new: &[&'k T],

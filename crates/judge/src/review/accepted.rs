@@ -35,7 +35,7 @@ pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
         let other = other.as_ref();
         other.is_some_and(|other| other.verdict.outcome == outcome)
     };
-    // What passes goes before what is open, and that before what is broken too.
+    // A pass goes before what is open, and that before what is broken too.
     let found = [Outcome::Pass, Outcome::Inconclusive, Outcome::Fail]
         .into_iter()
         .find_map(|outcome| {

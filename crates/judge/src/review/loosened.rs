@@ -1,7 +1,7 @@
-//! What head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
+//! Finds what head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
 //!
-//! Pure, over plans and gates alone: it knows no evidence. What cannot be compared (another expression,
-//! another reference) counts as loosened.
+//! Pure, over plans and gates alone: it knows no evidence. Rules that cannot be compared (another expression,
+//! another reference) count as loosened.
 
 use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::renames::Asked;
@@ -9,7 +9,7 @@ use model::expr::{Expression, Name};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Of a run beside its base. What references compute is `references`'.
+/// Compares a run with its base. `references` compares the results of references.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
     let was = Asked {
         plan: &base.plan,
@@ -36,7 +36,7 @@ fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
     )
 }
 
-/// Of two records.
+/// Compares two records.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     let [was, is] = [base, head].map(|record| Asked {
         plan: &record.plan,
@@ -357,7 +357,7 @@ pub enum Strictness {
     Unknown,
 }
 
-/// Of two rules that ask about the same thing.
+/// Compares two rules that ask about the same thing.
 pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
     let kept_if = |kept| match kept {
         true => Strictness::Kept,
@@ -381,7 +381,7 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
             (Bound::Value(base), Bound::Value(head)) => {
                 kept_if(implies((*head_op, head.0), (*op, base.0)))
             }
-            // Of one value, whatever it is: the operators decide.
+            // Both limit one value, whatever it is: the operators decide.
             (Bound::Expr(base), Bound::Expr(head)) if base == head => {
                 kept_if(implies((*head_op, 0.0), (*op, 0.0)))
             }
@@ -541,7 +541,7 @@ fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<Stri
     }
 }
 
-/// What a kernel is given, and which of what it gives is looked at.
+/// Compares a kernel's inputs, and which of its outputs are looked at.
 fn compare_tensor(
     base: &Tensor,
     head: Option<&Tensor>,

@@ -66,7 +66,7 @@ struct Repeated {
     repeats: Repeats,
 }
 
-/// Of more figures that differ between profiles not every combination is tried.
+/// With more metrics than this that differ between profiles, not every combination is tried.
 const MOST_REPEATED: usize = 8;
 
 /// Whether a condition is as true at either end of what repeated profiles gave: else it holds or not by chance.

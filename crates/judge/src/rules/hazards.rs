@@ -83,8 +83,8 @@ fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     (most, unknown)
 }
 
-/// Those of the cases of the base that say what a case of head had before. Of one that the base does not
-/// have, any may be what it was called: as far as they are known, and none makes it unknown.
+/// Those of the base's cases that tell what a case of head had before. For a case that the base does not
+/// have, any may be its former name: as far as they are known, and none makes it unknown.
 fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     if base.plan().case(id).is_some() {
         return of_base(base, id);

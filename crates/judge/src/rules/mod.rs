@@ -17,7 +17,7 @@ use super::value::BaseStatus;
 use model::*;
 use std::collections::BTreeMap;
 
-/// What a base side could not give, where the baselines are made from a record.
+/// The values that a base side could not give, where the baselines are made from a record.
 pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
 /// A verdict in the making, and what it asks of the run beside.
@@ -52,7 +52,7 @@ impl Ruled {
         }
     }
 
-    /// The other, of a further architecture, where it says worse. What has no baseline yet is not worse.
+    /// The other, of a further architecture, where it says worse. A metric without a baseline yet is not worse.
     fn or_worse(mut self, other: Self, arch: Arch) -> Self {
         if other.verdict.outcome >= self.verdict.outcome || other.verdict.reason.is_new() {
             self.new = self.new.or(other.new);

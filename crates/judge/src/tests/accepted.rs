@@ -198,7 +198,7 @@ fn what_was_not_judged_is_not_called_unused() {
     assert_eq!(failures(&with(record_simulated(), errors.clone())), []);
     assert_eq!(failures(&with(record(), errors)).len(), 1);
 
-    // What the base took over long ago is no regression beside it.
+    // A value that the base took over long ago is no regression against it.
     let beside = accept(vec![case("fast", "small")], within(Metric::P50, 0.05));
     assert_eq!(failures(&with(record_beside_base(), beside)), []);
 }

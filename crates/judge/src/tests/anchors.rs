@@ -94,7 +94,7 @@ fn what_eroded_beyond_the_anchors_limit_fails_though_the_last_baseline_holds() {
     let held = anchored("v1.0", 98_000.0);
     assert_eq!(verdict(&held, &small(), since_v1()).outcome, Outcome::Pass);
     assert_eq!(ruled(&held).drifts.len(), 1, "held or not");
-    // What is far better than long ago is nothing to be agreed on again.
+    // A value far better than long ago is nothing to be agreed on again.
     let better = ruled(&anchored("v1.0", 200_000.0));
     assert_eq!((better.conclusion, better.wins), (Conclusion::Pass, vec![]));
 }

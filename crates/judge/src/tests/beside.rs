@@ -37,7 +37,7 @@ fn one_alone_and_one_interleaved_are_two_protocols() {
             (found.outcome, found.reason),
             (Outcome::Inconclusive, Reason::BaseLacks { metric, why })
         );
-        // What was timed alone on both sides is compared as ever.
+        // Times taken alone on both sides are compared as ever.
         let judgement = compare(&base, &head, Loosening::Fails);
         let direct = verdict_of(&judgement, &case("direct", "small"), p50_change());
         assert_eq!(direct.outcome, Outcome::Pass);

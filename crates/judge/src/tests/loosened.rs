@@ -2,7 +2,7 @@ use super::*;
 
 type Change = (Subject, BaseDemand, Loosened);
 
-/// What `head` no longer asks as strictly as `base`.
+/// The questions that `head` no longer asks as strictly as `base`.
 fn between(base: &Record, head: &Record) -> Vec<Change> {
     let judgement = compare(base, head, Loosening::Fails);
     let found = loosened(&judgement);
@@ -400,7 +400,7 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
     ] {
         assert_eq!(between(&compares(base), &compares(head)), []);
     }
-    // What the kernel cleared is its caller's to clear.
+    // The caller has to clear what the kernel cleared before.
     let zeros = || Some(Fill::Constant { value: Num(0.0) });
     let tensor = "work".to_owned();
     assert_eq!(
@@ -422,7 +422,7 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
     );
 }
 
-/// What stands for all of a run.
+/// The subject that stands for all of a run.
 fn case_of_all() -> Subject {
     Subject::Case(CaseId {
         kernel: "*".into(),
@@ -606,7 +606,7 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
     }
 }
 
-/// What a run beside its base says of the reference of one case.
+/// The verdicts of a run against its base on the reference of one case.
 fn reference_beside(facts: Option<Seen<BaseReference>>) -> Vec<Verdict> {
     let mut record = record_beside_base();
     let of_case = |piece: &Evidence| matches!(piece, Evidence::BaseReference { case, .. } if *case == case_id("fast", "small"));
@@ -749,7 +749,7 @@ fn references_of_two_records_are_compared_by_what_they_computed() {
             .iter()
             .all(|(_, _, how)| *how == Loosened::ReferenceDigest)
     );
-    // Of other inputs another answer says nothing, and is no excuse either.
+    // Another answer to other inputs says nothing, and is no excuse either.
     let mut inputs = with("2", "a.c");
     for case in &mut inputs.plan.cases {
         case.tensors.push(Tensor {

@@ -42,7 +42,7 @@ pub(super) fn beside_base() -> Record {
     record
 }
 
-/// What was seen of the base, changed.
+/// Changes the observations of the base.
 fn of_base(record: &mut Record, change: impl Fn(&mut Evidence)) {
     for piece in &mut record.evidence {
         if let Evidence::Base(piece) = piece {
@@ -408,7 +408,7 @@ fn every_architecture_of_other_ptx_is_asked_for() {
     assert_eq!(verdict(&apart, &other, err_limit()).outcome, Outcome::Pass);
 }
 
-/// What was agreed on for one architecture is no figure of another under another key.
+/// A value that was agreed on for one architecture is not another's under another key.
 #[test]
 fn an_architecture_in_front_has_no_baseline_yet() {
     let mut record = two_architectures(["a", "a"]);

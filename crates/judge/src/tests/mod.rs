@@ -119,7 +119,7 @@ fn expect(record: &Record, subject: &Subject, rule: Rule, outcome: Outcome, reas
     assert_eq!((verdict.outcome, verdict.reason), (outcome, reason));
 }
 
-/// What a verdict on a change compares.
+/// The comparison of a verdict on a change.
 #[track_caller]
 fn comparison(reason: &Reason) -> &Comparison {
     match reason {

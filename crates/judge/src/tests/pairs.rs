@@ -10,7 +10,7 @@ fn subject() -> Subject {
     Subject::Case(changed())
 }
 
-/// What did not change.
+/// A subject that did not change.
 fn unchanged() -> Subject {
     case("direct", "small")
 }
@@ -280,7 +280,7 @@ fn blocks_on_a_slowed_gpu_do_not_count_and_too_few_of_them_no_process() {
     let mut record = record_beside_base();
     repair(&mut record, &changed(), |_, facts| {
         facts.blocks[0].throttled = true;
-        // What that block says would be seen.
+        // The change of that block would be seen.
         facts.head.batched_ns[0] *= 3;
         facts.head.batched_ns[1] *= 3;
     });

@@ -20,7 +20,7 @@ fn too_few(metric: Metric) -> Reason {
     }
 }
 
-/// What is asked of `fast@small`, which changed, where `subject` has this gate as well.
+/// The samples asked of `fast@small`, which changed, where `subject` has this gate as well.
 fn with_gate(subject: Subject, rule: Rule) -> (Record, Singles) {
     let mut record = with_tails(record_beside_base());
     record.policy.gates.push(gate(subject, rule));
@@ -64,7 +64,7 @@ fn they_are_judged_where_a_gate_rests_on_them_and_nowhere_else() {
         (small("fast"), at_most(Metric::Cv, 0.1), Singles::Judged),
         (small("fast"), expr("p99 <= 1ms"), Singles::Judged),
         (small("direct"), expr("fast.p99 <= p50"), Singles::Judged),
-        // What cannot be read may name anything.
+        // An unreadable expression may name anything.
         (small("direct"), expr("p99 <="), Singles::Judged),
     ] {
         let (_, asked) = with_gate(subject.clone(), rule.clone());
