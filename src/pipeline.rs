@@ -18,7 +18,7 @@ mod time;
 mod took;
 
 pub use base::MENDS;
-pub use bench::{Bench, Proven, Shop};
+pub use bench::{Bench, CandidateBuilder, Proven};
 pub use changed::find_changed;
 pub use shard::AskedShard;
 
@@ -260,7 +260,7 @@ impl Side {
         plan: &Plan,
         case: &CaseId,
         arch: Option<Arch>,
-    ) -> std::result::Result<&Artifact, Why> {
+    ) -> std::result::Result<&Artifact, SkipReason> {
         let unit = match (&self.device, arch) {
             (Some(device), _) => judge::unit_for(plan, case, device),
             (None, None) => judge::unit_to_simulate(plan, case),
@@ -274,18 +274,18 @@ impl Side {
             }
         };
         unit.and_then(|unit| self.artifacts.get(&unit.id))
-            .ok_or(Why::NotRun(NotRun::NoArtifact))
+            .ok_or(SkipReason::NotRun(NotRun::NoArtifact))
     }
 }
 
 /// The side that evidence is on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum EvidenceSide {
     Head,
     Base,
 }
 
-impl Of {
+impl EvidenceSide {
     fn file(self, pieces: Vec<Evidence>, evidence: &mut Vec<Evidence>) {
         match self {
             Self::Head => evidence.extend(pieces),
@@ -307,13 +307,13 @@ impl Of {
 
 /// Why a job was not even tried.
 #[derive(Clone)]
-enum Why {
+enum SkipReason {
     NotRun(NotRun),
     Broke(Fault),
     Unsupported(Unsupported),
 }
 
-impl Why {
+impl SkipReason {
     /// Evidence that this program lost on the way: no skip, as nobody decided on it.
     fn lost(what: &str) -> Self {
         Self::Broke(Fault {

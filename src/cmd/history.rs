@@ -48,7 +48,7 @@ pub fn load(config: &Path, filters: &[String]) -> Result<History> {
 }
 
 /// For a page that shows it beside something else: what cannot be had is left out.
-pub fn beside(config: &Path) -> Option<History> {
+pub fn load_next_to(config: &Path) -> Option<History> {
     match past(config) {
         Ok(past) => past.map(|past| History::of(&past)),
         Err(error) => {

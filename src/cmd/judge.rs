@@ -2,7 +2,7 @@
 
 use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
-use explain::diagnosis::beside;
+use explain::diagnosis::changes;
 use judge::Index;
 use model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
 use records::store;
@@ -32,7 +32,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     match (args.format.printed(), &args.out) {
         (Some(format), None) => {
             let history = match format {
-                Format::Html => history::beside(&args.config),
+                Format::Html => history::load_next_to(&args.config),
                 _ => None,
             };
             let judgement = judged(&record);
@@ -84,7 +84,7 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
 
 /// Lists what bounds each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
-    let found = beside::all(&Index::of_record(record));
+    let found = changes::all(&Index::of_record(record));
     match (args.format, &args.out) {
         (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
             &report::diagnosis::lay_out(&found),

@@ -34,7 +34,7 @@ pub fn run(args: &MergeArgs) -> Result<Exit> {
 
 fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
     let judgement = judged(record);
-    let history = history::beside(&args.config);
+    let history = history::load_next_to(&args.config);
     write_out(&args.out, record, &judgement, history.as_ref())?;
     print(&super::judge::terminal(record, &judgement))?;
     remark(&format!(
@@ -49,7 +49,7 @@ fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
 fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     let judgements: Vec<_> = records.iter().map(judged).collect();
     let all = models::name(records.iter().zip(&judgements));
-    let history = history::beside(&args.config);
+    let history = history::load_next_to(&args.config);
     for Model {
         dir,
         record,

@@ -23,7 +23,7 @@ use system::process::confine::Support;
 use system::temporary::TemporaryDir;
 
 /// The options that a run would be given, too.
-pub struct Asked<'a> {
+pub struct DoctorOptions<'a> {
     pub config: &'a Path,
     pub output: &'a Path,
     pub peaks: bool,
@@ -37,7 +37,7 @@ const COMPILING: Duration = Duration::from_secs(120);
 
 /// # Errors
 /// Environment, where this executable cannot be started again.
-pub fn look(asked: &Asked) -> Result<Machine> {
+pub fn look(asked: &DoctorOptions) -> Result<Machine> {
     let cache = Cache::open();
     let gates = config::load(asked.config, &Selection::default());
     let loaded = gates.as_ref().ok();

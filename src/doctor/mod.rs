@@ -8,7 +8,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Asked, look};
+pub use look::{DoctorOptions, look};
 
 use crate::calibrate::peaks::Measured;
 use build::toolchain::Part;

@@ -3,7 +3,7 @@
 use super::BaseSide;
 use build::apart::{Crossing, Reader, Side, Trees};
 use build::toolchain::Toolchain;
-use check::beside::{self, Sides};
+use check::against_base::{self, Sides};
 use check::cache::References;
 use check::reference::user::HiddenFrom;
 use model::{Case, Evidence, NotRun, Plan, Unit};
@@ -97,7 +97,7 @@ pub fn compare_references(
         };
         Evidence::BaseReference {
             case: head.id.clone(),
-            facts: beside::compare_references(&sides, too_large(head).as_ref()),
+            facts: against_base::compare_references(&sides, too_large(head).as_ref()),
         }
     });
     evidence.collect()

@@ -83,7 +83,7 @@ mod tests {
     /// Else a shard would stop timing where the whole is still open, or the other way round.
     #[test]
     fn a_contest_has_the_same_chance_of_a_false_alarm_in_a_shard_as_in_the_whole() {
-        let all = fixture::record_beside_base().policy.gates;
+        let all = fixture::record_against_base().policy.gates;
         let own: Vec<Gate> = all
             .iter()
             .filter(|gate| match &gate.subject {

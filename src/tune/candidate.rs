@@ -2,7 +2,7 @@
 
 use super::outcome::{Dropped, DroppedBy, Figures, Values};
 use build::Built;
-use config::{Asked, Tuning};
+use config::{ResolvedVariant, Tuning};
 use model::occupancy::{Demand, occupancy};
 use model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
 use search::{Point, Space, Value};
@@ -15,7 +15,7 @@ pub struct Candidate {
     pub point: Option<Point>,
     pub values: Values,
     /// For one architecture. Or why it cannot be called.
-    pub asked: Result<Asked, String>,
+    pub asked: Result<ResolvedVariant, String>,
     /// As many as there are units.
     pub built: Vec<Built>,
 }

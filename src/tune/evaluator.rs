@@ -4,9 +4,9 @@
 use super::candidate::{Candidate, dropped};
 use super::outcome::{Dropped, DroppedBy};
 use super::race::{Reading, Track};
-use crate::pipeline::{Bench, Proven, Shop};
+use crate::pipeline::{Bench, CandidateBuilder, Proven};
 use build::Built;
-use config::Asked;
+use config::ResolvedVariant;
 use explain::diagnosis::{self, Diagnosis};
 use judge::stats;
 use judge::{Admission, Index, Stage};
@@ -66,7 +66,7 @@ fn estimated_ns(diagnosis: &Diagnosis) -> Option<f64> {
     (ns.is_finite() && ns > 0.0).then_some(ns)
 }
 
-impl Builder for Shop<'_> {
+impl Builder for CandidateBuilder<'_> {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
         Self::build(self, units)
     }
@@ -182,12 +182,12 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
     /// take its deadline for each seed of each shape.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let asked = batch.iter().map(|it| it.asked.as_ref());
-        let asked = asked.collect::<std::result::Result<Vec<&Asked>, _>>();
+        let asked = asked.collect::<std::result::Result<Vec<&ResolvedVariant>, _>>();
         let whole = asked.map_err(|why| Error::environment(why.clone()))?;
         if !self.has_clock() {
             return self.judge(batch, &whole);
         }
-        let glances: Vec<Asked> = whole.iter().map(|asked| glance(asked)).collect();
+        let glances: Vec<ResolvedVariant> = whole.iter().map(|asked| glance(asked)).collect();
         let first = self.judge(batch, &glances.iter().collect::<Vec<_>>())?;
         let is_right = |at: usize| matches!(first.get(at), Some(Ok(_)));
         let right = batch.iter().zip(&whole).enumerate();
@@ -232,7 +232,7 @@ fn failure(proven: &Proven, name: &str) -> Option<Dropped> {
 }
 
 /// The smallest case with its first seed.
-fn glance(asked: &Asked) -> Asked {
+fn glance(asked: &ResolvedVariant) -> ResolvedVariant {
     let case = asked.cases.iter().min_by_key(|case| elements(case));
     one_seed(asked, case.cloned().into_iter().collect())
 }
@@ -242,7 +242,7 @@ fn elements(case: &Case) -> usize {
 }
 
 /// A part with only these cases, each with its first seed.
-fn one_seed(asked: &Asked, mut cases: Vec<Case>) -> Asked {
+fn one_seed(asked: &ResolvedVariant, mut cases: Vec<Case>) -> ResolvedVariant {
     for case in &mut cases {
         case.seeds.truncate(1);
     }
@@ -250,7 +250,7 @@ fn one_seed(asked: &Asked, mut cases: Vec<Case>) -> Asked {
         Subject::Unit(_) => true,
         Subject::Case(id) => cases.iter().any(|case| case.id == *id),
     };
-    Asked {
+    ResolvedVariant {
         units: asked.units.clone(),
         gates: asked.gates.iter().filter(is_here).cloned().collect(),
         cases,
@@ -261,7 +261,7 @@ impl DeviceEvaluator<'_, '_> {
     fn judge(
         &mut self,
         batch: &[&Candidate],
-        asked: &[&Asked],
+        asked: &[&ResolvedVariant],
     ) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let has_clock = self.has_clock();
         let jobs = asked.iter().zip(batch);
@@ -320,7 +320,7 @@ fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
 fn judge_one(
     proven: &Proven,
     refused: &Refused,
-    (name, asked): (&str, &Asked),
+    (name, asked): (&str, &ResolvedVariant),
     has_clock: bool,
 ) -> Result<std::result::Result<Proof, Dropped>> {
     let environment = &proven.record.environment;

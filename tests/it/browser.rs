@@ -13,7 +13,7 @@ const CHECKS: &str = include_str!("browser.js");
 
 /// One case is slower than its base, one fails, and a name would run a script.
 fn record() -> Record {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     let slow = fixture::case_id("fast", "small");
     let is_of = |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if *case == slow);
     record.evidence.retain(|piece| !is_of(piece));

@@ -205,10 +205,10 @@ fn a_record_goes_there_and_back() {
 
 /// Head and base of one record, each as NVBench would have written it.
 #[test]
-fn both_sides_of_a_record_beside_a_base_are_written() {
+fn both_sides_of_a_record_against_a_base_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let record = write_record(dir, "record.json", &fixture::record_beside_base());
+    let record = write_record(dir, "record.json", &fixture::record_against_base());
     let args = ["report", &record, "--format", "nvbench", "--out", "out"];
     let said = stdout(&run(dir, &args, 0));
     // Three processes timed the variant that did not change, six the other beside the base.

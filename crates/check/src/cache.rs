@@ -528,7 +528,7 @@ mod tests {
     fn the_shared_cache_stands_before_the_own_one_and_is_never_written() {
         let (shared, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let beside = || {
-            let cache = Cache::at(own.path()).unwrap().beside(shared.path());
+            let cache = Cache::at(own.path()).unwrap().with_shared(shared.path());
             References::open(own.path(), &cache.unwrap(), None, HiddenFrom::default()).unwrap()
         };
         // Nothing is shared yet: computed, and kept in the own one.

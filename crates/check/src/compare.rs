@@ -156,7 +156,7 @@ fn accumulate<T: Copy + Sync>(
     want: &[T],
     part: Option<&[bool]>,
     tolerance: Option<f64>,
-    beside: impl Fn(T, T) -> Difference + Sync,
+    difference: impl Fn(T, T) -> Difference + Sync,
 ) -> Sums {
     let chunks: Vec<Sums> = got
         .par_chunks(CHUNK)
@@ -169,7 +169,7 @@ fn accumulate<T: Copy + Sync>(
                 if !is_in(part, at) {
                     continue;
                 }
-                let (error, size) = match beside(got, want) {
+                let (error, size) = match difference(got, want) {
                     Difference::Apart(error, size) => (error, size),
                     Difference::NoNumbers => {
                         sums.no_numbers += 1;
@@ -210,7 +210,7 @@ fn accumulate<T: Copy + Sync>(
     })
 }
 
-/// One element beside what is expected.
+/// One element against its expected value.
 enum Difference {
     /// |got - want| and |want|.
     Apart(f64, f64),

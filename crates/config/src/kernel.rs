@@ -112,7 +112,7 @@ pub struct Resolved {
 
 /// Everything that is built and run for one variant, and what has to hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ResolvedVariant {
     pub units: Vec<Unit>,
     pub cases: Vec<Case>,
     pub gates: Vec<Gate>,
@@ -148,7 +148,7 @@ pub fn resolve_kernel(
             dims: &dims,
             file: shared.file,
         };
-        let Asked {
+        let ResolvedVariant {
             units,
             cases,
             mut gates,
@@ -188,7 +188,7 @@ pub fn resolve_candidate(
     (variant, candidate): (&str, &str),
     macros: &BTreeMap<String, String>,
     shared: &Shared<'_>,
-) -> Result<Asked, Problem> {
+) -> Result<ResolvedVariant, Problem> {
     let shapes = resolve_shapes(raw)?;
     let siblings = resolve_variants(name, raw, &shapes)?;
     let variants = raw.variants.as_ref();
@@ -211,7 +211,7 @@ pub fn resolve_candidate(
     Ok(asked)
 }
 
-fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<Asked, Problem> {
+fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVariant, Problem> {
     let kernel = writer.kernel;
     check_names(kernel, writer.shapes)?;
     let cases: Vec<Case> = kernel
@@ -219,7 +219,7 @@ fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<Asked, Proble
         .iter()
         .map(|shape| resolve_case(kernel, shape, shared))
         .collect::<Result<_, _>>()?;
-    Ok(Asked {
+    Ok(ResolvedVariant {
         units: resolve_units(kernel, &kernel.shapes, &cases, shared)?,
         gates: gates::resolve_gates(writer, &cases)?,
         cases,

@@ -44,7 +44,7 @@ mod yaml;
 
 pub use accepted::{load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
-pub use kernel::Asked;
+pub use kernel::ResolvedVariant;
 pub use limit::parse_change;
 pub use places::{Owner, Places};
 pub use select::{narrow, parse_filters};

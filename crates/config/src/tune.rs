@@ -1,7 +1,7 @@
 //! `tune`: which macros of a variant can be searched, what is valid, and what is to be small.
 
 use super::expect;
-use super::kernel::{self, Asked, KernelVariant, Shared};
+use super::kernel::{self, KernelVariant, ResolvedVariant, Shared};
 use super::raw::{GatesFile, RawObjective, RawTune};
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_identifier};
@@ -538,7 +538,7 @@ impl Tuning {
         &self,
         name: &str,
         values: &BTreeMap<String, i64>,
-    ) -> std::result::Result<Asked, Diagnostic> {
+    ) -> std::result::Result<ResolvedVariant, Diagnostic> {
         let Loaded { root, file, .. } = &self.loaded;
         let kernels = &self.raw.kernels;
         let (architectures, kernel) = resolve_architectures(&self.raw.architectures)

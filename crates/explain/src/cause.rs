@@ -51,7 +51,7 @@ impl Cause {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Of {
+pub enum PlaceSide {
     Head,
     /// A place that head no longer has.
     Base,
@@ -59,7 +59,7 @@ pub enum Of {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CausePlace {
-    pub of: Of,
+    pub of: PlaceSide,
     pub line: CodeLine,
     /// The source text there, where it is known.
     pub text: Option<String>,

@@ -4,9 +4,9 @@
 //! A cause is found by a rule, one file of [`causes`] each, which sees both sides and compares nothing else. Adding one
 //! is a variant of [`CauseClass`], a file and its test.
 
-mod beside;
 mod cause;
 mod causes;
+mod code_comparison;
 mod counts;
 pub mod diagnosis;
 mod loops;
@@ -15,8 +15,8 @@ mod residency;
 mod side;
 mod stalls;
 
-pub use beside::CodeComparison;
-pub use cause::{Cause, CauseClass, CausePlace, Figure, Measure, Of};
+pub use cause::{Cause, CauseClass, CausePlace, Figure, Measure, PlaceSide};
+pub use code_comparison::CodeComparison;
 pub use side::{Side, Sides, Unexplained};
 
 /// The causes of what changed, the gravest first. Never empty: that nothing changed is one.

@@ -1,7 +1,7 @@
 //! Pairs loops of base with those of head: the same line of source, as deep as before. One turn of an unrolled loop
 //! does the work of several turns of the original, so turns are compared by the work in them.
 
-use super::beside::{LoopPair, own_line, size_of};
+use super::code_comparison::{LoopPair, own_line, size_of};
 use model::{CodeLine, EntryCode, InstructionKind as Kind, Mix, Width};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -171,7 +171,7 @@ fn agree(
         if facet == Facet::Times {
             // Samples interleaved with another kernel's are of another protocol.
             if paired == PairedTimes::Refused && !view.timed_in_pairs(id).is_empty() {
-                return skipped(Reason::TimedBesideBase);
+                return skipped(Reason::TimedAgainstBase);
             }
             if let count @ 1.. = view.throttled(id) {
                 return inconclusive(Reason::ThrottledProcesses { count });

@@ -1,12 +1,12 @@
 //! A run by hand: one kernel, two variants, two shapes, on an H100. Everything holds; tests break one
 //! thing at a time. Behind the feature `fixture`, for the tests of other crates.
 
-mod beside;
+mod against_base;
 mod profiled;
 mod rivals;
 mod simulated;
 
-pub use beside::*;
+pub use against_base::*;
 pub use profiled::*;
 pub use rivals::*;
 pub use simulated::*;

@@ -17,9 +17,9 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods)]
 
+mod against_base;
 mod agreed;
 mod baselines;
-mod beside;
 mod best;
 mod conclusion;
 mod index;
@@ -150,7 +150,7 @@ fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponent) -> Judge
     let drifts = rules::baseline::since_best(view, &judgement.drifts);
     judgement.drifts.extend(drifts);
     judgement.rivals = rivals::standings(view);
-    judgement.base = beside::beside_base(view);
+    judgement.base = against_base::summarize(view);
     judgement.notes.extend(notes::of_cases(view));
     judgement.notes.extend(match opponent {
         Opponent::Nothing => Vec::new(),

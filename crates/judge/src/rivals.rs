@@ -123,7 +123,7 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
         for backend in &rival.backends {
             let theirs = view.rival(&case.id, &rival.name, backend, Metric::P50);
             match (&ours, theirs) {
-                (Ok(ours), Ok(theirs)) => standing.compared.push(BesideRival {
+                (Ok(ours), Ok(theirs)) => standing.compared.push(AgainstRival {
                     case: case.id.clone(),
                     backend: backend.clone(),
                     ours: Num(ours.number),

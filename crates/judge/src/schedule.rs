@@ -28,7 +28,7 @@ pub enum Admission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     Alone,
-    BesideBase(Singles),
+    AgainstBase(Singles),
 }
 
 /// Which cases may go on, one answer for each in the order of the plan. A broken limit on resources stops
@@ -188,13 +188,13 @@ impl<'a> View<'_, 'a> {
             return None;
         }
         let pairing = self.plan().pairing.as_ref();
-        let beside = || {
+        let against_base = || {
             self.needs_pair(id)
-                .then(|| Timing::BesideBase(self.singles(id)))
+                .then(|| Timing::AgainstBase(self.singles(id)))
         };
         match self.base_status(id) {
-            Ok(BaseStatus::Changed) => beside(),
-            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|it| it.unchanged) => beside(),
+            Ok(BaseStatus::Changed) => against_base(),
+            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|it| it.unchanged) => against_base(),
             // There is no change to measure.
             Ok(BaseStatus::Unchanged) if !self.needs_own_times(id) => None,
             Ok(BaseStatus::NoBase | BaseStatus::New | BaseStatus::Unchanged) | Err(_) => {

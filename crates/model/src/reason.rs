@@ -894,7 +894,7 @@ pub enum Reason {
     NotHeldToBase {
         why: Box<Reason>,
     },
-    TimedBesideBase,
+    TimedAgainstBase,
     ThrottledProcesses {
         count: u32,
     },
@@ -1045,7 +1045,7 @@ codes! {
     HeadPassedOver => "head-passed-over",
     TwoProtocols => "two-protocols",
     NotHeldToBase => "not-held-to-base",
-    TimedBesideBase => "timed-beside-base",
+    TimedAgainstBase => "timed-against-base",
     ThrottledProcesses => "throttled-processes",
     NothingMeasured => "nothing-measured",
 }

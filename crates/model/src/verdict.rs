@@ -58,7 +58,7 @@ pub struct Effort {
 
 /// The revision that a run was held against, and how its timed cases stand to it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct BesideBase {
+pub struct AgainstBase {
     /// As it was named: `origin/main`.
     pub revision: String,
     /// Abbreviated hash.
@@ -154,7 +154,7 @@ pub struct Judgement {
     pub verdicts: Vec<Verdict>,
     /// Where a base was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<BesideBase>,
+    pub base: Option<AgainstBase>,
     /// In the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<RivalStanding>,
@@ -180,13 +180,13 @@ pub struct RivalStanding {
     /// As the rival gives them.
     pub versions: BTreeMap<String, String>,
     /// Cases in the order of the plan, and of each the backends in the order of gates.yaml.
-    pub compared: Vec<BesideRival>,
+    pub compared: Vec<AgainstRival>,
     pub not_compared: Vec<NotCompared>,
 }
 
 /// The medians of two sides in ns, of one launch.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct BesideRival {
+pub struct AgainstRival {
     pub case: CaseId,
     pub backend: String,
     pub ours: Num,

@@ -1,6 +1,6 @@
 //! Messages at a line of a file, whoever shows them. Pure.
 
-use super::{beside, page, problems};
+use super::{against_base, page, problems};
 use judge::{FindingStanding, Index, SeenFinding};
 use model::{CaseId, Judgement, Outcome, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
@@ -68,7 +68,7 @@ pub fn annotations(index: &Index, record: &Record, judgement: &Judgement) -> Vec
             text: Vec::new(),
         });
     }
-    for gate in beside::loosened(judgement) {
+    for gate in against_base::loosened(judgement) {
         let (level, allows) = match gate.outcome {
             Outcome::Pass => (Level::Notice, "allowed by --allow-loosened"),
             _ => (Level::Error, "only --allow-loosened allows it"),

@@ -1,7 +1,7 @@
 //! Writes in words what bounds a case: with its values, what to try, and where each rule comes from. Pure.
 
 use super::page::{Kind, Part, Section, Table};
-use explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standing};
+use explain::diagnosis::changes::{self, Change, Diagnosed, Figure, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
 use judge::Index;
@@ -55,7 +55,7 @@ const MOST: usize = 8;
 
 /// A line for each case that failed, and all of them in a comment, folded: before and now, what moved, what to try.
 pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
-    let found = beside::notable(index, judgement);
+    let found = changes::notable(index, judgement);
     let failed: Vec<_> = found
         .iter()
         .filter(|it| it.standing == Standing::Failed && it.after.is_known())

@@ -1,6 +1,6 @@
 //! The figures of every unit and case, as tables. Pure.
 
-use super::beside;
+use super::against_base;
 use super::page::{Kind, Table};
 use judge::View;
 use model::{Case, Counter, Judgement, Metric, Outcome, Subject, Verdict};
@@ -118,7 +118,7 @@ fn p50_to_base(judgement: &Judgement, subject: &Subject) -> String {
             && verdict.metric() == Some(Metric::P50)
             && verdict.change.is_some()
     };
-    beside::p50(judgement, subject)
+    against_base::p50(judgement, subject)
         .or_else(|| {
             let verdict = judgement.verdicts.iter().find(compared)?;
             Some(self::compared(verdict, verdict.change?.0))

@@ -1,4 +1,4 @@
-//! The ladder of a kernel: its variants in the order of gates.yaml, each beside the one before it and beside the
+//! The ladder of a kernel: its variants in the order of gates.yaml, each against the one before it and against the
 //! first, with what it adds. Pure.
 
 use super::page::{Kind, Part, Section, Table};
@@ -107,7 +107,7 @@ pub enum Reading {
     Missing { code: &'static str, message: String },
 }
 
-/// How fast one is beside another; in the simulator, how many instructions it takes.
+/// How fast one is relative to another; in the simulator, how many instructions it takes.
 #[derive(Serialize)]
 pub struct ToVariant {
     pub variant: String,
@@ -229,7 +229,7 @@ impl Source<'_, '_> {
 
     fn rung(&self, case: &Case, before: &[Rung]) -> Rung {
         let values = self.values(&case.id, self.of_case);
-        let beside = |other: Option<&Rung>| {
+        let relative = |other: Option<&Rung>| {
             let other = other?;
             let metric = *self.of_case.first()?;
             let value = |values: &BTreeMap<Metric, Reading>| match values.get(&metric)? {
@@ -250,8 +250,8 @@ impl Source<'_, '_> {
         };
         Rung {
             variant: case.id.variant.clone(),
-            to_the_one_before: beside(before.last()),
-            to_the_first: beside(before.first()),
+            to_the_one_before: relative(before.last()),
+            to_the_first: relative(before.first()),
             to_rivals: self.to_rivals(&case.id),
             values,
         }
@@ -422,14 +422,14 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
         let values = Table::new(columns, rungs.clone().map(row).collect());
         let has_rivals = shape.rungs.iter().any(|rung| !rung.to_rivals.is_empty());
         let row = |rung: &Rung| {
-            let beside = [&rung.to_the_one_before, &rung.to_the_first];
-            let beside = beside.map(|it| it.iter().map(|it| it.message.as_str()).collect());
+            let relative = [&rung.to_the_one_before, &rung.to_the_first];
+            let relative = relative.map(|it| it.iter().map(|it| it.message.as_str()).collect());
             let rivals: Vec<&str> = rung
                 .to_rivals
                 .iter()
                 .map(|it| it.message.as_str())
                 .collect();
-            let [before, first]: [Vec<&str>; 2] = beside;
+            let [before, first]: [Vec<&str>; 2] = relative;
             let cells = [before, first]
                 .into_iter()
                 .chain(has_rivals.then_some(rivals));
@@ -445,10 +445,10 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
             ("against the first", Kind::Text),
         ];
         let rivals = has_rivals.then_some(("against rivals", Kind::Text));
-        // The first has nothing but rivals to stand beside.
+        // The first has nothing but rivals to compare with.
         let rungs = rungs.skip(usize::from(!has_rivals));
-        let beside = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
-        Section::new("", &title, vec![Part::Table(values), Part::Table(beside)])
+        let relative = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
+        Section::new("", &title, vec![Part::Table(values), Part::Table(relative)])
     });
     std::iter::once(first).chain(shapes).collect()
 }

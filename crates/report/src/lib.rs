@@ -1,7 +1,7 @@
 //! Lays out a judgement for people and programs. Decides nothing.
 
+mod against_base;
 mod annotations;
-mod beside;
 pub mod case;
 mod causes;
 pub mod diagnosis;

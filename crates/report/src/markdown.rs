@@ -1,6 +1,6 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::beside::LoosenedGates;
+use super::against_base::LoosenedGates;
 use super::page::{self, Chart, Kind, Part, Section};
 use super::printed::Printed;
 use super::problems::Problem;

@@ -1,6 +1,6 @@
 //! Notes next to the verdicts, a line each.
 
-use super::beside;
+use super::against_base;
 use super::signature;
 use judge::View;
 use model::*;
@@ -136,7 +136,7 @@ fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
                     limit: Limit::Baseline { .. },
                     ..
                 }) => {
-                    !beside::is_of_base(judgement, verdict)
+                    !against_base::is_of_base(judgement, verdict)
                         && verdict.change.is_some_and(|change| change.0.is_finite())
                 }
                 Question::Gate(Rule::Counters { .. }) => {

@@ -1,11 +1,11 @@
 //! Sections of a report for people: plain data in one order, which each format lays out. Pure.
 
-use super::beside::{self, LoosenedGates};
+use super::against_base::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
 use super::{causes, diagnosis, figures, notes, rivals, standing, summary, targets};
 use judge::{Index, View};
-use model::{BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
+use model::{AgainstBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
 use std::collections::BTreeSet;
 use wording::words;
 
@@ -215,8 +215,8 @@ impl Table {
 }
 
 fn loosened(judgement: &Judgement) -> Section<'_> {
-    let gates = beside::loosened(judgement);
-    let what = beside::loosening(judgement, &gates);
+    let gates = against_base::loosened(judgement);
+    let what = against_base::loosening(judgement, &gates);
     let parts = vec![Part::Loosened(gates, what)];
     Section::new("loosened", "Loosened gates", parts)
 }
@@ -235,9 +235,9 @@ fn figures<'a>(view: View, judgement: &Judgement) -> Section<'a> {
 }
 
 /// Head's times beside the base's, and what was not timed.
-fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Section<'a> {
-    let title = format!("against {}", beside::revision(base));
-    let rows = beside::compared(judgement).into_iter().map(|row| {
+fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Section<'a> {
+    let title = format!("against {}", against_base::revision(base));
+    let rows = against_base::compared(judgement).into_iter().map(|row| {
         vec![
             row.subject.to_string(),
             row.metric.to_string(),
@@ -267,18 +267,18 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Sec
     }
     let mut lines = base_lines(record, judgement, base);
     if !table.rows.is_empty() {
-        lines.extend(beside::errors(record));
+        lines.extend(against_base::errors(record));
     }
-    let title = format!("Compared with {}", beside::revision(base));
+    let title = format!("Compared with {}", against_base::revision(base));
     Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
 }
 
 /// The comparison with the base, and its cost.
-pub fn base_lines(record: &Record, judgement: &Judgement, base: &BesideBase) -> Vec<String> {
-    let mut lines = vec![beside::compared_with(base)];
-    lines.extend(beside::untimed(record, base));
-    lines.extend(beside::checked(record, base));
-    if let Some(effort) = beside::effort(judgement) {
+pub fn base_lines(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Vec<String> {
+    let mut lines = vec![against_base::compared_with(base)];
+    lines.extend(against_base::untimed(record, base));
+    lines.extend(against_base::checked(record, base));
+    if let Some(effort) = against_base::effort(judgement) {
         lines.push(format!("timed interleaved: {effort}"));
     }
     lines
@@ -291,7 +291,7 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     let with = |interval: bool| {
         judgement.verdicts.iter().filter(move |verdict| {
             verdict.baseline.is_some()
-                && !beside::is_of_base(judgement, verdict)
+                && !against_base::is_of_base(judgement, verdict)
                 && verdict.change.is_some()
                 && !verdict.is_anchored()
                 && verdict.interval.is_some() == interval

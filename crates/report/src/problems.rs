@@ -1,6 +1,6 @@
 //! Problems that keep a run from passing, each cause once. Pure.
 
-use super::{beside, causes, summary};
+use super::{against_base, causes, summary};
 use judge::Index;
 use model::{Facet, Judgement, Outcome, Reason, Record, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -156,7 +156,7 @@ fn groups<'a>(judgement: &'a Judgement, outcomes: &[Outcome]) -> Vec<Group<'a>> 
         for verdict in judgement
             .verdicts
             .iter()
-            .filter(|verdict| verdict.outcome == outcome && !beside::is_looser(verdict))
+            .filter(|verdict| verdict.outcome == outcome && !against_base::is_looser(verdict))
         {
             let known = of_one.iter_mut().find(|group| {
                 group.outcome == outcome

@@ -1,7 +1,7 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::beside::LoosenedGates;
+use super::against_base::LoosenedGates;
 use super::page::{self, Kind, Part, Section};
 use super::problems::Problem;
 use super::summary;

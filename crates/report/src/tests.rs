@@ -1,4 +1,4 @@
-mod beside;
+mod against_base;
 mod exchange;
 mod hostile;
 
@@ -486,7 +486,7 @@ fn accepted_registers(instead: Rule) -> Acceptance {
 /// One gate broken and accepted, one acceptance that has run out.
 #[test]
 fn a_run_with_acceptances() {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     fixture::rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 100
     });

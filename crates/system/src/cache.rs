@@ -84,7 +84,7 @@ impl Cache {
             })?;
         let cache = Self::at(&root)?;
         match from(SHARED) {
-            Some(shared) => cache.beside(&shared),
+            Some(shared) => cache.with_shared(&shared),
             None => Ok(cache),
         }
     }
@@ -118,7 +118,7 @@ impl Cache {
     ///
     /// # Errors
     /// Environment, where its path cannot be used.
-    pub fn beside(self, shared: &Path) -> Result<Self> {
+    pub fn with_shared(self, shared: &Path) -> Result<Self> {
         let Ok(shared) = shared.canonicalize() else {
             return Ok(self);
         };

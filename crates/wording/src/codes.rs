@@ -259,7 +259,7 @@ const NEW: &[Entry] = &[
 #[rustfmt::skip]
 const UNFIT: &[Entry] = &[
     entry("not-held-to-base", &[], "The run held the case against a base, and that failed or could not be done.", "Mend what the message names, or run with `--allow-loosened` where the change is meant."),
-    entry("timed-beside-base", &[], "The case was timed against a base.", "Run without `--base`."),
+    entry("timed-against-base", &[], "The case was timed against a base.", "Run without `--base`."),
     entry("throttled-processes", &[], "Timing processes ran on a throttled GPU.", "Let it cool, raise its power limit, or run again."),
     entry("nothing-measured", &[], "There is nothing to take as a baseline.", "Run the case first."),
 ];

@@ -451,7 +451,7 @@ impl Context<'_> {
                 "the run does not hold it to what the base asks, and only `--allow-loosened` lets that pass: {}",
                 self.whole_sentence(why)
             ),
-            R::TimedBesideBase => {
+            R::TimedAgainstBase => {
                 "timed against a base revision; for a baseline, run without `--base`"
                     .to_owned()
             }

@@ -251,7 +251,7 @@ pub fn processes(all: &[OtherProcess]) -> String {
 /// The command that runs a subject alone, from where the run was started and beside the base that it named.
 pub fn run_command(
     environment: &Environment,
-    base: Option<&BesideBase>,
+    base: Option<&AgainstBase>,
     subject: &Subject,
 ) -> String {
     let run = base.map_or("run".to_owned(), |base| {

@@ -139,7 +139,7 @@ impl Repo {
         assert!(said.contains(&says), "{says:?} is not in\n{said}");
     }
 
-    fn beside(&self) -> BaseReference {
+    fn against_base(&self) -> BaseReference {
         match self.seen_beside() {
             Seen::Got(found) => found,
             other => panic!("{other:?}"),
@@ -590,7 +590,7 @@ fn a_reference_that_does_not_build_in_the_bases_worktree_is_told() {
         repo.commit();
         repo.run(3);
         assert!(report(repo.path()).contains("\"base-reference-broken\""));
-        match repo.beside() {
+        match repo.against_base() {
             BaseReference::Broken { message } => {
                 assert!(message.contains("made.h: No such file"), "{message}");
             }
@@ -620,7 +620,7 @@ fn the_bases_reference_has_the_bases_deadline() {
     repo.write("ref.cpp", &format!("#define FACTOR 2\n{REFERENCE}"));
     deadline(&repo, "60s", "1s");
     repo.run(0);
-    match repo.beside() {
+    match repo.against_base() {
         // One seed of gates.yaml, and the drawn one.
         BaseReference::Compared(found) => assert_eq!((found.elements, found.differing), (128, 0)),
         other => panic!("{other:?}"),

@@ -436,7 +436,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         ..DISHONEST
     },
     Change {
-        name: "a shape that is gone beside a filter that takes it in",
+        name: "a shape that is gone with a filter that takes it in",
         before: another_shape,
         change: |dir| gates(dir, "tiny: {N: 10}", "large: {N: 2000}"),
         flags: &["*@{small,tiny}"],

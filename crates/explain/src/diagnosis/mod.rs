@@ -2,10 +2,10 @@
 //! from the simulator's counters and PTXAS where there is no GPU.
 //!
 //! `view` gathers what a record knows of a case, `peaks` is what GPUs can do, `measured`, `times` and `estimate` say what
-//! bounds it, `advice` what to try, `beside` sets base and head side by side.
+//! bounds it, `advice` what to try, `changes` compares base and head.
 
 mod advice;
-pub mod beside;
+pub mod changes;
 mod estimate;
 mod measured;
 pub mod peaks;

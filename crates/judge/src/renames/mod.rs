@@ -15,4 +15,4 @@ mod carry;
 mod find;
 
 pub use carry::Names;
-pub use find::{Asked, find};
+pub use find::{PlanAndGates, find};

@@ -6,7 +6,7 @@ use super::loosened::{Strictness, strictness};
 use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::agreed::is_over_shapes;
 use crate::index::View;
-use crate::rules::{self, Refusals, Ruled, is_beside_base};
+use crate::rules::{self, Refusals, Ruled, is_against_base};
 use model::*;
 
 /// One gate, with what was accepted of it.
@@ -197,7 +197,7 @@ fn holds_everywhere(view: View, gate: &Gate) -> bool {
         // Whatever the base took over long ago is no regression beside it, and still one to the baseline.
         Rule::Limit { metric, limit } if metric.facet() == Facet::Times => {
             matches!(limit, Limit::Absolute { .. } | Limit::Anchor { .. })
-                || !is_beside_base(view, &gate.subject, *metric)
+                || !is_against_base(view, &gate.subject, *metric)
         }
         // The simulator adds up otherwise than a GPU.
         Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => !view.is_simulated(),

@@ -4,18 +4,18 @@
 //! another reference) count as loosened.
 
 use super::{Comparison, Ended, NotRequired, compare_required};
-use crate::renames::Asked;
+use crate::renames::PlanAndGates;
 use model::expr::{Expression, Name};
 use model::*;
 use std::collections::BTreeMap;
 
 /// Compares a run with its base. `references` compares the results of references.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
-    let was = Asked {
+    let was = PlanAndGates {
         plan: &base.plan,
         gates: &base.gates,
     };
-    let mut found = find(was, Asked { plan, gates });
+    let mut found = find(was, PlanAndGates { plan, gates });
     found.extend(removed_files(base, plan));
     found
 }
@@ -38,7 +38,7 @@ fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
 
 /// Compares two records.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
-    let [was, is] = [base, head].map(|record| Asked {
+    let [was, is] = [base, head].map(|record| PlanAndGates {
         plan: &record.plan,
         gates: &record.policy.gates,
     });
@@ -46,13 +46,13 @@ pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
 }
 
 /// Whether head holds to everything that base asks, as far as plans and gates tell.
-pub fn asks_no_less(base: Asked, head: Asked) -> bool {
+pub fn asks_no_less(base: PlanAndGates, head: PlanAndGates) -> bool {
     find(base, head).iter().all(|it| it.ended == Ended::Held)
 }
 
 /// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
 /// what head's filters leave out, whether or not head still has it.
-fn find(base: Asked, head: Asked) -> Vec<Comparison> {
+fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
     let gates = compare_required(
         base.gates,
         |gate| required_gate(gate, base.plan, head),
@@ -193,7 +193,7 @@ fn weaker_hazards(base: &Plan, head: &Plan) -> Option<Loosened> {
     (change == (Fail, Note)).then_some(Loosened::WarpHazards)
 }
 
-fn required_gate(gate: &Gate, base: &Plan, head: Asked) -> Result<(), NotRequired> {
+fn required_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Result<(), NotRequired> {
     let is_expected = |plan: &Plan| {
         let subject = &gate.subject;
         plan.expected(subject.kernel(), subject.variant()).is_some()
@@ -220,7 +220,7 @@ fn is_there(gate: &Gate, plan: &Plan) -> bool {
 }
 
 /// With where head declares what it has instead.
-fn compare_gate(gate: &Gate, base: &Plan, head: Asked) -> Comparison {
+fn compare_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Comparison {
     let ended = |ended, declared: Option<&Gate>| Comparison {
         subject: gate.subject.clone(),
         demand: BaseDemand::Gate(gate.rule.clone()),

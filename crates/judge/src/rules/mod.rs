@@ -127,7 +127,7 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
             Limit::Baseline { .. } if metric.facet() != Facet::Times => {
                 exact::compare(view, gate, refusals)
             }
-            Limit::Baseline { change } if !is_beside_base(view, subject, *metric) => {
+            Limit::Baseline { change } if !is_against_base(view, subject, *metric) => {
                 baseline::compare_to_baseline(view, gate, *metric, change.0, refusals)
             }
             Limit::Baseline { change } | Limit::Base { change } => {
@@ -142,7 +142,7 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
 
 /// A relative limit on times is held against the base wherever it has the case: what was measured
 /// beside it says more than what was agreed on another day.
-pub(super) fn is_beside_base(view: View, subject: &Subject, metric: Metric) -> bool {
+pub(super) fn is_against_base(view: View, subject: &Subject, metric: Metric) -> bool {
     match subject {
         Subject::Case(id) if metric.facet() == Facet::Times => !matches!(
             view.base_status(id),

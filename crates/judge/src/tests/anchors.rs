@@ -257,7 +257,7 @@ fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
             )
         });
     };
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     times_of_direct(&mut record);
     assert_eq!(asked(&record), []);
     let rule = of_anchor(Metric::P50, "v1.0", 0.05);
@@ -272,7 +272,7 @@ fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
 #[test]
 fn a_later_anchor_and_a_wider_limit_are_loosened() {
     let loosened = |of: &str, change: f64| {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         let was = gate(small(), since_v1());
         record.policy.base.as_mut().unwrap().gates.push(was);
         let is = gate(small(), of_anchor(Metric::P50, of, change));

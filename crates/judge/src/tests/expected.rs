@@ -158,7 +158,7 @@ fn it_gives_no_baselines_and_is_never_timed() {
     }
 }
 
-mod beside_a_base {
+mod against_a_base {
     use super::*;
 
     fn against(base: &Record, head: &Record, loosening: Loosening) -> Judgement {

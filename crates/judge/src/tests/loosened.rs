@@ -556,7 +556,7 @@ fn allowed_it_is_said_and_decides_nothing() {
 #[test]
 fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
     let under_other_flags = |registers: f64, was_kept: bool| {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         let flags = vec!["-O3".to_owned(), "-use_fast_math".to_owned()];
         for unit in &mut record.plan.units {
             unit.flags.clone_from(&flags);
@@ -608,7 +608,7 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
 
 /// The verdicts of a run against its base on the reference of one case.
 fn reference_beside(facts: Option<Seen<BaseReference>>) -> Vec<Verdict> {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let of_case = |piece: &Evidence| matches!(piece, Evidence::BaseReference { case, .. } if *case == case_id("fast", "small"));
     record.evidence.retain(|piece| !of_case(piece));
     record
@@ -702,7 +702,7 @@ fn a_reference_is_looser_where_it_computes_something_else() {
 #[test]
 fn no_reference_asks_less_than_any() {
     let with = |none: [bool; 2]| {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         let base = &mut record.policy.base.as_mut().unwrap().plan.cases;
         for (cases, none) in [(base, none[0]), (&mut record.plan.cases, none[1])] {
             for case in cases.iter_mut().filter(|_| none) {

@@ -181,8 +181,8 @@ fn any_run() -> impl Strategy<Value = Record> {
     prop::sample::select(vec![
         record(),
         with_tails(record()),
-        record_beside_base(),
-        with_tails(record_beside_base()),
+        record_against_base(),
+        with_tails(record_against_base()),
         record_simulated(),
         record_without_gpu(),
     ])

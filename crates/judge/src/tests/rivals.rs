@@ -1,4 +1,4 @@
-//! Other programs beside a kernel: what limits against them rest on, and that nothing missing of them passes.
+//! Other programs paired a kernel: what limits against them rest on, and that nothing missing of them passes.
 
 use super::*;
 
@@ -184,13 +184,13 @@ fn how_a_case_stands_is_the_rivals_time_over_its_own() {
     assert_eq!(standing.versions["torch"], "2.9.0");
     let found: Vec<_> = standing.compared.iter().collect();
     assert_eq!(found.len(), 4);
-    for beside in found {
-        let own = usual(&beside.case.variant) as f64;
-        assert_eq!(beside.backend, "flash");
-        assert!((beside.ours.0 - own).abs() < 10.0, "{beside:?}");
-        assert!((beside.theirs.0 - FLASH as f64).abs() < 10.0, "{beside:?}");
+    for paired in found {
+        let own = usual(&paired.case.variant) as f64;
+        assert_eq!(paired.backend, "flash");
+        assert!((paired.ours.0 - own).abs() < 10.0, "{paired:?}");
+        assert!((paired.theirs.0 - FLASH as f64).abs() < 10.0, "{paired:?}");
         let ratio = FLASH as f64 / own;
-        assert!((beside.times_as_fast.0 - ratio).abs() < 1e-3, "{beside:?}");
+        assert!((paired.times_as_fast.0 - ratio).abs() < 1e-3, "{paired:?}");
     }
     let [not] = &standing.not_compared[..] else {
         panic!("{standing:?}");
@@ -214,7 +214,7 @@ fn how_a_case_stands_is_the_rivals_time_over_its_own() {
     );
 }
 
-/// The tasks that the rival is given beside these cases, each with the number of its process.
+/// The tasks that the rival is given paired these cases, each with the number of its process.
 fn turns(record: &Record, wanted: &[CaseId]) -> Vec<(CaseId, u32)> {
     let turns = next_rivals(
         &record.plan,
@@ -296,7 +296,7 @@ fn a_rival_is_asked_as_often_as_was_planned_and_not_after_it_broke() {
 
 #[test]
 fn another_program_under_a_gate_is_a_looser_gate() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let rule = against("torch.flash.p50");
     let named = gate(case("fast", "small"), rule.clone());
     record.plan.rivals = vec![rival()];

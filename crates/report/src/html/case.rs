@@ -10,7 +10,7 @@ use crate::figures;
 use crate::ladder::{self, Ladder, Reading};
 use crate::page::{Kind, Table};
 use crate::summary;
-use explain::diagnosis::beside::notable;
+use explain::diagnosis::changes::notable;
 use judge::stats;
 use judge::{Index, SeenFinding};
 use maud::{Markup, html};

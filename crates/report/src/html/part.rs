@@ -1,7 +1,7 @@
 //! Sections that every format has, as HTML. Names in a table are links.
 
 use super::chart;
-use crate::beside::LoosenedGates;
+use crate::against_base::LoosenedGates;
 use crate::page::{Chart, Kind, Part, Section, Table};
 use crate::printed::Printed;
 use crate::problems::Problem;

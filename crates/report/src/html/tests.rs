@@ -186,7 +186,7 @@ fn links_lead_to_what_is_on_the_page() {
 #[test]
 fn what_a_name_or_a_message_says_is_text() {
     let hostile = "</script><script>x()</script>\"onload='y()' <img src=z>&lt;\u{202e}\u{1b}[2J##[error]\n::error ::q";
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     slow_down(&mut record, &fixture::case_id("fast", "small"));
     let name = |id: &mut String| *id = hostile.to_owned();
     for case in &mut record.plan.cases {
@@ -263,7 +263,7 @@ fn slow_down(record: &mut Record, id: &CaseId) {
 /// Every sample, the limit, the interval: all of it is there.
 #[test]
 fn a_pair_is_drawn_with_its_limit_and_interval() {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     let id = fixture::case_id("fast", "small");
     slow_down(&mut record, &id);
     let page = page(&record);
@@ -365,7 +365,7 @@ fn a_page_keeps_to_its_room() {
 
 #[test]
 fn a_page_of_one_case() {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     let id = fixture::case_id("fast", "small");
     record.plan.units.retain(|unit| unit.id.variant == "fast");
     record.plan.cases.retain(|case| case.id == id);

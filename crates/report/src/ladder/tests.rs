@@ -35,7 +35,7 @@ fn in_terminal(record: &Record) -> String {
 }
 
 /// The texts on the variant `fast` against the other, which is both the first and the one before.
-fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
+fn relative(record: &Record, shape: &str) -> [Option<String>; 2] {
     let ladders = of(record);
     let shape = ladders[0]
         .shapes
@@ -44,7 +44,7 @@ fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
         .unwrap();
     let rung = &shape.rungs[1];
     assert_eq!(rung.variant, "fast");
-    let said = |beside: &Option<ToVariant>| Some(beside.as_ref()?.message.clone());
+    let said = |relative: &Option<ToVariant>| Some(relative.as_ref()?.message.clone());
     [said(&rung.to_the_one_before), said(&rung.to_the_first)]
 }
 
@@ -58,11 +58,11 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     insta::assert_snapshot!("ladder-markdown", markdown);
     let both = |text: &str| [Some(text.to_owned()), Some(text.to_owned())];
     assert_eq!(
-        beside(&record, "small"),
+        relative(&record, "small"),
         both("1.25 times as fast as direct")
     );
     assert_eq!(
-        beside(&record, "large"),
+        relative(&record, "large"),
         both("0.80 times as fast as direct")
     );
 
@@ -99,8 +99,8 @@ fn what_is_missing_is_named_and_nothing_is_compared_with_it() {
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Time { case, .. } if *case == lost));
-    assert_eq!(beside(&record, "small"), [None, None]);
-    assert!(beside(&record, "large")[0].is_some());
+    assert_eq!(relative(&record, "small"), [None, None]);
+    assert!(relative(&record, "large")[0].is_some());
     let text = in_terminal(&record);
     assert!(
         text.contains("no p50, p90, p99, cycles and cv of k/direct@small: "),

@@ -355,7 +355,7 @@ fn records_and_reports_are_as_their_schemas_say() {
         fixture::record(),
         fixture::record_simulated(),
         fixture::record_without_gpu(),
-        fixture::record_beside_base(),
+        fixture::record_against_base(),
         fixture::record_beside_rival(),
         with_targets(fixture::record()),
     ];

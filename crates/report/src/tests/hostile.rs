@@ -385,7 +385,7 @@ fn every_format(record: &Record, text: &str) {
         assert!(!line.contains("##["), "{line:?}");
         is_visible(line, "github");
     }
-    let bounds = || ::explain::diagnosis::beside::all(&index);
+    let bounds = || ::explain::diagnosis::changes::all(&index);
     let groups = diagnosis::lay_out(&bounds());
     gives_no_orders(&terminal::render_groups(&groups, PLAIN), "diagnosis");
     is_markdown_of_ours(
@@ -475,7 +475,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
             message: "torch: failed".into(),
         });
     });
-    let mut accepted = fixture::record_beside_base();
+    let mut accepted = fixture::record_against_base();
     fixture::rebuild(&mut accepted, "direct", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 129
     });

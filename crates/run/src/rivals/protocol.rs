@@ -29,7 +29,7 @@ pub struct Request<'a> {
     backends: &'a [String],
     gpu: Gpu<'a>,
     sampling: Sampling,
-    tasks: Vec<Asked<'a>>,
+    tasks: Vec<RequestedTask<'a>>,
 }
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ struct Sampling {
 }
 
 #[derive(Serialize)]
-struct Asked<'a> {
+struct RequestedTask<'a> {
     id: String,
     #[serde(skip)]
     case: &'a CaseId,
@@ -103,7 +103,7 @@ impl<'a> Request<'a> {
             ..
         } = plan.timing;
         let cases = tasks.iter().filter_map(|id| plan.case(id));
-        let tasks = cases.map(|case| Asked {
+        let tasks = cases.map(|case| RequestedTask {
             id: case.id.to_string(),
             case: &case.id,
             task: plan.task(case),

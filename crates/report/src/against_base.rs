@@ -2,8 +2,8 @@
 //! looser than there. Lays out what the judge said, and decides nothing.
 
 use model::{
-    BaseDemand, BesideBase, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome, Plan,
-    Question, Reason, Record, Subject, Verdict,
+    AgainstBase, BaseDemand, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome,
+    Plan, Question, Reason, Record, Subject, Verdict,
 };
 use std::collections::BTreeSet;
 use wording::names::in_words;
@@ -11,7 +11,7 @@ use wording::reasons;
 use wording::words::{self, plural};
 
 /// `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
-pub fn compared_with(base: &BesideBase) -> String {
+pub fn compared_with(base: &AgainstBase) -> String {
     let counts: Vec<_> = [
         (base.changed.len(), "changed"),
         (base.unchanged.len(), "unchanged"),
@@ -37,19 +37,19 @@ pub fn compared_with(base: &BesideBase) -> String {
 }
 
 /// As it was named; a whole hash, which a workflow names, no longer than one is read.
-pub fn revision(base: &BesideBase) -> &str {
+pub fn revision(base: &AgainstBase) -> &str {
     match base.revision == base.commit {
         true => commit(base),
         false => &base.revision,
     }
 }
 
-pub fn commit(base: &BesideBase) -> &str {
+pub fn commit(base: &AgainstBase) -> &str {
     base.commit.get(..12).unwrap_or(&base.commit)
 }
 
 /// Cases that were not timed against the base, by name and with the reason.
-pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
+pub fn untimed(record: &Record, base: &AgainstBase) -> Vec<String> {
     let unchanged = match base.unchanged_timed {
         true => &[][..],
         false => &base.unchanged,
@@ -72,7 +72,7 @@ pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
 }
 
 /// Lists what the base was checked on, and what needed no check of it.
-pub fn checked(record: &Record, base: &BesideBase) -> Vec<String> {
+pub fn checked(record: &Record, base: &AgainstBase) -> Vec<String> {
     // Beside times there is a line on what did not change already.
     let alike = match record.environment.simulator {
         Some(_) => &base.checked_alike[..],

@@ -388,7 +388,7 @@ mod tests {
         let other = found(bench.compare(&unary(Unary::Abs), &unary(Unary::Copy)));
         assert!(other.differing > 0 && other.differing < other.elements);
         let (_, worst) = other.largest.unwrap();
-        assert_eq!(worst.got.0, -worst.want.0, "head's beside base's");
+        assert_eq!(worst.got.0, -worst.want.0, "head's against base's");
 
         // A function of the user's own in the place of a built-in one.
         bench.write("head", &program("const float* x", "x[i]"));
