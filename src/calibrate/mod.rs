@@ -53,7 +53,7 @@ struct Side {
     artifact: Artifact,
 }
 
-/// The kernels to time, each beside itself.
+/// The kernels to time, each against itself.
 pub enum Kernels<'a> {
     /// With a slowdown factor.
     BuiltIn,
@@ -128,7 +128,7 @@ pub fn record(
     })
 }
 
-/// Each timed case beside itself.
+/// Each timed case against itself.
 fn own(
     loaded: &Loaded,
     crew: &mut Crew,

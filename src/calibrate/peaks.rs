@@ -214,7 +214,7 @@ mod tests {
         let peaks = Peaks::of(&device).unwrap();
         for kernel in Kernel::ALL {
             let ns = kernel.amount(&device) / kernel.peak(&peaks).unwrap() * 1e9;
-            // Beside that the start of a launch is about a hundredth.
+            // Compared with that, the start of a launch is about a hundredth.
             assert!((1e5..1e7).contains(&ns), "{kernel:?}: {ns}");
         }
     }

@@ -47,7 +47,7 @@ pub fn load(config: &Path, filters: &[String]) -> Result<History> {
     Ok(all)
 }
 
-/// For a page that shows it beside something else: what cannot be had is left out.
+/// For a page that shows it in addition: a history that cannot be had is left out.
 pub fn load_next_to(config: &Path) -> Option<History> {
     match past(config) {
         Ok(past) => past.map(|past| History::of(&past)),

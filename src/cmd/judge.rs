@@ -59,7 +59,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// The variants of each kernel beside each other.
+/// The variants of each kernel side by side.
 fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     let judgement = judged(record);
     let index = Index::of_record(record);
@@ -201,7 +201,7 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     }
 }
 
-/// Without a GPU, gates on times are skips of HEAD's: beside a BASE that has times they would hold whatever became
+/// Without a GPU, gates on times are skips of HEAD's: against a BASE that has times they would hold whatever became
 /// of these.
 fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     match (&base.environment.device, &head.environment.device) {

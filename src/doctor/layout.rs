@@ -71,7 +71,7 @@ pub fn text(items: &[Item]) -> String {
     for item in items {
         let mut lines = lines_of(&item.facts);
         for problem in &item.problems {
-            // Beside a state that is worse, the ones that are not keep their word.
+            // Where another state is worse, the ones that are not keep their word.
             let word = match problem.state() == item.state() {
                 true => String::new(),
                 false => format!("{}: ", word(problem.state())),

@@ -1,4 +1,4 @@
-//! The machine code of what a change compiles otherwise than the base, for whoever explains the verdicts.
+//! The machine code that a change compiles differently from the base, for those who explain the verdicts.
 
 use super::EvidenceSide;
 use super::plan::Planned;

@@ -78,7 +78,7 @@ impl Prepared {
         }
     }
 
-    /// How long workers took to start beside the compiler, whose time that is.
+    /// How long workers took to start while the compiler ran, whose time that is.
     pub fn started_beside_compiler(&self) -> Duration {
         self.overlap.start
     }

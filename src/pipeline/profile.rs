@@ -1,4 +1,4 @@
-//! Profiles, when everything is timed: each in a process of its own, and none beside a timing.
+//! Profiles, when everything is timed: each in a process of its own, and none at the same time as a timing.
 
 use super::{Work, milliseconds};
 use build::TOOLKIT;

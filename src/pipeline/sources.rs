@@ -28,7 +28,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Puts beside each line of a finding what stands there.
+    /// Adds the text of each line of a finding.
     pub fn quote(&mut self, evidence: &mut [Evidence]) {
         for piece in evidence {
             let Evidence::Simulation {

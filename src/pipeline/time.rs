@@ -60,7 +60,7 @@ pub fn time_all(
             let kernel = &case.id.kernel;
             let next = jobs.peek().filter(|(next, ..)| next.id.kernel == *kernel);
             let turns = turns.iter().filter(|turn| turn.rival.kernel == *kernel);
-            // The rivals of a kernel follow its last case, and nothing of ours is to run beside them.
+            // The rivals of a kernel follow its last case, and nothing of ours may run at the same time.
             let turns: Vec<_> = turns.filter(|_| next.is_none()).collect();
             let next = match turns.is_empty() {
                 true => jobs.peek(),

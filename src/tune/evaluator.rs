@@ -21,7 +21,7 @@ use system::error::{Error, Result};
 use wording::reasons;
 use wording::words;
 
-/// Compiles, beside whatever else goes on.
+/// Compiles while other work goes on.
 pub trait Builder: Sync {
     /// In the order of the units.
     ///

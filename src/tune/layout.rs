@@ -14,7 +14,7 @@ pub const TITLE: &str = "search for a faster configuration";
 
 /// Rows of the best.
 const MOST_RANKED: usize = 10;
-/// Characters of what is said of one that was dropped.
+/// Length of the message on one that was dropped, in characters.
 const LONGEST_EXAMPLE: usize = 240;
 
 pub fn lay_out<'a>(began: &Began, found: &SearchResult) -> Vec<Vec<Section<'a>>> {

@@ -375,7 +375,7 @@ impl Search<'_> {
         self.evaluations.len() + usize::from(self.has_start)
     }
 
-    /// The next few, of those that the budget allows beside those that are on their way.
+    /// The next few, of those that the budget allows in addition to those on their way.
     fn ask(&mut self, on_their_way: usize) -> Vec<Candidate> {
         let allowed = match self.settings.budget {
             Budget::Evaluations(most) => most.saturating_sub(self.spent + on_their_way),
@@ -487,7 +487,7 @@ impl Search<'_> {
                         continue;
                     }
                     self.file(&candidate, Outcome::Timed(timed))?;
-                    // All of a batch were beside the same one, in the same processes.
+                    // All of a batch were timed against the same one, in the same processes.
                     if takes_over && faster.as_ref().is_none_or(|(least, _)| cost < *least) {
                         faster = Some((cost, candidate));
                     }

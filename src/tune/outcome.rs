@@ -124,14 +124,14 @@ pub struct Ranked {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
-    /// The evaluation that it was timed beside.
+    /// The evaluation that it was timed against.
     pub beside: u32,
     /// Its time to that one's: geometric mean over processes.
     pub ratio: f64,
     pub processes: u32,
     /// Slower so clearly that it got no more processes.
     pub stopped: bool,
-    /// To the start's, through what it was timed beside: below 1 is better. It leads the search and proves nothing.
+    /// To the start's, through the one that it was timed against: below 1 is better. It leads the search and proves nothing.
     pub cost: f64,
     /// Time of one launch, by shape: geometric mean over processes, which are not those of other configurations.
     pub p50_ns: BTreeMap<String, f64>,
@@ -139,7 +139,7 @@ pub struct Timed {
     pub beside_ns: BTreeMap<String, f64>,
 }
 
-/// The winner beside the start, in processes of which the search saw none.
+/// The winner against the start, in processes of which the search saw none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
     pub winner: u32,

@@ -1,4 +1,4 @@
-//! Who is faster: configurations beside the best so far, and at the end the best beside the start. Times of two
+//! Who is faster: configurations against the best so far, and at the end the best against the start. Times of two
 //! processes are never compared; of each process one ratio counts, of samples that were interleaved in it.
 
 use super::candidate::Candidate;
@@ -36,7 +36,7 @@ pub trait Track {
     fn read(&mut self, head: &Candidate, base: &Candidate) -> Result<Reading, Dropped>;
 }
 
-/// Times each of a field beside the best so far, whose cost is `cost`.
+/// Times each of a field against the best so far, whose cost is `cost`.
 pub fn select(
     track: &mut impl Track,
     field: &[&Candidate],

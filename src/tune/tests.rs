@@ -92,7 +92,7 @@ struct FakeEvaluator<F> {
     process: u32,
     /// Configurations in which the simulator finds a race.
     racy: fn(&Values) -> bool,
-    /// Who was timed beside whom, in which process.
+    /// Who was timed against whom, in which process.
     read: Vec<(u32, u32, u32)>,
 }
 
@@ -519,7 +519,7 @@ fn a_resumed_search_keeps_its_best_and_confirms_it() {
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
     assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
-    // Timed beside the best that the first part had found, not beside the start.
+    // Timed against the best that the first part had found, not against the start.
     let beside = evaluator.read.first().unwrap().2;
     assert_eq!(Some(&beside), first.bests.last());
 }

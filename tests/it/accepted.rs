@@ -113,7 +113,7 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
     run(dir, &["run", "dial"], 0);
 }
 
-/// Beside a base revision an acceptance that the change adds is a loosened gate, until somebody allows it.
+/// Against a base revision an acceptance that the change adds is a loosened gate, until somebody allows it.
 #[test]
 fn what_a_change_accepts_beyond_its_base_is_loosened() {
     let project = broken();

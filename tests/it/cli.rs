@@ -361,7 +361,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     }
 }
 
-/// A driver stands in for the machine's own; the GPU that it tells of is never used.
+/// A driver stands in for the machine's own; the GPU that it reports is never used.
 #[test]
 fn a_driver_too_old_for_the_compiler_is_the_environment_and_says_which_one_is_needed() {
     let libraries = tempfile::tempdir().unwrap();

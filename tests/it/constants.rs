@@ -152,7 +152,7 @@ fn variants_differ_by_what_fills_their_constants() {
     assert_eq!(gates(project.path()), ["has effect"]);
 }
 
-/// Each program has its variables for itself, also beside the variant that it is compared with.
+/// Each program has its variables for itself, also next to the variant that it is compared with.
 #[test]
 fn variants_have_variables_of_their_own() {
     let file = "version: 1

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
-/// A driver stands in for the machine's own; nothing is run on the GPUs that it tells of.
+/// A driver stands in for the machine's own; nothing is run on the GPUs that it reports.
 #[test]
 fn two_models_of_gpu_are_no_machine_for_all() {
     let libraries = tempfile::tempdir().unwrap();

@@ -204,7 +204,7 @@ fn on_a_gpu_all_are_ranked() {
         .map(|it| it["cycles_per_query"].as_f64().unwrap())
         .collect();
     assert!(cycles.is_sorted() && cycles[0] > 0.0, "{cycles:?}");
-    // Repeats within one launch agree: what lies between the quartiles is little beside the whole. They do not where
+    // Repeats within one launch agree: what lies between the quartiles is little compared with the whole. They do not where
     // blocks end while others of their multiprocessor are still clocked.
     let wide = ranked.iter().filter(|it| {
         let of = |at: usize| it["quartiles"][at].as_f64().unwrap();

@@ -211,7 +211,7 @@ fn both_sides_of_a_record_against_a_base_are_written() {
     let record = write_record(dir, "record.json", &fixture::record_against_base());
     let args = ["report", &record, "--format", "nvbench", "--out", "out"];
     let said = stdout(&run(dir, &args, 0));
-    // Three processes timed the variant that did not change, six the other beside the base.
+    // Three processes timed the variant that did not change, six the other against the base.
     assert!(said.starts_with("out: 15 files "), "{said}");
     assert_eq!(names(&dir.join("out/base")), names(&dir.join("out/head")));
     let compare = ["compare", "out/base", "out/head", "--p50", "+2%"];

@@ -127,7 +127,7 @@ const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
 const PTX: &str = "unit.ptx";
 
-/// Everything that an outcome depends on beside the contents of files, as a hex digest. The request names
+/// Everything that an outcome depends on besides the contents of files, as a hex digest. The request names
 /// directories as they are here, the unit as they were written, which is how places in headers are said.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ pub const SHIM: &str = "gk_call";
 pub enum Way {
     /// The source as it is: its entries all come of one run.
     Source,
-    /// With a template's instance, which exists because it is asked for: beside others, and cut out of what comes of
+    /// With a template's instance, which exists because it is asked for: together with others, and cut out of what comes of
     /// it.
     Instance,
     /// A launcher with its kernels.

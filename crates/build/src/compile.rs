@@ -274,7 +274,7 @@ fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outco
 }
 
 /// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
-/// assembled by itself. So what becomes of one does not depend on what it was compiled beside. One that spoils the
+/// assembled by itself. So what becomes of one does not depend on what else was compiled. One that spoils the
 /// common run, or cannot be cut out of it, goes alone.
 fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let request = NvccCall::of_instances(units);

@@ -2,7 +2,7 @@
 //! Pure.
 //!
 //! Compiled together, template instances would see each other: strings and labels are numbered through the module,
-//! constants lie behind those of the others. Cut out, each is the same whatever was compiled beside it.
+//! constants lie behind those of the others. Cut out, each is the same whatever else was compiled.
 
 use regex::{Captures, Regex};
 use std::collections::{BTreeSet, HashMap};

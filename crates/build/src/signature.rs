@@ -3,7 +3,7 @@
 use cpp_demangle::{DemangleOptions, Symbol};
 use model::{Arg, ScalarType, ScalarValue};
 
-/// Why a case cannot call an entry, with what it takes beside what it is given; `None` where it can, and where the
+/// Why a case cannot call an entry, with what it takes and what it is given; `None` where it can, and where the
 /// name does not say.
 pub fn misfit(symbol: &str, args: &[Arg]) -> Option<String> {
     let takes = parameters(symbol)?;
@@ -18,7 +18,7 @@ pub struct Misfit {
     pub message: String,
 }
 
-/// Arguments that an entry cannot be meant to get: each `bytes` is the size of the argument beside it. Bytes that
+/// Arguments that an entry cannot be meant to get: each `bytes` is the size of the argument next to it. Bytes that
 /// can mean several things, as those of a struct do, are held to their number alone.
 pub fn misfits(
     name: &str,

@@ -53,7 +53,7 @@ pub fn timed_variants(text: &str) -> Vec<Option<String>> {
         .filter_map(|name| match name {
             Name::Plain(name) if is_time(name) => Some(None),
             Name::Dotted(variant, name) if is_time(name) => Some(Some(variant.clone())),
-            // A rival runs beside what is timed.
+            // A rival runs in addition to what is timed.
             Name::Rival(..) => Some(None),
             Name::Plain(_) | Name::Dotted(..) => None,
         })

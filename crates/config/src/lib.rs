@@ -264,7 +264,7 @@ pub fn is_gates(text: &str) -> bool {
     source.is_ok_and(|source| ["version", "kernels"].iter().all(|key| source.has(key)))
 }
 
-/// How head is timed beside a base revision.
+/// How head is timed against a base revision.
 pub fn pairing(unchanged: bool) -> Pairing {
     defaults::pairing(unchanged)
 }

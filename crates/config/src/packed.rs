@@ -1,4 +1,4 @@
-//! Tensors of structs: where fields lie, what fills them, and codecs that put scales beside codes.
+//! Tensors of structs: where fields lie, what fills them, and codecs that put scales next to codes.
 
 use super::raw::{RawBlocks, RawCodec, RawField, RawFill, RawType};
 use super::scope::Scope;

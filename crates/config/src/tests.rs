@@ -1,4 +1,4 @@
-//! Whole files: what they resolve to, and what is said of a mistake.
+//! Whole files: what they resolve to, and the messages for mistakes.
 
 use super::*;
 use model::Case;

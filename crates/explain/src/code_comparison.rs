@@ -1,4 +1,4 @@
-//! The machine code of two sides, line beside line and loop beside loop.
+//! The machine code of two sides, line by line and loop by loop.
 
 use super::{CausePlace, PlaceSide, Side, Sides, counts, loops};
 use build::is_of_system;
@@ -123,7 +123,7 @@ impl LineBucket {
 /// Counts of base and of head; `None` for a line that does not count.
 pub type OfBoth = Option<(Counted, Counted)>;
 
-/// A file of base beside the same of head.
+/// A file of base and the same file of head.
 pub type Pair = HashMap<u32, u32>;
 
 /// How much more there is of some kinds.

@@ -1,4 +1,4 @@
-//! Floor 2: what a rival took for the task of a case, and how the case stands beside it.
+//! Floor 2: the time that a rival took for the task of a case, and how the case compares with it.
 
 use super::index::View;
 use super::lookup::{Judged, Unavailable, inconclusive, missing, skipped};
@@ -8,7 +8,7 @@ use crate::stats::{Group, ProcessTimes, Reading, over_processes};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Processes that say what there is to say of head's own times where it is timed beside a base.
+/// Processes that say what there is to say of head's own times where it is timed against a base.
 const LEAST_BESIDE_BASE: u32 = 2;
 
 impl<'a> View<'_, 'a> {
@@ -98,7 +98,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// How the timed cases of each kernel stand beside its rivals.
+/// How the timed cases of each kernel compare with its rivals.
 pub(super) fn standings(view: View) -> Vec<RivalStanding> {
     let rivals = view.plan().rivals.iter();
     rivals.map(|rival| standing(view, rival)).collect()
@@ -130,7 +130,7 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
                     theirs: Num(theirs.number),
                     times_as_fast: Num(theirs.number / ours.number),
                 }),
-                // Why the case has no times of its own is said of its gates.
+                // Its gates tell why the case has no times of its own.
                 (Err(_), _) if view.device().is_ok() => {}
                 (_, Err(why)) => add_not_compared(&mut standing, backend, why, &case.id),
                 (Err(why), _) => {

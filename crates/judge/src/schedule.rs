@@ -203,7 +203,7 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Whether another process beside the base could decide any gate of the case.
+    /// Whether another process against the base could decide any gate of the case.
     fn needs_pair(self, id: &CaseId) -> bool {
         let Ok(pairing) = self.pairing() else {
             return false;

@@ -25,7 +25,7 @@ pub enum Evidence {
         seed: u64,
         facts: Seen<CheckFacts>,
     },
-    /// One seed of one case in the simulator, beside its `Check`.
+    /// One seed of one case in the simulator, in addition to its `Check`.
     Simulation {
         case: CaseId,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ pub struct Plan {
     /// How cases are profiled; `None` where nobody asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiling: Option<Profiling>,
-    /// A seed beside those of gates.yaml, which every case has last.
+    /// A seed in addition to those of gates.yaml, which every case has last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn: Option<DrawnSeed>,
     /// Rivals of the kernels here, in the order of gates.yaml.
@@ -684,7 +684,7 @@ pub enum CodecScheme {
     /// code = clamp(round(x / scale) + zero); a code means (code - zero) * scale. The kernel gets the
     /// scales, and the zero points (i32) where an argument asks for them. min and max include 0.
     Affine { low: i64, high: i64 },
-    /// Scales stand beside the codes, in structs.
+    /// Scales are stored next to the codes, in structs.
     Blocks(Blocks),
 }
 

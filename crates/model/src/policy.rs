@@ -322,7 +322,7 @@ pub enum Limit {
         anchor: Since,
         change: Num,
     },
-    /// Worse than the base revision, measured beside it, by at most this share; `+0.5% of base`. Times only.
+    /// Worse than the base revision, measured in the same run, by at most this share; `+0.5% of base`. Times only.
     Base {
         change: Num,
     },

@@ -13,7 +13,7 @@ pub const DEFAULT_CONFIG: &str = "gates.yaml";
 /// How times are taken changes the times: part of the key of their baselines.
 pub const TIMING_PROTOCOL: u32 = 1;
 
-/// Everything of one run that a verdict depends on, and what a reader wants to know beside it.
+/// Everything of one run that a verdict depends on, and what a reader wants to know in addition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -167,7 +167,7 @@ pub struct Costs {
     pub gpus: u32,
     /// While kernels were simulated, on all cores.
     pub simulator_ms: u64,
-    /// While rivals ran: other programs, beside the timing processes.
+    /// While rivals ran: other programs, between the timing processes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub rivals_ms: u64,
     /// While the profiler ran, its workers included.

@@ -214,7 +214,7 @@ pub enum FaultKind {
     Disassembler,
     /// The reference could not be computed.
     Reference,
-    /// The base revision's kernel broke where head's was timed beside it.
+    /// The base revision's kernel broke while head's was timed against it.
     Base,
     /// A rival's process broke, or what it wrote is not what the protocol asks for.
     Rival,

@@ -67,7 +67,7 @@ pub struct AgainstBase {
     pub changed: Vec<CaseId>,
     /// Same machine code, launch and arguments.
     pub unchanged: Vec<CaseId>,
-    /// Whether those were timed beside the base, too.
+    /// Whether those were timed against the base, too.
     pub unchanged_timed: bool,
     /// The base has no such case.
     pub new: Vec<CaseId>,
@@ -86,7 +86,7 @@ pub struct AgainstBase {
     pub unchecked: Vec<CaseId>,
     /// Cases for which it is not known, as a device or a build is missing; their verdicts say which.
     pub unknown: Vec<CaseId>,
-    /// Over all cases that were timed beside the base. A process times many of them: `processes` is the most
+    /// Over all cases that were timed against the base. A process times many of them: `processes` is the most
     /// that any one took.
     pub effort: Effort,
 }
@@ -172,7 +172,7 @@ pub struct Judgement {
     pub notes: Vec<Note>,
 }
 
-/// How the timed cases of a kernel stand beside one of its rivals, which ran in the same run on the same GPU.
+/// How the timed cases of a kernel compare with one of its rivals, which ran in the same run on the same GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RivalStanding {
     pub kernel: String,

@@ -106,7 +106,7 @@ impl Counter {
         }
     }
 
-    /// By the tables of CALIBRATION.md; a launch may give doubts beside it.
+    /// By the tables of CALIBRATION.md; a launch may give doubts in addition.
     pub fn tier(self) -> Tier {
         use Counter::*;
         match self {

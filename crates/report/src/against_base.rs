@@ -1,4 +1,4 @@
-//! A run beside a base revision: what it was held against, how long both sides took, and which gates are
+//! A run against a base revision: what it was held against, how long both sides took, and which gates are
 //! looser than there. Lays out what the judge said, and decides nothing.
 
 use model::{
@@ -73,7 +73,7 @@ pub fn untimed(record: &Record, base: &AgainstBase) -> Vec<String> {
 
 /// Lists what the base was checked on, and what needed no check of it.
 pub fn checked(record: &Record, base: &AgainstBase) -> Vec<String> {
-    // Beside times there is a line on what did not change already.
+    // With times there is already a line on what did not change.
     let alike = match record.environment.simulator {
         Some(_) => &base.checked_alike[..],
         None => &[],
@@ -116,7 +116,7 @@ fn briefly(plan: &Plan, cases: &[CaseId]) -> String {
 }
 
 /// `up to 11 processes a case, 384 samples, 0.4 s of GPU time, of which one verdict took at most 0.2 s`;
-/// `None` where nothing was timed beside the base.
+/// `None` where nothing was timed against the base.
 pub fn effort(judgement: &Judgement) -> Option<String> {
     let effort = judgement.base.as_ref()?.effort;
     if effort.processes == 0 {
@@ -192,7 +192,7 @@ pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
         .collect()
 }
 
-/// GPU time is known of what was timed beside the base, and of nothing else.
+/// GPU time is known for cases that were timed against the base, and for no others.
 fn is_measured(verdict: &Verdict) -> bool {
     verdict.effort.is_some_and(|it| it.gpu_ms.is_some())
 }

@@ -314,7 +314,7 @@ fn around(text: &mut String, steps: &[MemoryStep]) {
     }
 }
 
-/// The widest that a column gets before what is beside it moves out.
+/// The widest that a column gets before the text next to it moves out.
 const WIDE: usize = 72;
 
 fn table(text: &mut String, rows: &mut Vec<(String, String)>) {

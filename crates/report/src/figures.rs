@@ -58,7 +58,7 @@ pub fn units(view: View, judgement: &Judgement) -> Table {
     table("unit", UNIT_METRICS.map(Metric::name), rows.collect())
 }
 
-/// The name, figures, and the worst that was said of it.
+/// The name, values, and the worst verdict.
 fn row(subject: &Subject, cells: Vec<String>, outcome: Option<Outcome>) -> Vec<String> {
     let name = [subject.to_string()].into_iter();
     let outcome = outcome.map_or("no gate", Outcome::name).to_owned();

@@ -234,7 +234,7 @@ fn figures<'a>(view: View, judgement: &Judgement) -> Section<'a> {
     }
 }
 
-/// Head's times beside the base's, and what was not timed.
+/// Head's times against the base's, and what was not timed.
 fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Section<'a> {
     let title = format!("against {}", against_base::revision(base));
     let rows = against_base::compared(judgement).into_iter().map(|row| {

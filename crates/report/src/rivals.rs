@@ -1,4 +1,4 @@
-//! How timed cases stand beside rivals. Pure.
+//! How timed cases compare with rivals. Pure.
 
 use super::page::{Kind, Table};
 use model::{
@@ -7,7 +7,7 @@ use model::{
 use wording::reasons;
 use wording::words::{self, listed, plural};
 
-/// A row for each case: beside the fastest backend of all its rivals.
+/// A row for each case: against the fastest backend of all its rivals.
 pub fn fastest(judgement: &Judgement) -> Table {
     let mut rows: Vec<(&RivalStanding, &AgainstRival)> = Vec::new();
     for (standing, it) in compared(judgement) {

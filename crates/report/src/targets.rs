@@ -1,4 +1,4 @@
-//! Figures beside their targets, which are no gates: what is met, what is missed and why, and what was not measured.
+//! Values against their targets, which are no gates: what is met, what is missed and why, and what was not measured.
 
 use super::page::{Kind, Part, Table};
 use model::{Aimed, Judgement, Metric, Record, Standing, Subject};

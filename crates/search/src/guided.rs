@@ -24,7 +24,7 @@ pub struct Settings {
     pub first: usize,
     /// Proposals of the models until they learn again.
     pub batch: usize,
-    /// Drawn configurations of which the models choose, beside the neighbours of the best.
+    /// Drawn configurations among which the models choose, in addition to the neighbours of the best.
     pub pool: usize,
 }
 

@@ -1,6 +1,6 @@
 //! The one directory that gatekeeper writes to outside the repository.
 //!
-//! A second one can be read beside it: what a pull request leaves in its own directory never reaches the one that all
+//! A second one can be read in addition: what a pull request leaves in its own directory never reaches the one that all
 //! share.
 
 pub mod evict;

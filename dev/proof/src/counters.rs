@@ -88,7 +88,7 @@ fn meaning(counter: Counter) -> Option<Meaning> {
     })
 }
 
-/// One counter of one launch beside what hardware says.
+/// One counter of one launch, and the hardware's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// Nothing of the kind happened, on either side.

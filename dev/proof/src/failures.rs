@@ -2,7 +2,7 @@
 //!
 //! A seed means another program as soon as the generator or its list of forms changes: so the text is
 //! kept. To keep one: `proof ptx --seed N > fixtures/failures/N.ptx` before anything changes, and an entry
-//! here with what `random` said of the seed.
+//! here with the message of `random` on the seed.
 
 /// Whose answer is the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -565,7 +565,7 @@ fn a_cache_in_the_checkout_stays_green() {
 }
 
 /// Unlucky: a header that git ignores, as a generator writes it, and a directory next to the checkout. The base's
-/// worktree has neither, and what the compiler said of that is kept.
+/// worktree has neither, and the compiler's message on that is kept.
 #[test]
 fn a_reference_that_does_not_build_in_the_bases_worktree_is_told() {
     for (factor, flags) in [

@@ -58,7 +58,7 @@ impl From<&Harmless> for Pair {
     }
 }
 
-/// Head of a pair, run in the simulator beside its base, and explained.
+/// Head of a pair, run in the simulator against its base, and explained.
 struct Made {
     record: Record,
     report: Value,
@@ -436,7 +436,7 @@ fn the_first_cause_of_each_regression_on_a_gpu() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Time of head over that of base, timed beside it, and the causes.
+/// Time of head over that of base, timed in the same processes, and the causes.
 fn on_a_gpu(row: &Regression) -> Result<(f64, Explained), String> {
     let pair = Pair::from(row);
     let dir = tempfile::tempdir().unwrap();

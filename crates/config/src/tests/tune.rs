@@ -1,4 +1,4 @@
-//! `tune`: what it resolves to, and what is said of a mistake.
+//! `tune`: what it resolves to, and the messages for mistakes.
 
 use super::{accepted, said_of, with};
 use crate::Budget;

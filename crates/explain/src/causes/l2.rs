@@ -1,5 +1,5 @@
 //! Less reuse in L2: as many bytes are asked for as before, and more of them come from device memory. Only a profile
-//! knows: which blocks run beside each other, and what is left of a line when it is asked for again, is no matter of the
+//! knows: which blocks run side by side, and what is left of a line when it is asked for again, is no matter of the
 //! code.
 
 use crate::counts::{Counted, counted, per_warp};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const MOSTLY_START_NS: f64 = 2_600.0;
 /// Multiprocessors that are at work for less of the launch than this wait for others.
 const ACTIVE: f64 = 0.8;
-/// Sectors of one request, beyond what lanes with 16 bytes each beside one another need.
+/// Sectors of one request, beyond what adjacent lanes with 16 bytes each need.
 const MOST_SECTORS: f64 = 16.0;
 /// Bank conflicts for each access to shared memory from which on they are worth a look.
 const CONFLICTS: f64 = 0.25;

@@ -243,7 +243,7 @@ impl Moved {
 /// Waste that is worth a look whatever bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waste {
-    /// Loads and stores whose lanes are not beside one another.
+    /// Loads and stores whose lanes are not adjacent.
     pub loads: bool,
     pub stores: bool,
     /// Bank conflicts in shared memory.

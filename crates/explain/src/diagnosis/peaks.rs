@@ -1,7 +1,7 @@
 //! The peaks of a GPU: operations, bytes and instructions a second. Pure.
 //!
 //! Rates of one SM are those of its architecture; a GPU has so many SMs and a clock. Device memory is by the name of
-//! the GPU. Each has its source beside it. `gatekeeper doctor --peaks` measures them on a GPU.
+//! the GPU. Each has its source next to it. `gatekeeper doctor --peaks` measures them on a GPU.
 
 use model::{Arch, Arithmetic, DeviceFacts};
 use serde::Serialize;

@@ -348,7 +348,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     assert_eq!(cases, [(&of, Standing::Failed)]);
     assert_eq!(found[0].before, None);
     assert!(found[0].after.is_known());
-    // Beside the record of before it has one, and what moved.
+    // With the record of before it has one, and what moved.
     let judgement = compare(&before, &record, Loosening::Fails);
     let found = changes::notable(&Index::against(Some(&before), &record), &judgement);
     let [found] = found.as_slice() else {

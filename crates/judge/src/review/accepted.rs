@@ -49,7 +49,7 @@ pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     }
 }
 
-/// Broken, or open beside figures: who accepted more than the gate allows has accepted that too.
+/// Broken, or open with values: who accepted more than the gate allows has accepted that too.
 fn can_be_accepted(own: &Ruled) -> bool {
     match own.verdict.outcome {
         Outcome::Fail => true,
@@ -199,7 +199,7 @@ fn holds_everywhere(view: View, gate: &Gate) -> bool {
             matches!(limit, Limit::Absolute { .. } | Limit::Anchor { .. })
                 || !is_against_base(view, &gate.subject, *metric)
         }
-        // The simulator adds up otherwise than a GPU.
+        // The simulator adds up differently from a GPU.
         Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => !view.is_simulated(),
         Rule::Limit { metric, .. } => !(is_partial && is_over_shapes(*metric)),
         _ => true,

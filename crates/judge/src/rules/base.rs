@@ -1,4 +1,4 @@
-//! A time of head against the base revision's, measured beside it.
+//! A time of head against the base revision's, measured in the same run.
 //!
 //! Each process gives one ratio, of samples interleaved on the same buffers: what moves both sides (clock,
 //! heat, placement) cancels, and what is left is one independent value a process.

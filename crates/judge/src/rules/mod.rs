@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// The values that a base side could not give, where the baselines are made from a record.
 pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
-/// A verdict in the making, and what it asks of the run beside.
+/// A verdict in the making, and what else it asks of the run.
 pub(super) struct Ruled {
     pub verdict: Verdict,
     pub wins: Vec<Win>,
@@ -141,7 +141,7 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
 }
 
 /// A relative limit on times is held against the base wherever it has the case: what was measured
-/// beside it says more than what was agreed on another day.
+/// in the same run says more than what was agreed on another day.
 pub(super) fn is_against_base(view: View, subject: &Subject, metric: Metric) -> bool {
     match subject {
         Subject::Case(id) if metric.facet() == Facet::Times => !matches!(

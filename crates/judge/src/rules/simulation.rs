@@ -192,7 +192,7 @@ fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFinding> {
 
 /// A change can make a case too large for the simulator, or use what it does not know, and so take all
 /// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
-/// skip. Beside a base that was simulated, a verdict of its own says so.
+/// skip. Against a base that was simulated, a verdict of its own says so.
 fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
     let Subject::Case(id) = subject else {
         return why;

@@ -1,4 +1,4 @@
-//! Head beside a base that runs too, in the simulator: figures under whatever key, checks that are lost, code
+//! Head against a base that runs too, in the simulator: values under whatever key, checks that are lost, code
 //! for several architectures.
 
 use super::doubts::withhold;
@@ -423,7 +423,7 @@ fn an_architecture_in_front_has_no_baseline_yet() {
     assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
 }
 
-/// Two records say as much as a run beside its base, whatever keys they have.
+/// Two records say as much as a run against its base, whatever keys they have.
 #[test]
 fn two_records_under_other_keys() {
     let base = record_simulated();

@@ -1,4 +1,4 @@
-//! Head beside the base revision.
+//! Head against the base revision.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Samples of single launches beside the base: as many as are judged where a gate rests on them, and only as
+//! Samples of single launches against the base: as many as are judged where a gate rests on them, and only as
 //! many as cost little where reports alone show them.
 
 use super::*;

@@ -268,7 +268,7 @@ pub fn joined(program: &Program) -> Vec<bool> {
     found
 }
 
-/// A loop without branches inside, which ptxas may unroll: accesses of one turn beside those of the next.
+/// A loop without branches inside, which ptxas may unroll: accesses of one turn compared with those of the next.
 fn unrolled(values: &Values, stretch: &[Place], found: &mut [bool]) {
     let grown: BTreeMap<u32, i64> = values
         .now

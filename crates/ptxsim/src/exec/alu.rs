@@ -83,7 +83,7 @@ pub fn has_v3() -> bool {
     }
 }
 
-/// Lets a test run what processors without AVX2 run. Tests beside it may see it: both give the same.
+/// Lets a test run what processors without AVX2 run. Tests that run at the same time may see it: both give the same.
 #[cfg(test)]
 static BASE_ONLY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 

@@ -541,7 +541,7 @@ mod tests {
         assert!(crate::repo::digest(root).is_some());
         assert!(crate::repo::commit(root).unwrap().ends_with('+'));
         assert!(!mark.exists());
-        // The attributes do what is said of them.
+        // The attributes do what their comments say.
         plain(
             root,
             &["checkout", "--quiet", "--force", "HEAD", "--", "a.bin"],

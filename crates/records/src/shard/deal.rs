@@ -1,7 +1,7 @@
 //! Who gets which cases: the same answer on every machine, from the plan and from recorded costs.
 //!
 //! Variants of a kernel at one shape stay together. They are what is compared within a run: by limits that name a
-//! sibling, as a reference, beside one rival, as fallbacks.
+//! sibling, as a reference, with one rival, as fallbacks.
 
 use model::{Case, CaseCost, CaseId, Plan};
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! One record of all shards of a run, for each GPU model that ran all of them; or why these records are no whole.
 //!
-//! A whole is every shard, once, on GPUs of one model and driver: what one of them shows then stands beside what
+//! A whole is every shard, once, on GPUs of one model and driver: what one of them shows then goes together with what
 //! another shows. Records of several models are several wholes of one plan. A record of a run that was not dealt out is
 //! a whole by itself.
 
@@ -205,7 +205,7 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
             }
         }
         let part = part(&other.record);
-        // One that was not dealt out is all shards by itself, and beside it each is there twice.
+        // One that was not dealt out is all shards by itself, and in addition to it each is there twice.
         let number = part.map_or(1, |part| part.number);
         of = part.map_or(of, |part| part.of);
         let mut known = shards.values();

@@ -1,4 +1,4 @@
-//! Each case of a run: its verdicts, its samples beside what they are held against, what it takes, how its agreed
+//! Each case of a run: its verdicts, its samples and what they are held against, what it takes, how its agreed
 //! figures moved, and what the simulator found in it. By kernel, with its ladder.
 
 use super::chart::{self, Bar, Change, Level, Process, Samples, Times};

@@ -247,7 +247,7 @@ fn what_a_name_or_a_message_says_is_text() {
     );
 }
 
-/// By 5 % beside its base, in as many processes as that takes.
+/// By 5 % against its base, in as many processes as that takes.
 fn slow_down(record: &mut Record, id: &CaseId) {
     let is_of = |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if case == id);
     record.evidence.retain(|piece| !is_of(piece));
@@ -359,7 +359,7 @@ fn a_page_keeps_to_its_room() {
     let shown = some.values("data-outcome");
     assert!((1..4).contains(&shown.len()));
     assert!(shown.iter().all(|it| *it == "fail"), "{shown:?}");
-    // The frame of a page, with its style and script, is small beside what it holds.
+    // The frame of a page, with its style and script, is small compared with what it holds.
     assert!(least + ROOM.sections + ROOM.cases < 5_000_000, "{least}");
 }
 

@@ -1,4 +1,4 @@
-//! A run beside a base revision.
+//! A run against a base revision.
 
 use super::*;
 use model::{BaseReference, Limit, Metric, NeutralInput, Rule};

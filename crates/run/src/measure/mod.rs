@@ -1,4 +1,4 @@
-//! One timing process of one case, alone or beside its base (`pair`): what is sampled, in which order. The device's `Timer` takes the
+//! One timing process of one case, alone or against its base (`pair`): what is sampled, in which order. The device's `Timer` takes the
 //! samples; no statistics and no limits here.
 //!
 //! Data that the kernel overwrites is restored before each sample, never inside one: within a batch the kernel works on

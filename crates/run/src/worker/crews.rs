@@ -109,7 +109,7 @@ impl<'a> Crews<'a> {
     /// GPU is free. Answers stand as the jobs do. `on_done` hears the number of the case as each job ends, and
     /// how long that took.
     ///
-    /// A crew that had a fault of the environment finishes its case, which then tells of it, and is dealt no
+    /// A crew that had a fault of the environment finishes its case, which then reports it, and is dealt no
     /// other while there is another crew. The last one goes on, whatever it meets.
     pub fn check(
         &mut self,

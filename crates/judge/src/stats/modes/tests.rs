@@ -88,7 +88,7 @@ const ONE_MODE: [(&str, Kind); 11] = [
     }),
 ];
 
-/// 3 processes of 200 and 12 of 100: what a run and a comparison beside a base have.
+/// 3 processes of 200 and 12 of 100: what a run and a comparison against a base have.
 const SIZES: [(usize, usize); 2] = [(3, 200), (12, 100)];
 
 fn share_found(runs: u64, size: (usize, usize), kind: impl Fn(&mut Dice, f64) -> f64) -> f64 {

@@ -155,7 +155,7 @@ impl Timed<'_> {
         refused(self.path, format!("{}: {message}", self.case))
     }
 
-    /// A figure that gatekeeper kept beside its samples.
+    /// A value that gatekeeper kept in addition to its samples.
     fn count(&self, name: &str) -> Result<Option<u64>> {
         let Some(text) = self.state.get(TIMING).and_then(|own| own.get(name)) else {
             return Ok(None);

@@ -26,7 +26,7 @@ pub struct File {
     pub bytes: Vec<u8>,
 }
 
-/// `process-0.json` and its side files, and so on for every timing process; what was timed beside a base
+/// `process-0.json` and its side files, and so on for every timing process; what was timed against a base
 /// revision in two directories, `base/` and `head/`, with the same processes in both.
 ///
 /// # Errors

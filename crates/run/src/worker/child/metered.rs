@@ -1,4 +1,4 @@
-//! A device with a clock beside it: how long a job was inside the driver, which is what a run cannot save.
+//! A device with a clock around it: how long a job was inside the driver, which is what a run cannot save.
 
 use crate::device::{Address, Call, Device, Program, Result, Targets, Timer};
 use build::Artifact;
