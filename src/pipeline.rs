@@ -121,12 +121,7 @@ pub fn run(
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
     let mut record = execute(request, &planned, prepared, crews, cache, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
-    let judgement = judge::judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
+    let judgement = judge::judge(&record);
     Ok(Outcome { record, judgement })
 }
 

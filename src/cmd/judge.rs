@@ -235,12 +235,7 @@ fn hold_p50(record: &mut Record, change: f64) {
 }
 
 fn judged(record: &Record) -> Judgement {
-    judge::judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
+    judge::judge(record)
 }
 
 /// A record alone.

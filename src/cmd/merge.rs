@@ -76,12 +76,7 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
 }
 
 fn judged(record: &Record) -> model::Judgement {
-    judge::judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
+    judge::judge(record)
 }
 
 /// Input records are not overwritten: a shard that fails is run again, and the others merged with it.

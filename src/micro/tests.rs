@@ -264,12 +264,7 @@ fn only_what_holds_every_gate_is_right() {
         serde_json::from_str(&text.replace("direct", &of.name())).unwrap()
     };
     let broken = |record: &model::Record| {
-        let judgement = judge::judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
+        let judgement = judge::judge(record);
         rank::find_broken(&of, record, &judgement)
     };
     assert_eq!(broken(&named(fixture::record())).unwrap(), None);

@@ -236,12 +236,7 @@ impl<'a> Bench<'a> {
             )?;
         }
         self.took = began.elapsed();
-        let judgement = judge::judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
+        let judgement = judge::judge(&record);
         Ok(Proven { record, judgement })
     }
 

@@ -13,6 +13,24 @@
 //! 5. `review`: what was accepted, what is there to fail, what stands in for what fails, and what is
 //!    looser than at the base.
 //! 6. `schedule`, `baselines`, `targets`, and the two judgements here.
+//!
+//! # Example
+//!
+//! A program of its own can read a record that `gatekeeper run` wrote, and ask for the verdicts:
+//!
+//! ```
+//! # let text = include_str!("../../../tests/fixtures/golden/record-1.json");
+//! // let text = std::fs::read_to_string("gatekeeper-out/record.json")?;
+//! let file: serde_json::Value = serde_json::from_str(text)?;
+//! let record: model::Record = serde_json::from_value(file["record"].clone())?;
+//!
+//! let judgement = judge::judge(&record);
+//! for verdict in &judgement.verdicts {
+//!     println!("{}: {}", verdict.outcome.name(), verdict.reason.code());
+//! }
+//! # assert!(!judgement.verdicts.is_empty());
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods)]
@@ -68,14 +86,10 @@ use review::{Opponent, accepted, expected, fallback, references};
 use rules::Refusals;
 use std::collections::BTreeSet;
 
-/// Every gate's verdict, in the order of the policy, and what they come to together.
-pub fn judge(
-    plan: &Plan,
-    environment: &Environment,
-    policy: &Policy,
-    evidence: &[Evidence],
-) -> Judgement {
-    judge_index(&Index::new(plan, environment, policy, evidence))
+/// Every gate's verdict, in the order of the policy, and what they come to together. Any prefix of a run's evidence can be
+/// judged; evidence that is missing is a reason in its verdict.
+pub fn judge(record: &Record) -> Judgement {
+    judge_index(&Index::of_record(record))
 }
 
 fn judge_index(index: &Index) -> Judgement {

@@ -21,12 +21,7 @@ const PLAIN: Options = Options {
 };
 
 pub fn judged(record: &Record) -> Judgement {
-    judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
+    judge(record)
 }
 
 /// Slower by 3 %, faster by 10 %, NaN, a register too many, and a launch that faults.

@@ -329,12 +329,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
         }
     }
     let shown = |record: &Record| {
-        let judgement = judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
+        let judgement = judge(record);
         changes::notable(&Index::of_record(record), &judgement)
     };
     let before = record.clone();

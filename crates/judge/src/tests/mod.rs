@@ -30,12 +30,7 @@ use super::fixture::*;
 use super::*;
 
 fn ruled(record: &Record) -> Judgement {
-    judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
+    judge(record)
 }
 
 fn index(record: &Record) -> Index<'_> {

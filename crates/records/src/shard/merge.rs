@@ -421,14 +421,7 @@ mod tests {
     }
 
     fn judged(record: &Record) -> Option<serde_json::Value> {
-        let Record {
-            plan,
-            environment,
-            policy,
-            evidence,
-            ..
-        } = record;
-        json(&judge::judge(plan, environment, policy, evidence))
+        json(&judge::judge(record))
     }
 
     fn merged(shards: Vec<Named>) -> Record {

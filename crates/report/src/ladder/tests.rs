@@ -18,12 +18,7 @@ fn groups(record: &Record) -> Vec<Vec<Section<'static>>> {
 }
 
 fn judged(record: &Record) -> Judgement {
-    judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
+    judge(record)
 }
 
 fn of(record: &Record) -> Vec<Ladder> {

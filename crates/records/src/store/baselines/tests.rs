@@ -60,12 +60,7 @@ fn what_was_agreed_is_what_is_loaded_and_the_same_run_passes() {
     assert_eq!((baselines.len(), broken.len()), (6, 0));
     let mut record = fixture::record();
     record.policy.baselines = baselines;
-    let judgement = judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
+    let judgement = judge(record);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     assert_eq!(judgement.count(Outcome::Pass), judgement.verdicts.len());
 }
@@ -371,12 +366,7 @@ fn a_nan_that_json_can_carry_is_left_to_the_judge() {
     assert_eq!(broken, []);
     let mut record = fixture::record();
     record.policy.baselines = baselines;
-    let judgement = judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
+    let judgement = judge(record);
     let failed = judgement
         .verdicts
         .iter()
@@ -514,12 +504,7 @@ fn sessions_of_one_code_join_and_widen_what_a_new_day_is_held_to() {
     record.policy.baselines = load_baselines(dir.path()).unwrap().0;
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 62_000);
     let p50 = |record: &Record| {
-        let judgement = judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
+        let judgement = judge(record);
         let mut verdicts = judgement.verdicts.into_iter();
         let subject = fixture::case("fast", "small");
         let p50_within = Question::Gate(fixture::within(Metric::P50, 0.02));
