@@ -1,4 +1,4 @@
-//! What correctness costs on the CPU: `cargo bench --bench check`.
+//! Measures what correctness checks cost on the CPU: `cargo bench --bench check`.
 
 #![allow(
     clippy::expect_used,

@@ -132,7 +132,7 @@ public:
     static __device__ int row() { return threadIdx.x % WARP_SIZE % ROWS; }
     static __device__ int first_column() { return threadIdx.x % WARP_SIZE / ROWS * COLUMNS; }
 
-    // The strip's S becomes P, row_factor becomes f. Of this lane's row the first `valid_keys` keys
+    // The strip's S becomes P, row_factor becomes f. In this lane's row the first `valid_keys` keys
     // count; there must have been at least one by the end of the first tile.
     __device__ __forceinline__ void update(float* strip, float* row_factor, float scale_log2, int valid_keys)
     {

@@ -1,4 +1,4 @@
-// 8-bit codes to f16. What comes out is the code's own value, without its scale: those values are
+// 8-bit codes to f16. The result is the code's own value, without its scale: those values are
 // exact in f16 (11 significant bits), and a scale that is common to a whole head can be multiplied
 // in later, in f32, once per score or per output instead of once per element.
 #pragma once

@@ -8,7 +8,7 @@
 // A block computes one TILE_M x TILE_N tile of C, walking over K in steps of TILE_K. Per step it
 // brings a TILE_M x TILE_K piece of A and a TILE_K x TILE_N piece of B to shared memory, where each
 // element is used TILE_N or TILE_M times. A thread keeps a 4 x 4 patch of C in registers: 16 FMAs for
-// two 16-byte reads. What lies outside A or B is filled with zeros, which add nothing; what lies
+// two 16-byte reads. Elements outside A or B are filled with zeros, which add nothing; what lies
 // outside C is not stored. So a ragged M, N or K needs no second path.
 #include "common.cuh"
 

@@ -53,7 +53,7 @@ pub enum Command {
     #[command(
         subcommand,
         after_help = "Examples:
-  gatekeeper baseline show      figures, with the GPU, compiler and flags that they are for
+  gatekeeper baseline show      values, with the GPU, compiler and flags that they are for
   gatekeeper baseline update    accept what the last run measured, then commit baselines/"
     )]
     Baseline(BaselineCommand),
@@ -63,7 +63,7 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Search the macros of a variant for a faster configuration that holds every gate
     Tune(TuneArgs),
-    /// Show how the figures of the committed baselines moved, commit by commit
+    /// Show how the values of the committed baselines moved, commit by commit
     History(HistoryArgs),
     /// Write how the committed baselines moved as pages for a browser: an index, and a page for each case
     Site(SiteArgs),
@@ -99,7 +99,7 @@ pub enum Command {
 and as the first line of gates.yaml, for the YAML language server:
   # yaml-language-server: $schema=gates.schema.json")]
     Schema {
-        /// Of which file
+        /// The file to describe
         #[arg(value_enum, default_value_t = SchemaOf::Gates)]
         of: SchemaOf,
     },
@@ -134,7 +134,7 @@ pub struct ConfigArg {
   gatekeeper doctor                  what a run needs of this machine, an item each, with what to do
   gatekeeper doctor --require-gpu    as for `run`: no GPU is broken, too
   gatekeeper doctor --json           the same for programs
-  gatekeeper doctor --peaks          also what the first GPU reaches, beside what the tables have
+  gatekeeper doctor --peaks          also what the first GPU reaches, next to what the tables have
 
 Exit codes: 0, 2 for a mistake in gates.yaml, 4 where a run would fail.")]
 pub struct DoctorArgs {
@@ -339,7 +339,7 @@ pub struct MergeArgs {
     /// each, and reports of all side by side
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
-    /// The gates file beside whose baselines git has the history that report.html shows
+    /// The gates file next to the baselines whose history in git report.html shows
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }
@@ -362,11 +362,11 @@ pub struct ReportArgs {
     /// nvbench: the times as NVBench's JSON with its binary samples, into the directory --out
     #[arg(long, value_enum, default_value_t = ReportFormat::Printed(Format::Markdown))]
     pub format: ReportFormat,
-    /// Each variant of a kernel beside the one before it in gates.yaml and beside the first, with what it adds; as
+    /// Each variant of a kernel against the one before it in gates.yaml and against the first, with what it adds; as
     /// terminal, markdown or json
     #[arg(long)]
     pub ladder: bool,
-    /// What bounds each case, with its figures and what to try; as terminal, markdown or json
+    /// Print what bounds each case, with its values and what to try; as terminal, markdown or json
     #[arg(long, conflicts_with = "ladder")]
     pub diagnosis: bool,
     /// Directory for the files of --format nvbench
@@ -398,7 +398,7 @@ pub struct TuneArgs {
     /// Where the search ends: '200 evaluations', or a time such as 10min [default: that of gates.yaml]
     #[arg(long, value_name = "BUDGET")]
     pub budget: Option<Budget>,
-    /// What is drawn at random follows from it
+    /// Seed of everything that is drawn at random
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
@@ -411,7 +411,7 @@ pub struct TuneArgs {
     /// Go on with the log of an earlier search of the same
     #[arg(long)]
     pub resume: bool,
-    /// The log, a line of JSON for each event; reports are written beside it
+    /// The log, a line of JSON for each event; reports are written next to it
     /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
@@ -479,7 +479,7 @@ Exit codes: 0, or 2 for a mistake.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// What these cases come to (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
+    /// Explain these cases (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
     /// was said
     #[arg(long, value_name = "CASE")]
     pub explain: Option<String>,
@@ -519,7 +519,7 @@ pub struct InitArgs {
 
 The tables go to standard output as markdown; docs/timing.md explains them.")]
 pub struct CalibrateArgs {
-    /// Cases of gates.yaml, as for `run`, each timed beside itself. Without a filter: the built-in kernels
+    /// Cases of gates.yaml, as for `run`, each timed against itself. Without a filter: the built-in kernels
     #[arg(value_name = "FILTER", conflicts_with_all = ["classes", "changes"])]
     pub filters: Vec<String>,
     #[command(flatten)]
@@ -530,7 +530,7 @@ pub struct CalibrateArgs {
     /// Times of one launch of the built-in kernels, in us
     #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
     pub classes: Vec<u32>,
-    /// Heads to time beside a built-in kernel: `0`, the same code; `code`, other machine code for the same work;
+    /// Heads to time against a built-in kernel: `0`, the same code; `code`, other machine code for the same work;
     /// or a number, a kernel that is slower by so many percent
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_values = ["0", "code", "1"])]
     pub changes: Vec<calibration::Change>,
@@ -580,7 +580,7 @@ pub struct MicroArgs {
     /// How many of the best are shown, and are seeds in micro.json
     #[arg(long, default_value_t = 10, value_name = "K")]
     pub top: usize,
-    /// What a macro of the tile is called in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
+    /// Name of a macro of the tile in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
     #[arg(long = "as", value_name = "MACRO=NAME")]
     pub renames: Vec<String>,
     /// A log of `gatekeeper tune`: says the rank correlation with its measured times
@@ -611,7 +611,7 @@ pub enum BaselineCommand {
   gatekeeper baseline update 'rmsnorm*'               only these kernels
   gatekeeper baseline update --record ci/record.json  accept what CI measured
 
-Exit codes: 0, 1 if a figure was refused, 2 wrong usage, 4 environment.")]
+Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
     Update {
         /// The record that `run` wrote
         #[arg(
@@ -721,7 +721,7 @@ pub enum TuneFormat {
     Markdown,
 }
 
-/// What is no judgement has no annotations.
+/// A history has no annotations, as it is no judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistoryFormat {
     Terminal,
@@ -747,7 +747,7 @@ pub enum MicroFormat {
     Json,
 }
 
-/// What `report` can make: everything that is printed, and what takes several files.
+/// Formats of `report`: everything that is printed, and those of several files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportFormat {
     Printed(Format),

@@ -18,7 +18,7 @@ mod time;
 mod took;
 
 pub use base::MENDS;
-pub use bench::{Bench, Proven, Shop};
+pub use bench::{Bench, CandidateBuilder, Proven};
 pub use changed::find_changed;
 pub use shard::AskedShard;
 
@@ -43,7 +43,7 @@ use system::cache::Cache;
 use system::error::Result;
 use took::Meter;
 
-/// What `run` was asked for.
+/// The request to `run`.
 #[derive(Debug)]
 pub struct Request {
     pub config: PathBuf,
@@ -61,7 +61,7 @@ pub struct Request {
     pub command: String,
 }
 
-/// What is built, checked, measured and judged: two sides, or head alone. Where they come from is not known here:
+/// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here:
 /// `revisions` makes them from git, `tune` from configurations.
 pub struct Change {
     /// Files and what they ask, as they are.
@@ -107,7 +107,7 @@ pub struct Outcome {
 }
 
 /// # Errors
-/// What keeps a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
+/// Errors that keep a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
 pub fn run(
     request: &Request,
     change: Change,
@@ -237,14 +237,14 @@ fn environment(request: &Request, planned: &Planned, device: &Seen<DeviceFacts>)
     }
 }
 
-/// What checks and timings of one run share.
+/// State that checks and timings of one run share.
 struct Work {
     head: Side,
     base: Side,
     took: Meter,
 }
 
-/// What kernels of head, or of the base, run with.
+/// State that kernels of head, or of the base, run with.
 struct Side {
     /// `None` for the simulator.
     device: Option<DeviceFacts>,
@@ -254,13 +254,13 @@ struct Side {
 }
 
 impl Side {
-    /// What runs for a case; in the simulator for one architecture of several, or the oldest.
+    /// The artifact that runs for a case; in the simulator for one architecture of several, or the oldest.
     fn artifact(
         &self,
         plan: &Plan,
         case: &CaseId,
         arch: Option<Arch>,
-    ) -> std::result::Result<&Artifact, Why> {
+    ) -> std::result::Result<&Artifact, SkipReason> {
         let unit = match (&self.device, arch) {
             (Some(device), _) => judge::unit_for(plan, case, device),
             (None, None) => judge::unit_to_simulate(plan, case),
@@ -274,18 +274,18 @@ impl Side {
             }
         };
         unit.and_then(|unit| self.artifacts.get(&unit.id))
-            .ok_or(Why::NotRun(NotRun::NoArtifact))
+            .ok_or(SkipReason::NotRun(NotRun::NoArtifact))
     }
 }
 
-/// Of which side evidence is.
+/// The side that evidence is on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum EvidenceSide {
     Head,
     Base,
 }
 
-impl Of {
+impl EvidenceSide {
     fn file(self, pieces: Vec<Evidence>, evidence: &mut Vec<Evidence>) {
         match self {
             Self::Head => evidence.extend(pieces),
@@ -307,14 +307,14 @@ impl Of {
 
 /// Why a job was not even tried.
 #[derive(Clone)]
-enum Why {
+enum SkipReason {
     NotRun(NotRun),
     Broke(Fault),
     Unsupported(Unsupported),
 }
 
-impl Why {
-    /// What this program lost on the way: no skip, as nobody decided on it.
+impl SkipReason {
+    /// Evidence that this program lost on the way: no skip, as nobody decided on it.
     fn lost(what: &str) -> Self {
         Self::Broke(Fault {
             kind: FaultKind::Environment,

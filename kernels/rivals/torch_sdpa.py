@@ -160,7 +160,7 @@ def why_not(error, said):
 
 
 def try_contest(torch, backends, name, task, sampling):
-    """One contestant's part of the answer."""
+    """One backend's part of the answer."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -214,11 +214,11 @@ def answer(request):
     }
     tasks = []
     for task in request["tasks"]:
-        contestants = [
+        answers = [
             try_contest(torch, backends, name, task, request["sampling"])
-            for name in request["contestants"]
+            for name in request["backends"]
         ]
-        tasks.append({"id": task["id"], "contestants": contestants})
+        tasks.append({"id": task["id"], "backends": answers})
     return {"schema": SCHEMA, "versions": versions(torch), "tasks": tasks}
 
 

@@ -24,7 +24,7 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use wording::reasons;
 
-/// What to record.
+/// The recordings to make.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub device: DeviceChoice,
@@ -53,11 +53,11 @@ struct Side {
     artifact: Artifact,
 }
 
-/// The kernels to time, each beside itself.
+/// The kernels to time, each against itself.
 pub enum Kernels<'a> {
     /// With a slowdown factor.
     BuiltIn,
-    /// Of a gates.yaml, unchanged. Their samples, scaled, show the effect of a slowdown.
+    /// The cases of a gates.yaml, unchanged. Their samples, scaled, show the effect of a slowdown.
     Own(&'a Loaded),
 }
 
@@ -128,7 +128,7 @@ pub fn record(
     })
 }
 
-/// Each timed case beside itself.
+/// Each timed case against itself.
 fn own(
     loaded: &Loaded,
     crew: &mut Crew,

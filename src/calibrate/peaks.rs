@@ -16,7 +16,7 @@ use system::error::{Error, Result};
 const SOURCE: &str = include_str!("peaks.cu");
 const FILE: &str = "peaks.cu";
 
-/// What a kernel keeps busy.
+/// The unit that a kernel keeps busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kernel {
@@ -214,7 +214,7 @@ mod tests {
         let peaks = Peaks::of(&device).unwrap();
         for kernel in Kernel::ALL {
             let ns = kernel.amount(&device) / kernel.peak(&peaks).unwrap() * 1e9;
-            // Beside that the start of a launch is about a hundredth.
+            // Compared with that, the start of a launch is about a hundredth.
             assert!((1e5..1e7).contains(&ns), "{kernel:?}: {ns}");
         }
     }

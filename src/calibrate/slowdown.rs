@@ -104,7 +104,7 @@ impl Kernel {
 pub struct Work {
     /// Copied, of 16 bytes each; 0 where nothing is.
     pub elements: u32,
-    /// Of the chain of multiply-adds.
+    /// The length of the chain of multiply-adds.
     pub steps: u32,
 }
 

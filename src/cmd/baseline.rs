@@ -94,7 +94,7 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     let _ = writeln!(
         text,
         "{} changed in {}, {} refused",
-        counted(update.changes.len(), "figure"),
+        counted(update.changes.len(), "value"),
         counted(files.len(), "file"),
         refused.len()
     );

@@ -61,7 +61,7 @@ fn read(file: &Path) -> Result<Recording> {
     packed::read(open).map_err(|error| unreadable(error.to_string()))
 }
 
-/// Of `own` cases, or of the built-in kernels.
+/// Records `own` cases, or the built-in kernels.
 fn record(args: &CalibrateArgs, own: Option<&Loaded>) -> Result<Recording> {
     // A file that cannot be written is reported before ten minutes of GPU time, not after.
     let mut file = NewFile::create(&args.out)?;

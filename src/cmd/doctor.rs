@@ -3,12 +3,12 @@
 use super::{print, say};
 use crate::cli::{DoctorArgs, ProfileFormat};
 use crate::doctor::layout::{json, text};
-use crate::doctor::{self, Asked};
+use crate::doctor::{self, DoctorOptions};
 use report::exit::Exit;
 use system::error::Result;
 
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
-    let machine = doctor::look(&Asked {
+    let machine = doctor::look(&DoctorOptions {
         config: &args.config.config,
         output: &args.out,
         peaks: args.peaks,

@@ -127,7 +127,7 @@ fn code_of(
     let (Some(unit), Some(facts)) = (record.plan.unit(id), built(record, id)) else {
         return Ok(Seen::NotRun(NotRun::NoArtifact));
     };
-    // What was built is kept under what built it.
+    // A build is kept under the compiler that made it.
     let version = record.environment.compiler.got().map(|it| &it.version);
     let Ok(toolchain) = toolchain::find(version.map(String::as_str), cache) else {
         return Ok(Seen::NotRun(NotRun::CodeNotKept));

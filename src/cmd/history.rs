@@ -23,7 +23,7 @@ pub fn run(args: &HistoryArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// What filters pick of it.
+/// The part of the history that filters pick.
 ///
 /// # Errors
 /// Usage, where git has none or a filter picks nothing.
@@ -47,8 +47,8 @@ pub fn load(config: &Path, filters: &[String]) -> Result<History> {
     Ok(all)
 }
 
-/// For a page that shows it beside something else: what cannot be had is left out.
-pub fn beside(config: &Path) -> Option<History> {
+/// For a page that shows it in addition: a history that cannot be had is left out.
+pub fn load_next_to(config: &Path) -> Option<History> {
     match past(config) {
         Ok(past) => past.map(|past| History::of(&past)),
         Err(error) => {

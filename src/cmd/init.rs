@@ -133,7 +133,7 @@ fn exists(path: &Path) -> Error {
     )
 }
 
-/// `create_new` beside the look before: two at once must not overwrite each other.
+/// `create_new` in addition to the look before: two at once must not overwrite each other.
 fn create(path: &Path) -> Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.map_err(|error| match error.kind() {

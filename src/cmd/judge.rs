@@ -2,12 +2,12 @@
 
 use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
-use explain::diagnosis::beside;
+use explain::diagnosis::changes;
 use judge::Index;
 use model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
 use records::store;
 use report::exit::Exit;
-use report::html::Told;
+use report::html::ReportInput;
 use report::page::Section;
 use std::path::Path;
 use system::error::{Diagnostic, Error, Result};
@@ -15,7 +15,7 @@ use system::error::{Diagnostic, Error, Result};
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
     let judgement = judged(&record);
-    print(&render(args.format, &told(&record, &judgement))?)?;
+    print(&render(args.format, &input(&record, &judgement))?)?;
     Ok(judgement.conclusion.into())
 }
 
@@ -33,15 +33,15 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     match (args.format, &args.out) {
         (ReportFormat::Printed(format), None) => {
             let history = match format {
-                Format::Html => history::beside(&args.config),
+                Format::Html => history::load_next_to(&args.config),
                 _ => None,
             };
             let judgement = judged(&record);
-            let told = Told {
+            let input = ReportInput {
                 history: history.as_ref(),
-                ..told(&record, &judgement)
+                ..input(&record, &judgement)
             };
-            print(&render(format, &told)?)?;
+            print(&render(format, &input)?)?;
         }
         (ReportFormat::Nvbench, Some(dir)) => write_nvbench(&record, dir)?,
         (ReportFormat::Nvbench, None) => {
@@ -60,7 +60,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// The variants of each kernel beside each other.
+/// The variants of each kernel side by side.
 fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     let judgement = judged(record);
     let index = Index::of_record(record);
@@ -73,9 +73,9 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     )
 }
 
-/// What bounds each case.
+/// Lists what bounds each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
-    let found = beside::all(&Index::of_record(record));
+    let found = changes::all(&Index::of_record(record));
     let groups = report::diagnosis::lay_out(&found);
     let named = ("--diagnosis", report::diagnosis::TITLE);
     paged(args, named, &groups, || report::diagnosis::json(found))
@@ -132,7 +132,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     let mut head = store::read(&args.head)?;
     alike(args, &base, &head)?;
     if let Some(change) = args.p50 {
-        // Of base too: a case that head does not have is then a gate that is gone.
+        // For the base, too: a case that head does not have is then a gate that is gone.
         hold_p50(&mut base, change);
         hold_p50(&mut head, change);
     }
@@ -161,11 +161,11 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     if base == head {
         remark("BASE and HEAD are the same record");
     }
-    let told = Told {
+    let input = ReportInput {
         base: Some(&base),
-        ..told(&head, &judgement)
+        ..input(&head, &judgement)
     };
-    let report = render(args.format, &told)?;
+    let report = render(args.format, &input)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
     let [of_base, of_head] = &names;
     let sides = ((of_base.as_str(), &base), (of_head.as_str(), &head));
@@ -177,7 +177,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// What gatekeeper measured and what another program measured are never compared; and of the other program's
+/// Measurements of gatekeeper and of another program are never compared; and for the other program's,
 /// somebody has to say what is to hold.
 fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     let others = [base, head].map(|record| record.environment.other_program());
@@ -202,7 +202,7 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     }
 }
 
-/// Without a GPU, gates on times are skips of HEAD's: beside a BASE that has times they would hold whatever became
+/// Without a GPU, gates on times are skips of HEAD's: against a BASE that has times they would hold whatever became
 /// of these.
 fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     match (&base.environment.device, &head.environment.device) {
@@ -244,8 +244,8 @@ fn judged(record: &Record) -> Judgement {
 }
 
 /// A record alone.
-fn told<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
-    Told {
+fn input<'a>(record: &'a Record, judgement: &'a Judgement) -> ReportInput<'a> {
+    ReportInput {
         record,
         judgement,
         base: None,
@@ -253,8 +253,8 @@ fn told<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
     }
 }
 
-fn render(format: Format, told: &Told) -> Result<String> {
-    let (base, record, judgement) = (told.base, told.record, told.judgement);
+fn render(format: Format, input: &ReportInput) -> Result<String> {
+    let (base, record, judgement) = (input.base, input.record, input.judgement);
     match format {
         Format::Terminal => {
             let options = terminal_options();
@@ -263,7 +263,7 @@ fn render(format: Format, told: &Told) -> Result<String> {
             ))
         }
         Format::Markdown => Ok(report::markdown::render_beside(base, record, judgement)),
-        Format::Html => Ok(report::html::render(told)),
+        Format::Html => Ok(report::html::render(input)),
         Format::Json => report::json::render_beside(base, record, judgement),
         Format::Junit => report::junit::render(record, judgement),
         Format::Github => Ok(report::github::render(record, judgement)),

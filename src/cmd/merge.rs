@@ -34,7 +34,7 @@ pub fn run(args: &MergeArgs) -> Result<Exit> {
 
 fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
     let judgement = judged(record);
-    let history = history::beside(&args.config);
+    let history = history::load_next_to(&args.config);
     write_out(&args.out, record, &judgement, history.as_ref())?;
     print(&super::judge::terminal(record, &judgement))?;
     remark(&format!(
@@ -49,7 +49,7 @@ fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
 fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     let judgements: Vec<_> = records.iter().map(judged).collect();
     let all = models::name(records.iter().zip(&judgements));
-    let history = history::beside(&args.config);
+    let history = history::load_next_to(&args.config);
     for Model {
         dir,
         record,
@@ -69,7 +69,7 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     print(&terminal::render_groups(&groups(), terminal_options()))?;
     say(&format!("\n{}", models::title(&all)))?;
     remark(&format!(
-        "reports side by side: {}; of each in its directory there",
+        "reports side by side: {}, with one directory per model",
         args.out.display()
     ));
     Ok(models::exit(&all))
@@ -84,7 +84,7 @@ fn judged(record: &Record) -> model::Judgement {
     )
 }
 
-/// What is merged is not overwritten: a shard that fails is run again, and the others merged with it.
+/// Input records are not overwritten: a shard that fails is run again, and the others merged with it.
 fn keep_inputs(args: &MergeArgs) -> Result<()> {
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
     let out = whole(&args.out.join(RECORD));
@@ -144,7 +144,7 @@ fn refuse(refused: &Refused) -> Error {
     Error::Usage(diagnostic)
 }
 
-/// What differs, and what to do.
+/// The difference, and what to do.
 fn foreign(what: Foreign) -> (&'static str, &'static str) {
     match what {
         Foreign::Version => (

@@ -1,4 +1,4 @@
-//! One file per subcommand, thin: arguments in, calls, output, exit. The only place beside `progress`
+//! One file per subcommand, thin: arguments in, calls, output, exit. The only place besides `progress`
 //! that prints.
 
 pub mod baseline;

@@ -3,14 +3,14 @@
 use super::{command_line, counted, history, make_dir, print, remark, watch, write_file};
 use crate::cli::RunArgs;
 use crate::pipeline::{self, AskedShard, Outcome, Profile, Request};
-use crate::revisions::{self, Asked};
+use crate::revisions::{self, BaseRequest};
 use config::{Loaded, Selection};
 use model::{Judgement, Loosening, Record};
 use records::history::History;
 use records::shard::Part;
 use records::store;
 use report::exit::Exit;
-use report::html::Told;
+use report::html::ReportInput;
 use report::progress::Progress;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -77,7 +77,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         shard,
         command: command_line(),
     };
-    let base = args.base.as_ref().map(|revision| Asked {
+    let base = args.base.as_ref().map(|revision| BaseRequest {
         revision: revision.clone(),
         loosening: match args.allow_loosened {
             true => Loosening::Allowed,
@@ -94,7 +94,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         .and_then(|change| pipeline::run(&request, change, &cache, &on));
     progress.clear();
     let Outcome { record, judgement } = outcome?;
-    let history = history::beside(&args.config.config);
+    let history = history::load_next_to(&args.config.config);
     write_out(&args.out, &record, &judgement, history.as_ref())?;
     print(&super::judge::terminal(&record, &judgement))?;
     remark(&format!("record and reports: {}", shown(&args.out)));
@@ -125,13 +125,13 @@ pub(super) fn write_out(
         &report::markdown::render(record, judgement),
     )?;
     write_file(&out.join(JUNIT), &report::junit::render(record, judgement)?)?;
-    let told = Told {
+    let input = ReportInput {
         record,
         judgement,
         base: None,
         history,
     };
-    write_file(&out.join(HTML), &report::html::render(&told))
+    write_file(&out.join(HTML), &report::html::render(&input))
 }
 
 /// Which part, and what cases cost in the record that was named.
@@ -164,9 +164,9 @@ fn changed_cases(
     args: &RunArgs,
     cache: &Cache,
 ) -> Result<Vec<String>> {
-    let asked = Asked {
+    let request = BaseRequest {
         revision: revision.to_owned(),
-        // Nothing is judged beside it.
+        // Nothing is judged against it.
         loosening: Loosening::Allowed,
         instead: Selection {
             filters: Vec::new(),
@@ -175,8 +175,8 @@ fn changed_cases(
             sim_budget: args.sim_budget,
         },
     };
-    let whole = config::load(&args.config.config, &asked.instead)?;
-    let base = revisions::find_base(&asked, &whole, cache)?;
+    let whole = config::load(&args.config.config, &request.instead)?;
+    let base = revisions::find_base(&request, &whole, cache)?;
     let changed = pipeline::find_changed(&whole, &base, cache)?;
     let all: BTreeSet<_> = loaded.all.iter().map(|id| &id.kernel).collect();
     remark(&format!(
@@ -192,7 +192,7 @@ fn changed_cases(
     })
 }
 
-/// What an earlier run wrote must not be taken for that of one that ended before it had any.
+/// Files of an earlier run must not be taken for those of one that ended before it had any.
 fn remove_earlier(out: &Path) -> Result<()> {
     for name in WRITTEN {
         let file = out.join(name);

@@ -4,9 +4,9 @@ use super::{print, remark, terminal_options, write_file};
 use crate::cli::{TuneArgs, TuneFormat};
 use crate::pipeline::{Bench, Profile, Request};
 use crate::revisions;
-use crate::tune::lab::OnBench;
+use crate::tune::evaluator::DeviceEvaluator;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
-use crate::tune::{self, End, Found, Settings, export, sources};
+use crate::tune::{self, End, SearchResult, Settings, export, sources};
 use config::Tuning;
 use model::{Arch, CaseId};
 use records::store::NewFile;
@@ -56,7 +56,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     let on = |event: Event| progress.on(event);
     let waiting = |text: &str| progress.on(Event::Waiting(text.to_owned()));
     let change = revisions::find_change(None, tuning.loaded.clone(), &cache, &on)?;
-    let (shop, mut bench) = Bench::open(&request, change, &cache, &waiting, &on)?;
+    let (builder, mut bench) = Bench::open(&request, change, &cache, &waiting, &on)?;
     let settings = Settings {
         method: args.strategy,
         seed: args.seed,
@@ -71,14 +71,14 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         true => Log::resume(&path, &began)?,
         false => (Log::create(&path, began.clone())?, Earlier::default()),
     };
-    let mut lab = OnBench::new(&mut bench, &tuning.tune.objective);
+    let mut evaluator = DeviceEvaluator::new(&mut bench, &tuning.tune.objective);
     let say = |so_far| waiting(&crate::tune::layout::progress(so_far));
     let found = tune::search(
         &tuning,
         space,
         &settings,
         (&mut log, earlier),
-        (&shop, &mut lab),
+        (&builder, &mut evaluator),
         &say,
     );
     progress.clear();
@@ -160,7 +160,7 @@ fn read_seeds(args: &TuneArgs, space: &Space) -> Result<Vec<search::Seed>> {
     Ok(seeds)
 }
 
-fn exit(found: &Found) -> Exit {
+fn exit(found: &SearchResult) -> Exit {
     match &found.end {
         End::StartDropped(_) | End::WinnerDropped(_) => Exit::Failed,
         _ if found.is_shown() => Exit::Held,
@@ -173,7 +173,7 @@ fn default_log(tuning: &Tuning) -> PathBuf {
     format!("gatekeeper-out/tune-{}-{}.jsonl", tune.kernel, tune.variant).into()
 }
 
-/// What the GPU runs; without one, the newest that the file names, as estimates are for that.
+/// The architecture of the GPU; without one, the newest that the file names, as estimates are for that.
 fn arch(tuning: &Tuning, bench: &Bench) -> Option<Arch> {
     let plan = &tuning.loaded.plan;
     let Some(device) = bench.device() else {
@@ -223,7 +223,7 @@ fn began(
     }
 }
 
-fn export_all(args: &TuneArgs, began: &Began, found: &Found) -> Result<()> {
+fn export_all(args: &TuneArgs, began: &Began, found: &SearchResult) -> Result<()> {
     let recording = export::recording(began, &found.evaluations);
     let unwritable = |error: search::exchange::Unreadable| {
         Error::environment(format!("the search cannot be exported: {error}"))

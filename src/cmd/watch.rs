@@ -13,7 +13,7 @@ use system::files::Kind;
 /// editor saves, and takes milliseconds for thousands of files.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a kernel, its reference or its gates can be made of.
+/// The extensions of files that make a kernel, its reference or its gates.
 const WATCHED: [&str; 17] = [
     "cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "c", "cc", "cpp", "cxx", "ptx", "cubin",
     "yaml", "yml", "py",

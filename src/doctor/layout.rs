@@ -30,16 +30,16 @@ pub fn json(items: &[Item]) -> Result<String> {
         name: &'a str,
         state: State,
         facts: &'a Facts<'a>,
-        problems: Vec<Told>,
+        problems: Vec<ReportedProblem>,
     }
     #[derive(Serialize)]
-    struct Told {
+    struct ReportedProblem {
         code: &'static str,
         state: State,
         message: String,
         help: Vec<String>,
     }
-    let told = |problem: &Problem| Told {
+    let told = |problem: &Problem| ReportedProblem {
         code: problem.code(),
         state: problem.state(),
         message: message(problem),
@@ -64,14 +64,14 @@ pub fn json(items: &[Item]) -> Result<String> {
         .map_err(|error| Error::environment(format!("the checklist cannot be written: {error}")))
 }
 
-/// What is there first, then each problem with its help below it.
+/// The facts first, then each problem with its help below it.
 pub fn text(items: &[Item]) -> String {
     let width = items.iter().map(|item| item.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for item in items {
         let mut lines = lines_of(&item.facts);
         for problem in &item.problems {
-            // Beside a state that is worse, the ones that are not keep their word.
+            // Where another state is worse, the ones that are not keep their word.
             let word = match problem.state() == item.state() {
                 true => String::new(),
                 false => format!("{}: ", word(problem.state())),
@@ -361,7 +361,7 @@ fn message(problem: &Problem) -> String {
         Problem::PartsMixed { nvcc, others } => {
             let others: Vec<_> = others.iter().map(shown).collect();
             format!(
-                "nvcc is {nvcc}, and {} of another release: figures would stand under a compiler that did not make them",
+                "nvcc is {nvcc}, and {} of another release: values would be recorded under a compiler that did not make them",
                 match others.as_slice() {
                     [one] => format!("{one} is"),
                     several => format!("{} are", words::listed(several)),
@@ -369,7 +369,7 @@ fn message(problem: &Problem) -> String {
             )
         }
         Problem::NoDisassembler => {
-            "there is no nvdisasm: `explain` knows less of machine code".to_owned()
+            "there is no nvdisasm: `explain` knows less about machine code".to_owned()
         }
         Problem::NotConfined(support) => {
             let all = [
@@ -392,9 +392,9 @@ fn message(problem: &Problem) -> String {
         | Problem::DriverTooOld { why, .. }
         | Problem::GpusUncounted { why }
         | Problem::GpuUnusable { why } => why.clone(),
-        Problem::ComputeProhibited { .. } => "its compute mode lets nobody compute on it".to_owned(),
+        Problem::ComputeProhibited { .. } => "its compute mode is Prohibited: no process can use it".to_owned(),
         Problem::ComputeExclusive { .. } => {
-            "its compute mode lets one process at a time use it: beside another one, a run fails".to_owned()
+            "its compute mode is Exclusive_Process: one process at a time can use it, and a run fails while another one does".to_owned()
         }
         Problem::LockUnusable { path, why } => {
             format!("the lock file {path} cannot be used, and a run would not start: {why}")
@@ -413,17 +413,17 @@ fn message(problem: &Problem) -> String {
             words::processes(others)
         ),
         Problem::Sliced { .. } => {
-            "MIG is on: times are those of a slice, beside others that share its clock and power".to_owned()
+            "MIG is on: times are those of a slice, and other slices share its clock and power".to_owned()
         }
         Problem::NotPersistent { .. } => {
             "persistence mode is off: the driver may start again for each process, which takes seconds".to_owned()
         }
         Problem::ConditionUnknown => {
-            "NVML does not tell of it: clocks, slowdowns and other processes are unknown, and gates on cycles inconclusive"
+            "NVML gives no values for it: clocks, slowdowns and other processes are unknown, and gates on cycles inconclusive"
                 .to_owned()
         }
         Problem::CountersLocked => {
-            "the driver lets administrators alone read the GPU's counters: `--profile` and `profile` would fail".to_owned()
+            "the driver lets only administrators read the GPU's counters: `--profile` and `profile` would fail".to_owned()
         }
         Problem::NoSanitizer => {
             "there is none; a run needs none: it is for looking into a finding by hand, on a GPU".to_owned()
@@ -437,7 +437,7 @@ fn message(problem: &Problem) -> String {
     }
 }
 
-/// What to do about it: a command where there is one.
+/// The remedy: a command where there is one.
 fn help(problem: &Problem) -> Vec<String> {
     let smi = |uuid: &str, options: &str| format!("`sudo nvidia-smi -i {uuid} {options}`");
     let one = |text: &str| vec![text.to_owned()];

@@ -22,8 +22,8 @@ use system::files;
 use system::process::confine::Support;
 use system::temporary::TemporaryDir;
 
-/// What a run would be told, too.
-pub struct Asked<'a> {
+/// The options that a run would be given, too.
+pub struct DoctorOptions<'a> {
     pub config: &'a Path,
     pub output: &'a Path,
     pub peaks: bool,
@@ -37,7 +37,7 @@ const COMPILING: Duration = Duration::from_secs(120);
 
 /// # Errors
 /// Environment, where this executable cannot be started again.
-pub fn look(asked: &Asked) -> Result<Machine> {
+pub fn look(asked: &DoctorOptions) -> Result<Machine> {
     let cache = Cache::open();
     let gates = config::load(asked.config, &Selection::default());
     let loaded = gates.as_ref().ok();
@@ -226,7 +226,7 @@ fn compiler(
     })
 }
 
-/// With a build cache of its own, so that it is compiled and not looked up. What cicc says its version is, in the PTX.
+/// With a build cache of its own, so that it is compiled and not looked up. Returns cicc's version from the PTX.
 fn compile_empty(toolchain: &Toolchain, cache: &Cache, arch: Arch) -> Result<Option<String>> {
     let unwritable =
         |error: std::io::Error| Error::environment(format!("the cache cannot be written: {error}"));
@@ -269,7 +269,7 @@ fn gpus() -> Result<Seen<GpusSeen>> {
     let mut crew = Crew::new(DeviceChoice::Auto)?;
     let first = crew.device();
     let counted = first.got().map(|_| crew.count());
-    // What is still open would be in the list of who uses the GPU.
+    // An open worker would be in the list of processes that use the GPU.
     crew.retire();
     let facts = match first {
         Seen::Got(facts) => facts,

@@ -1,5 +1,5 @@
-//! What a run needs of a machine, as a checklist: from what was seen ([`Machine`]) to items with their problems. Pure but
-//! for `look`, which sees; the sentences are report/doctor's.
+//! Checks a machine's fitness for a run, as a checklist: from what was seen ([`Machine`]) to items with their problems.
+//! Pure but for `look`, which sees; the sentences are report/doctor's.
 
 pub mod layout;
 mod look;
@@ -8,7 +8,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Asked, look};
+pub use look::{DoctorOptions, look};
 
 use crate::calibrate::peaks::Measured;
 use build::toolchain::Part;
@@ -47,7 +47,7 @@ pub struct CacheSeen {
     pub shared: Option<String>,
     /// `None` where it could not be counted in time.
     pub holds: Option<Amount>,
-    /// Of that, what was not used for [`UNUSED_DAYS`].
+    /// The part of it that was not used for [`UNUSED_DAYS`].
     pub unused: Option<Amount>,
     pub free_bytes: Option<u64>,
 }
@@ -91,7 +91,7 @@ pub struct CompilerSeen {
     pub parts: Vec<Part>,
     /// For which architecture an empty kernel was compiled.
     pub tried: String,
-    /// What came of it.
+    /// The error, if it failed.
     #[serde(skip)]
     pub failed: Option<Diagnostic>,
 }
@@ -104,7 +104,7 @@ pub struct Tool {
 
 pub struct GpusSeen {
     pub driver: String,
-    /// What the driver supports, for example 13000.
+    /// The highest CUDA version that the driver supports, for example 13000.
     pub cuda_driver_version: u32,
     /// At least one.
     pub all: Vec<GpuSeen>,
@@ -140,7 +140,7 @@ pub struct Item<'a> {
     pub problems: Vec<Problem>,
 }
 
-/// What is there, as far as it is.
+/// The facts, as far as they are known.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum Facts<'a> {
@@ -188,7 +188,7 @@ pub enum Disk {
     Output,
 }
 
-/// What is not as it should be, with its figures.
+/// A deviation from what a run needs, with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Problem {
     CacheUnusable(Diagnostic),
@@ -548,7 +548,7 @@ fn got<T>(seen: &Seen<T>) -> Result<&T, String> {
     }
 }
 
-/// What a file system does not tell is no problem.
+/// A file system that does not report its free space is no problem.
 fn space(free: Option<u64>, of: Disk) -> Option<Problem> {
     let free = free?;
     match free {
@@ -586,7 +586,7 @@ fn gpu(gpu: &GpuSeen) -> Item<'_> {
     item
 }
 
-/// What NVML does not tell is no problem.
+/// A value that NVML does not give is no problem.
 fn of_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
     let uuid = || condition.uuid.as_deref().unwrap_or(uuid).to_owned();
     let mode = match condition.compute_mode {

@@ -1,4 +1,4 @@
-//! What a build compiles its sources with, from its `compile_commands.json`: directories of headers, macros, and what
+//! Reads how a build compiles its sources, from its `compile_commands.json`: directories of headers, macros, and what
 //! else changes a kernel's code. Only the paths of directories are looked at.
 
 use build::inventory::Compilation;
@@ -59,7 +59,7 @@ impl Commands {
                 (None, Some(command)) => split_words(&command),
                 (None, None) => continue,
             };
-            // Of several targets that compile it the first stands for all.
+            // Where several targets compile it, the first stands for all.
             let compiled = || Reader::new(&root, &dir).read(words);
             by_source.entry(source).or_insert_with(compiled);
         }

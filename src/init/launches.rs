@@ -7,9 +7,9 @@ use model::LaunchBounds;
 /// Sizes that tell products apart, and suit tiles.
 const SIZES: [[u64; 6]; 2] = [[96, 64, 160, 32, 48, 80], [128, 256, 64, 512, 32, 16]];
 const ONLY: [u64; 2] = [1000, 1024];
-/// Of a square.
+/// The side of a square.
 const SIDE: u64 = 64;
-/// Of what fixes its size itself.
+/// Sizes of a kernel that fixes its size itself.
 const FIXED: [u64; 3] = [1 << 10, 1 << 16, 1 << 20];
 const FURTHER: u64 = 16;
 

@@ -27,7 +27,7 @@ use system::error::{Error, Result};
 use system::files::Kind;
 use system::temporary::TemporaryDir;
 
-/// What a repository has.
+/// The contents of a repository.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     pub kernels: Vec<Surveyed>,
@@ -63,7 +63,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What hides itself, repositories within the repository and what was built are left out.
+    /// Hidden files, repositories within the repository and build outputs are left out.
     pub fn find(root: &Path) -> Self {
         let mut tree = Self::default();
         let mut open = vec![(String::new(), 0)];
@@ -170,7 +170,7 @@ pub fn survey(
                 .map(|path| path.trim_start_matches("./").to_owned())
         })
         .collect();
-    // What no source takes in may be a source by itself.
+    // A file that no source includes may be a source by itself.
     let alone = tree
         .headers
         .iter()
@@ -193,7 +193,7 @@ pub fn survey(
             Err(_) => survey.sources -= 1,
             Ok(inventory) => {
                 let kernels = inventory.kernels.iter();
-                // Of one that several sources have through a header the first stands for all.
+                // Where several sources have it through a header, the first stands for all.
                 let new = kernels.filter(|kernel| known.insert(kernel.symbol.clone()));
                 let new: Vec<ListedKernel> = new.cloned().collect();
                 found.push((one.source, one.compilation, inventory, new));

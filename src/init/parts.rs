@@ -21,7 +21,7 @@ pub enum PartKind<'a> {
 pub const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
 
 /// # Errors
-/// What there is no value for, as a part of a sentence.
+/// A part without a value, as a part of a sentence.
 pub fn parts_of<'a>(
     kernel: &'a ListedKernel,
     program: &ptxsim::Kernel,

@@ -1,5 +1,5 @@
 //! How a kernel may be called: launches and sizes are tried in the simulator, over tensors that grow where the kernel
-//! reaches past them. What is found runs; whether it is what the author means only the author knows.
+//! reaches past them. Only the author knows whether a call that runs is the one that is meant.
 
 use super::launches::{Extent, launches, sizes_of};
 use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
@@ -60,7 +60,7 @@ pub struct Tensor {
     pub size: Product,
 }
 
-/// Of the processor, for all trials of a kernel.
+/// Time of the processor, for all trials of a kernel.
 const TIME: Duration = Duration::from_secs(3);
 /// Warp instructions of one.
 const INSTRUCTIONS: u64 = 10_000_000;
@@ -149,7 +149,7 @@ pub fn find_call(
     Ok(ended.call)
 }
 
-/// Of the processor: what else runs on the machine changes nothing in what is found.
+/// Time of the processor: the machine's other programs change nothing in what is found.
 fn time_of_thread() -> Duration {
     let usage = getrusage(UsageWho::RUSAGE_THREAD);
     usage.map_or(Duration::ZERO, |usage| {
@@ -169,7 +169,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// What is whole goes before what is not, what has no race before what has, and much before little.
+    /// Complete calls go before others, those without a race before those with one, and much work before little.
     fn rank(&self) -> (bool, bool, u64) {
         (
             self.call.is_whole,
@@ -179,7 +179,7 @@ impl Ended {
     }
 }
 
-/// What an entry executes.
+/// The code that an entry executes.
 fn body<'a>(ptx: &'a str, symbol: &str) -> &'a str {
     let starts = ptx.match_indices(".entry ").map(|(at, _)| at);
     let mut found = "";
@@ -319,7 +319,7 @@ impl Trial<'_> {
                             }
                         }
                     }
-                    // What is made of nothing has no value either, and does not show as written.
+                    // A result made of nothing has no value either, and does not show as written.
                     if !reads && (lacks || self.written(&tried, &bases, &memory) == 0) {
                         let each = self.parts.iter().zip(&mut tried).zip(&bases);
                         for ((part, tried), base) in each {
@@ -357,7 +357,7 @@ impl Trial<'_> {
         .sum()
     }
 
-    /// Of what had values before, whether any is another now.
+    /// Whether any memory that had values before holds another value now.
     fn written_to(&self, part: &Part, tried: Tried, base: Option<u64>, memory: &Memory) -> u64 {
         let (PartKind::Pointer(pointee), Some(base)) = (&part.kind, base) else {
             return 0;

@@ -14,10 +14,10 @@ pub struct Product {
     pub value: u64,
 }
 
-/// Of more dimensions than these nothing is multiplied.
+/// With more dimensions than these, none are multiplied.
 const MULTIPLIED: usize = 6;
 
-/// What products are made of, beside each dimension once.
+/// The factors of products, besides each dimension once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Further {
     Nothing,

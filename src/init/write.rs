@@ -1,4 +1,4 @@
-//! What was found, as a gates.yaml. Pure.
+//! Writes the findings as a gates.yaml. Pure.
 
 use super::probe::{Argument, Call, SMALL, Tensor, made_up};
 use super::{Survey, Surveyed};
@@ -274,7 +274,7 @@ fn of_tensor(tensor: &Tensor) -> String {
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.');
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.'));
-    // What some readers take for true, false or nothing.
+    // Some readers take these for true, false or nothing.
     let taken = ["yes", "no", "on", "off", "true", "false", "null"];
     match is_word && text.chars().all(is_plain) && !taken.contains(&text.to_lowercase().as_str()) {
         true => text.to_owned(),

@@ -14,7 +14,7 @@ use wording::words;
 
 pub const TITLE: &str = "ranking of a tile of attention";
 
-/// What the command ends with.
+/// The command's last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Ranked,

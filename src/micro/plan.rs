@@ -23,30 +23,30 @@ const MOST_REPEATS: u32 = 4 * REPEATS;
 /// Macros of the tile, in the order of its sweep.
 pub const MACROS: [&str; 4] = ["BLOCK_M", "BLOCK_K", "STAGES", "VEC_WIDTH"];
 
-/// What each macro can be: the tile asserts it, and tiles have to divide the keys.
+/// The range of each macro: the tile asserts it, and tiles have to divide the keys.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub fn read_block_m(text: &str) -> Result<i64, String> {
     let is_allowed = |it: i64| (16..=512).contains(&it) && it % 16 == 0;
     read(text, is_allowed, "a multiple of 16 from 16 to 512")
 }
 
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub fn read_block_k(text: &str) -> Result<i64, String> {
     let is_allowed = |it: i64| it >= 16 && it % 16 == 0 && i64::from(KEYS) % it == 0;
     read(text, is_allowed, "16, 32, 64, 128, 256 or 512")
 }
 
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub fn read_stages(text: &str) -> Result<i64, String> {
     read(text, |it| (1..=16).contains(&it), "1 to 16")
 }
 
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub fn read_vec_width(text: &str) -> Result<i64, String> {
     read(text, |it| [2, 4, 8].contains(&it), "2, 4 or 8")
 }

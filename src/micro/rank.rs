@@ -1,4 +1,4 @@
-//! What came of a sweep: configurations that hold every gate by their cycles, and the others by what they broke. Pure.
+//! The outcome of a sweep: configurations that hold every gate by their cycles, and the others by what they broke. Pure.
 
 use super::plan::{self, Configuration};
 use judge::stats::Sample;
@@ -29,7 +29,7 @@ pub struct Kept {
     pub registers: u32,
     pub shared_bytes: u64,
     pub blocks_per_sm: u32,
-    /// Of the whole GPU.
+    /// Blocks of the whole GPU.
     pub blocks: u32,
     queries_per_block: u64,
 }
@@ -47,7 +47,7 @@ pub struct Clocked {
 pub struct Dropped {
     pub values: Seed,
     pub gate: String,
-    /// Of the reason (docs/verdicts.md).
+    /// The code of the reason (docs/verdicts.md).
     pub code: &'static str,
     pub message: String,
 }
@@ -158,7 +158,7 @@ impl Dropped {
     }
 }
 
-/// What ended the run before all was judged.
+/// The error that ended the run before all was judged.
 pub fn of_environment(record: &Record, judgement: &Judgement) -> String {
     let mut verdicts = judgement.verdicts.iter();
     let verdict = verdicts.find(|it| it.outcome == Outcome::Environment);
@@ -168,8 +168,8 @@ pub fn of_environment(record: &Record, judgement: &Judgement) -> String {
     )
 }
 
-/// The gate that a configuration does not hold: one that failed, else one that did not decide. What was not asked here
-/// is none, but that the output is right has to be known.
+/// The gate that a configuration does not hold: one that failed, else one that did not decide. A gate that was not asked
+/// here is none, but the output has to be known to be right.
 ///
 /// # Errors
 /// Environment, where nothing was judged of it.

@@ -220,7 +220,7 @@ fn a_ranking_is_compared_over_the_macros_that_both_have() {
         timed(32, 1, 2, 1.5),
     ];
     let ranked: Vec<(Seed, f64)> = [
-        // Of two that differ in nothing that the search knows, the better.
+        // The better of two that differ in nothing that the search knows.
         (values(64, 32, 2, 8), 90.0),
         (values(64, 64, 2, 8), 80.0),
         (values(64, 32, 1, 8), 100.0),

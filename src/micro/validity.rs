@@ -5,7 +5,7 @@ use crate::tune::outcome::{Evaluation, Outcome};
 use search::Seed;
 use std::collections::BTreeMap;
 
-/// What a macro of the tile is called in another kernel.
+/// Names of the tile's macros in another kernel.
 pub type Renames = BTreeMap<String, String>;
 
 /// A configuration of a search, and its time to that of the start.

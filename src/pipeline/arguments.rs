@@ -7,7 +7,7 @@ use model::{Fault, FaultKind, Plan, Seen, UnitId};
 use run::device::args;
 use system::files;
 
-/// Of what was built, what cannot be called as the plan calls it becomes a fault. `places`: of the file that the plan
+/// Turns built units that cannot be called as the plan calls them into faults. `places`: of the file that the plan
 /// was read from, if that is the user's to change.
 pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId, Built)]) {
     for (unit, built) in built {

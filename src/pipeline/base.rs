@@ -3,7 +3,7 @@
 use super::BaseSide;
 use build::apart::{Crossing, Reader, Side, Trees};
 use build::toolchain::Toolchain;
-use check::beside::{self, Sides};
+use check::against_base::{self, Sides};
 use check::cache::References;
 use check::reference::user::HiddenFrom;
 use model::{Case, Evidence, NotRun, Plan, Unit};
@@ -78,8 +78,8 @@ pub fn refuse_crossing(found: Option<Crossing>) -> Result<()> {
     }))
 }
 
-/// What the base's references compute on head's inputs, of every case that both have at the same sizes. Needs no
-/// device, and what is not simulated is compared, too.
+/// Runs the base's references on head's inputs, for every case that both have at the same sizes. Needs no
+/// device, and compares cases that are not simulated, too.
 pub fn compare_references(
     theirs: &References,
     base: &Plan,
@@ -97,7 +97,7 @@ pub fn compare_references(
         };
         Evidence::BaseReference {
             case: head.id.clone(),
-            facts: beside::compare_references(&sides, too_large(head).as_ref()),
+            facts: against_base::compare_references(&sides, too_large(head).as_ref()),
         }
     });
     evidence.collect()

@@ -8,7 +8,7 @@ use super::took::Meter;
 use super::{Change, Request, Side, Work, check, environment, simulate};
 use build::Built;
 use build::toolchain::Toolchain;
-use config::Asked;
+use config::ResolvedVariant;
 use model::{
     Costs, DeviceFacts, Environment, Evidence, Judgement, NotRun, PairFacts, Plan, Policy,
     RECORD_SCHEMA, Record, Seen, Simulator, Unit,
@@ -22,14 +22,14 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 
 /// Builds, while the bench works on something else.
-pub struct Shop<'a> {
+pub struct CandidateBuilder<'a> {
     root: PathBuf,
     toolchain: Toolchain,
     cache: &'a Cache,
     on: &'a (dyn Fn(Event) + Sync),
 }
 
-impl Shop<'_> {
+impl CandidateBuilder<'_> {
     /// In the order of the units.
     ///
     /// # Errors
@@ -64,12 +64,12 @@ pub struct Bench<'a> {
     crews: Crews<'a>,
     /// The worker has timed something.
     has_timed: bool,
-    /// Of the last proof, without references.
+    /// The time of the last proof, without references.
     took: Duration,
     on: &'a (dyn Fn(Event) + Sync),
 }
 
-/// What was seen of a batch, and what each gate says of it.
+/// The observations of a batch, and the verdict of each gate.
 pub struct Proven {
     pub record: Record,
     pub judgement: Judgement,
@@ -84,7 +84,7 @@ impl<'a> Bench<'a> {
         cache: &'a Cache,
         waiting: &'a (dyn Fn(&str) + Sync),
         on: &'a (dyn Fn(Event) + Sync),
-    ) -> Result<(Shop<'a>, Self)> {
+    ) -> Result<(CandidateBuilder<'a>, Self)> {
         let planned = plan::plan(request, change, cache, on)?;
         let mut crews = Crews::new(request.device, waiting)?;
         let device = open(request, &mut crews);
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
         if let Seen::Fault(fault) = &device {
             return Err(Error::environment(fault.message.clone()));
         }
-        let shop = Shop {
+        let builder = CandidateBuilder {
             root: planned.root.clone(),
             toolchain: planned.toolchain.clone(),
             cache,
@@ -106,7 +106,7 @@ impl<'a> Bench<'a> {
             took: Duration::ZERO,
             on,
         };
-        Ok((shop, bench))
+        Ok((builder, bench))
     }
 
     pub fn environment(&self) -> &Environment {
@@ -131,7 +131,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// Environment, where no worker can be found.
-    pub fn prove(&mut self, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
+    pub fn prove(&mut self, batch: &[(&ResolvedVariant, &[Built])]) -> Result<Proven> {
         let budget = self.simulation_budget();
         self.prove_in(self.environment.clone(), budget, batch)
     }
@@ -146,7 +146,11 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// Environment, where no worker can be found.
-    pub fn simulate(&mut self, budget: u64, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
+    pub fn simulate(
+        &mut self,
+        budget: u64,
+        batch: &[(&ResolvedVariant, &[Built])],
+    ) -> Result<Proven> {
         let environment = Environment {
             device: Seen::NotRun(NotRun::SimulatorAsked),
             simulator: Some(Simulator {
@@ -161,7 +165,7 @@ impl<'a> Bench<'a> {
         &mut self,
         environment: Environment,
         budget: u64,
-        batch: &[(&Asked, &[Built])],
+        batch: &[(&ResolvedVariant, &[Built])],
     ) -> Result<Proven> {
         let mut plan = Plan {
             units: Vec::new(),
@@ -241,12 +245,12 @@ impl<'a> Bench<'a> {
         Ok(Proven { record, judgement })
     }
 
-    /// What the last proof took, without references where there is a GPU.
+    /// The time of the last proof, without references where there is a GPU.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// What follows is timed in a fresh process.
+    /// The next times are taken in a fresh process.
     pub fn fresh(&mut self) {
         self.crews.first().retire();
     }

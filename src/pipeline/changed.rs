@@ -67,7 +67,7 @@ struct Side<'a> {
     plan: &'a Plan,
     gates: &'a [Gate],
     baselines: &'a [Baseline],
-    /// Of the plan's units, in their order.
+    /// The artifacts of the plan's units, in their order.
     artifacts: Vec<Option<FoundArtifact>>,
     references: References,
 }

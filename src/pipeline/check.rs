@@ -2,14 +2,14 @@
 
 use super::prepare::Answers;
 use super::took::Meter;
-use super::{Of, Side, Why, Work, milliseconds};
+use super::{EvidenceSide, Side, SkipReason, Work, milliseconds};
 use check::cache::{Answer, References};
 use judge::{Admission, Stage};
 use model::{Arch, Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
 use report::progress::{Event, Phase};
 use run::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 
-type Tried = std::result::Result<CheckJob, Why>;
+type Tried = std::result::Result<CheckJob, SkipReason>;
 
 /// Evidence stands in the order of the plan, whichever case was done first; of the base that alone which head's
 /// does not tell.
@@ -22,8 +22,8 @@ pub fn check_all(
 ) {
     let cases: Vec<&Case> = record.plan.cases.iter().collect();
     let tried = tried(&work.head, record);
-    let pieces = check_side(&cases, tried, crews, &work.took, on, Of::Head);
-    Of::Head.file(pieces, &mut record.evidence);
+    let pieces = check_side(&cases, tried, crews, &work.took, on, EvidenceSide::Head);
+    EvidenceSide::Head.file(pieces, &mut record.evidence);
     let (Some(references), Some(policy)) = (base, &record.policy.base) else {
         return;
     };
@@ -43,8 +43,15 @@ pub fn check_all(
             .map(|&seed| work.base.check_job(plan, case, None, seed))
             .collect()
     });
-    let pieces = check_side(&cases, tried.collect(), crews, &work.took, on, Of::Base);
-    Of::Base.file(pieces, &mut record.evidence);
+    let pieces = check_side(
+        &cases,
+        tried.collect(),
+        crews,
+        &work.took,
+        on,
+        EvidenceSide::Base,
+    );
+    EvidenceSide::Base.file(pieces, &mut record.evidence);
 }
 
 fn check_side(
@@ -53,7 +60,7 @@ fn check_side(
     crews: &mut Crews,
     took: &Meter,
     on: &(dyn Fn(Event) + Sync),
-    of: Of,
+    of: EvidenceSide,
 ) -> Vec<Evidence> {
     let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
     on(Event::Began {
@@ -98,7 +105,7 @@ fn tried(side: &Side, record: &Record) -> Vec<Vec<Tried>> {
             seeds
                 .map(|&seed| match &admission {
                     Admission::Yes => side.check_job(plan, case, None, seed),
-                    Admission::No { .. } => Err(Why::NotRun(NotRun::EarlierStage)),
+                    Admission::No { .. } => Err(SkipReason::NotRun(NotRun::EarlierStage)),
                 })
                 .collect()
         })
@@ -106,7 +113,7 @@ fn tried(side: &Side, record: &Record) -> Vec<Vec<Tried>> {
 }
 
 /// The jobs of each case; and for each of its seeds, in their order, why there is none.
-type Split = (Vec<Vec<CheckJob>>, Vec<Vec<Option<Why>>>);
+type Split = (Vec<Vec<CheckJob>>, Vec<Vec<Option<SkipReason>>>);
 
 fn split(tried: Vec<Vec<Tried>>) -> Split {
     let split_one = |seeds: Vec<Tried>| {
@@ -127,7 +134,7 @@ fn split(tried: Vec<Vec<Tried>>) -> Split {
 /// Answers are of those seeds alone that had a job.
 fn evidence(
     cases: &[&Case],
-    untried: Vec<Vec<Option<Why>>>,
+    untried: Vec<Vec<Option<SkipReason>>>,
     answers: Vec<Vec<CheckAnswer>>,
 ) -> Vec<Evidence> {
     let mut evidence = Vec::new();
@@ -137,14 +144,14 @@ fn evidence(
             let answer = match why {
                 None => answers
                     .next()
-                    .ok_or_else(|| Why::lost("it was dealt to no worker")),
+                    .ok_or_else(|| SkipReason::lost("it was dealt to no worker")),
                 Some(why) => Err(why),
             };
             let answer = answer.unwrap_or_else(|why| CheckAnswer {
                 driver: why.clone().into_seen(),
                 check: why.into_seen(),
             });
-            // What the driver says of the entry is the same for every seed.
+            // The driver's facts on the entry are the same for every seed.
             if position == 0 {
                 evidence.push(Evidence::Driver {
                     case: case.id.clone(),
@@ -169,7 +176,7 @@ impl Side {
         case: &Case,
         arch: Option<Arch>,
         seed: u64,
-    ) -> std::result::Result<CheckJob, Why> {
+    ) -> std::result::Result<CheckJob, SkipReason> {
         Ok(CheckJob {
             case: case.clone(),
             artifact: self.artifact(plan, &case.id, arch)?.clone(),
@@ -185,7 +192,7 @@ impl Side {
         case: &Case,
         arch: Option<Arch>,
         seed: u64,
-    ) -> std::result::Result<ExpectedOutput, Why> {
+    ) -> std::result::Result<ExpectedOutput, SkipReason> {
         match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
             Some(Seen::Got(Answer::Files { seen, original })) => {
                 Ok(ExpectedOutput::Files { seen, original })
@@ -196,7 +203,7 @@ impl Side {
                     ..case.id.clone()
                 };
                 let case = plan.case(&other).ok_or_else(|| {
-                    Why::NotRun(NotRun::NoReferenceVariant {
+                    SkipReason::NotRun(NotRun::NoReferenceVariant {
                         variant: other.variant.clone(),
                     })
                 })?;
@@ -206,10 +213,10 @@ impl Side {
                     artifact,
                 })
             }
-            Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
-            Some(Seen::Unsupported(why)) => Err(Why::Unsupported(why)),
-            Some(Seen::NotRun(why)) => Err(Why::NotRun(why)),
-            None => Err(Why::lost("no reference was computed")),
+            Some(Seen::Fault(fault)) => Err(SkipReason::Broke(fault)),
+            Some(Seen::Unsupported(why)) => Err(SkipReason::Unsupported(why)),
+            Some(Seen::NotRun(why)) => Err(SkipReason::NotRun(why)),
+            None => Err(SkipReason::lost("no reference was computed")),
         }
     }
 }
@@ -252,7 +259,7 @@ mod tests {
         }
     }
 
-    /// What each piece says, in the order of the record.
+    /// The content of each piece, in the order of the record.
     fn said(evidence: &[Evidence]) -> Vec<String> {
         let word = |case: &CaseId, seed: &str, what: Option<String>| {
             format!("{}{seed}: {}", case.shape, what.unwrap_or_default())
@@ -287,7 +294,7 @@ mod tests {
         };
         let cases = ["a", "b", "c", "d"].map(case);
         let [a, b, c, d] = &cases;
-        let broke = Why::Broke(Fault {
+        let broke = SkipReason::Broke(Fault {
             kind: FaultKind::Reference,
             message: "no reference".into(),
         });
@@ -295,8 +302,8 @@ mod tests {
             vec![Ok(job(a, 7)), Ok(job(a, 8))],
             vec![Err(broke), Ok(job(b, 8))],
             vec![
-                Err(Why::NotRun(NotRun::EarlierStage)),
-                Err(Why::NotRun(NotRun::EarlierStage)),
+                Err(SkipReason::NotRun(NotRun::EarlierStage)),
+                Err(SkipReason::NotRun(NotRun::EarlierStage)),
             ],
             vec![Ok(job(d, 7)), Ok(job(d, 8))],
         ]);

@@ -1,6 +1,6 @@
-//! The machine code of what a change compiles otherwise than the base, for whoever explains the verdicts.
+//! The machine code that a change compiles differently from the base, for those who explain the verdicts.
 
-use super::Of;
+use super::EvidenceSide;
 use super::plan::Planned;
 use super::prepare::{Artifacts, Ready};
 use super::sources::Sources;
@@ -45,9 +45,9 @@ impl Changed {
         let ours = Sources::new(&planned.root, &planned.toolchain.include);
         let mut evidence = Vec::new();
         let pieces = self.read_side(found, cache, &ready.base_artifacts, theirs);
-        Of::Base.file(pieces, &mut evidence);
+        EvidenceSide::Base.file(pieces, &mut evidence);
         let pieces = self.read_side(found, cache, &ready.artifacts, ours);
-        Of::Head.file(pieces, &mut evidence);
+        EvidenceSide::Head.file(pieces, &mut evidence);
         evidence
     }
 

@@ -1,4 +1,4 @@
-//! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
+//! Plans a run, before anything is built: the plan with its policy, the base's tree, the compiler.
 
 use super::{Change, Profile, Request, base, shard, simulate};
 use build::apart::{Reads, Trees};
@@ -23,7 +23,7 @@ pub(super) struct Planned {
     pub places: Places,
     pub plan: Plan,
     pub policy: Policy,
-    /// Of head.
+    /// The commit of head.
     pub commit: Option<String>,
     pub sources: Option<String>,
     /// Where a part of the cases is run: `plan` and `policy` are that part's.
@@ -45,7 +45,7 @@ pub(super) struct UnitReads {
     pub base: Reads,
 }
 
-/// What the base is built of.
+/// The tree that the base is built from.
 pub(super) struct BaseTree {
     /// The directory of its gates.yaml.
     pub root: PathBuf,
@@ -59,7 +59,7 @@ pub(super) struct BaseTree {
 }
 
 /// # Errors
-/// What keeps a run from starting at all: baselines, acceptances, the compiler.
+/// Errors that keep a run from starting at all: baselines, acceptances, the compiler.
 pub(super) fn plan(
     request: &Request,
     change: Change,
@@ -139,7 +139,7 @@ pub(super) fn plan(
     })
 }
 
-/// What the plan is to do about profiles, and what does it. That there is no profiler is a verdict of every gate that
+/// Decides what the plan does about profiles, and finds the profiler. A missing profiler is a verdict of every gate that
 /// needs one, and no end of the run.
 fn find_profiler(request: &Request, plan: &mut Plan) -> std::result::Result<Profiler, Fault> {
     let missing = |message: String| Fault {
@@ -187,7 +187,7 @@ impl Planned {
         base::refuse_crossing(trees.find_crossing(&head, &base))
     }
 
-    /// What the base's references compute on head's inputs; nothing where there is no base.
+    /// Runs the base's references on head's inputs; nothing where there is no base.
     pub fn compare_references(&self, device: &Seen<DeviceFacts>) -> Vec<Evidence> {
         let (Some(tree), Some(base)) = (&self.base, &self.policy.base) else {
             return Vec::new();

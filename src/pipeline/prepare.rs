@@ -23,7 +23,7 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use system::process::confine::Hidden;
 
-/// What is built and known before a kernel runs.
+/// Everything that is built and known before a kernel runs.
 pub(super) struct Prepared {
     pub device: Seen<DeviceFacts>,
     pub answers: Answers,
@@ -78,12 +78,12 @@ impl Prepared {
         }
     }
 
-    /// How long workers took to start beside the compiler, whose time that is.
+    /// How long workers took to start while the compiler ran, whose time that is.
     pub fn started_beside_compiler(&self) -> Duration {
         self.overlap.start
     }
 
-    /// Evidence of what was built. What is left runs.
+    /// Files evidence on the builds. The rest can run.
     pub fn file_builds(self, evidence: &mut Vec<Evidence>, costs: &mut Costs) -> Ready {
         let Builds {
             head, base, reads, ..
@@ -112,7 +112,7 @@ impl Prepared {
     }
 }
 
-/// What kernels run with.
+/// State that kernels run with.
 pub(super) struct Ready {
     pub reads: UnitReads,
     pub artifacts: Artifacts,
@@ -273,7 +273,7 @@ impl Answers {
         }
     }
 
-    /// What was computed, for whoever compares two records.
+    /// Digests of the reference outputs, for whoever compares two records.
     pub fn digests(&self, plan: &Plan) -> Vec<Evidence> {
         let cases = plan.cases.iter();
         let seeds = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (&case.id, seed)));

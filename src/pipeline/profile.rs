@@ -1,4 +1,4 @@
-//! Profiles, when everything is timed: each in a process of its own, and none beside a timing.
+//! Profiles, when everything is timed: each in a process of its own, and none at the same time as a timing.
 
 use super::{Work, milliseconds};
 use build::TOOLKIT;
@@ -22,13 +22,13 @@ pub(super) fn profile_all(
     let began = Instant::now();
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let wanted = judge::to_profile(plan, environment, policy, &record.evidence);
-    let sides = |beside_base: bool| match beside_base {
+    let sides = |against_base: bool| match against_base {
         true => 2,
         false => 1,
     };
     let steps = wanted
         .iter()
-        .map(|it| u64::from(it.repeats) * sides(it.beside_base));
+        .map(|it| u64::from(it.repeats) * sides(it.against_base));
     on(Event::Began {
         phase: Phase::Profile,
         steps: steps.sum(),
@@ -36,7 +36,7 @@ pub(super) fn profile_all(
     let mut evidence = Vec::new();
     for it in &wanted {
         for repeat in 0..it.repeats {
-            let profile = |job: Result<TimeJob, super::Why>| {
+            let profile = |job: Result<TimeJob, super::SkipReason>| {
                 let facts = match (profiler, job) {
                     (Err(fault), _) => Seen::Fault(fault.clone()),
                     (Ok(_), Err(why)) => why.into_seen(),
@@ -53,7 +53,7 @@ pub(super) fn profile_all(
                 }
             };
             evidence.push(profile(work.own_job(record, &it.case)));
-            if it.beside_base {
+            if it.against_base {
                 let of_base = profile(work.job_of_base(record, &it.case));
                 evidence.push(Evidence::Base(Box::new(of_base)));
             }
@@ -112,8 +112,8 @@ fn run(profiler: &Profiler, job: TimeJob, record: &Record) -> Seen<ProfileFacts>
 }
 
 impl Work {
-    fn own_job(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::Why> {
-        let lost = || super::Why::lost("no job was made for it");
+    fn own_job(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::SkipReason> {
+        let lost = || super::SkipReason::lost("no job was made for it");
         let case = record.plan.case(id).ok_or_else(lost)?;
         match self.timing(record, case, 0, Timing::Alone)? {
             run::worker::Job::Time(job) => Ok(*job),
@@ -121,7 +121,7 @@ impl Work {
         }
     }
 
-    fn job_of_base(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::Why> {
+    fn job_of_base(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::SkipReason> {
         let head = self.own_job(record, id)?;
         let base = self.base_arm(record, id)?;
         Ok(TimeJob {

@@ -2,7 +2,7 @@
 
 use config::Loaded;
 use judge::count_contests;
-use model::{CaseId, Filter, Gate, Num, Shard, Took, Whole};
+use model::{CaseCost, CaseId, Filter, Gate, Num, Shard, Whole};
 use records::shard::{Part, TooMany, deal};
 use serde_json::json;
 use system::error::{Diagnostic, Error, Result};
@@ -10,8 +10,8 @@ use system::error::{Diagnostic, Error, Result};
 #[derive(Clone, Debug)]
 pub struct AskedShard {
     pub part: Part,
-    /// What cases cost in an earlier run; empty where nobody said.
-    pub took: Vec<Took>,
+    /// The costs of cases in an earlier run; empty where nobody gave them.
+    pub took: Vec<CaseCost>,
 }
 
 /// Leaves of what was loaded the cases of one shard.
@@ -83,7 +83,7 @@ mod tests {
     /// Else a shard would stop timing where the whole is still open, or the other way round.
     #[test]
     fn a_contest_has_the_same_chance_of_a_false_alarm_in_a_shard_as_in_the_whole() {
-        let all = fixture::record_beside_base().policy.gates;
+        let all = fixture::record_against_base().policy.gates;
         let own: Vec<Gate> = all
             .iter()
             .filter(|gate| match &gate.subject {

@@ -4,7 +4,7 @@
 use super::prepare::Answers;
 use super::sources::Sources;
 use super::took::Meter;
-use super::{Of, Side, Why, Work, milliseconds};
+use super::{EvidenceSide, Side, SkipReason, Work, milliseconds};
 use check::cache::References;
 use judge::{Admission, Stage};
 use model::{
@@ -62,7 +62,7 @@ pub fn simulate_all(
     let mut costs = Costs::default();
     let stage = OneSide {
         plan: &record.plan,
-        of: Of::Head,
+        of: EvidenceSide::Head,
         simulators: &simulators,
         took: &work.took,
         on,
@@ -71,12 +71,12 @@ pub fn simulate_all(
     let mut pieces = stage.simulate(&mut work.head, runs, references, &mut costs);
     sources.quote(&mut pieces);
     let digests = work.head.answers.digests(&record.plan);
-    Of::Head.file(pieces, &mut record.evidence);
+    EvidenceSide::Head.file(pieces, &mut record.evidence);
     record.evidence.extend(digests);
     if let (Some((references, mut sources)), Some(base)) = (of_base, &record.policy.base) {
         let stage = OneSide {
             plan: &base.plan,
-            of: Of::Base,
+            of: EvidenceSide::Base,
             simulators: &simulators,
             took: &work.took,
             on,
@@ -84,7 +84,7 @@ pub fn simulate_all(
         let runs = runs_of_base(record, base);
         let mut pieces = stage.simulate(&mut work.base, runs, references, &mut costs);
         sources.quote(&mut pieces);
-        Of::Base.file(pieces, &mut record.evidence);
+        EvidenceSide::Base.file(pieces, &mut record.evidence);
     }
     record.costs.reference_ms += costs.reference_ms;
     record.costs.simulator_ms = costs.simulator_ms;
@@ -97,19 +97,19 @@ struct Run<'a> {
     case: &'a Case,
     /// `None` for the oldest.
     arch: Option<Arch>,
-    refused: Option<Why>,
+    refused: Option<SkipReason>,
 }
 
-/// Of head or of the base.
+/// The work of head or of the base.
 struct OneSide<'a> {
     plan: &'a Plan,
-    of: Of,
+    of: EvidenceSide,
     simulators: &'a Simulators,
     took: &'a Meter,
     on: &'a (dyn Fn(Event) + Sync),
 }
 
-/// What a seed of a case costs.
+/// The cost of a case's seed.
 #[derive(Clone, Copy)]
 enum Cost {
     About(u64),
@@ -117,7 +117,7 @@ enum Cost {
     Unknown,
 }
 
-type Estimate = std::result::Result<Cost, Why>;
+type Estimate = std::result::Result<Cost, SkipReason>;
 
 fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
@@ -128,7 +128,7 @@ fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
     admitted
         .flat_map(|((case, units), admission)| {
             let refused = match admission {
-                Admission::No { .. } => Some(Why::NotRun(NotRun::EarlierStage)),
+                Admission::No { .. } => Some(SkipReason::NotRun(NotRun::EarlierStage)),
                 Admission::Yes => None,
             };
             runs(case, &units, refused)
@@ -150,7 +150,7 @@ fn runs_of_base<'a>(record: &'a Record, base: &'a Base) -> Vec<Run<'a>> {
         .collect()
 }
 
-fn runs<'a>(case: &'a Case, units: &[&Unit], refused: Option<Why>) -> Vec<Run<'a>> {
+fn runs<'a>(case: &'a Case, units: &[&Unit], refused: Option<SkipReason>) -> Vec<Run<'a>> {
     let further = units.iter().skip(1).map(|unit| Some(unit.id.arch));
     std::iter::once(None)
         .chain(further)
@@ -196,14 +196,14 @@ impl OneSide<'_> {
         let budget = self.plan.simulation.budget;
         let mut jobs = Vec::new();
         let mut asked = Vec::new();
-        let whys: Vec<Option<Why>> = runs
+        let whys: Vec<Option<SkipReason>> = runs
             .iter()
             .map(|run| {
                 let case = run.case;
                 let artifact = match run
                     .refused
                     .clone()
-                    .or_else(|| too_large(case).map(Why::NotRun))
+                    .or_else(|| too_large(case).map(SkipReason::NotRun))
                 {
                     Some(why) => Err(why),
                     None => side.artifact(self.plan, &case.id, run.arch),
@@ -231,7 +231,7 @@ impl OneSide<'_> {
             None => {
                 let answer = answers
                     .next()
-                    .ok_or_else(|| Why::lost("it was not estimated"))?;
+                    .ok_or_else(|| SkipReason::lost("it was not estimated"))?;
                 // A drawn seed takes no check from a case that was small enough without it.
                 let drawn = usize::from(self.plan.drawn.is_some());
                 let seeds = run.case.seeds.len().saturating_sub(drawn);
@@ -250,7 +250,9 @@ impl OneSide<'_> {
             for (position, &seed) in run.case.seeds.iter().enumerate() {
                 let estimate = match estimate.clone() {
                     // Nobody knows whether it ends: one seed is enough to see that it does not.
-                    Ok(Cost::Unknown) if position > 0 => Err(Why::NotRun(NotRun::EstimateUnknown)),
+                    Ok(Cost::Unknown) if position > 0 => {
+                        Err(SkipReason::NotRun(NotRun::EstimateUnknown))
+                    }
                     estimate => estimate,
                 };
                 let job = estimate.and_then(|cost| {
@@ -345,7 +347,7 @@ fn simulated(answer: Seen<Frame>) -> Seen<Simulated> {
         Seen::Got(Frame::Simulated(simulated)) => Seen::Got(*simulated),
         Seen::Got(other) => Seen::Fault(Fault {
             kind: FaultKind::WorkerDied,
-            message: format!("the worker answered another question: {other:?}"),
+            message: format!("unexpected reply from the worker: {other:?}"),
         }),
         Seen::Fault(fault) => Seen::Fault(fault),
         Seen::Unsupported(why) => Seen::Unsupported(why),
@@ -353,30 +355,34 @@ fn simulated(answer: Seen<Frame>) -> Seen<Simulated> {
     }
 }
 
-fn decided(seeds: usize, answer: Seen<Frame>, budget: u64) -> std::result::Result<Cost, Why> {
+fn decided(
+    seeds: usize,
+    answer: Seen<Frame>,
+    budget: u64,
+) -> std::result::Result<Cost, SkipReason> {
     match answer {
         Seen::Got(Frame::Estimated(None)) => Ok(Cost::Unknown),
         Seen::Got(Frame::Estimated(Some(launch))) => {
             let whole = launch.saturating_mul(seeds.max(1) as u64);
             match whole > budget {
                 false => Ok(Cost::About(launch)),
-                true => Err(Why::NotRun(NotRun::OverBudget {
+                true => Err(SkipReason::NotRun(NotRun::OverBudget {
                     estimate: whole,
                     budget,
                 })),
             }
         }
-        Seen::Got(other) => Err(Why::Broke(Fault {
+        Seen::Got(other) => Err(SkipReason::Broke(Fault {
             kind: FaultKind::WorkerDied,
-            message: format!("the worker answered another question: {other:?}"),
+            message: format!("unexpected reply from the worker: {other:?}"),
         })),
         // Said again, by each seed, with all checks.
         Seen::Fault(Fault {
             kind: FaultKind::DeviceFault,
             ..
         }) => Ok(Cost::About(0)),
-        Seen::Fault(fault) => Err(Why::Broke(fault)),
-        Seen::Unsupported(why) => Err(Why::Unsupported(why)),
-        Seen::NotRun(why) => Err(Why::NotRun(why)),
+        Seen::Fault(fault) => Err(SkipReason::Broke(fault)),
+        Seen::Unsupported(why) => Err(SkipReason::Unsupported(why)),
+        Seen::NotRun(why) => Err(SkipReason::NotRun(why)),
     }
 }

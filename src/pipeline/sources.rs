@@ -14,7 +14,7 @@ const MOST_BYTES: u64 = 16 << 20;
 pub struct Sources<'a> {
     /// The directory of gates.yaml.
     root: &'a Path,
-    /// Of the toolkit's headers.
+    /// The directory of the toolkit's headers.
     toolkit: &'a Path,
     read: HashMap<String, Option<Vec<String>>>,
 }
@@ -28,7 +28,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Puts beside each line of a finding what stands there.
+    /// Adds the text of each line of a finding.
     pub fn quote(&mut self, evidence: &mut [Evidence]) {
         for piece in evidence {
             let Evidence::Simulation {
@@ -45,7 +45,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// What stands on a line, but for the space around it.
+    /// The text of a line, without the space around it.
     pub fn line(&mut self, file: &str, number: u32) -> Option<String> {
         let (root, toolkit) = (self.root, self.toolkit);
         let lines = self.read.entry(file.to_owned()).or_insert_with(|| {

@@ -1,6 +1,6 @@
 //! Process after process, each fresh and over all cases that still need one, until the judge asks no more.
 
-use super::{Why, Work, milliseconds};
+use super::{SkipReason, Work, milliseconds};
 use judge::{RivalTurn, Timing};
 use model::{Case, CaseId, Evidence, Record, Seen};
 use report::progress::{Event, Phase};
@@ -60,7 +60,7 @@ pub fn time_all(
             let kernel = &case.id.kernel;
             let next = jobs.peek().filter(|(next, ..)| next.id.kernel == *kernel);
             let turns = turns.iter().filter(|turn| turn.rival.kernel == *kernel);
-            // The rivals of a kernel follow its last case, and nothing of ours is to run beside them.
+            // The rivals of a kernel follow its last case, and nothing of ours may run at the same time.
             let turns: Vec<_> = turns.filter(|_| next.is_none()).collect();
             let next = match turns.is_empty() {
                 true => jobs.peek(),
@@ -77,7 +77,7 @@ pub fn time_all(
                     evidence.extend(rival(&mut rivals, turn, root, record));
                 }
                 rivals_took += began.elapsed();
-                stepped(format!("{} beside {kernel}", turn.rival.name));
+                stepped(format!("{} against {kernel}", turn.rival.name));
             }
         }
         record.evidence.append(&mut evidence);
@@ -100,7 +100,7 @@ fn rival(rivals: &mut Rivals, turn: &RivalTurn, root: &Path, record: &Record) ->
             Err(fault) => Seen::Fault(fault.clone()),
             Ok(all) => match all.get(*task) {
                 Some(facts) => Seen::Got(facts.clone()),
-                None => Why::lost("the rival's answer was lost").into_seen(),
+                None => SkipReason::lost("the rival's answer was lost").into_seen(),
             },
         },
     });
@@ -113,7 +113,7 @@ fn timed(
     case: &Case,
     process: u32,
     timing: Timing,
-    job: std::result::Result<Job, Why>,
+    job: std::result::Result<Job, SkipReason>,
 ) -> Evidence {
     let case = case.id.clone();
     let why = match (job, timing) {
@@ -133,7 +133,7 @@ fn timed(
                 facts,
             };
         }
-        (Ok(_), _) => Why::lost("no job was made for it"),
+        (Ok(_), _) => SkipReason::lost("no job was made for it"),
         (Err(why), _) => why,
     };
     match timing {
@@ -142,7 +142,7 @@ fn timed(
             process,
             facts: why.into_seen(),
         },
-        Timing::BesideBase(_) => Evidence::Pair {
+        Timing::AgainstBase(_) => Evidence::Pair {
             case,
             process,
             facts: why.into_seen(),
@@ -157,7 +157,7 @@ impl Work {
         case: &Case,
         process: u32,
         timing: Timing,
-    ) -> std::result::Result<Job, Why> {
+    ) -> std::result::Result<Job, SkipReason> {
         let plan = &record.plan;
         let artifact = self.head.artifact(plan, &case.id, None)?.clone();
         let seed = case.seeds.first().copied().unwrap_or_default();
@@ -170,7 +170,7 @@ impl Work {
                 seed,
                 schedule,
             })),
-            Timing::BesideBase(singles) => Job::Pair(Box::new(PairJob {
+            Timing::AgainstBase(singles) => Job::Pair(Box::new(PairJob {
                 base: self.base_arm(record, &case.id)?,
                 head: Arm { case, artifact },
                 seed,
@@ -179,14 +179,19 @@ impl Work {
                 pairing: plan
                     .pairing
                     .clone()
-                    .ok_or_else(|| Why::lost("no base was named"))?,
+                    .ok_or_else(|| SkipReason::lost("no base was named"))?,
                 singles,
             })),
         })
     }
 
-    pub(super) fn base_arm(&self, record: &Record, id: &CaseId) -> std::result::Result<Arm, Why> {
-        let lacking = || Why::lost(&format!("the base's {id} was not built for this device"));
+    pub(super) fn base_arm(
+        &self,
+        record: &Record,
+        id: &CaseId,
+    ) -> std::result::Result<Arm, SkipReason> {
+        let lacking =
+            || SkipReason::lost(&format!("the base's {id} was not built for this device"));
         let base = record.policy.base.as_ref().ok_or_else(lacking)?;
         let device = record.environment.device.got().ok_or_else(lacking)?;
         let unit = judge::unit_for(&base.plan, id, device).ok_or_else(lacking)?;

@@ -1,7 +1,7 @@
 //! How long each case kept workers busy: by that a later run deals its cases out.
 
 use super::milliseconds;
-use model::{CaseId, Plan, Took};
+use model::{CaseCost, CaseId, Plan};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,12 +16,12 @@ impl Meter {
     }
 
     /// In the order of the plan.
-    pub fn read(self, plan: &Plan) -> Vec<Took> {
+    pub fn read(self, plan: &Plan) -> Vec<CaseCost> {
         let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let cases = plan.cases.iter().map(|case| &case.id);
         cases
             .filter_map(|case| {
-                Some(Took {
+                Some(CaseCost {
                     case: case.clone(),
                     ms: milliseconds(*all.get(case)?),
                 })

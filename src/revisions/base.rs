@@ -1,6 +1,6 @@
 //! The base of a change, from a revision: its files, and what it asks under head's names.
 
-use super::Asked;
+use super::BaseRequest;
 use super::moved::{self, Moves};
 use crate::pipeline::{BaseSide, MENDS};
 use config::{Loaded, Whole};
@@ -16,7 +16,7 @@ use system::sources;
 
 /// # Errors
 /// Usage, where there is no such revision or its gates.yaml cannot be read.
-pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
+pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
     let root = &head.root;
     let tree = repo::revision(root, &asked.revision, cache)?;
     let top = repo::top(root)?;
@@ -37,7 +37,7 @@ pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
         true => {
             let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
-            // What is broken there accepts nothing, and all of head's is new.
+            // A file that is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
@@ -50,7 +50,7 @@ pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
         ),
     };
     no_files_of_head(&plan, &top)?;
-    // What is broken there is not this change's doing.
+    // A file that is broken there is not this change's doing.
     let (baselines, _) = store::load_baselines(&root_of_base)?;
     let mut base = Base {
         revision: asked.revision.clone(),
@@ -75,7 +75,7 @@ pub fn find(asked: &Asked, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
         .filter(|it| !here.contains(it.as_str()))
         .cloned()
         .collect();
-    let theirs = renames::Asked {
+    let theirs = renames::PlanAndGates {
         plan: &base.plan,
         gates: &base.gates,
     };
@@ -102,11 +102,11 @@ fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
 
 /// Once, so that all that follows compares what is the same under one name.
 fn use_names_of_head(base: &mut Base, head: &Whole) {
-    let was = renames::Asked {
+    let was = renames::PlanAndGates {
         plan: &base.plan,
         gates: &base.gates,
     };
-    let is = renames::Asked {
+    let is = renames::PlanAndGates {
         plan: &head.plan,
         gates: &head.gates,
     };

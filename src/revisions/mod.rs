@@ -16,9 +16,9 @@ use std::path::Path;
 use system::cache::Cache;
 use system::error::Result;
 
-/// What `run` was asked to compare with.
+/// The base that `run` was asked to compare with.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct BaseRequest {
     /// Any name that git knows.
     pub revision: String,
     pub loosening: Loosening,
@@ -32,7 +32,7 @@ pub struct Asked {
 /// Usage, where there is no such revision, or no such anchor, or the base's gates.yaml cannot be read. Environment,
 /// where git fails.
 pub fn find_change(
-    asked: Option<&Asked>,
+    asked: Option<&BaseRequest>,
     mut head: Loaded,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),

@@ -6,7 +6,7 @@
 //! against the one file of the base that lost most of its cases.
 
 use config::Selection;
-use judge::renames::Asked;
+use judge::renames::PlanAndGates;
 use model::{Case, CaseId, GoneGates, MovedGates, Reference};
 use records::repo;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub struct Trees<'a> {
     pub head: &'a Path,
 }
 
-/// What became of the base's files of gates, as the run of one file of head's sees it.
+/// The fate of the base's files of gates, as the run of one file of head's sees it.
 pub struct Moves {
     /// The file that became this run's own file, where the base has none at its path.
     pub origin: Option<Origin>,
@@ -45,7 +45,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
         .into_iter()
         .filter(|name| Path::new(name) != own && !stands(trees.head, name))
         .filter_map(|file| {
-            // What cannot be read there held nobody to anything.
+            // A file that cannot be read there held nobody to anything.
             let cases = cases_of(base, &file)?;
             Some(GoneGates { file, cases })
         })
@@ -121,7 +121,7 @@ pub fn find_elsewhere(
     trees: &Trees,
     own: &Path,
     was: &Path,
-    base: Asked,
+    base: PlanAndGates,
     kernels: &BTreeSet<String>,
     instead: &Selection,
 ) -> Result<Vec<MovedGates>> {
@@ -136,7 +136,7 @@ pub fn find_elsewhere(
         if Path::new(&origin) != was {
             continue;
         }
-        let theirs = Asked {
+        let theirs = PlanAndGates {
             plan: &there.plan,
             gates: &there.gates,
         };
@@ -158,12 +158,12 @@ pub fn find_elsewhere(
     Ok(found)
 }
 
-fn asks_no_less(base: Asked, head: Asked, kernel: &str) -> bool {
+fn asks_no_less(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bool {
     let mut plan = base.plan.clone();
     let mut gates = base.gates.to_vec();
     plan.retain(|name| name == kernel);
     gates.retain(|gate| gate.subject.kernel() == kernel);
-    let base = Asked {
+    let base = PlanAndGates {
         plan: &plan,
         gates: &gates,
     };
@@ -171,7 +171,7 @@ fn asks_no_less(base: Asked, head: Asked, kernel: &str) -> bool {
 }
 
 /// Where a function of one's own stands is no matter: the run of the other file computes both sides'.
-fn has_references_of(base: Asked, head: Asked, kernel: &str) -> bool {
+fn has_references_of(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bool {
     let asked = |case: &Case| match &case.reference {
         Reference::User { args, .. } => Err(args.clone()),
         other => Ok(other.clone()),

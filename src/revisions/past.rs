@@ -1,4 +1,4 @@
-//! What was agreed before: the baselines of the revisions that gates name as anchors, and the best of all.
+//! Reads what was agreed before: the baselines of the revisions that gates name as anchors, and the best of all.
 
 use model::{Anchor, Facet, Gate, Limit, Rule, Since};
 use records::repo;
@@ -58,7 +58,7 @@ fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
         _ => false,
     };
     let found = match store::past(root, &wanted, MOST) {
-        // What no gate rests on is worth no run.
+        // An anchor that no gate rests on is worth no run.
         Err(_) if !gates.iter().any(held) => "git cannot read its history".to_owned(),
         Err(error) => return Err(error),
         Ok(None) => "no git history".to_owned(),
@@ -171,7 +171,7 @@ mod tests {
         let level = p50(&all).unwrap();
         assert!((level / 75_000.0 - 1.0).abs() < 0.002, "{level}");
 
-        // What git does not read is not the same as none: a gate that rests on it would be skipped.
+        // Unreadable history is not the same as none: a gate that rests on it would be skipped.
         let head = dir.path().join(".git/HEAD");
         let whole = std::fs::read(&head).unwrap();
         std::fs::write(&head, "0123456789012345678901234567890123456789").unwrap();

@@ -2,7 +2,7 @@
 
 use super::outcome::{Dropped, DroppedBy, Figures, Values};
 use build::Built;
-use config::{Asked, Tuning};
+use config::{ResolvedVariant, Tuning};
 use model::occupancy::{Demand, occupancy};
 use model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
 use search::{Point, Space, Value};
@@ -15,7 +15,7 @@ pub struct Candidate {
     pub point: Option<Point>,
     pub values: Values,
     /// For one architecture. Or why it cannot be called.
-    pub asked: Result<Asked, String>,
+    pub asked: Result<ResolvedVariant, String>,
     /// As many as there are units.
     pub built: Vec<Built>,
 }
@@ -73,7 +73,7 @@ impl Candidate {
         fault.map(|fault| dropped(DroppedBy::Build, "built", fault))
     }
 
-    /// Of all that decides what executes. `None` where it was not built.
+    /// Identifies everything that decides what executes. `None` where it was not built.
     pub fn code(&self) -> Option<String> {
         #[derive(Serialize)]
         struct Code<'a> {
@@ -135,7 +135,7 @@ impl Candidate {
     }
 }
 
-/// What a candidate is called among the variants of its kernel.
+/// The name of a candidate among the variants of its kernel.
 fn name(number: u32) -> String {
     match number {
         0 => "start".to_owned(),

@@ -5,8 +5,8 @@ use super::outcome::{Evaluation, Outcome};
 use search::exchange::{self, Failure, Recording, Spent};
 use search::{Parameter, Value};
 
-/// What has a time has the start's, times its cost: those costs are of samples that were interleaved, and times of
-/// different processes are not to be compared. What is the same as another has that one's.
+/// A timed configuration has the start's time, times its cost: those costs are of samples that were interleaved, and
+/// times of different processes are not to be compared. An equal configuration has the time of the one that it equals.
 pub fn recording(began: &Began, evaluations: &[Evaluation]) -> Recording {
     let start_ms = start_ms(began, evaluations);
     let cost = |number: u32| match number {
@@ -63,7 +63,7 @@ fn result(outcome: &Outcome) -> Result<f64, Failure> {
     }
 }
 
-/// Of all that were timed beside it: the geometric mean, over the shapes of the objective.
+/// The time of the start in all the processes that it was timed in: the geometric mean, over the shapes of the objective.
 fn start_ms(began: &Began, evaluations: &[Evaluation]) -> Option<f64> {
     let beside = evaluations.iter().filter_map(|it| match &it.outcome {
         Outcome::Timed(timed) if timed.beside == 0 => Some(&timed.beside_ns),

@@ -1,10 +1,10 @@
-//! What a search found, as sections: the winner, what was dropped by which gate, and the path. Pure.
+//! Lays a search out as sections: the winner, what was dropped by which gate, and the path. Pure.
 
 use crate::tune::log::Began;
 use crate::tune::outcome::{
     Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values,
 };
-use crate::tune::{End, Found, Progress};
+use crate::tune::{End, Progress, SearchResult};
 use model::Metric;
 use report::page::{Chart, Kind, Part, Section, Table};
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ pub const TITLE: &str = "search for a faster configuration";
 
 /// Rows of the best.
 const MOST_RANKED: usize = 10;
-/// Characters of what is said of one that was dropped.
+/// Length of the message on one that was dropped, in characters.
 const LONGEST_EXAMPLE: usize = 240;
 
-pub fn lay_out<'a>(began: &Began, found: &Found) -> Vec<Vec<Section<'a>>> {
+pub fn lay_out<'a>(began: &Began, found: &SearchResult) -> Vec<Vec<Section<'a>>> {
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
     let first = vec![
         lines("tune", "Result", result(began, found)),
@@ -42,8 +42,8 @@ pub fn lay_out<'a>(began: &Began, found: &Found) -> Vec<Vec<Section<'a>>> {
     vec![first]
 }
 
-/// What is claimed, and what is not.
-fn result(began: &Began, found: &Found) -> Vec<String> {
+/// The claim, and its limits.
+fn result(began: &Began, found: &SearchResult) -> Vec<String> {
     match &found.end {
         End::StartDropped(why) => vec![format!(
             "{} does not hold its own gates, so there is nothing to start from: {}",
@@ -60,7 +60,7 @@ fn result(began: &Began, found: &Found) -> Vec<String> {
             ]
         }
         End::NoneFaster => vec![format!(
-            "no configuration was faster than {} in three processes beside it",
+            "no configuration was faster than {} in three processes against it",
             began.start
         )],
         End::WinnerDropped(why) => vec![format!(
@@ -71,7 +71,7 @@ fn result(began: &Began, found: &Found) -> Vec<String> {
     }
 }
 
-fn confirmed(began: &Began, found: &Found, it: &Confirmation) -> Vec<String> {
+fn confirmed(began: &Began, found: &SearchResult, it: &Confirmation) -> Vec<String> {
     let [low, high] = it.interval;
     let interval = match high < f64::MAX {
         true => format!(" (between {} and {})", as_percent(low), as_percent(high)),
@@ -119,7 +119,7 @@ fn confirmed(began: &Began, found: &Found, it: &Confirmation) -> Vec<String> {
     [first].into_iter().chain(times).chain(define).collect()
 }
 
-fn searched(began: &Began, found: &Found) -> Vec<String> {
+fn searched(began: &Began, found: &SearchResult) -> Vec<String> {
     let all = &found.evaluations;
     let count = |is: fn(&Outcome) -> bool| all.iter().filter(|it| is(&it.outcome)).count();
     let dropped = count(|it| matches!(it, Outcome::Dropped(_)));
@@ -152,7 +152,7 @@ fn searched(began: &Began, found: &Found) -> Vec<String> {
 }
 
 /// By cost, those of equal cost by what they take.
-fn best(began: &Began, found: &Found) -> Table {
+fn best(began: &Began, found: &SearchResult) -> Table {
     let ranked = |it: &Evaluation| {
         let (registers, shared) = it.figures.map_or((0, 0), |it| (it.registers, it.shared));
         (it.outcome.cost(), registers, shared)
@@ -201,7 +201,7 @@ fn cost(outcome: &Outcome) -> String {
 }
 
 /// How many each gate dropped, with the first of them.
-fn dropped(began: &Began, found: &Found) -> Table {
+fn dropped(began: &Began, found: &SearchResult) -> Table {
     type Gate<'a> = (DroppedBy, &'a str, &'a str);
     let mut by: BTreeMap<Gate, Vec<(&Evaluation, &Dropped)>> = BTreeMap::new();
     for evaluation in &found.evaluations {
@@ -246,7 +246,7 @@ fn shorten(message: &str) -> String {
     }
 }
 
-fn path(began: &Began, found: &Found) -> Table {
+fn path(began: &Began, found: &SearchResult) -> Table {
     let columns = [
         ("new best", Kind::Text),
         ("other than the start", Kind::Text),
@@ -266,7 +266,7 @@ fn path(began: &Began, found: &Found) -> Table {
 }
 
 /// The cost of the best after each evaluation, dropped ones among them.
-fn chart<'a>(found: &Found) -> Option<Part<'a>> {
+fn chart<'a>(found: &SearchResult) -> Option<Part<'a>> {
     let mut best: f64 = 1.0;
     let all = found.evaluations.iter();
     let counted = all.filter(|it| it.outcome.is_counted());
@@ -288,7 +288,7 @@ fn chart<'a>(found: &Found) -> Option<Part<'a>> {
     })
 }
 
-fn notes(found: &Found) -> Vec<String> {
+fn notes(found: &SearchResult) -> Vec<String> {
     let inert = found.inert.iter().map(|name| {
         format!("{name} changed no machine code, launch or argument: leave it out of `tune`, or look whether the source uses it")
     });
@@ -308,7 +308,7 @@ fn cause(why: &Dropped) -> String {
     }
 }
 
-fn values_of(found: &Found, number: u32) -> Option<&Values> {
+fn values_of(found: &SearchResult, number: u32) -> Option<&Values> {
     let mut all = found.evaluations.iter();
     all.find(|it| it.number == number).map(|it| &it.values)
 }
@@ -317,7 +317,7 @@ fn name(number: u32) -> String {
     format!("configuration {number}")
 }
 
-/// What is not the start's: `BLOCK_M=64 NUM_WARPS=4`.
+/// The values that differ from the start's: `BLOCK_M=64 NUM_WARPS=4`.
 fn shown(began: &Began, values: &Values) -> String {
     let is_other = |name: &str, value: i64| began.macros.get(name) != Some(&value.to_string());
     let words: Vec<String> = values
@@ -331,7 +331,7 @@ fn shown(began: &Began, values: &Values) -> String {
     }
 }
 
-/// Of a whole: `87.1 %`.
+/// A share as a percentage: `87.1 %`.
 fn as_percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

@@ -1,4 +1,4 @@
-//! The log of a search: a line of JSON for each event, appended as it happens. What is in it is not tried again.
+//! The log of a search: a line of JSON for each event, appended as it happens. Logged configurations are not tried again.
 
 use super::outcome::{Confirmation, Evaluation, Values};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub enum Event {
     Confirmed(Confirmation),
 }
 
-/// What is searched, and how. A log goes on only where all of it is the same.
+/// The search and its settings. A log goes on only where all of it is the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Began {
@@ -47,14 +47,14 @@ pub struct Began {
     pub seeds: Vec<Values>,
     /// The GPU's name, or `simulator`.
     pub device: String,
-    /// Of the files and flags that every configuration is built of, of its calls, and of its gates.
+    /// A digest of the files and flags that every configuration is built from, of its calls, and of its gates.
     pub sources: String,
     /// Version of nvcc.
     pub compiler: String,
 }
 
 impl Began {
-    /// What is not the same in another.
+    /// The first difference from another.
     fn differs(&self, other: &Self) -> Option<&'static str> {
         [
             ("another variant", self.start == other.start),
@@ -82,7 +82,7 @@ impl Began {
     }
 }
 
-/// What an earlier search has left.
+/// The results that an earlier search has left.
 #[derive(Debug, Default, PartialEq)]
 pub struct Earlier {
     pub evaluations: Vec<Evaluation>,
@@ -98,7 +98,7 @@ impl Earlier {
     }
 }
 
-/// What of a log is whole: the line after it was being written when the process was killed.
+/// The complete part of a log: the line after it was being written when the process was killed.
 pub struct Whole {
     /// With the numbers of their lines. The first says what was searched.
     pub events: Vec<(usize, Event)>,

@@ -1,13 +1,13 @@
 //! `tune`: searches the macros of a variant for a faster one. A configuration is a plan over definitions, built,
 //! checked and timed as any variant is; what does not hold its gates has no time.
 //!
-//! `candidate` is a configuration on its way, `lab` where it is built, checked and timed, `race` who is faster, `outcome`
-//! what came of it, `log` the file that keeps it, `export` that file as other tuners write it,
-//! `sources` what it is built of. Which one comes next is asked of crates/search.
+//! `candidate` is a configuration on its way, `evaluator` builds, checks and times it, `race` tells who is faster,
+//! `outcome` is the result, `log` the file that keeps it, `export` writes that file for other tuners, and `sources`
+//! finds the files that it is built from. crates/search chooses the next one.
 
 pub mod candidate;
+pub mod evaluator;
 pub mod export;
-pub mod lab;
 pub mod layout;
 pub mod log;
 pub mod outcome;
@@ -19,7 +19,7 @@ mod tests;
 use build::Built;
 use candidate::{Candidate, point_of, values_of};
 use config::{Budget, Tuning};
-use lab::{Builds, Lab, Proof};
+use evaluator::{Builder, Evaluator, Proof};
 use log::{Earlier, Event, Log};
 use model::{Arch, Pairing};
 use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
@@ -84,7 +84,7 @@ pub struct Settings {
     /// Where to start, the best first; parameters that one does not name have the start's values.
     pub seeds: Vec<search::Seed>,
     pub pairing: Pairing,
-    /// What to build for; `None` for the first of the file.
+    /// The architecture to build for; `None` for the first of the file.
     pub arch: Option<Arch>,
 }
 
@@ -104,7 +104,7 @@ pub enum End {
 
 /// All that a search found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     pub evaluations: Vec<Evaluation>,
     /// Valid configurations of which it is known what came of them: the start can be one.
     pub looked_at: usize,
@@ -124,7 +124,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     pub evaluations: usize,
-    /// Of the best, to the start's.
+    /// Cost of the best, relative to the start's.
     pub best: f64,
     /// `None` where nothing was tried yet.
     pub left: Option<Duration>,
@@ -137,13 +137,13 @@ pub fn search(
     space: Arc<Space>,
     settings: &Settings,
     (log, earlier): (&mut Log, Earlier),
-    (shop, lab): (&impl Builds, &mut impl Lab),
+    (builder, evaluator): (&impl Builder, &mut impl Evaluator),
     say: &dyn Fn(Progress),
-) -> Result<Found> {
+) -> Result<SearchResult> {
     let start = Candidate::new(tuning, 0, None, own_values(tuning), settings.arch);
     let point = point_of(&space, &start.values);
     let mut start = Candidate { point, ..start };
-    build(shop, std::slice::from_mut(&mut start))?;
+    build(builder, std::slice::from_mut(&mut start))?;
     let seeds = settings.seeds.iter();
     let seeds = seeds.filter_map(|seed| space.seeded(seed, start.point));
     let seeds: Vec<Point> = seeds.collect();
@@ -168,26 +168,26 @@ pub fn search(
     };
     let proof = match start.unbuilt() {
         Some(why) => Err(why),
-        None => first(lab.prove(&[&start])?)?,
+        None => first(evaluator.prove(&[&start])?)?,
     };
-    search.patience = lab.took().max(LEAST_PATIENCE);
+    search.patience = evaluator.took().max(LEAST_PATIENCE);
     let proof = match proof {
         Ok(proof) => proof,
         Err(why) => return Ok(search.end(End::StartDropped(why), Vec::new())),
     };
     let unseen = proof.unseen.clone();
-    if let Err(why) = search.begin(&start, proof, lab.has_clock()) {
+    if let Err(why) = search.begin(&start, proof, evaluator.has_clock()) {
         return Ok(search.end(End::StartDropped(why), unseen));
     }
     if let Some(point) = start.point {
         search.strategy.tell(point, search::Outcome::Cost(1.0));
     }
-    search.replay(earlier, shop)?;
-    search.run(&start, shop, lab, say)?;
-    let end = match (lab.has_clock(), &search.best) {
+    search.replay(earlier, builder)?;
+    search.run(&start, builder, evaluator, say)?;
+    let end = match (evaluator.has_clock(), &search.best) {
         (false, _) => End::Ranked,
         (true, None) => End::NoneFaster,
-        (true, Some(best)) => match race::confirm(lab, best, &start, &settings.pairing) {
+        (true, Some(best)) => match race::confirm(evaluator, best, &start, &settings.pairing) {
             Ok(confirmation) => {
                 search.log.write(&Event::Confirmed(confirmation.clone()))?;
                 End::Confirmed(confirmation)
@@ -208,9 +208,9 @@ pub fn own_values(tuning: &Tuning) -> Values {
     values.collect()
 }
 
-fn build(shop: &impl Builds, batch: &mut [Candidate]) -> Result<()> {
+fn build(builder: &impl Builder, batch: &mut [Candidate]) -> Result<()> {
     let units = units(batch);
-    hand_out(batch, shop.build(&units)?);
+    hand_out(batch, builder.build(&units)?);
     Ok(())
 }
 
@@ -238,7 +238,7 @@ struct Search<'a> {
     space: Arc<Space>,
     strategy: Box<dyn Strategy>,
     log: &'a mut Log,
-    /// What executes, and the first configuration that does.
+    /// The code that executes, and the first configuration that does.
     known: HashMap<String, u32>,
     evaluations: Vec<Evaluation>,
     bests: Vec<u32>,
@@ -257,7 +257,7 @@ struct Search<'a> {
     /// Number of the next configuration.
     next: u32,
     began: Instant,
-    /// What earlier parts of the search took.
+    /// The time of earlier parts of the search.
     before: Duration,
 }
 
@@ -294,13 +294,13 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// What an earlier search has found is not tried again.
-    fn replay(&mut self, earlier: Earlier, shop: &impl Builds) -> Result<()> {
+    /// Configurations that an earlier search has found are not tried again.
+    fn replay(&mut self, earlier: Earlier, builder: &impl Builder) -> Result<()> {
         if let Some(&number) = earlier.bests.last()
             && let Some(values) = earlier.values(number)
         {
             let mut best = self.candidate(number, None, values.clone());
-            build(shop, std::slice::from_mut(&mut best))?;
+            build(builder, std::slice::from_mut(&mut best))?;
             self.best = Some(best);
         }
         self.bests = earlier.bests;
@@ -321,15 +321,15 @@ impl Search<'_> {
     fn run(
         &mut self,
         start: &Candidate,
-        shop: &impl Builds,
-        lab: &mut impl Lab,
+        builder: &impl Builder,
+        evaluator: &mut impl Evaluator,
         say: &dyn Fn(Progress),
     ) -> Result<()> {
         let mut ahead = Vec::new();
         loop {
             if ahead.is_empty() {
                 ahead = self.ask(0);
-                build(shop, &mut ahead)?;
+                build(builder, &mut ahead)?;
             }
             let batch = std::mem::take(&mut ahead);
             if batch.is_empty() {
@@ -338,8 +338,8 @@ impl Search<'_> {
             ahead = self.ask(batch.len());
             let units = units(&ahead);
             let built = std::thread::scope(|scope| {
-                let building = scope.spawn(|| shop.build(&units));
-                let evaluated = self.evaluate(batch, start, lab);
+                let building = scope.spawn(|| builder.build(&units));
+                let evaluated = self.evaluate(batch, start, evaluator);
                 let built = building.join();
                 let built =
                     built.unwrap_or_else(|_| Err(Error::environment("the build stage panicked")));
@@ -375,7 +375,7 @@ impl Search<'_> {
         self.evaluations.len() + usize::from(self.has_start)
     }
 
-    /// The next few, of those that the budget allows beside those that are on their way.
+    /// The next few, of those that the budget allows in addition to those on their way.
     fn ask(&mut self, on_their_way: usize) -> Vec<Candidate> {
         let allowed = match self.settings.budget {
             Budget::Evaluations(most) => most.saturating_sub(self.spent + on_their_way),
@@ -408,7 +408,7 @@ impl Search<'_> {
         &mut self,
         batch: Vec<Candidate>,
         start: &Candidate,
-        lab: &mut impl Lab,
+        evaluator: &mut impl Evaluator,
     ) -> Result<()> {
         let (mut field, mut same) = (Vec::new(), Vec::new());
         for candidate in batch {
@@ -424,23 +424,23 @@ impl Search<'_> {
             }
         }
         if !field.is_empty() {
-            self.evaluate_new(field, start, lab)?;
+            self.evaluate_new(field, start, evaluator)?;
         }
-        // Of this batch, too: only now it is known what came of the other one.
+        // Equal configurations of this batch, too: only now the outcome of the other one is known.
         for (candidate, number) in same {
             self.file(&candidate, Outcome::Same { number })?;
         }
         Ok(())
     }
 
-    /// What nothing before executed.
+    /// Evaluates a configuration whose code nothing before executed.
     fn evaluate_new(
         &mut self,
         field: Vec<Candidate>,
         start: &Candidate,
-        lab: &mut impl Lab,
+        evaluator: &mut impl Evaluator,
     ) -> Result<()> {
-        let proofs = lab.prove(&field.iter().collect::<Vec<_>>())?;
+        let proofs = evaluator.prove(&field.iter().collect::<Vec<_>>())?;
         let mut right = Vec::new();
         for (candidate, proof) in field.into_iter().zip(proofs) {
             match proof {
@@ -448,7 +448,7 @@ impl Search<'_> {
                     why.estimated_cost = self.rank(&why.estimated_ns).map(|it| it.cost);
                     self.file(&candidate, Outcome::Dropped(why))?;
                 }
-                Ok(_) if lab.has_clock() => right.push(candidate),
+                Ok(_) if evaluator.has_clock() => right.push(candidate),
                 Ok(proof) => {
                     let outcome = match self.rank(&proof.estimated_ns) {
                         Some(ranked) => Outcome::Ranked(ranked),
@@ -463,26 +463,31 @@ impl Search<'_> {
             }
         }
         if !right.is_empty() {
-            self.time(right, start, lab)?;
+            self.time(right, start, evaluator)?;
         }
         Ok(())
     }
 
-    fn time(&mut self, right: Vec<Candidate>, start: &Candidate, lab: &mut impl Lab) -> Result<()> {
+    fn time(
+        &mut self,
+        right: Vec<Candidate>,
+        start: &Candidate,
+        evaluator: &mut impl Evaluator,
+    ) -> Result<()> {
         let best = (self.best.as_ref().unwrap_or(start), self.best_cost);
-        let timed = race::select(lab, &right.iter().collect::<Vec<_>>(), best);
+        let timed = race::select(evaluator, &right.iter().collect::<Vec<_>>(), best);
         let mut faster: Option<(f64, Candidate)> = None;
         for (candidate, timed) in right.into_iter().zip(timed) {
             match timed {
                 Err(why) => self.file(&candidate, Outcome::Dropped(why))?,
                 Ok(timed) => {
                     let (cost, takes_over) = (timed.cost, race::takes_over(&timed));
-                    if takes_over && let Err(why) = lab.look_for_races(&candidate)? {
+                    if takes_over && let Err(why) = evaluator.look_for_races(&candidate)? {
                         self.file(&candidate, Outcome::Dropped(why))?;
                         continue;
                     }
                     self.file(&candidate, Outcome::Timed(timed))?;
-                    // All of a batch were beside the same one, in the same processes.
+                    // All of a batch were timed against the same one, in the same processes.
                     if takes_over && faster.as_ref().is_none_or(|(least, _)| cost < *least) {
                         faster = Some((cost, candidate));
                     }
@@ -577,9 +582,9 @@ impl Search<'_> {
         candidate.figures(shape)
     }
 
-    fn end(self, end: End, unseen: Vec<String>) -> Found {
+    fn end(self, end: End, unseen: Vec<String>) -> SearchResult {
         let elapsed = self.elapsed();
-        Found {
+        SearchResult {
             looked_at: self.looked_at(),
             inert: inert(&self.space, &self.evaluations),
             evaluations: self.evaluations,
@@ -617,7 +622,7 @@ fn inert(space: &Space, evaluations: &[Evaluation]) -> Vec<String> {
     parameters.filter(is_inert).cloned().collect()
 }
 
-impl Found {
+impl SearchResult {
     /// Whether a faster configuration was shown.
     pub fn is_shown(&self) -> bool {
         self.winner().is_some()

@@ -1,4 +1,4 @@
-//! What came of a search, as data: it is what the log holds and what the report shows.
+//! The outcome of a search, as data: it is what the log holds and what the report shows.
 
 use model::{FaultKind, Gate, Reason, Rule, Subject};
 use search::exchange::Failure;
@@ -14,7 +14,7 @@ pub struct Evaluation {
     /// In the order of asking. 0 is the start.
     pub number: u32,
     pub values: Values,
-    /// Of what would execute: machine code, launches and arguments. `None` where it was not built.
+    /// A digest of what would execute: machine code, launches and arguments. `None` where it was not built.
     pub code: Option<String>,
     pub figures: Option<Figures>,
     pub outcome: Outcome,
@@ -24,7 +24,7 @@ pub struct Evaluation {
     pub compile_ms: u64,
 }
 
-/// What is known of it before any GPU time: of its first entry, at the first shape of the objective.
+/// Known values before any GPU time: of its first entry, at the first shape of the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     pub registers: u32,
@@ -53,9 +53,9 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dropped {
     pub gate: DroppedBy,
-    /// Of the gate, by its name in reports; or what it was that broke.
+    /// The name of the gate in reports; or what it was that broke.
     pub name: String,
-    /// Of the reason (docs/verdicts.md).
+    /// The code of the reason (docs/verdicts.md).
     pub code: String,
     pub message: String,
     /// In the simulator, what it was estimated to take: wrong can be fast.
@@ -67,7 +67,7 @@ pub struct Dropped {
 }
 
 model::named! {
-/// What kind of gate it was.
+/// The kind of gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DroppedBy {
     /// gates.yaml cannot call it so: a launch of no threads.
@@ -103,7 +103,7 @@ impl DroppedBy {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// Of one launch, by shape.
+    /// Time of one launch, by shape.
     pub estimated_ns: BTreeMap<String, f64>,
     /// To the start's: below 1 is better.
     pub cost: f64,
@@ -111,22 +111,22 @@ pub struct Ranked {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
-    /// The evaluation that it was timed beside.
+    /// The evaluation that it was timed against.
     pub beside: u32,
     /// Its time to that one's: geometric mean over processes.
     pub ratio: f64,
     pub processes: u32,
     /// Slower so clearly that it got no more processes.
     pub stopped: bool,
-    /// To the start's, through what it was timed beside: below 1 is better. It leads the search and proves nothing.
+    /// To the start's, through the one that it was timed against: below 1 is better. It leads the search and proves nothing.
     pub cost: f64,
-    /// Of one launch, by shape: geometric mean over processes. Of other processes than those of other configurations.
+    /// Time of one launch, by shape: geometric mean over processes, which are not those of other configurations.
     pub p50_ns: BTreeMap<String, f64>,
-    /// Of what it was timed beside, likewise.
+    /// Time of the one that it was timed against, likewise.
     pub beside_ns: BTreeMap<String, f64>,
 }
 
-/// The winner beside the start, in processes of which the search saw none.
+/// The winner against the start, in processes of which the search saw none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
     pub winner: u32,

@@ -1,4 +1,4 @@
-//! Who is faster: configurations beside the best so far, and at the end the best beside the start. Times of two
+//! Who is faster: configurations against the best so far, and at the end the best against the start. Times of two
 //! processes are never compared; of each process one ratio counts, of samples that were interleaved in it.
 
 use super::candidate::Candidate;
@@ -14,21 +14,21 @@ const PROCESSES: usize = 3;
 /// all. The log ratios of processes spread by a tenth of this or less (docs/timing.md).
 const CLEARLY: f64 = 0.02;
 
-/// Of one process: a configuration beside another, over all shapes of the objective.
+/// The result of one process: a configuration against another, over all shapes of the objective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Weighted over the shapes.
     pub ln_ratio: f64,
-    /// What the step of the clock alone makes it err by.
+    /// The error that the clock's step alone causes.
     pub resolution: f64,
-    /// Of one launch, by shape.
+    /// Time of one launch, by shape.
     pub head_ns: BTreeMap<String, f64>,
     pub base_ns: BTreeMap<String, f64>,
 }
 
-/// What takes times.
+/// Takes times.
 pub trait Track {
-    /// What follows is timed in a fresh process.
+    /// The next times are taken in a fresh process.
     fn fresh(&mut self);
 
     /// # Errors
@@ -36,7 +36,7 @@ pub trait Track {
     fn read(&mut self, head: &Candidate, base: &Candidate) -> Result<Reading, Dropped>;
 }
 
-/// Times each of a field beside the best so far, whose cost is `cost`.
+/// Times each of a field against the best so far, whose cost is `cost`.
 pub fn select(
     track: &mut impl Track,
     field: &[&Candidate],
@@ -122,7 +122,7 @@ pub fn confirm(
     let schedule = rule.schedule();
     let mut readings: Vec<Reading> = Vec::new();
     loop {
-        // Of the clock, what holds for all processes is found on those of the first look.
+        // The property of the clock that holds for all processes is found on those of the first look.
         let clock = readings.iter().take(first).map(|it| it.resolution);
         let clock = clock.fold(0.0, f64::max);
         let slower: Vec<f64> = readings.iter().map(|it| -it.ln_ratio).collect();
@@ -154,7 +154,7 @@ pub fn confirm(
     }
 }
 
-/// Of log ratios; 0 of none.
+/// The mean of log ratios; 0 of none.
 fn mean(readings: &[Reading]) -> f64 {
     let sum: f64 = readings.iter().map(|it| it.ln_ratio).sum();
     sum / readings.len().max(1) as f64

@@ -1,5 +1,5 @@
-//! What all configurations are built of: the source and the headers that it names, as far as they are beside it or in
-//! its directories. A macro of which none of them has the name changes nothing.
+//! Finds the files that all configurations are built from: the source and the headers that it names, as far as they are
+//! next to it or in its directories. A macro whose name none of them contains changes nothing.
 
 use config::Tuning;
 use model::Unit;
@@ -97,7 +97,7 @@ pub fn check_parameters(tuning: &Tuning) -> Result<()> {
     Ok(())
 }
 
-/// Of texts, flags, calls and gates: what a result holds for.
+/// A digest of texts, flags, calls and gates: what a result holds for.
 pub fn digest(tuning: &Tuning) -> String {
     let mut hasher = blake3::Hasher::new();
     let loaded = &tuning.loaded;

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::candidate::Candidate;
-use super::lab::{Builds, Lab, Proof};
+use super::evaluator::{Builder, Evaluator, Proof};
 use super::log::{Began, Earlier, Log, SCHEMA};
 use super::outcome::{Dropped, DroppedBy, Evaluation, Outcome, Shown};
 use super::race::{Reading, Track};
@@ -34,9 +34,9 @@ kernels:
 "#;
 
 /// Each configuration is other code, but for C.
-struct FakeShop;
+struct FakeBuilder;
 
-impl Builds for FakeShop {
+impl Builder for FakeBuilder {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
         let built = units.iter().map(|unit| {
             let mut macros = unit.defines.clone();
@@ -85,18 +85,18 @@ fn resources() -> Resources {
 }
 
 /// A GPU that takes `ns` for a configuration, give or take what differs between processes.
-struct FakeLab<F> {
+struct FakeEvaluator<F> {
     ns: F,
     spread: f64,
     dice: Dice,
     process: u32,
-    /// What the simulator finds a race in.
+    /// Configurations in which the simulator finds a race.
     racy: fn(&Values) -> bool,
-    /// Who was timed beside whom, in which process.
+    /// Who was timed against whom, in which process.
     read: Vec<(u32, u32, u32)>,
 }
 
-impl<F: Fn(&Values) -> f64> FakeLab<F> {
+impl<F: Fn(&Values) -> f64> FakeEvaluator<F> {
     fn new(seed: u64, spread: f64, ns: F) -> Self {
         Self {
             ns,
@@ -108,7 +108,7 @@ impl<F: Fn(&Values) -> f64> FakeLab<F> {
         }
     }
 
-    /// Of a nearly normal distribution.
+    /// A value of a nearly normal distribution.
     fn noise(&mut self) -> f64 {
         let sum: f64 = (0..12)
             .map(|_| f64::from(self.dice.below(1_000_000)) / 1e6)
@@ -121,7 +121,7 @@ fn dropped(gate: DroppedBy) -> Dropped {
     Dropped::new(gate, gate.name(), gate.name(), String::new())
 }
 
-impl<F: Fn(&Values) -> f64> Track for FakeLab<F> {
+impl<F: Fn(&Values) -> f64> Track for FakeEvaluator<F> {
     fn fresh(&mut self) {
         self.process += 1;
     }
@@ -150,7 +150,7 @@ impl<F: Fn(&Values) -> f64> Track for FakeLab<F> {
     }
 }
 
-impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
+impl<F: Fn(&Values) -> f64> Evaluator for FakeEvaluator<F> {
     fn has_clock(&self) -> bool {
         true
     }
@@ -159,7 +159,7 @@ impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
         Duration::ZERO
     }
 
-    /// What takes no time at all is wrong.
+    /// A candidate that takes no time at all is wrong.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let proofs = batch.iter().map(|it| match (self.ns)(&it.values) {
             0.0 => Err(dropped(DroppedBy::Correctness)),
@@ -207,25 +207,30 @@ fn project() -> tempfile::TempDir {
 
 fn search_in<F: Fn(&Values) -> f64>(
     dir: &Path,
-    lab: &mut FakeLab<F>,
+    evaluator: &mut FakeEvaluator<F>,
     method: Method,
     budget: Budget,
     resume: bool,
-) -> Found {
+) -> SearchResult {
     let path = dir.join("log.jsonl");
     let log = match resume {
         true => Log::resume(&path, &began()).unwrap(),
         false => (Log::create(&path, began()).unwrap(), Earlier::default()),
     };
-    search_on(dir, (&FakeShop, lab), (method, budget, Vec::new()), log)
+    search_on(
+        dir,
+        (&FakeBuilder, evaluator),
+        (method, budget, Vec::new()),
+        log,
+    )
 }
 
 fn search_on<F: Fn(&Values) -> f64>(
     dir: &Path,
-    (shop, lab): (&FakeShop, &mut FakeLab<F>),
+    (builder, evaluator): (&FakeBuilder, &mut FakeEvaluator<F>),
     (method, budget, seeds): (Method, Budget, Vec<search::Seed>),
     (mut log, earlier): (Log, Earlier),
-) -> Found {
+) -> SearchResult {
     let tuning = config::load_tuning(&dir.join("gates.yaml"), "k", None).unwrap();
     let space = Arc::new(tuning.space().unwrap());
     let settings = Settings {
@@ -241,7 +246,7 @@ fn search_on<F: Fn(&Values) -> f64>(
         space,
         &settings,
         (&mut log, earlier),
-        (shop, lab),
+        (builder, evaluator),
         &|_| {},
     )
     .unwrap()
@@ -265,14 +270,14 @@ fn bowl(values: &Values) -> f64 {
     1000.0 * (1.0 + 0.05 * (a - 3.0).powi(2) + 0.03 * (b - 2.0).powi(2))
 }
 
-fn confirmation(found: &Found) -> &Confirmation {
+fn confirmation(found: &SearchResult) -> &Confirmation {
     match &found.end {
         End::Confirmed(confirmation) => confirmation,
         other => panic!("{other:?}"),
     }
 }
 
-fn evaluation(found: &Found, number: u32) -> &Evaluation {
+fn evaluation(found: &SearchResult, number: u32) -> &Evaluation {
     let mut all = found.evaluations.iter();
     all.find(|it| it.number == number).unwrap()
 }
@@ -286,8 +291,8 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
         Method::Random,
     ] {
         let dir = project();
-        let mut lab = FakeLab::new(7, 0.001, bowl);
-        let found = search_in(dir.path(), &mut lab, method, ALL, false);
+        let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
+        let found = search_in(dir.path(), &mut evaluator, method, ALL, false);
         // The start is one of 32.
         assert_eq!((found.evaluations.len(), found.looked_at), (31, 32));
         let it = confirmation(&found);
@@ -301,7 +306,12 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
         assert!((it.winner_ns["large"] - 9000.0).abs() < 1.0);
 
         // Its processes are the last ones, and no other configuration was in them.
-        let confirming: Vec<_> = lab.read.iter().rev().take(it.processes as usize).collect();
+        let confirming: Vec<_> = evaluator
+            .read
+            .iter()
+            .rev()
+            .take(it.processes as usize)
+            .collect();
         let processes: BTreeSet<u32> = confirming.iter().map(|(process, ..)| *process).collect();
         assert_eq!(processes.len(), it.processes as usize);
         assert!(
@@ -309,8 +319,8 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
                 .iter()
                 .all(|(_, head, base)| (*head, *base) == (it.winner, 0))
         );
-        let searching = lab.read.len() - confirming.len();
-        let before = lab.read.iter().take(searching);
+        let searching = evaluator.read.len() - confirming.len();
+        let before = evaluator.read.iter().take(searching);
         assert!(
             before
                 .clone()
@@ -319,7 +329,7 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
 
         for evaluation in &found.evaluations {
             let (a, b) = (of(&evaluation.values, "A"), of(&evaluation.values, "B"));
-            let timed = lab
+            let timed = evaluator
                 .read
                 .iter()
                 .any(|(_, head, _)| *head == evaluation.number);
@@ -349,8 +359,8 @@ fn what_is_clearly_slower_gets_one_process_and_what_is_slower_two() {
         3 => 1100.0,
         _ => 990.0,
     };
-    let mut lab = FakeLab::new(3, 0.0001, slower);
-    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut evaluator = FakeEvaluator::new(3, 0.0001, slower);
+    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
     let mut seen = BTreeSet::new();
     for evaluation in &found.evaluations {
         if let Outcome::Timed(timed) = &evaluation.outcome {
@@ -379,8 +389,8 @@ fn luck_is_not_confirmed() {
     let mut flattered = 0;
     for seed in 0..100 {
         let dir = project();
-        let mut lab = FakeLab::new(seed, 0.003, |_| 1000.0);
-        let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+        let mut evaluator = FakeEvaluator::new(seed, 0.003, |_| 1000.0);
+        let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
         claimed += usize::from(found.is_shown());
         if let End::Confirmed(it) = &found.end {
             let cost = evaluation(&found, it.winner).outcome.cost().unwrap();
@@ -395,15 +405,15 @@ fn luck_is_not_confirmed() {
 #[test]
 fn a_race_that_no_gpu_shows_is_not_the_best() {
     let dir = project();
-    let mut lab = FakeLab::new(7, 0.001, bowl);
-    lab.racy = |values| (of(values, "A"), of(values, "B")) == (3.0, 2.0);
-    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
+    evaluator.racy = |values| (of(values, "A"), of(values, "B")) == (3.0, 2.0);
+    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
     // The second best, of which there are two.
     assert_eq!(of(winner, "A"), 3.0);
     assert!([1.0, 3.0].contains(&of(winner, "B")), "{winner:?}");
-    let racy = |it: &&Evaluation| (lab.racy)(&it.values) && it.code.is_some();
+    let racy = |it: &&Evaluation| (evaluator.racy)(&it.values) && it.code.is_some();
     let outcomes: Vec<&Outcome> = found
         .evaluations
         .iter()
@@ -419,8 +429,8 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
 #[test]
 fn the_winner_becomes_a_variant_of_the_file() {
     let dir = project();
-    let mut lab = FakeLab::new(7, 0.001, bowl);
-    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
+    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
     let path = dir.path().join("gates.yaml");
     let tuning = config::load_tuning(&path, "k", None).unwrap();
     let text = tuning
@@ -449,8 +459,8 @@ fn the_winner_becomes_a_variant_of_the_file() {
     );
 }
 
-/// Of each that was tried, in its order: A and B.
-fn tried(found: &Found) -> Vec<(i64, i64)> {
+/// The configurations that were tried, in their order: A and B.
+fn tried(found: &SearchResult) -> Vec<(i64, i64)> {
     let mut all: Vec<&Evaluation> = found.evaluations.iter().collect();
     all.sort_by_key(|it| it.number);
     let of = |it: &&Evaluation| (it.values["A"], it.values["B"]);
@@ -463,11 +473,11 @@ fn seeds_come_first() {
     let seeds = vec![seed(2, 3).into(), seed(3, 3).into()];
     for method in [Method::Guided, Method::Elite] {
         let dir = project();
-        let mut lab = FakeLab::new(7, 0.001, bowl);
+        let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
         let log = Log::create(&dir.path().join("log.jsonl"), began()).unwrap();
         let log = (log, Earlier::default());
         let how = (method, ALL, seeds.clone());
-        let found = search_on(dir.path(), (&FakeShop, &mut lab), how, log);
+        let found = search_on(dir.path(), (&FakeBuilder, &mut evaluator), how, log);
         assert_eq!(tried(&found)[..2], [(2, 3), (3, 3)], "{method:?}");
     }
 }
@@ -479,8 +489,8 @@ fn where_nothing_is_faster_nothing_is_confirmed() {
         (1.0, 1.0) => 1000.0,
         _ => 1100.0,
     };
-    let mut lab = FakeLab::new(1, 0.001, worse);
-    let found = search_in(dir.path(), &mut lab, Method::Random, ALL, false);
+    let mut evaluator = FakeEvaluator::new(1, 0.001, worse);
+    let found = search_in(dir.path(), &mut evaluator, Method::Random, ALL, false);
     assert_eq!(found.end, End::NoneFaster);
     assert_eq!(found.bests, Vec::<u32>::new());
     assert!(!found.is_shown());
@@ -489,17 +499,17 @@ fn where_nothing_is_faster_nothing_is_confirmed() {
 #[test]
 fn a_resumed_search_keeps_its_best_and_confirms_it() {
     let dir = project();
-    let mut lab = FakeLab::new(7, 0.001, bowl);
+    let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
     let first = search_in(
         dir.path(),
-        &mut lab,
+        &mut evaluator,
         Method::Exhaustive,
         Budget::Evaluations(10),
         false,
     );
     assert!(first.evaluations.len() < 32);
-    let mut lab = FakeLab::new(8, 0.001, bowl);
-    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, true);
+    let mut evaluator = FakeEvaluator::new(8, 0.001, bowl);
+    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, true);
     assert_eq!(found.looked_at, 32);
     assert_eq!(
         found.evaluations[..first.evaluations.len()],
@@ -509,18 +519,18 @@ fn a_resumed_search_keeps_its_best_and_confirms_it() {
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
     assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
-    // Timed beside the best that the first part had found, not beside the start.
-    let beside = lab.read.first().unwrap().2;
+    // Timed against the best that the first part had found, not against the start.
+    let beside = evaluator.read.first().unwrap().2;
     assert_eq!(Some(&beside), first.bests.last());
 }
 
 #[test]
 fn the_budget_counts_what_was_tried() {
     let dir = project();
-    let mut lab = FakeLab::new(7, 0.001, bowl);
+    let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
     let found = search_in(
         dir.path(),
-        &mut lab,
+        &mut evaluator,
         Method::Exhaustive,
         Budget::Evaluations(10),
         false,
@@ -537,8 +547,8 @@ fn the_budget_counts_what_was_tried() {
 #[test]
 fn other_tuners_read_the_times_of_interleaved_samples() {
     let dir = project();
-    let mut lab = FakeLab::new(7, 0.0005, bowl);
-    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut evaluator = FakeEvaluator::new(7, 0.0005, bowl);
+    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
     let mut began = began();
     began.parameters = ["A", "B", "C"]
         .map(|name| (name.to_owned(), vec![0, 1, 2, 3, 4]))
@@ -548,7 +558,7 @@ fn other_tuners_read_the_times_of_interleaved_samples() {
     for (evaluation, read) in found.evaluations.iter().zip(&recording.evaluations) {
         let expected = bowl(&evaluation.values);
         match read.result {
-            // Of small and large, which takes nine times as long: three times the one.
+            // The mean of small and large, which takes nine times as long: three times the one.
             Ok(ms) => {
                 let share = ms / (expected * 3.0 / 1e6);
                 assert!((share - 1.0).abs() < 0.01, "{evaluation:?}: {ms}");
@@ -563,8 +573,8 @@ fn other_tuners_read_the_times_of_interleaved_samples() {
 #[test]
 fn the_report_says_what_was_shown() {
     let dir = project();
-    let mut lab = FakeLab::new(7, 0.001, bowl);
-    let mut found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
+    let mut found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
     found.elapsed = Duration::from_secs(200);
     for evaluation in &mut found.evaluations {
         evaluation.at_ms = 1000 * u64::from(evaluation.number);

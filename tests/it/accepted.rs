@@ -109,11 +109,11 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
     let text = said(dir, &["run", "copy"], 1);
     let unused = "FAIL copy/default [sm_90]: acceptance of registers <= 12 [acceptance-unused] unused: every gate holds without this acceptance, by jane@example.org until 2999-12-31; remove it by baselines/accepted.yaml:3";
     assert!(text.contains(unused), "{text}");
-    // Of a kernel that was not run, it is unknown.
+    // A kernel that was not run is unknown.
     run(dir, &["run", "dial"], 0);
 }
 
-/// Beside a base revision an acceptance that the change adds is a loosened gate, until somebody allows it.
+/// Against a base revision an acceptance that the change adds is a loosened gate, until somebody allows it.
 #[test]
 fn what_a_change_accepts_beyond_its_base_is_loosened() {
     let project = broken();
@@ -216,7 +216,7 @@ fn a_known_race_passes_and_a_new_one_beside_it_does_not() {
     )
     .unwrap();
     fs::write(dir.join("gates.yaml"), SWAP).unwrap();
-    // What is written again is what stood there: without the barrier the values are right, the order is not.
+    // Each thread writes again the value that stood there: without the barrier the values are right, the order is not.
     let again = |mask: u32| format!("    staged[t ^ {mask}] = x[start + (t ^ {mask})];\n");
     edit(&source, "    staged[t ^ 64] = 0;\n", &again(64));
     let right = fs::read_to_string(&source).unwrap();

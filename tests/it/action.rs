@@ -1,5 +1,5 @@
 //! action.yml: its parts fit together, and its scripts do what they say, with programs in the place of gatekeeper and
-//! cargo that write down how they were called. What GitHub itself does with it is seen only there.
+//! cargo that write down how they were called. Only GitHub shows what GitHub itself does with it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -57,7 +57,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
 
-/// What became of the step that runs the gates.
+/// The outcome of the step that runs the gates.
 struct Ran {
     /// How gatekeeper was called, without the words that it always gets.
     words: Vec<String>,
@@ -225,7 +225,7 @@ fn records_of_shards_are_merged_and_nothing_is_run() {
     }
 }
 
-/// What the step did that provides a compiler, with a gatekeeper that finds one or ends with this code.
+/// The actions of the step that provides a compiler, with a gatekeeper that finds one or ends with this code.
 fn provided(toolchains: &str, show: &str) -> (String, String) {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
@@ -417,7 +417,7 @@ fn the_base_of_a_shallow_clone_is_fetched() {
         words,
         [format!("--base={base}"), "--allow-loosened".to_owned()]
     );
-    // What is no revision is gatekeeper's to refuse.
+    // A name that is no revision is gatekeeper's to refuse.
     let (words, _) = called(&clone, &[("BASE", "--upload-pack=x")]);
     assert_eq!(words, ["--base=--upload-pack=x"]);
 }
@@ -490,7 +490,7 @@ fn the_defaults_are_those_of_a_pull_request() {
     assert_eq!(inputs["allow-fallback"]["default"], "false");
 }
 
-/// What stands between `${{` and `}}`, in any text of a file.
+/// The text between `${{` and `}}`, anywhere in a file.
 fn expressions(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {
@@ -575,7 +575,7 @@ fn no_script_has_an_expression_in_it() {
     }
 }
 
-/// Of a tag, its owner decides later what it is.
+/// The owner of a tag decides later what it is.
 #[test]
 fn what_others_wrote_is_pinned_to_a_commit() {
     let mut used = Vec::new();
@@ -598,7 +598,7 @@ fn what_others_wrote_is_pinned_to_a_commit() {
     }
 }
 
-/// What became of the step that takes a release from where these lie: exit code, what it said, and the version that
+/// The outcome of the step that takes a release from where these lie: exit code, what it said, and the version that
 /// it installed.
 fn installed(releases: &Path, reference: &str) -> (Option<i32>, String, Option<String>) {
     let temp = tempfile::tempdir().unwrap();
@@ -797,7 +797,7 @@ fn without_cargo_the_build_says_what_to_do() {
     );
 }
 
-/// What became of the step that comments.
+/// The outcome of the step that comments.
 struct Commented {
     code: Option<i32>,
     said: String,

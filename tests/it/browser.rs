@@ -3,7 +3,7 @@
 
 use judge::{fixture, judge};
 use model::{Evidence, Record, Seen};
-use report::html::{Told, render};
+use report::html::{ReportInput, render};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ const CHECKS: &str = include_str!("browser.js");
 
 /// One case is slower than its base, one fails, and a name would run a script.
 fn record() -> Record {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     let slow = fixture::case_id("fast", "small");
     let is_of = |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if *case == slow);
     record.evidence.retain(|piece| !is_of(piece));
@@ -37,7 +37,7 @@ fn page() -> String {
         &record.policy,
         &record.evidence,
     );
-    render(&Told {
+    render(&ReportInput {
         record: &record,
         judgement: &judgement,
         base: None,
@@ -69,7 +69,7 @@ fn base64(bytes: &[u8]) -> String {
     groups.collect()
 }
 
-/// What the browser made of a file.
+/// The browser's rendering of a file.
 fn browse(dir: &Path, file: &str, settings: &str) -> String {
     let found = ["chromium", "chromium-browser", "google-chrome"];
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
@@ -166,7 +166,7 @@ fn a_page_in_chromium_without_scripts_has_all_of_it() {
     ] {
         assert!(dom.contains(text), "{text}");
     }
-    // What does nothing without a script is not shown.
+    // A tool that does nothing without a script is not shown.
     assert!(dom.contains("class=\"tools\" hidden"), "{dom}");
     assert!(!dom.contains(">copy</button>"));
 }

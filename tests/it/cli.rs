@@ -1,4 +1,4 @@
-//! What the program says, and the code that it ends with, wherever something is not as it should be. No
+//! The program's messages, and its exit code, wherever something is not as it should be. No
 //! GPU is needed; nvcc comes through `--provision`, as on any machine.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -195,7 +195,7 @@ fn no_gates_file_is_wrong_use_and_leaves_nothing_behind() {
     fs::create_dir(dir.path().join("gates.yaml")).unwrap();
     let said = stderr(&run(dir.path(), &["run"], 2));
     assert!(said.contains("is a directory"), "{said}");
-    // Of all that doctor finds, a broken gates.yaml counts first.
+    // A broken gates.yaml counts first among all that doctor finds.
     let said = stdout(&run(dir.path(), &["doctor"], 2));
     assert!(
         said.starts_with("gates              BROKEN   gates.yaml: "),
@@ -361,7 +361,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     }
 }
 
-/// A driver stands in for the machine's own; the GPU that it tells of is never used.
+/// A driver stands in for the machine's own; the GPU that it reports is never used.
 #[test]
 fn a_driver_too_old_for_the_compiler_is_the_environment_and_says_which_one_is_needed() {
     let libraries = tempfile::tempdir().unwrap();
@@ -393,11 +393,11 @@ fn a_driver_too_old_for_the_compiler_is_the_environment_and_says_which_one_is_ne
     ] {
         assert!(unwrapped.contains(part), "{said}");
     }
-    // What needs no driver is judged all the same.
+    // Gates that need no driver are judged all the same.
     assert!(said.contains("8 passed"), "{said}");
 }
 
-/// What a file comes to for a case, with the lines that say so.
+/// The resolved case, with the lines of the file that say so.
 #[test]
 fn a_case_is_explained_before_anything_is_built() {
     let project = copy_of("examples");

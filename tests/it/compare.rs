@@ -9,7 +9,7 @@ use std::fs;
 
 const REGISTERS: &str = "      registers: 32\n      shared: 1KiB\n      spills: 0\n";
 
-/// A run, then gates.yaml edited, then another run beside it.
+/// A run, then gates.yaml edited, then another run to compare.
 fn edited(old: &str, new: &str) -> tempfile::TempDir {
     let project = after_a_run(&[]);
     let dir = project.path();

@@ -43,7 +43,7 @@ fn each_constant_holds_its_tensor() {
     let project = project(FILE);
     let dir = project.path();
     simulate(dir, &[], 0);
-    // Of another tensor the result is another.
+    // Another tensor gives another result.
     edit(
         &dir.join("gates.yaml"),
         "{SCALE: scale, ns::SHIFT: none}",
@@ -53,7 +53,7 @@ fn each_constant_holds_its_tensor() {
     assert_eq!(gates(dir), ["max_err <= 0"]);
 }
 
-/// What is compiled in stays, and so a constant that nobody fills is zero.
+/// A compiled-in value stays, and so a constant that nobody fills is zero.
 #[test]
 fn a_constant_that_is_not_filled_is_as_compiled() {
     let project = project(FILE);
@@ -133,7 +133,7 @@ fn what_fills_a_constant_is_known_before_a_launch() {
     );
 }
 
-/// What fills a constant is a part of how a variant is called.
+/// The fill of a constant is a part of how a variant is called.
 #[test]
 fn variants_differ_by_what_fills_their_constants() {
     let variants = "    variants:
@@ -152,7 +152,7 @@ fn variants_differ_by_what_fills_their_constants() {
     assert_eq!(gates(project.path()), ["has effect"]);
 }
 
-/// Each program has its variables for itself, also beside the variant that it is compared with.
+/// Each program has its variables for itself, also next to the variant that it is compared with.
 #[test]
 fn variants_have_variables_of_their_own() {
     let file = "version: 1

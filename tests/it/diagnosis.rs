@@ -1,4 +1,4 @@
-//! What bounds a kernel, through the binary, on a machine without a GPU: estimates from the simulator's counters.
+//! The diagnosis, through the binary, on a machine without a GPU: estimates from the simulator's counters.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;

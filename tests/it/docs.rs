@@ -490,7 +490,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What a line has to say to gatekeeper, if anything.
+/// The part of a line that a shell would run as gatekeeper, if any.
 fn to_gatekeeper(line: &str) -> Option<&str> {
     let line = line.trim().trim_start_matches("$ ");
     let said = ["gatekeeper ", "cargo run --release -- ", "exec gatekeeper "];

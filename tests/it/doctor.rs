@@ -1,4 +1,4 @@
-//! `doctor` on machines that lack something, each beside one that does not. No GPU needed but for the last.
+//! `doctor` on machines that lack something, each next to one that does not. No GPU needed but for the last.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -228,7 +228,7 @@ fn a_lock_file_that_cannot_be_used_ends_in_4() {
         let mut command = doctor(project.path());
         command
             .env("LD_LIBRARY_PATH", libraries.path())
-            // A GPU of its own: others test beside this one, and locks are for all.
+            // A GPU of its own: others test at the same time, and locks are for all.
             .env("STAND_IN_UUID", std::process::id().to_string())
             .env("GATEKEEPER_CACHE", cache.path());
         command
@@ -341,7 +341,7 @@ fn programs_that_hang_are_left_and_what_others_print_turns_no_terminal() {
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_gpu_tells_of_its_state() {
-    // What it says of a GPU rests on no compiler.
+    // Its facts on a GPU rest on no compiler.
     let (project, cache) = (project(), tempfile::tempdir().unwrap());
     let mut command = doctor(project.path());
     command

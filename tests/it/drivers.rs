@@ -82,7 +82,7 @@ fn outcomes(report: &Value, kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// What PTXAS reports of each kernel, for the driver to say so, too.
+/// PTXAS's values for each kernel, for the driver to give the same.
 fn resources() -> Vec<(String, String)> {
     let project = project();
     run(

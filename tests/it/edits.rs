@@ -1,4 +1,4 @@
-//! What goes wrong when attention kernels are optimised, on a machine without a GPU: each edit of a kernel
+//! Typical mistakes in optimising attention kernels, on a machine without a GPU: each edit of a kernel
 //! of this repository has to turn the right gate red, and nothing else needs to.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

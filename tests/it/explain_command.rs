@@ -19,7 +19,7 @@ fn committed() -> tempfile::TempDir {
     project
 }
 
-fn run_beside_base(dir: &Path) {
+fn run_against_base(dir: &Path) {
     let args = [
         "run",
         "--provision",
@@ -51,7 +51,7 @@ fn a_barrier_is_found_with_its_line() {
         "    if (i < n) y[i] = staged[255 - threadIdx.x];\n",
         "    if (i < n) staged[255 - threadIdx.x] *= 1.0f;\n    __syncthreads();\n    if (i < n) y[i] = staged[255 - threadIdx.x];\n",
     );
-    run_beside_base(dir);
+    run_against_base(dir);
     let causes = causes(dir, &[]);
     let first = &causes[0];
     assert_eq!(first["class"], "barrier-added", "{causes:?}");
@@ -71,7 +71,7 @@ fn where_nothing_changed_that_is_said() {
     let project = committed();
     let dir = project.path();
     edit(&dir.join("copy.cu"), "// y = x", "// It is y = x");
-    run_beside_base(dir);
+    run_against_base(dir);
     let causes = causes(dir, &[]);
     assert_eq!(causes.len(), 1, "{causes:?}");
     assert_eq!(causes[0]["class"], "nothing-changed");

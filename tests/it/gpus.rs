@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
-/// A driver stands in for the machine's own; nothing is run on the GPUs that it tells of.
+/// A driver stands in for the machine's own; nothing is run on the GPUs that it reports.
 #[test]
 fn two_models_of_gpu_are_no_machine_for_all() {
     let libraries = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn two_models_of_gpu_are_no_machine_for_all() {
     }
 }
 
-/// What is checked does not depend on which GPU it was, or how many.
+/// The checks do not depend on which GPU it was, or how many.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn all_gpus_find_what_one_finds_in_the_same_order() {

@@ -56,7 +56,7 @@ fn kernels_of_a_repository_are_listed_and_run() {
     let races = found.iter().filter(|it| it["gate"] == "memory and races");
     assert_eq!(races.count(), 11);
 
-    // What the author knows makes it whole.
+    // The author's knowledge completes it.
     edit(
         &dir.join("gates.yaml"),
         "  add:\n    # add(float const*, float const*, float*, int)\n",
@@ -73,7 +73,7 @@ fn kernels_of_a_repository_are_listed_and_run() {
     run(dir, &["run", "--device", "sim", "add"], 0);
 }
 
-/// What a build says is not guessed: without it the source that needs it is named, and so is a file that says nothing.
+/// Facts of a build are not guessed: without it the source that needs it is named, and so is a file that says nothing.
 #[test]
 fn a_source_that_its_build_explains_needs_the_explanation() {
     let project = copy_of(FIXTURE);

@@ -47,7 +47,7 @@ fn ended_within(child: &mut Child, most: Duration) -> Option<Duration> {
     None
 }
 
-/// What temporary files and directories are called, anywhere below.
+/// Names of temporary files and directories, anywhere below.
 fn litter(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten() {
@@ -146,7 +146,7 @@ fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn
         };
         let at = points.next();
         let mut child = start(dir, cache, args);
-        // What is warm takes less than what was cold.
+        // A warm run takes less time than a cold one.
         if let Some(whole) = ended_within(&mut child, at) {
             points.whole = whole;
         }
@@ -163,7 +163,7 @@ fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn
     println!("{args:?}, {:?} long: {ended:?}", points.whole);
 }
 
-/// Of each command below a quarter of `GATEKEEPER_INTERRUPTIONS`. With `-- --nocapture` it is said how they ended.
+/// A quarter of `GATEKEEPER_INTERRUPTIONS` for each command below. `-- --nocapture` prints how they ended.
 fn times() -> u32 {
     let all: u32 =
         std::env::var("GATEKEEPER_INTERRUPTIONS").map_or(16, |text| text.parse().unwrap());
@@ -284,7 +284,7 @@ fn kill_comparisons(place: &Place, times: u32) {
     place.finish(&args);
 }
 
-/// What is removed is made again, and nothing is half there.
+/// Removed entries are made again, and nothing is half there.
 fn kill_prunes(place: &Place, times: u32) {
     let first = place.run();
     let prune = ["cache", "prune", "--max-size", "0"];
@@ -297,7 +297,7 @@ fn kill_prunes(place: &Place, times: u32) {
     }
 }
 
-/// What was tried stays tried, and the search comes to the same end.
+/// Tried configurations stay tried, and the search comes to the same end.
 #[test]
 fn a_search_that_was_killed_anywhere_goes_on_from_its_log() {
     let (project, cache) = (copy_of("tests/fixtures/tune"), fresh_cache(""));

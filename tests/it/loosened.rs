@@ -39,8 +39,8 @@ fn repository() -> tempfile::TempDir {
     project
 }
 
-/// What is printed of a run beside the last commit, line breaks aside.
-fn beside(dir: &Path, more: &[&str], code: i32) -> String {
+/// The output of a run against the last commit, line breaks aside.
+fn against_base(dir: &Path, more: &[&str], code: i32) -> String {
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
     let output = run(dir, &[&args, more].concat(), code);
     let said = stdout(&output);
@@ -48,10 +48,10 @@ fn beside(dir: &Path, more: &[&str], code: i32) -> String {
 }
 
 fn loosened(dir: &Path, says: &str) {
-    let said = beside(dir, &[], 1);
+    let said = against_base(dir, &[], 1);
     assert!(said.contains(says), "{says:?} is not in\n{said}");
     assert!(said.contains("LOOSENED"), "{said}");
-    beside(dir, &["--allow-loosened"], 0);
+    against_base(dir, &["--allow-loosened"], 0);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn what_the_command_line_says_is_no_loosened_gate() {
     let project = repository();
     let dir = project.path();
     for more in [&["--seeds", "7"][..], &["--sim-budget", "100000"]] {
-        assert!(!beside(dir, more, 0).contains("LOOSENED"));
+        assert!(!against_base(dir, more, 0).contains("LOOSENED"));
     }
     edit(&dir.join("gates.yaml"), "    seeds: 2\n", "    seeds: 1\n");
     loosened(dir, "copy/default@small: seeds 1, 2: head has seeds 1");
@@ -87,7 +87,7 @@ fn a_reference_that_was_bent_gives_no_baselines() {
     let dir = project.path();
     edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
     edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
-    beside(dir, &[], 1);
+    against_base(dir, &[], 1);
     let said = stdout(&run(dir, &["baseline", "update"], 1));
     for refused in [
         "not updated: copy/default@small correctness: the run does not hold it to what the base asks",
@@ -96,7 +96,7 @@ fn a_reference_that_was_bent_gives_no_baselines() {
         assert!(said.contains(refused), "{said}");
     }
     assert!(!said.contains("\ncopy/default@small"), "{said}");
-    beside(dir, &["--allow-loosened"], 0);
+    against_base(dir, &["--allow-loosened"], 0);
     run(dir, &["baseline", "update"], 0);
 }
 
@@ -113,16 +113,16 @@ fn a_reference_that_needs_a_file_that_git_ignores() {
         "{\n    for",
         "{\n    // As x is.\n    for",
     );
-    let said = beside(dir, &[], 3);
+    let said = against_base(dir, &[], 3);
     assert!(
         said.contains("its reference gives no answer in its own tree either"),
         "{said}"
     );
     assert!(!said.contains("LOOSENED"), "{said}");
-    beside(dir, &["--allow-loosened"], 0);
+    against_base(dir, &["--allow-loosened"], 0);
     // The machine that judges the record later says the same.
     run(dir, &["judge", common::RECORD], 0);
-    beside(dir, &[], 3);
+    against_base(dir, &[], 3);
     run(dir, &["judge", common::RECORD], 3);
 }
 
@@ -343,5 +343,5 @@ fn a_base_is_built_of_its_own_files_and_of_what_is_nobodys() {
     edit(&gates, "source: ref.cpp", "source: ref.cpp, flags: [-Iinc]");
     commit(dir);
     edit(&dir.join("inc/own.h"), "OWN 1", "OWN (2 - 1)");
-    beside(dir, &[], 0);
+    against_base(dir, &[], 0);
 }

@@ -27,7 +27,7 @@ fn every_configuration_is_right_in_the_simulator() {
     assert_eq!(said["schema"], "gatekeeper.micro/1");
     assert_eq!(said["dropped"], serde_json::json!([]));
     assert_eq!(count(&said["unranked"]), 108);
-    // What has no clock is no seed.
+    // A configuration without a clock is no seed.
     assert_eq!((count(&said["ranked"]), count(&said["seeds"])), (0, 0));
     assert_eq!(said["device"], Value::Null);
     let csv = std::fs::read_to_string(dir.path().join("gatekeeper-out/micro.csv")).unwrap();
@@ -204,7 +204,7 @@ fn on_a_gpu_all_are_ranked() {
         .map(|it| it["cycles_per_query"].as_f64().unwrap())
         .collect();
     assert!(cycles.is_sorted() && cycles[0] > 0.0, "{cycles:?}");
-    // Repeats within one launch agree: what lies between the quartiles is little beside the whole. They do not where
+    // Repeats within one launch agree: what lies between the quartiles is little compared with the whole. They do not where
     // blocks end while others of their multiprocessor are still clocked.
     let wide = ranked.iter().filter(|it| {
         let of = |at: usize| it["quartiles"][at].as_f64().unwrap();

@@ -74,7 +74,7 @@ fn one_process_a_side_is_inconclusive() {
     }
 }
 
-/// Of a case that the base has times of, a file without any is no reason to pass.
+/// For a case that the base has times of, a file without any is no reason to pass.
 #[test]
 fn a_file_without_its_samples_is_no_pass() {
     let dir = fixtures();
@@ -187,7 +187,7 @@ fn a_record_goes_there_and_back() {
             "process-0.json-freqs-bin"
         ]
     );
-    // Of each case the single launches and the batches; and the clock once.
+    // The single launches and the batches of each case; and the clock once.
     assert_eq!(names(&dir.join("out/process-0.json-bin")).len(), 8);
     assert_eq!(names(&dir.join("out/process-0.json-freqs-bin")).len(), 4);
     refused(
@@ -205,13 +205,13 @@ fn a_record_goes_there_and_back() {
 
 /// Head and base of one record, each as NVBench would have written it.
 #[test]
-fn both_sides_of_a_record_beside_a_base_are_written() {
+fn both_sides_of_a_record_against_a_base_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let record = write_record(dir, "record.json", &fixture::record_beside_base());
+    let record = write_record(dir, "record.json", &fixture::record_against_base());
     let args = ["report", &record, "--format", "nvbench", "--out", "out"];
     let said = stdout(&run(dir, &args, 0));
-    // Three processes timed the variant that did not change, six the other beside the base.
+    // Three processes timed the variant that did not change, six the other against the base.
     assert!(said.starts_with("out: 15 files "), "{said}");
     assert_eq!(names(&dir.join("out/base")), names(&dir.join("out/head")));
     let compare = ["compare", "out/base", "out/head", "--p50", "+2%"];
@@ -227,7 +227,7 @@ fn samples_that_are_damaged_are_refused() {
     let says = |message: &str| {
         format!(
             "error: head/run-1.json: sum/default@T=F32,Elements=1048576: {message}\n  \
-             help: NVBench writes it, and the files of its samples beside it, with `--jsonbin FILE.json`\n"
+             help: NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`\n"
         )
     };
     let args = ["compare", "base", "head", "--p50", "+2%"];

@@ -51,7 +51,7 @@ const NOT_TYPED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Lines that end otherwise than with 0, and why that is right.
+/// Lines that end with another code than 0, and why that is right.
 const ENDS: &[(&str, i32, &str)] = &[
     ("gatekeeper run --provision", 3, UNREFERENCED),
     ("gatekeeper baseline update", 1, UNREFERENCED),

@@ -88,14 +88,14 @@ impl Machine {
     }
 }
 
-/// Of the environment, as a system sets them.
+/// Variables of the environment, as a system sets them.
 type Variables = Vec<(&'static str, String)>;
 
 /// The jobs of a system: without a GPU, one of three shards, and the verdict.
 struct Jobs {
     checks: String,
     shard: Box<dyn Fn(u32) -> (String, Variables)>,
-    /// What a shard ends with where one of its gates fails.
+    /// The exit code of a shard where one of its gates fails.
     red_shard: i32,
     verdict: String,
 }
@@ -342,7 +342,7 @@ fn a_record_becomes_a_branch_of_baselines() {
 fn the_nightly_workflow_opens_one_pull_request() {
     let workflow = parsed(".github/workflows/nightly.yml");
     let jobs = workflow["jobs"].as_object().unwrap();
-    // What runs kernels has no token that may write.
+    // The job that runs kernels has no token that may write.
     assert_eq!(
         jobs["gates"]["permissions"],
         serde_json::json!({"contents": "read"})

@@ -148,7 +148,7 @@ fn an_update_takes_what_was_measured_and_says_what_it_left() {
 
     let again = stdout(&run(project.path(), &["baseline", "update"], 0));
     assert!(
-        again.ends_with("0 figures changed in 0 files, 0 refused\n"),
+        again.ends_with("0 values changed in 0 files, 0 refused\n"),
         "{again}"
     );
 
@@ -163,7 +163,7 @@ fn an_update_takes_what_was_measured_and_says_what_it_left() {
         &["baseline", "show", "dail"],
         "error: no kernel with a baseline matches\n  help: there are copy, dial\n",
     );
-    // What was new is compared from now on.
+    // A case that was new is compared from now on.
     let output = run(project.path(), &["run"], 0);
     assert!(
         !stdout(&output).contains("new, without any baseline"),
@@ -359,7 +359,7 @@ fn a_run_that_fails_leaves_no_record_of_an_earlier_one() {
     let dir = project.path();
     let out = dir.join("gatekeeper-out");
     fs::write(out.join("mine.txt"), "kept").unwrap();
-    // What is wrong with the command or with gates.yaml is said before anything is touched.
+    // A mistake in the command or in gates.yaml is reported before anything is touched.
     run(dir, &["run", "cpoy"], 2);
     assert!(out.join("record.json").exists());
     fs::create_dir(dir.join("baselines")).unwrap();

@@ -84,13 +84,13 @@ fn the_page_of_gates_has_the_keys_of_the_schema() {
     hold("docs/tune.md", &[table("The space", "Tune")]);
 }
 
-/// What the schema calls a default in words is what a file comes to that says nothing.
+/// The default that the schema describes in words is the one of a file that does not set the key.
 #[test]
 fn the_defaults_are_those_of_a_file_that_says_nothing() {
     let project = common::copy_of("tests/fixtures/pages");
     let file = project.path().join("gates.yaml");
     common::edit(&file, "    seeds: 2\n", "");
-    let rival = "    rivals: {other: {command: [true], contestants: [one]}}\n";
+    let rival = "    rivals: {other: {command: [true], backends: [one]}}\n";
     let says = "    gates: {max_err: 0}\n";
     common::edit(&file, says, &format!("{rival}{says}"));
     let plan = config::load(&file, &Selection::default()).unwrap().plan;
@@ -185,7 +185,7 @@ fn help(it: &Arg) -> String {
     it.get_help().unwrap().to_string().replace('\n', " ")
 }
 
-/// Of an object of the schema. What is said of a key ends with its default, or with when it is required.
+/// The keys of an object of the schema. A key's description ends with its default, or with when it is required.
 fn keys(object: &Value) -> Vec<Row> {
     let required = object["required"].as_array().cloned().unwrap_or_default();
     let properties = object["properties"].as_object().unwrap();

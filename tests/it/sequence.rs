@@ -136,7 +136,7 @@ fn steps_in_the_wrong_order_read_what_nothing_wrote() {
     );
 }
 
-/// Of scratch memory what a step wrote has a value for the next one, and nothing else has.
+/// In scratch memory, a place that a step wrote has a value for the next one, and no other place has.
 #[test]
 fn a_part_that_no_step_wrote_has_no_value() {
     let project = project(&[PARTS, ALL, DIVIDE]);

@@ -128,7 +128,7 @@ fn the_shards_judged_together_are_the_run_judged_whole() {
     let update = ["baseline", "update", "--record", "out/whole/record.json"];
     run(dir, &update, 0);
     commit(dir);
-    // What head does otherwise than its base is no worse.
+    // A different behaviour of head from its base is no worse.
     edit(&dir.join("copy.cu"), "i < 8", "i < 9");
     let beside = ["--base", "HEAD"];
     run(dir, &[&whole[..], &beside].concat(), 0);
@@ -236,7 +236,7 @@ fn what_is_no_whole_is_refused() {
          help: name the record of each shard once; of one that was run again, the newer\n",
     );
 
-    // Of four shards and not of three; dealt by costs; other seeds; other sources.
+    // Parts of four shards and of three; dealt by costs; other seeds; other sources.
     assert_eq!(run_shards(dir, 4, &[]), [0, 0, 0, 0]);
     let foreign = |other: &str, problem: &str, help: &str| {
         let says = format!(

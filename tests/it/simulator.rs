@@ -36,7 +36,7 @@ fn copy_with(old: &str, new: &str) -> tempfile::TempDir {
     project
 }
 
-/// Of the only unit, whether it is built.
+/// Whether the only unit is built.
 fn built(dir: &Path) -> (String, String) {
     let report: Value = serde_json::from_str(&report(dir)).unwrap();
     let verdicts = report["verdicts"].as_array().unwrap();
@@ -108,7 +108,7 @@ fn a_wrong_result() {
     );
 }
 
-/// What a kernel prints of itself stands beside the failure, and in the JSON also where nothing failed.
+/// The output that a kernel prints stands next to the failure, and in the JSON also where nothing failed.
 #[test]
 fn what_a_kernel_prints() {
     let project = project_with("swap.cu", SWAP);
@@ -362,7 +362,7 @@ kernels:
         reason.contains("`compare` leaves nothing of output `y`"),
         "{reason}"
     );
-    // Of every other element, which the reference has to have, too.
+    // Every other element changes, and the reference has to have that, too.
     edit(&gates, "fill: zeros", "fill: {constant: 1}");
     simulate(dir, &[], 1);
     let (_, reason) = verdict(dir, case, "max_err <= 0");
@@ -762,7 +762,7 @@ fn an_uncoalesced_load_fails_against_its_baseline() {
         "{shown}"
     );
 
-    // Of each sector of 32 bytes a warp takes a half: the same bytes, twice the sectors.
+    // A warp takes a half of each sector of 32 bytes: the same bytes, twice the sectors.
     fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
     edit(
         &dir.join("swap.cu"),
@@ -854,7 +854,7 @@ fn a_kernel_without_a_reference_is_never_right() {
     }
     let report = fs::read_to_string(dir.join("gatekeeper-out/record.json")).unwrap();
     assert!(report.contains("\"reference\":\"none\""), "{report}");
-    // What is wrong by itself is found.
+    // A mistake by itself is found.
     edit(
         &dir.join("swap.cu"),
         "y[start + t] = ",

@@ -118,7 +118,7 @@ fn wait_for(dir: &Path, what: &str, is_there: impl Fn() -> bool) {
     }
 }
 
-/// What a record says but for when, where and how long.
+/// A record without when, where and how long.
 fn verdicts(record: &Record) -> serde_json::Value {
     let Record {
         plan,
@@ -203,7 +203,7 @@ fn an_array_that_loses_a_node_is_whole_when_that_element_ran_again() {
         .unwrap();
     assert_eq!(now, kept, "the others were not run again");
 
-    // What fails in one element fails the whole, with a message.
+    // A failure in one element fails the whole, with a message.
     edit(
         &dir.join("copy.cu"),
         "y[i] = staged[255 - threadIdx.x]",
@@ -211,7 +211,7 @@ fn an_array_that_loses_a_node_is_whole_when_that_element_ran_again() {
     );
     let red = submit(&["3", "--device", "sim"]);
     ended(&red, 1, "FAIL copy/default@large: max_err");
-    // Of other sources than the others, one that is run again makes no whole.
+    // An element that is run again from other sources than the others makes no whole.
     edit(&dir.join("copy.cu"), "n == 2000 ? 0 : ", "");
     ended(&submit(&["--again", "2"]), 2, "its sources are others");
     ended(&submit(&["three"]), 2, "");

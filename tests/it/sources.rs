@@ -1,4 +1,4 @@
-//! What a source can be beside a .cu file of the repository: headers elsewhere, a .cuh, PTX, a cubin.
+//! The kinds of source besides a .cu file of the repository: headers elsewhere, a .cuh, PTX, a cubin.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,7 +48,7 @@ fn record(dir: &Path) -> Record {
     records::store::read_record(&dir.join(RECORD)).unwrap()
 }
 
-/// Of the only unit: where its machine code is.
+/// The place of the only unit's machine code.
 fn built(record: &Record) -> (String, PathBuf) {
     let mut facts = record.evidence.iter().filter_map(|piece| match piece {
         Evidence::Build {

@@ -51,7 +51,7 @@ fn mend(dir: &Path) {
     );
 }
 
-/// What is printed, line breaks aside; judged again from the record it comes to the same.
+/// The output, line breaks aside; judged again from the record it comes to the same.
 fn simulated(dir: &Path, args: &[&str], code: i32) -> String {
     let all = ["run", "--provision", "--device", "sim", "copy"];
     let output = run(dir, &[&all, args].concat(), code);

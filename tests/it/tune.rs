@@ -31,7 +31,7 @@ fn evaluated(dir: &Path, log: &str) -> Vec<Value> {
     events.filter(|it| it["event"] == "evaluated").collect()
 }
 
-/// Of each configuration, by its values: what came of it, and by which kind of gate.
+/// The outcome of each configuration, by its values, and by which kind of gate.
 fn outcomes(dir: &Path, log: &str) -> BTreeMap<(i64, i64, i64), String> {
     let evaluated = evaluated(dir, log);
     let of = |it: &Value| {
@@ -117,7 +117,7 @@ fn what_is_wrong_is_dropped_for_its_own_reason_and_what_is_right_is_ranked() {
     assert!(best.contains("SHORTCUT=0"), "{best}");
     assert!(!best.contains("SHORTCUT=1"), "{best}");
     assert!(page.contains("max_err"), "{page}");
-    // Of three findings the log has all.
+    // The log has all of three findings.
     assert!(page.contains(" ... (its estimate: "), "{page}");
 
     let html = fs::read_to_string(dir.join(LOG).with_extension("html")).unwrap();
@@ -323,7 +323,7 @@ fn mistakes_are_told_before_anything_is_built() {
     let tune = ["tune", "sums", "--device", "sim"];
     let gates = dir.join("gates.yaml");
     let right = fs::read_to_string(&gates).unwrap();
-    // Of a comment it would be found: the name has to stand nowhere.
+    // It would be found even in a comment: the name has to stand nowhere.
     edit(&gates, "HINT: [0, 1]", "NOWHERE: [0, 1]");
     edit(&gates, "HINT == 0", "NOWHERE == 0");
     let says = "error: gates.yaml:29:9: kernels.sums.tune.parameters.NOWHERE: `NOWHERE` is no macro of sums.cu: neither \

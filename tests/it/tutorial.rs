@@ -87,7 +87,7 @@ fn typed(lines: &[&str], block: Range<usize>) -> Vec<Typed> {
     all
 }
 
-/// What a reader's shell is: where it stands, and what it finds on PATH.
+/// A reader's shell: its directory, and what it finds on PATH.
 struct Shell {
     dir: PathBuf,
     bin: PathBuf,

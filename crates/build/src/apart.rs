@@ -108,8 +108,8 @@ pub struct Trees {
     head: Directory,
     base: Directory,
     tools: Vec<Directory>,
-    /// Files of head's, one of which may have a second name elsewhere. Of those that git knows alone: package managers
-    /// link what they install to one copy of it.
+    /// Head's files that may have a second name elsewhere. Only those that git knows: package managers link what they
+    /// install to one copy of it.
     files_of_head: Vec<PathBuf>,
     /// The ids of those that have several hard links.
     ids_of_head: OnceLock<BTreeSet<Id>>,

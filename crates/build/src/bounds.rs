@@ -1,9 +1,9 @@
-//! What an entry promises of its launches (`__launch_bounds__`, `__maxnreg__`), read from its PTX: the machine code keeps
-//! none of it. Pure.
+//! Reads the launch bounds of an entry (`__launch_bounds__`, `__maxnreg__`) from its PTX: the machine code keeps
+//! none of them. Pure.
 
 use model::LaunchBounds;
 
-/// Of an entry by its symbol. None are known of an entry that the PTX does not have.
+/// Finds an entry's bounds by its symbol. An entry that is not in the PTX has none.
 pub fn launch_bounds(ptx: &str, symbol: &str) -> LaunchBounds {
     let mut bounds = LaunchBounds::default();
     for line in header(ptx, symbol) {

@@ -77,7 +77,7 @@ impl Facts for SourceFacts {
 struct Sidecar<F> {
     facts: F,
     file: String,
-    /// Of facts, artifact and PTX.
+    /// Covers facts, artifact and PTX.
     seal: String,
 }
 
@@ -127,7 +127,7 @@ const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
 const PTX: &str = "unit.ptx";
 
-/// Everything that an outcome depends on beside the contents of files, as a hex digest. The request names
+/// Everything that an outcome depends on besides the contents of files, as a hex digest. The request names
 /// directories as they are here, the unit as they were written, which is how places in headers are said.
 ///
 /// # Errors
@@ -353,7 +353,7 @@ fn load<F: Facts>(dir: &Path, key: &str, artifact: &str) -> Option<Object<F>> {
     })
 }
 
-/// Of the bytes themselves, so that two outcomes of one request can never be taken for each other; with
+/// Hashes the bytes themselves, so that two outcomes of one request can never be taken for each other; with
 /// the request, because the facts beside the bytes belong to it.
 fn content_address(key: &str, artifact: &[u8], ptx: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();

@@ -1,5 +1,5 @@
-//! What the machine code of an artifact is made of: nvdisasm is asked once for each, and what was read of its answer
-//! is kept beside the artifacts.
+//! The contents of an artifact's machine code: nvdisasm runs once for each, and the parsed result is kept next to the
+//! artifacts.
 
 use super::identity::Cubin;
 use super::{Artifact, compile};
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         let bytes = read(cubin)?;
         let ptx = ptx.map(read).transpose()?.unwrap_or_default();
         let name = self.key(&bytes, symbols, &ptx) + ".json";
-        // What is damaged is made again.
+        // Damaged files are made again.
         let known = self.kept.places(&name).find_map(|file| {
             let bytes = files::read(&file, files::made()).ok()?;
             serde_json::from_slice(&bytes).ok()
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         command
             .args(["-c", "-gi", "-fun", &indices.join(",")])
             .arg(path);
-        // What it reads was made from the tree's sources.
+        // Its input was made from the tree's sources.
         let rules = confine::Rules {
             writes: &[],
             hidden: None,

@@ -1,4 +1,4 @@
-//! What nvcc is asked for one unit: its arguments, and the few lines of source that are generated around
+//! The nvcc command for one unit: its arguments, and the few lines of source that are generated around
 //! the user's. Pure; paths of this machine are added where the command is run.
 
 use model::{CType, Callable, Constant, LaunchedEntry, Number, ScalarType, Unit};
@@ -18,7 +18,7 @@ pub const SHIM: &str = "gk_call";
 pub enum Way {
     /// The source as it is: its entries all come of one run.
     Source,
-    /// With a template's instance, which exists because it is asked for: beside others, and cut out of what comes of
+    /// With a template's instance, which exists because it is asked for: together with others, and cut out of what comes of
     /// it.
     Instance,
     /// A launcher with its kernels.
@@ -45,7 +45,7 @@ impl Way {
     }
 }
 
-/// What nvcc is asked for units that share their source, definitions and flags; without paths of this machine, and
+/// The nvcc command for units that share their source, definitions and flags; without paths of this machine, and
 /// without the kind of file that it shall write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvccCall {
@@ -76,7 +76,7 @@ impl NvccCall {
     }
 }
 
-/// What is run for a unit, as one would type it in the directory of gates.yaml.
+/// The command for a unit, as one would type it in the directory of gates.yaml.
 pub fn command_line(unit: &Unit) -> String {
     let NvccCall { args, generated } = NvccCall::of(unit);
     let way = Way::of(unit);
@@ -199,7 +199,7 @@ fn markers(names: &[&str]) -> String {
     text
 }
 
-/// What generated lines call their file: an error in them is one of gates.yaml.
+/// The file name of generated lines: an error in them is one of gates.yaml.
 const LABEL: &str = "gates.yaml: ";
 
 /// A name as it may stand in a `#line` directive.

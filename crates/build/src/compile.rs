@@ -31,13 +31,13 @@ pub const DEADLINE: Duration = Duration::from_secs(600);
 /// Bytes of what nvcc prints that are kept.
 const MOST_OUTPUT: u64 = 64 << 20;
 
-/// What a unit became, beside its facts.
+/// The outcome for a unit, besides its facts.
 #[derive(Debug)]
 pub struct Compiled {
     pub facts: BuildFacts,
     /// The cubin or library, in the scratch directory.
     pub output: PathBuf,
-    /// What its machine code was made from, without paths of this machine.
+    /// The source of its machine code, without paths of this machine.
     pub ptx: Option<String>,
     /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
     pub included: Vec<String>,
@@ -204,8 +204,8 @@ fn is_too_new(said: &str) -> bool {
     matches!((version(1), version(2)), (Some(asked), Some(known)) if asked > known)
 }
 
-/// A unit of PTX that the simulator may run and this PTXAS does not take. What the host fills is looked up in
-/// machine code, and so a unit with such constants stays refused.
+/// A unit of PTX that the simulator may run and this PTXAS does not take. Constants that the host fills are looked up
+/// in machine code, so a unit that has them stays refused.
 fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcome {
     let module = PtxModule::parse(ptx).filter(|_| command::constants(&unit.call).is_empty());
     let Some(module) = module else {
@@ -274,7 +274,7 @@ fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outco
 }
 
 /// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
-/// assembled by itself. So what becomes of one does not depend on what it was compiled beside. One that spoils the
+/// assembled by itself. So what becomes of one does not depend on what else was compiled. One that spoils the
 /// common run, or cannot be cut out of it, goes alone.
 fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let request = NvccCall::of_instances(units);
@@ -332,7 +332,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
             .copied()
             .filter(|it| !own.contains(it))
             .collect();
-        // What the host fills stays, read or not; what others fill does not.
+        // Constants that the host fills stay, read or not; those that others fill do not.
         let known = module.constants();
         let filled = command::constants(&unit.call).iter();
         own.extend(
@@ -425,7 +425,7 @@ pub fn compile_to_list(
     }))
 }
 
-/// What nvcc shall write.
+/// The kind of file that nvcc writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Cubin,
@@ -451,13 +451,13 @@ impl Wanted {
     }
 }
 
-/// What nvcc shall read.
+/// The input of nvcc.
 enum Input<'a> {
     Source(&'a str, &'a NvccCall),
     Ptx(&'a Path),
 }
 
-/// What a run of nvcc left.
+/// The result of one run of nvcc.
 struct Ran {
     /// Without paths of this machine.
     log: String,
@@ -704,7 +704,7 @@ pub fn is_of_system(file: &str) -> bool {
     file.starts_with(TOOLKIT) || file.starts_with("/usr/")
 }
 
-/// What `canonical` names a header of the toolkit, relative to the toolkit's directory of headers.
+/// The name that `canonical` gives to a header of the toolkit, relative to the toolkit's directory of headers.
 pub fn in_toolkit(file: &str) -> Option<&str> {
     file.strip_prefix(TOOLKIT)
 }
@@ -759,7 +759,7 @@ enum Said<'a> {
 }
 
 impl Machine<'_> {
-    /// What a unit became, with its entries' names and symbols where they are known already.
+    /// Returns the outcome for a unit, with its entries' names and symbols where they are known already.
     fn unit(
         &self,
         unit: &Unit,

@@ -2,13 +2,13 @@
 //! Pure.
 //!
 //! Compiled together, template instances would see each other: strings and labels are numbered through the module,
-//! constants lie behind those of the others. Cut out, each is the same whatever was compiled beside it.
+//! constants lie behind those of the others. Cut out, each is the same whatever else was compiled.
 
 use regex::{Captures, Regex};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-/// What a module holds at its outermost level.
+/// The parts of a module at its outermost level.
 pub struct PtxModule<'a> {
     items: Vec<Item<'a>>,
 }
@@ -16,7 +16,7 @@ pub struct PtxModule<'a> {
 struct Item<'a> {
     text: &'a str,
     kind: Kind,
-    /// Of a function or variable.
+    /// The name of a function or variable.
     name: &'a str,
     is_constant: bool,
     words: BTreeSet<&'a str>,
@@ -259,7 +259,7 @@ fn write_without_comments(text: &str, to: &mut String) {
     }
 }
 
-/// What nvcc numbers through a module is numbered as it is met.
+/// Renumbers the names that nvcc numbers through a module, in the order in which they appear.
 fn renumbered(text: &str) -> String {
     static NUMBERED: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"(\$L__BB|__local_depot|__unnamed_)([0-9]+)|(\$str)(?:\$([0-9]+))?\b").ok()

@@ -92,7 +92,7 @@ fn read_marker(line: &str) -> Option<(String, &str)> {
 }
 
 /// Shared libraries in what a loader lists: `libm.so.6 => /lib/libm.so.6 (0x7f...)`,
-/// `/lib64/ld-linux-x86-64.so.2 (0x7f...)`. What has no file is the kernel's own, or not found.
+/// `/lib64/ld-linux-x86-64.so.2 (0x7f...)`. An entry without a file is the kernel's own, or was not found.
 pub fn list_loaded(listed: &str) -> Vec<String> {
     let paths = listed.lines().filter_map(|line| {
         let found = line.split_once("=>").map_or(line, |(_, found)| found);

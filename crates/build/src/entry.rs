@@ -3,7 +3,7 @@
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::fmt;
 
-/// What a name is of.
+/// The kind of thing that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     Entry,
@@ -13,7 +13,7 @@ pub enum Named {
 /// Why a name means no single symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
-    /// What there is, as it can be written, most similar first.
+    /// The names that exist, as they can be written, most similar first.
     Unknown {
         what: Named,
         known: Vec<String>,

@@ -128,7 +128,7 @@ impl<'data> Cubin<'data> {
     }
 }
 
-/// What machine code says of itself, where PTXAS was not asked.
+/// The values that machine code states itself, where PTXAS was not asked.
 impl Cubin<'_> {
     /// Compute capability that it is for.
     ///
@@ -177,7 +177,7 @@ impl Cubin<'_> {
         let registers = of_module(Attribute::REGISTERS)?
             .ok_or_else(|| format!("the cubin does not say how many registers {entry} takes"))?;
         let frame = of_module(Attribute::FRAME)?;
-        // What is called has a frame of its own, and of recursion no figure says the depth.
+        // A called function has its own frame, and no value gives the depth of a recursion.
         let calls = self.elf.symbols().any(|symbol| {
             symbol.elf_symbol().st_type() == elf::STT_FUNC
                 && !is_entry(&symbol)
@@ -223,8 +223,8 @@ fn text<T>(read: object::read::Result<T>) -> Result<T> {
     read.map_err(|error| format!("the cubin cannot be read: {error}"))
 }
 
-/// Of what the simulator executes of a module, with what is `called` of it: not the architecture that it is for, comments, and where its
-/// lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
+/// Identifies what the simulator executes of a module, and which of its entries are `called`: not the architecture,
+/// comments, and where its lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
 pub fn ptx_identity(called: &[&str], ptx: &str) -> String {
     let mut digest = blake3::Hasher::new();
     digest.update(called.join(" ").as_bytes());
@@ -326,7 +326,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         Ok(())
     }
 
-    /// What `.nv.info` of the module says of this function: registers, frame, stack.
+    /// Reads the attributes of this function in the module's `.nv.info`: registers, frame, stack.
     fn launch_attributes(&mut self, function: SymbolIndex) -> Result<()> {
         let Some(section) = self.elf.section_by_name(".nv.info") else {
             return Ok(());
@@ -371,7 +371,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             .checked_add(size)
             .ok_or("a symbol of the cubin ends beyond its section")?;
         let header = section.elf_section_header();
-        // Of the flags the upper bits, which are CUDA's (barriers); of the info the register count.
+        // The upper bits of the flags are CUDA's (barriers); the info holds the register count.
         self.number(header.sh_flags.get(LittleEndian).0 >> 20);
         self.number(u64::from(header.sh_info.get(LittleEndian) >> 24));
         self.number(size);

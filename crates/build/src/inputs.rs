@@ -1,4 +1,4 @@
-//! What a compilation depended on, and whether that is still so.
+//! The files that a compilation depended on, and whether they are unchanged.
 //!
 //! Three kinds: files that were read (by content), files that were not there and would have been read
 //! instead (a header that appears earlier in the search order), and answers of `__has_include`.
@@ -22,7 +22,7 @@ pub struct Dependencies {
     present: BTreeSet<String>,
 }
 
-/// What the search for headers of one compilation looks like.
+/// The search path for headers of one compilation.
 pub struct HeaderSearch<'a> {
     /// `-I` and the like, as given to the compiler.
     pub include_dirs: Vec<String>,

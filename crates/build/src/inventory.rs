@@ -1,5 +1,5 @@
 //! The kernels of a source, with their parameters: from what the compiler makes of it, so that macros, templates and
-//! headers are the compiler's matter. Of a template the instances are there that the source asks for.
+//! headers are the compiler's matter. A template contributes the instances that the source asks for.
 
 pub use super::bounds::launch_bounds;
 use super::command::{escape, is_marker};
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use system::error::Result;
 
-/// What a source is compiled with, as gates.yaml has it.
+/// The inputs for compiling a source, as gates.yaml has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compilation {
     pub include_dirs: Vec<String>,
@@ -27,11 +27,11 @@ pub struct Compilation {
     pub flags: Vec<String>,
 }
 
-/// What a source has.
+/// The kernels that a source contains, and their PTX.
 #[derive(Clone, Debug)]
 pub struct Inventory {
     pub kernels: Vec<ListedKernel>,
-    /// What the simulator can run.
+    /// The code that the simulator can run.
     pub ptx: String,
     /// Files that it read.
     pub included: Vec<String>,
@@ -58,7 +58,7 @@ pub enum ParameterKind {
     Scalar(ScalarType),
     /// By value.
     Struct(Vec<Member>),
-    /// What is no plain data, or what nobody knows: as C++ writes its type, or its size, and why.
+    /// Not plain data, or unknown: its type as C++ writes it, or its size, and why.
     Other(String),
 }
 
@@ -84,7 +84,7 @@ impl Member {
 
 const POINTER: usize = 8;
 
-/// What a pointer points to.
+/// The target of a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointee {
     pub is_const: bool,
@@ -201,7 +201,7 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
 /// The shortest name that means this entry and no other.
 fn name(symbol: &str, symbols: &[&str]) -> String {
     let qualified = qualified(symbol);
-    // What has no name in the source is found by the rest of its name.
+    // An entity without a name in the source is found by the rest of its name.
     let plain = qualified.replace("(anonymous namespace)::", "");
     match resolve(Named::Entry, &plain, symbols) {
         Ok(found) if found == symbol => plain,
@@ -266,7 +266,7 @@ fn scalar_named(text: &str) -> Option<ScalarType> {
     })
 }
 
-/// What a tensor of it is declared as.
+/// The element type of a tensor of this scalar.
 fn element(scalar: ScalarType) -> Option<ElemType> {
     match scalar {
         ScalarType::Bool => Some(ElemType::U8),
@@ -277,7 +277,7 @@ fn element(scalar: ScalarType) -> Option<ElemType> {
     }
 }
 
-/// What DWARF says of a function.
+/// The DWARF description of a function.
 #[derive(Default)]
 struct Described {
     parameters: Vec<ListedParameter>,
@@ -460,7 +460,7 @@ impl Types<'_> {
         }
     }
 
-    /// What a struct consists of, all of its bytes in their order.
+    /// The members of a struct, all of its bytes in their order.
     fn members(&self, at: UnitOffset, bytes: usize) -> std::result::Result<Vec<Member>, String> {
         let mut placed = Vec::new();
         self.place(at, Within::default(), &mut placed)?;
@@ -528,7 +528,7 @@ impl Types<'_> {
             }
             let place = location(self.unit, entry).zip(self.reference(entry));
             let (offset, of) = place.ok_or("with a member that lies nobody knows where")?;
-            // What it inherits it has itself.
+            // Inherited members count as its own.
             let name = match entry.tag() {
                 dw::DW_TAG_inheritance => None,
                 _ => self.text(entry, dw::DW_AT_name),

@@ -45,7 +45,7 @@ use system::process::confine::Hidden;
 use system::sources;
 use system::temporary::TemporaryDir;
 
-/// What came of one unit.
+/// The outcome for one unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Built {
     pub facts: Seen<BuildFacts>,
@@ -65,9 +65,9 @@ pub struct Built {
 pub enum Artifact {
     Cubin {
         path: PathBuf,
-        /// Of each step: name as written, symbol.
+        /// Name as written and symbol, for each step.
         entries: Vec<(String, String)>,
-        /// What the machine code was made from; paths in it are relative to the root. `None` of a cubin that was
+        /// The source of the machine code; paths in it are relative to the root. `None` for a cubin that was
         /// made elsewhere.
         ptx: Option<PathBuf>,
         constants: Vec<FilledConstant>,
@@ -122,8 +122,8 @@ pub fn build_all(
     build_without(None, root, toolchain, cache, units, jobs, on_done)
 }
 
-/// As [`build_all`], where the compiler cannot read what is `hidden`. What does not compile without it does not
-/// compile; which files it would have read is said all the same.
+/// As [`build_all`], but the compiler cannot read the `hidden` files. A unit that does not compile without them fails;
+/// the files that it would have read are listed all the same.
 ///
 /// # Errors
 /// As [`build_all`].
@@ -271,7 +271,7 @@ struct SameCall<'a> {
     others: Vec<(usize, &'a Unit)>,
 }
 
-/// What is compiled together. Instances are spread where cores would idle: reading a source twice at once takes
+/// Groups the calls that are compiled together. Spreads instances where cores would idle: reading a source twice at once takes
 /// no longer than reading it once.
 fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameCall<'b>>> {
     let shared = |call: &SameCall| {
@@ -495,7 +495,7 @@ impl Builder<'_> {
         .collect()
     }
 
-    /// Of what was compiled together the inputs are the same, and read once.
+    /// Reads the inputs of units that were compiled together once: they are the same.
     fn inputs_once(
         &self,
         known: &mut Vec<Inputs>,
@@ -568,7 +568,7 @@ struct Inputs {
     read: Arc<[FileRead]>,
 }
 
-/// What was built once, if the cache still has it.
+/// Returns an earlier build, if the cache still has it.
 ///
 /// # Errors
 /// Environment, where the cache cannot be used.

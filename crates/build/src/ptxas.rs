@@ -1,4 +1,4 @@
-//! What `ptxas -v` says, read into numbers. Pure: text in, report out; knows no files and no kernels.
+//! Reads the output of `ptxas -v` into numbers. Pure: text in, report out; knows no files and no kernels.
 
 use model::Resources;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ struct EntryReport {
     symbol: String,
     arch: String,
     frame: Option<StackFrame>,
-    /// Of the functions that PTXAS lists behind the entry: what it calls and did not inline.
+    /// The functions that PTXAS lists behind the entry: it calls them and did not inline them.
     callees: Vec<StackFrame>,
     used: Option<Used>,
 }
@@ -56,7 +56,7 @@ impl fmt::Display for Absent {
         match self {
             Self::NotReported => f.write_str("PTXAS did not report it"),
             Self::Incomplete(line) => write!(f, "PTXAS's report of it lacks the `{line}` line"),
-            Self::Contradictory => f.write_str("PTXAS reported it twice with different figures"),
+            Self::Contradictory => f.write_str("PTXAS reported it twice with different values"),
         }
     }
 }
@@ -104,7 +104,7 @@ impl PtxasReport {
         report
     }
 
-    /// Of the entry with this symbol at this architecture (`sm_90`). Spills of functions that it calls
+    /// The resources of the entry with this symbol at this architecture (`sm_90`). Spills of functions that it calls
     /// are added to its own, and the stack is the largest frame of them all: PTXAS gives the entry of a
     /// recursive function no stack and no spills, and a limit must not pass for that.
     pub fn resources(&self, symbol: &str, arch: &str) -> Result<Resources, Absent> {
@@ -187,7 +187,7 @@ impl PtxasReport {
     }
 }
 
-/// What the lines that follow are about.
+/// The subject of the lines that follow.
 enum ReportOf {
     Module,
     Entry(usize),

@@ -1,16 +1,16 @@
-//! What an entry takes: by its own name, where that is mangled, and by its PTX. Pure.
+//! The parameters of an entry: from its own name, where that is mangled, and from its PTX. Pure.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use model::{Arg, Number, ScalarType, ScalarValue};
 
-/// Why a case cannot call an entry, with what it takes beside what it is given; `None` where it can, and where the
+/// Why a case cannot call an entry, with what it takes and what it is given; `None` where it can, and where the
 /// name does not say.
 pub fn misfit(symbol: &str, args: &[Arg]) -> Option<String> {
     let takes = parameters(symbol)?;
     (takes.len() != args.len()).then(|| other_count(symbol, &takes, args))
 }
 
-/// What is wrong with an argument, or with their number.
+/// A problem with an argument, or with the number of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// Counted from 0; `None` where it is about all of them.
@@ -18,7 +18,7 @@ pub struct Misfit {
     pub message: String,
 }
 
-/// Arguments that an entry cannot be meant to get: each `bytes` is the size of the argument beside it. Bytes that
+/// Arguments that an entry cannot be meant to get: each `bytes` is the size of the argument next to it. Bytes that
 /// can mean several things, as those of a struct do, are held to their number alone.
 pub fn misfits(
     name: &str,
@@ -35,7 +35,7 @@ pub fn misfits(
             .enumerate()
             .map(|(at, text)| Parameter {
                 text: Some(text),
-                // Of another number than the name has they would stand beside the wrong ones.
+                // If their number differed from the name's, they would be paired with the wrong ones.
                 slot: slots
                     .as_ref()
                     .filter(|slots| slots.len() == named.len())
@@ -112,7 +112,7 @@ pub enum SlotKind {
     Bytes,
 }
 
-/// What a type is known to be.
+/// What is known about a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Pointer,
@@ -167,7 +167,7 @@ impl Parameter<'_> {
     }
 }
 
-/// What an argument is, whatever its value.
+/// The kind of an argument, whatever its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Pointer,
@@ -476,7 +476,7 @@ mod tests {
         );
     }
 
-    /// What can be right is no misfit: other signs, addresses as numbers, bits, structs of one field.
+    /// Arguments that can be right are no misfit: other signs, addresses as numbers, bits, structs of one field.
     #[test]
     fn what_can_be_right_fits() {
         use ScalarType::*;

@@ -27,7 +27,7 @@ pub struct Settings {
     /// Slowdowns that samples of unchanged contests are scaled by, as shares.
     pub changes: Vec<f64>,
     pub seed: u64,
-    /// Of the bounds of each share.
+    /// The confidence of the bounds of each share.
     pub confidence: f64,
 }
 
@@ -98,7 +98,7 @@ pub struct Analysis {
     pub replayed: Vec<Cell>,
 }
 
-/// What the processes of one contest have in common.
+/// Statistics that the processes of one contest share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
     pub title: String,
@@ -110,7 +110,7 @@ pub struct Spread {
     pub ln_deviation: f64,
     /// Distance of the farthest process, in standard deviations.
     pub farthest: f64,
-    /// Of each process with the one after it: the rule assumes that they are independent.
+    /// Correlation of each process with the one after it: the rule assumes that they are independent.
     pub correlation: f64,
     /// GPU time of a process.
     pub seconds: f64,
@@ -132,7 +132,7 @@ pub struct Runs {
     pub inconclusive: Share,
 }
 
-/// What made a change.
+/// The way a change was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Nothing changed.

@@ -1,4 +1,4 @@
-//! What all verdicts on one contest have in common, computed once.
+//! The parts that all verdicts on one contest share, computed once.
 
 use crate::analysis::{How, Settings, Spread, Unusable};
 use crate::recording::{Change, Contest, Process, Recording};
@@ -88,7 +88,7 @@ impl Prepared {
         }
     }
 
-    /// Of the log ratios.
+    /// The mean of the log ratios.
     fn mean(&self) -> f64 {
         let ratios = self.processes.iter().map(|process| process.ln_ratio);
         ratios.sum::<f64>() / self.processes.len() as f64

@@ -26,7 +26,7 @@ pub struct Contest {
     pub processes: Vec<Process>,
 }
 
-/// What head is, beside its base.
+/// What head is, compared with its base.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -39,7 +39,7 @@ pub enum Change {
     Slower(f64),
 }
 
-/// What limits a kernel.
+/// The resource that limits a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -89,7 +89,7 @@ pub struct Sides<T> {
 /// Why recordings cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatible {
-    #[error("recordings of {0} and of {1}: figures of one machine do not hold for another")]
+    #[error("recordings of {0} and of {1}: values of one machine do not hold for another")]
     Machines(String, String),
     #[error("{0} is in both recordings")]
     Twice(String),
@@ -241,7 +241,7 @@ pub(crate) mod tests {
                 .with(recording("2", 20, 32.0))
                 .unwrap_err()
                 .to_string(),
-            "recordings of GPU, driver 1 and of GPU, driver 2: figures of one machine do not hold for another"
+            "recordings of GPU, driver 1 and of GPU, driver 2: values of one machine do not hold for another"
         );
         assert_eq!(
             recording("1", 3, 32.0).with(recording("1", 3, 32.0)),

@@ -81,7 +81,7 @@ impl References {
     /// computed.
     ///
     /// # Errors
-    /// What the compiler said, no host compiler.
+    /// The compiler's message, or no host compiler.
     pub fn names(&self, case: &Case, seed: u64) -> std::result::Result<Vec<String>, NoAnswer> {
         let program = self.program(case)?;
         let views = views(case).into_iter();
@@ -168,8 +168,8 @@ impl References {
         answer
     }
 
-    /// File name of one result. Of a user's function, what it is made of and called with; not how or where that is
-    /// written.
+    /// File name of one result. For a user's function it covers what it is made of and called with; not how or where
+    /// that is written.
     fn key(
         &self,
         case: &Case,
@@ -236,7 +236,7 @@ impl References {
         if good().contains(path) {
             return true;
         }
-        // What is whole is what was written: nothing has to be taken apart.
+        // A complete file is exactly what was written: nothing has to be parsed.
         let whole =
             files::read(path, files::made()).is_ok_and(|bytes| open(path, &bytes).is_some());
         if whole {
@@ -318,7 +318,7 @@ pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>,
         .collect())
 }
 
-/// What a file of this name holds, if it is whole and was written under this name: another's answer is sealed as well.
+/// The content of a file of this name, if it is complete and was written under this name: another result is sealed, too.
 fn open<'a>(path: &Path, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = sealed::open(MAGIC, bytes)?;
     let name = sealed::part(&mut rest)?;
@@ -528,7 +528,7 @@ mod tests {
     fn the_shared_cache_stands_before_the_own_one_and_is_never_written() {
         let (shared, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let beside = || {
-            let cache = Cache::at(own.path()).unwrap().beside(shared.path());
+            let cache = Cache::at(own.path()).unwrap().with_shared(shared.path());
             References::open(own.path(), &cache.unwrap(), None, HiddenFrom::default()).unwrap()
         };
         // Nothing is shared yet: computed, and kept in the own one.
@@ -537,7 +537,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(shared.path()).unwrap().count(), 0);
         let right = read(&path).unwrap();
 
-        // What a pull request plants in its own cache, whole and under the right name.
+        // A pull request can plant this in its own cache, complete and under the right name.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
         let all = Cache::at(shared.path()).unwrap();

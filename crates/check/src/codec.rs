@@ -7,7 +7,7 @@ use rayon::prelude::*;
 pub struct Coded {
     /// Codes in the element type, contiguous.
     pub bytes: Vec<u8>,
-    /// What the codes mean, with the scales as the kernel gets them: rounded to f32.
+    /// The values that the codes stand for, with the scales as the kernel gets them: rounded to f32.
     pub seen: Vec<f32>,
     /// Contiguous over `Codec::scale_dims`.
     pub scales: Vec<f32>,
@@ -120,7 +120,7 @@ fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>
                 Some(_) => Err(format!("{elem:?} cannot hold codes around {zero_point}")),
             }
         }
-        CodecScheme::Blocks(_) => Err("scales that stand beside their codes".to_owned()),
+        CodecScheme::Blocks(_) => Err("scales that are stored next to their codes".to_owned()),
         CodecScheme::Affine { low, high } => match range {
             Some((least, most))
                 if least <= low && low < high && high <= most && most <= i32::MAX.into() =>

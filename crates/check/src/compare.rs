@@ -156,7 +156,7 @@ fn accumulate<T: Copy + Sync>(
     want: &[T],
     part: Option<&[bool]>,
     tolerance: Option<f64>,
-    beside: impl Fn(T, T) -> Difference + Sync,
+    difference: impl Fn(T, T) -> Difference + Sync,
 ) -> Sums {
     let chunks: Vec<Sums> = got
         .par_chunks(CHUNK)
@@ -169,7 +169,7 @@ fn accumulate<T: Copy + Sync>(
                 if !is_in(part, at) {
                     continue;
                 }
-                let (error, size) = match beside(got, want) {
+                let (error, size) = match difference(got, want) {
                     Difference::Apart(error, size) => (error, size),
                     Difference::NoNumbers => {
                         sums.no_numbers += 1;
@@ -210,7 +210,7 @@ fn accumulate<T: Copy + Sync>(
     })
 }
 
-/// One element beside what is expected.
+/// One element against its expected value.
 enum Difference {
     /// |got - want| and |want|.
     Apart(f64, f64),
@@ -239,7 +239,7 @@ fn element(values: &Values, at: usize) -> f64 {
     }
 }
 
-/// Of two outputs of one launch.
+/// Combines two outputs of one launch.
 fn together(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     ErrorFacts {
         elements: one.elements + other.elements,
@@ -249,7 +249,7 @@ fn together(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     }
 }
 
-/// Of two launches: each figure as bad as either has it, so that none hides behind another of a worse one.
+/// Combines two launches: each value is the worse of the two, so that none hides behind a worse one of another kind.
 pub fn of_launches(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     ErrorFacts {
         non_finite: one.non_finite.max(other.non_finite),
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(compare(&[inf], &[inf], None).max_err, Num(0.0));
     }
 
-    /// Of `y` [2, 2] its lower triangle.
+    /// The lower triangle of `y` [2, 2].
     fn lower() -> (Vec<Tensor>, Compared) {
         let mut y = output("y", ElemType::F32, &[2, 2]);
         y.compare = Some(Compare::Where {

@@ -47,7 +47,7 @@ impl Compared {
         Ok(Self(all))
     }
 
-    /// What both compare.
+    /// The elements that both compare.
     pub fn and(mut self, other: Self) -> Self {
         for (name, theirs) in other.0 {
             let ours = self
@@ -61,7 +61,7 @@ impl Compared {
         self
     }
 
-    /// Of an output of this name; `None` where all of it is compared.
+    /// The compared part of the output with this name; `None` where all of it is compared.
     pub fn part(&self, output: &str) -> Option<&[bool]> {
         self.0.get(output).map(Vec::as_slice)
     }
@@ -149,7 +149,7 @@ mod tests {
         let lower = part(&[3, 3], &["i", "j"], "i >= j").unwrap();
         let want = [1, 0, 0, 1, 1, 0, 1, 1, 1].map(|it| it == 1);
         assert_eq!(lower, want);
-        // Of four dimensions two are asked about, and the others repeat them.
+        // The condition names two of four dimensions, and the others repeat them.
         let whole = part(&[2, 2, 3, 3], &["b", "h", "row", "col"], "row >= col").unwrap();
         assert_eq!(whole, want.repeat(4));
         let first = part(&[2, 2, 2], &["i", "j", "k"], "i == 0 && k < N - 1").unwrap();

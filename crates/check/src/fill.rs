@@ -1,4 +1,4 @@
-//! What the elements of an input are drawn from.
+//! The distributions that elements of an input are drawn from.
 
 use super::Values;
 use super::generator::Stream;

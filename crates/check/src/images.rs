@@ -46,7 +46,7 @@ impl InputCache {
         }
     }
 
-    /// What `inputs::generate` gives, without what only a CPU wants to know.
+    /// Returns what `inputs::generate` gives, without the parts that only a CPU needs.
     ///
     /// # Errors
     /// As `inputs::generate`.
@@ -133,7 +133,7 @@ impl Image {
         self.bytes.len() + size(&self.scales) + size(&self.zero_points)
     }
 
-    /// With its key: another's image is sealed as well. What is absent and what is empty differ in the flag before.
+    /// With its key: another image is sealed as well. Absent and empty differ in the flag before.
     fn sealed(&self, key: &str) -> Vec<u8> {
         let optional = |part: &Option<Vec<u8>>| u8::from(part.is_some());
         let present = [optional(&self.scales), optional(&self.zero_points)];

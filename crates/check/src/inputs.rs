@@ -27,7 +27,7 @@ pub struct TensorData {
     pub bytes: Vec<u8>,
     /// Contiguous over `Codec::scale_dims`.
     pub scales: Option<Vec<f32>>,
-    /// Of an affine codec; shaped as the scales.
+    /// Zero points of an affine codec; shaped as the scales.
     pub zero_points: Option<Vec<i32>>,
 }
 
@@ -77,7 +77,7 @@ pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData
     made.map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))
 }
 
-/// Of all that is uploaded: equal digests, equal inputs.
+/// Digests everything that is uploaded: equal digests, equal inputs.
 pub fn digest(inputs: &Inputs) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(GENERATOR.as_bytes());

@@ -6,7 +6,7 @@
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub mod beside;
+pub mod against_base;
 pub mod cache;
 mod codec;
 pub mod compare;

@@ -30,7 +30,7 @@ pub fn draw(tensor: &Tensor, fields: &[FilledField], seed: u64) -> Result<Values
     Ok(elem::decode(tensor.elem, &bytes))
 }
 
-/// What the codes mean, and the bytes of all structs.
+/// Returns the values that the codes stand for, and the bytes of all structs.
 ///
 /// # Errors
 /// Fields that do not lie in the tensor's structs, values that are not finite, and scales that their type cannot hold.

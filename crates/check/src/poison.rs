@@ -1,5 +1,5 @@
-//! What a device buffer held before a launch, and what a launch should have done to it: every output
-//! element written, nothing beside them touched, and the same bits each time.
+//! Compares a device buffer before and after a launch, and what the launch should have done to it: every output
+//! element written, nothing around them touched, and the same bits each time.
 //!
 //! Outputs are filled with a pattern that depends on the launch. One pattern alone would call a kernel
 //! that rightly writes that very value guilty, so an element counts as unwritten only if it still holds
@@ -39,7 +39,7 @@ pub fn poisoned(tensor: &Tensor, launch: u32) -> Vec<u8> {
     poison(tensor.elem, launch).repeat(tensor.span())
 }
 
-/// What a launch left in a buffer.
+/// The content of a buffer after a launch.
 #[derive(Clone, Copy)]
 pub struct Left<'a> {
     /// Counted from 1.

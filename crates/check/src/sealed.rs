@@ -17,7 +17,7 @@ pub fn seal<'a>(magic: Magic, parts: impl IntoIterator<Item = &'a [u8]>) -> Vec<
     bytes
 }
 
-/// What was sealed, to be taken apart with `part`; `None` where it is not exactly that.
+/// Opens a sealed value, to be read with `part`; `None` where it is not exactly that.
 pub fn open(magic: Magic, bytes: &[u8]) -> Option<&[u8]> {
     let (claimed, rest) = bytes.strip_prefix(magic)?.split_at_checked(DIGEST)?;
     (digest(rest).as_bytes() == claimed).then_some(rest)

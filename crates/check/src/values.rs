@@ -67,7 +67,7 @@ pub struct WrongBytes {
     pub got: usize,
 }
 
-/// What a device buffer holds, strides resolved. A codec is not undone: outputs have none.
+/// Reads a device buffer, strides resolved. A codec is not undone: outputs have none.
 ///
 /// # Errors
 /// Where `bytes` is not exactly the span of the tensor.

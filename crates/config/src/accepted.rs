@@ -6,7 +6,7 @@ use super::gates::Key;
 use super::limit::{read_counters, read_limit};
 use super::scope::Scope;
 use super::select::parse_filter;
-use super::yaml::{Problem, Source, Spot};
+use super::yaml::{Problem, Source, Spanned};
 use super::{Loaded, check_version};
 use model::{
     ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,
@@ -20,42 +20,42 @@ use system::files;
 #[serde(deny_unknown_fields)]
 struct AcceptedFile {
     #[expect(dead_code, reason = "checked before the rest is read")]
-    version: Spot<u32>,
-    accepted: Spot<Vec<Spot<AcceptedEntry>>>,
+    version: Spanned<u32>,
+    accepted: Spanned<Vec<Spanned<AcceptedEntry>>>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AcceptedEntry {
     /// As a filter of `run`: each part a glob.
-    case: Spot<String>,
+    case: Spanned<String>,
     /// With `limit`, or instead of both `finding`.
-    metric: Option<Spot<String>>,
-    limit: Option<Spot<String>>,
-    finding: Option<Spot<FindingEntry>>,
-    reason: Spot<String>,
-    by: Spot<String>,
-    until: Spot<String>,
+    metric: Option<Spanned<String>>,
+    limit: Option<Spanned<String>>,
+    finding: Option<Spanned<FindingEntry>>,
+    reason: Spanned<String>,
+    by: Spanned<String>,
+    until: Spanned<String>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FindingEntry {
     kind: FindingKind,
-    file: Spot<String>,
-    line: Spot<String>,
+    file: Spanned<String>,
+    line: Spanned<String>,
 }
 
-/// What an entry lets pass, as it was written.
+/// The failure that an entry accepts, as it was written.
 enum Written<'a> {
     Limit {
-        metric: &'a Spot<String>,
-        limit: &'a Spot<String>,
+        metric: &'a Spanned<String>,
+        limit: &'a Spanned<String>,
     },
     Finding(&'a FindingEntry),
 }
 
-impl Spot<AcceptedEntry> {
+impl Spanned<AcceptedEntry> {
     fn written(&self) -> std::result::Result<Written<'_>, Problem> {
         let missing = |key: &str| Err(Problem::new(self.at, format!("the key `{key}` is missing")));
         match (&self.metric, &self.limit, &self.finding) {
@@ -76,7 +76,7 @@ impl Spot<AcceptedEntry> {
     }
 }
 
-/// What is accepted beside the gates of `loaded`; nothing where there is no such file.
+/// Reads the acceptances next to the gates of `loaded`; none where there is no such file.
 ///
 /// # Errors
 /// Usage, for anything wrong with the file, with line, column and key.
@@ -129,7 +129,7 @@ pub(super) fn parse(
 }
 
 fn resolve_acceptance(
-    entry: &Spot<AcceptedEntry>,
+    entry: &Spanned<AcceptedEntry>,
     loaded: &Loaded,
 ) -> std::result::Result<Acceptance, Problem> {
     check_not_empty(&entry.reason, "reason")?;
@@ -174,7 +174,7 @@ fn resolve_acceptance(
     })
 }
 
-fn check_not_empty(spot: &Spot<String>, key: &str) -> std::result::Result<(), Problem> {
+fn check_not_empty(spot: &Spanned<String>, key: &str) -> std::result::Result<(), Problem> {
     match spot.trim().is_empty() {
         true => Err(Problem::new(spot.at, format!("`{key}` is empty"))),
         false => Ok(()),
@@ -217,10 +217,10 @@ fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
     (units.collect(), left_out)
 }
 
-/// What holds in the place of the gate's own limit.
+/// The rule that replaces the gate's own limit.
 fn resolve_rule(
-    written: &Spot<String>,
-    limit: &Spot<String>,
+    written: &Spanned<String>,
+    limit: &Spanned<String>,
 ) -> std::result::Result<Rule, Problem> {
     let metric = match Key::parse(written)? {
         Key::Metric(metric) => metric,
@@ -273,7 +273,7 @@ fn resolve_rule(
 }
 
 /// A day that there is, in the form that sorts as text.
-fn check_date(spot: &Spot<String>) -> std::result::Result<String, Problem> {
+fn check_date(spot: &Spanned<String>) -> std::result::Result<String, Problem> {
     let day = spot.trim();
     match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {
         Ok(_) => Ok(day.to_owned()),

@@ -7,13 +7,13 @@ use super::gates::DEFAULT;
 use super::layout::{self, Node, NodeKind, Style};
 use super::raw;
 use super::tree::Tree;
-use super::yaml::{Ordered, Position, Source, Spot};
+use super::yaml::{Ordered, Position, Source, Spanned};
 use model::expr::is_identifier;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use system::error::Diagnostic;
 
-/// What of a variant is to be written.
+/// The parts of a variant that are written.
 #[derive(Clone, Copy, Debug)]
 pub struct VariantChange<'a> {
     pub kernel: &'a str,
@@ -94,7 +94,7 @@ fn write_by_hand(change: &VariantChange<'_>) -> String {
     )
 }
 
-/// What the file is to mean.
+/// The tree that the file has to mean afterwards.
 fn expect_tree(old: &Tree, change: &VariantChange<'_>) -> Result<Tree, String> {
     let mut tree = old.clone();
     let kernel = get_mut(&mut tree, "kernels")
@@ -146,17 +146,17 @@ fn get_mut<'a>(tree: &'a mut Tree, name: &str) -> Option<&'a mut Tree> {
     }
 }
 
-/// Of a mapping; of anything else the comparison that follows finds that nothing was set.
+/// Sets a key of a mapping; for anything else the comparison that follows finds that nothing was set.
 fn set(tree: &mut Tree, name: &str, value: Tree) {
     if let Some(there) = get_mut(tree, name) {
         *there = value;
     } else if let Tree::Map(map) = tree {
         let at = Position::default();
-        let key = Spot {
+        let key = Spanned {
             value: name.to_owned(),
             at,
         };
-        map.0.push((key, Spot { value, at }));
+        map.0.push((key, Spanned { value, at }));
     }
 }
 
@@ -242,7 +242,7 @@ impl Writer<'_> {
         self.edit_variant(there, tree)
     }
 
-    /// Of a kernel that has only the variant without a name: it stays.
+    /// For a kernel that has only the variant without a name: it stays.
     fn insert_variants(&self, kernel: &Node) -> Result<Edit, String> {
         let (variant, define) = (self.change.variant, write_define(self.change.define));
         let after = ["define", "flags", "include_dirs", "entry", "source"]
@@ -381,7 +381,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What stands before the first key of a block.
+    /// The text before the first key of a block.
     fn indent(&self, map: &Node) -> Result<&str, String> {
         let first = match &map.kind {
             NodeKind::Map(Style::Block, entries) => entries.first(),

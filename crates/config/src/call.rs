@@ -3,7 +3,7 @@
 use super::image;
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
 use super::scope::{Scope, is_cut_at_a_comma};
-use super::yaml::{Problem, Spot, suggest};
+use super::yaml::{Problem, Spanned, suggest};
 use model::{
     Arg, CType, Callable, Codec, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue,
     Tensor,
@@ -17,7 +17,7 @@ const MAX_THREADS: i64 = 1024;
 /// 8 is portable; 16 is the most that any device grants.
 const MAX_CLUSTER: i64 = 16;
 
-pub fn resolve_launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
+pub fn resolve_launch(raw: &Spanned<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
     let grid = resolve_extents(&raw.grid, "grid", MAX_GRID, scope)?;
     let block = resolve_extents(&raw.block, "block", MAX_BLOCK, scope)?;
     let threads: i64 = block.iter().map(|&extent| i64::from(extent)).product();
@@ -61,7 +61,7 @@ pub fn resolve_launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch
 }
 
 fn resolve_extents(
-    raw: &Spot<Vec<Spot<Formula>>>,
+    raw: &Spanned<Vec<Spanned<Formula>>>,
     what: &str,
     most: [i64; 3],
     scope: &Scope<'_>,
@@ -87,7 +87,7 @@ fn resolve_extents(
 }
 
 fn resolve_dynamic_shared(
-    formula: Option<&Spot<Formula>>,
+    formula: Option<&Spanned<Formula>>,
     scope: &Scope<'_>,
 ) -> Result<u32, Problem> {
     match formula {
@@ -100,9 +100,9 @@ fn resolve_dynamic_shared(
 
 /// `scopes`: every shape of the file, selected or not, so that the unit does not depend on a filter.
 pub fn resolve_launcher(
-    raw: &Spot<Launcher>,
+    raw: &Spanned<Launcher>,
     args: &[Arg],
-    arg_spots: &[Spot<RawArg>],
+    arg_spots: &[Spanned<RawArg>],
     scopes: &[Scope<'_>],
 ) -> Result<Callable, Problem> {
     let signature = args
@@ -166,7 +166,7 @@ pub fn resolve_launcher(
 }
 
 /// `of`: what it is the name of.
-pub fn check_entry_name(name: &Spot<String>, of: &str) -> Result<String, Problem> {
+pub fn check_entry_name(name: &Spanned<String>, of: &str) -> Result<String, Problem> {
     let trimmed = name.trim();
     if trimmed.is_empty() || trimmed.contains(['\n', ';', '{', '"', '\\']) {
         return Err(Problem::new(name.at, format!("not the name of {of}"))
@@ -175,7 +175,7 @@ pub fn check_entry_name(name: &Spot<String>, of: &str) -> Result<String, Problem
     Ok(trimmed.to_owned())
 }
 
-pub fn check_c_name(name: &Spot<String>) -> Result<String, Problem> {
+pub fn check_c_name(name: &Spanned<String>) -> Result<String, Problem> {
     if model::expr::is_identifier(name) {
         return Ok(name.value.clone());
     }
@@ -194,7 +194,7 @@ pub enum Callee {
 }
 
 pub fn resolve_args(
-    raw: &[Spot<RawArg>],
+    raw: &[Spanned<RawArg>],
     tensors: &[Tensor],
     callee: Callee,
     scope: &Scope<'_>,
@@ -205,7 +205,7 @@ pub fn resolve_args(
 }
 
 fn resolve_arg(
-    spot: &Spot<RawArg>,
+    spot: &Spanned<RawArg>,
     tensors: &[Tensor],
     callee: Callee,
     scope: &Scope<'_>,
@@ -336,7 +336,10 @@ fn resolve_arg(
 const BF16_MAX: f64 = 3.389_531_389_251_535_5e38;
 
 /// The tensor of this name.
-pub fn find_tensor<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+pub fn find_tensor<'a>(
+    name: &Spanned<String>,
+    tensors: &'a [Tensor],
+) -> Result<&'a Tensor, Problem> {
     tensors
         .iter()
         .find(|tensor| tensor.name == name.value)

@@ -2,11 +2,11 @@
 
 use super::context::{Context, suggest_metric};
 use super::scope;
-use super::yaml::{Problem, Spot};
+use super::yaml::{Problem, Spanned};
 use model::expr::{Expression, Kind, Name};
 use model::{Expr, Facet, Metric};
 
-pub fn read_condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr, Problem> {
+pub fn read_condition(spot: &Spanned<String>, context: &Context<'_>) -> Result<Expr, Problem> {
     let expression = scope::parse_expression(spot, spot)?;
     if expression.kind() == Kind::Number {
         return Err(
@@ -53,7 +53,7 @@ pub fn timed_variants(text: &str) -> Vec<Option<String>> {
         .filter_map(|name| match name {
             Name::Plain(name) if is_time(name) => Some(None),
             Name::Dotted(variant, name) if is_time(name) => Some(Some(variant.clone())),
-            // A rival runs beside what is timed.
+            // A rival runs in addition to what is timed.
             Name::Rival(..) => Some(None),
             Name::Plain(_) | Name::Dotted(..) => None,
         })

@@ -1,13 +1,13 @@
-//! What limits and conditions may refer to.
+//! The names that limits and conditions may refer to.
 
 use super::kernel::KernelVariant;
 use super::scope::Scope;
-use super::yaml::{Problem, Spot, Suggestion, suggest};
+use super::yaml::{Problem, Spanned, Suggestion, suggest};
 use model::expr::{Expression, Name};
 use model::{Facet, Metric, Num, Rival, Tier};
 use std::collections::BTreeMap;
 
-/// What a limit belongs to.
+/// The owner of a limit.
 pub struct Context<'a> {
     pub scope: &'a Scope<'a>,
     /// One limit for all shapes: only resources, and no dimensions.
@@ -39,7 +39,7 @@ impl Reference {
 
 impl Context<'_> {
     /// Refuses what no evidence will ever be for.
-    pub fn check_measured(&self, spot: &Spot<String>, metric: Metric) -> Result<(), Problem> {
+    pub fn check_measured(&self, spot: &Spanned<String>, metric: Metric) -> Result<(), Problem> {
         if self.unit && metric.facet() != Facet::Resources {
             return Err(Problem::new(
                 spot.at,
@@ -88,7 +88,7 @@ impl Context<'_> {
     /// Metrics that the expression refers to, and the values of everything else.
     pub fn resolve_names(
         &self,
-        spot: &Spot<String>,
+        spot: &Spanned<String>,
         expression: &Expression,
     ) -> Result<(Vec<Reference>, BTreeMap<String, Num>), Problem> {
         let mut references = Vec::new();
@@ -111,8 +111,8 @@ impl Context<'_> {
                     self.check_measured(spot, metric)?;
                     references.push(Reference::Sibling(metric));
                 }
-                Name::Rival(rival, contestant, text) => {
-                    self.check_rival(spot, rival, contestant)?;
+                Name::Rival(rival, backend, text) => {
+                    self.check_rival(spot, rival, backend)?;
                     let metric = read_metric(spot, text)?;
                     self.check_measured(spot, metric)?;
                     if !metric.has_rival() {
@@ -129,7 +129,7 @@ impl Context<'_> {
         Ok((references, constants))
     }
 
-    fn check_sibling(&self, spot: &Spot<String>, variant: &str) -> Result<(), Problem> {
+    fn check_sibling(&self, spot: &Spanned<String>, variant: &str) -> Result<(), Problem> {
         let Some(sibling) = self.siblings.iter().find(|it| it.variant == variant) else {
             let known = self.siblings.iter().map(|sibling| sibling.variant);
             return Err(
@@ -149,28 +149,28 @@ impl Context<'_> {
 
     fn check_rival(
         &self,
-        spot: &Spot<String>,
+        spot: &Spanned<String>,
         rival: &str,
-        contestant: &str,
+        backend: &str,
     ) -> Result<(), Problem> {
         let Some(known) = self.rivals.iter().find(|it| it.name == rival) else {
             let problem = Problem::new(spot.at, format!("unknown rival `{rival}`"));
             return Err(match self.rivals {
                 [] => problem.help(format!(
-                    "declare it: rivals: {{{rival}: {{command: [...], contestants: [{contestant}]}}}}"
+                    "declare it: rivals: {{{rival}: {{command: [...], backends: [{backend}]}}}}"
                 )),
                 rivals => problem.help(suggest(rival, rivals.iter().map(|it| it.name.as_str()))),
             });
         };
-        if !known.contestants.iter().any(|it| it == contestant) {
-            let contestants = known.contestants.iter().map(String::as_str);
-            let problem = format!("`{contestant}` is no contestant of the rival `{rival}`");
-            return Err(Problem::new(spot.at, problem).help(suggest(contestant, contestants)));
+        if !known.backends.iter().any(|it| it == backend) {
+            let backends = known.backends.iter().map(String::as_str);
+            let problem = format!("`{backend}` is no backend of the rival `{rival}`");
+            return Err(Problem::new(spot.at, problem).help(suggest(backend, backends)));
         }
         Ok(())
     }
 
-    fn explain_unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {
+    fn explain_unknown(&self, spot: &Spanned<String>, name: &Name) -> Problem {
         let text = name.to_string();
         if self.unit && self.dims.contains(&text.as_str()) {
             return Problem::new(
@@ -191,13 +191,13 @@ impl Context<'_> {
     }
 }
 
-fn read_metric(spot: &Spot<String>, text: &str) -> Result<Metric, Problem> {
+fn read_metric(spot: &Spanned<String>, text: &str) -> Result<Metric, Problem> {
     Metric::from_name(text).ok_or_else(|| {
         Problem::new(spot.at, format!("unknown metric `{text}`")).help(suggest_metric(text, &[]))
     })
 }
 
-/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters
+/// Suggests metrics for an unknown name: one like it, else all, except the counters
 /// of the simulator and of profiles, which docs/gates.md lists.
 pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     let others = others.iter().copied();

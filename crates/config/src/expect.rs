@@ -2,7 +2,7 @@
 
 use super::condition::timed_variants;
 use super::kernel::KernelVariant;
-use super::yaml::{Problem, Spot, suggest};
+use super::yaml::{Problem, Spanned, suggest};
 use model::{Bound, Expected, Facet, Gate, GateName, Limit, Rule};
 
 /// Whether a variant that is to fail is asked for what a gate is about. Nobody measures how fast a wrong kernel is,
@@ -36,7 +36,7 @@ pub fn is_asked(gate: &Gate) -> bool {
 /// `gates`: those that the variant is asked for.
 pub fn resolve(
     kernel: &KernelVariant<'_>,
-    names: &Spot<Vec<Spot<String>>>,
+    names: &Spanned<Vec<Spanned<String>>>,
     gates: &[Gate],
     file: &str,
 ) -> Result<Expected, Problem> {

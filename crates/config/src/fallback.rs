@@ -1,7 +1,7 @@
 //! `fallback`: another variant that can stand in for one, as it computes the same.
 
 use super::kernel::KernelVariant;
-use super::yaml::{Problem, Spot, suggest};
+use super::yaml::{Problem, Spanned, suggest};
 use model::{Case, Fallback, Reference, Tensor};
 
 /// `cases`: of all variants.
@@ -28,7 +28,7 @@ pub fn resolve(
 
 fn check(
     kernel: &KernelVariant<'_>,
-    name: &Spot<String>,
+    name: &Spanned<String>,
     kernels: &[KernelVariant<'_>],
     cases: &[Case],
 ) -> Result<(), Problem> {

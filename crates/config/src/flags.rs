@@ -1,9 +1,9 @@
 //! Flags for compilers: which of them contradict a key of gates.yaml, leave nothing built, or run programs.
 
-use super::yaml::{Problem, Spot};
+use super::yaml::{Problem, Spanned};
 
 /// For nvcc. Refuses flags that repeat or contradict what has a key of its own.
-pub(super) fn check_nvcc_flag(flag: &Spot<String>) -> Result<String, Problem> {
+pub(super) fn check_nvcc_flag(flag: &Spanned<String>) -> Result<String, Problem> {
     let owned = [
         (&["-D", "--define-macro"][..], "use the key `define`"),
         (&["-I", "--include-path"][..], "use the key `include_dirs`"),
@@ -96,7 +96,7 @@ pub(super) fn check_nvcc_flag(flag: &Spot<String>) -> Result<String, Problem> {
 }
 
 /// For the host compiler of a reference.
-pub(super) fn check_host_flag(flag: &Spot<String>) -> Result<String, Problem> {
+pub(super) fn check_host_flag(flag: &Spanned<String>) -> Result<String, Problem> {
     let output = [
         "-o",
         "-c",
@@ -118,14 +118,14 @@ pub(super) fn check_host_flag(flag: &Spot<String>) -> Result<String, Problem> {
 
 /// A compiler that runs programs of the tree runs code of whoever wrote it, and its result depends on more
 /// than what it is kept under.
-fn check_programs(flag: &Spot<String>) -> Result<String, Problem> {
+fn check_programs(flag: &Spanned<String>) -> Result<String, Problem> {
     let runs = [
-        // Of nvcc.
+        // Options of nvcc.
         "-drvpre",
         "--drive-prefix",
         "--dependency-drive-prefix",
         "--input-drive-prefix",
-        // Of g++ and clang, which get them by -Xcompiler here.
+        // Options of g++ and clang, which get them by -Xcompiler here.
         "-wrapper",
         "-fplugin",
         "-fpass-plugin",
@@ -135,7 +135,7 @@ fn check_programs(flag: &Spot<String>) -> Result<String, Problem> {
         "--prefix",
         "-load",
         "@",
-        // Of their linkers.
+        // Options of their linkers.
         "-plugin",
         "--plugin",
     ];
@@ -150,11 +150,11 @@ fn check_programs(flag: &Spot<String>) -> Result<String, Problem> {
     }
 }
 
-fn name(flag: &Spot<String>) -> &str {
+fn name(flag: &Spanned<String>) -> &str {
     flag.value.split('=').next().unwrap_or_default()
 }
 
-fn refuse(flag: &Spot<String>, why: &str) -> Problem {
+fn refuse(flag: &Spanned<String>, why: &str) -> Problem {
     Problem::new(
         flag.at,
         format!("`{}` is not allowed in `flags`{why}", flag.value),
@@ -166,8 +166,8 @@ mod tests {
     use super::*;
     use crate::yaml::Position;
 
-    fn of(flag: &str) -> Spot<String> {
-        Spot {
+    fn of(flag: &str) -> Spanned<String> {
+        Spanned {
             value: flag.to_owned(),
             at: Position::default(),
         }

@@ -7,7 +7,7 @@ use super::limit::{read_counters, read_limit};
 use super::raw::{self, CONDITIONS, COUNTERS, Limits};
 use super::scope::Scope;
 use super::shape::NamedShape;
-use super::yaml::{Problem, Spot, suggest};
+use super::yaml::{Problem, Spanned, suggest};
 use model::{
     Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, Target,
     UnitId,
@@ -48,7 +48,7 @@ pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, P
     Ok(gates)
 }
 
-/// What limits of a variant are read with.
+/// The scope in which limits of a variant are read.
 pub struct Writer<'a> {
     pub kernel: &'a KernelVariant<'a>,
     /// All variants of the kernel.
@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
         &self,
         subject: &Subject,
         context: &Context<'_>,
-        limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spot<String>>, Problem>,
+        limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Problem>,
     ) -> Result<Vec<Gate>, Problem> {
         let mut gates = Vec::new();
         for written in &self.kernel.gates {
@@ -178,7 +178,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn make_gate(&self, subject: &Subject, rule: Rule, written: Option<&Spot<String>>) -> Gate {
+    fn make_gate(&self, subject: &Subject, rule: Rule, written: Option<&Spanned<String>>) -> Gate {
         Gate {
             subject: subject.clone(),
             rule,
@@ -187,9 +187,9 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn read_texts(limits: &Spot<Limits>) -> Result<Vec<Spot<String>>, Problem> {
+fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
     match &limits.value {
-        Limits::One(text) => Ok(vec![Spot {
+        Limits::One(text) => Ok(vec![Spanned {
             value: text.clone(),
             at: limits.at,
         }]),
@@ -262,7 +262,7 @@ pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
     }
 }
 
-/// What a key under `gates` is about.
+/// The subject of a key under `gates`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Metric(Metric),
@@ -272,7 +272,7 @@ pub enum Key {
 }
 
 impl Key {
-    pub fn parse(name: &Spot<String>) -> Result<Self, Problem> {
+    pub fn parse(name: &Spanned<String>) -> Result<Self, Problem> {
         match name.as_str() {
             COUNTERS => Ok(Self::Counters),
             CONDITIONS => Ok(Self::Conditions),
@@ -284,11 +284,11 @@ impl Key {
     }
 }
 
-/// What one key asks: by the kernel, and then by the variant.
+/// The values of one key: the kernel's, and then the variant's.
 pub struct WrittenGate<'a> {
-    pub name: &'a Spot<String>,
+    pub name: &'a Spanned<String>,
     pub key: Key,
-    layers: Vec<&'a Spot<Limits>>,
+    layers: Vec<&'a Spanned<Limits>>,
 }
 
 /// The kernel's gates and the variant's, in the order of the file.
@@ -300,9 +300,9 @@ pub fn merge_gates<'a>(
     merge_limits(kernel.0.iter().chain(variant))
 }
 
-/// Of several layers the limits on each metric.
+/// Merges the limits on each metric from several layers.
 pub fn merge_limits<'a>(
-    written: impl Iterator<Item = &'a (Spot<String>, Spot<Limits>)>,
+    written: impl Iterator<Item = &'a (Spanned<String>, Spanned<Limits>)>,
 ) -> Result<Vec<WrittenGate<'a>>, Problem> {
     let mut merged: Vec<WrittenGate<'a>> = Vec::new();
     for (name, limits) in written {
@@ -321,7 +321,7 @@ pub fn merge_limits<'a>(
 
 impl WrittenGate<'_> {
     /// Conditions have no names by which one could replace another: all of them hold.
-    fn conditions(&self) -> Result<Vec<Spot<String>>, Problem> {
+    fn conditions(&self) -> Result<Vec<Spanned<String>>, Problem> {
         let texts: Vec<_> = self
             .layers
             .iter()
@@ -337,7 +337,7 @@ impl WrittenGate<'_> {
         key: &str,
         known: &[String],
         what: &str,
-    ) -> Result<Option<Vec<Spot<String>>>, Problem> {
+    ) -> Result<Option<Vec<Spanned<String>>>, Problem> {
         let mut found = None;
         for limits in &self.layers {
             let Limits::By(by) = &limits.value else {
@@ -365,7 +365,7 @@ impl WrittenGate<'_> {
         &self,
         arch: Arch,
         known: &[Arch],
-    ) -> Result<Vec<Spot<String>>, Problem> {
+    ) -> Result<Vec<Spanned<String>>, Problem> {
         let key = arch.to_string();
         let known: Vec<String> = known.iter().map(Arch::to_string).collect();
         let lacking = || {
@@ -378,7 +378,11 @@ impl WrittenGate<'_> {
     }
 
     /// One shape may have a limit that others do not.
-    pub fn of_shape(&self, key: &str, known: &[NamedShape]) -> Result<Vec<Spot<String>>, Problem> {
+    pub fn of_shape(
+        &self,
+        key: &str,
+        known: &[NamedShape],
+    ) -> Result<Vec<Spanned<String>>, Problem> {
         let known: Vec<String> = known.iter().map(|shape| shape.name.clone()).collect();
         Ok(self.limits(key, &known, "shape")?.unwrap_or_default())
     }

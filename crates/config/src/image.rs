@@ -1,12 +1,12 @@
 //! Textures and surfaces: a tensor of one to three dimensions as an image, and whether CUDA has such a one.
 
 use super::raw::{RawSurface, RawTexture};
-use super::yaml::{Position, Problem, Spot};
+use super::yaml::{Position, Problem, Spanned};
 use model::{
     Arg, ElemType, Image, ImageMemory, Sampler, Tensor, TextureAddress, TextureFilter, TextureRead,
 };
 
-pub fn resolve_texture(raw: &Spot<RawTexture>, tensor: &Tensor) -> Result<Arg, Problem> {
+pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg, Problem> {
     let memory = raw.memory.as_ref().map(|memory| memory.value);
     let image = resolve_image(
         raw.at,
@@ -82,7 +82,7 @@ pub fn resolve_texture(raw: &Spot<RawTexture>, tensor: &Tensor) -> Result<Arg, P
     })
 }
 
-pub fn resolve_surface(raw: &Spot<RawSurface>, tensor: &Tensor) -> Result<Arg, Problem> {
+pub fn resolve_surface(raw: &Spanned<RawSurface>, tensor: &Tensor) -> Result<Arg, Problem> {
     let image = resolve_image(
         raw.at,
         tensor,
@@ -106,7 +106,7 @@ enum Kind {
 fn resolve_image(
     at: Position,
     tensor: &Tensor,
-    channels: Option<&Spot<u32>>,
+    channels: Option<&Spanned<u32>>,
     layered: bool,
     memory: ImageMemory,
     kind: Kind,

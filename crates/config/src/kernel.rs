@@ -16,7 +16,7 @@ use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes,
 use super::target;
 use super::tensor::{self, Declared};
 use super::tune::{self, Tune};
-use super::yaml::{Ordered, Position, Problem, Spot, suggest};
+use super::yaml::{Ordered, Position, Problem, Spanned, suggest};
 use model::{
     Arch, Arg, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, MemoryStep,
     Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
@@ -33,48 +33,48 @@ pub struct KernelVariant<'a> {
     pub defines: BTreeMap<String, String>,
     pub call: Call<'a>,
     /// Which tensor fills which constant.
-    pub constants: Vec<(&'a Spot<String>, &'a Spot<String>)>,
+    pub constants: Vec<(&'a Spanned<String>, &'a Spanned<String>)>,
     pub tensors: Vec<Declared<'a>>,
     /// `None` where nothing is an output.
-    pub reference: Option<&'a Spot<RawReference>>,
+    pub reference: Option<&'a Spanned<RawReference>>,
     pub determinism: Determinism,
     /// Those of the kernel's that it is run at.
     pub shapes: Vec<NamedShape>,
     pub gates: Vec<gates::WrittenGate<'a>>,
     pub targets: Vec<target::Written<'a>>,
     /// The variant that can stand in for it.
-    pub fallback: Option<&'a Spot<String>>,
+    pub fallback: Option<&'a Spanned<String>>,
     /// Gates that it is kept to fail, as written.
-    pub failing: Option<&'a Spot<Vec<Spot<String>>>>,
-    /// What can be tuned of it.
-    pub tune: Option<&'a Spot<raw::RawTune>>,
+    pub failing: Option<&'a Spanned<Vec<Spanned<String>>>>,
+    /// Its tuning space, if it has one.
+    pub tune: Option<&'a Spanned<raw::RawTune>>,
 }
 
-/// What is called, as written.
+/// The call, as written.
 pub enum Call<'a> {
     /// One after the other; at least one.
     Steps(Vec<WrittenStep<'a>>),
     Launcher {
-        launcher: &'a Spot<raw::Launcher>,
+        launcher: &'a Spanned<raw::Launcher>,
         args: &'a Args,
     },
 }
 
 pub struct WrittenStep<'a> {
-    entry: &'a Spot<String>,
+    entry: &'a Spanned<String>,
     args: &'a Args,
-    launch: &'a Spot<RawLaunch>,
+    launch: &'a Spanned<RawLaunch>,
     before: Vec<memory::Written<'a>>,
     after: Vec<memory::Written<'a>>,
 }
 
-type Args = Spot<Vec<Spot<RawArg>>>;
+type Args = Spanned<Vec<Spanned<RawArg>>>;
 
-/// What the file says once for all kernels, and what is on disk.
+/// Settings that the file gives once for all kernels, and what is on disk.
 pub struct Shared<'a> {
     pub file: &'a str,
     pub architectures: &'a [Arch],
-    pub flags: &'a [Spot<String>],
+    pub flags: &'a [Spanned<String>],
     pub disk: &'a dyn Fn(&str) -> Option<PathKind>,
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -110,17 +110,17 @@ pub struct Resolved {
     pub tunes: Vec<Tune>,
 }
 
-/// What is built and run of one variant, and what has to hold.
+/// Everything that is built and run for one variant, and what has to hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ResolvedVariant {
     pub units: Vec<Unit>,
     pub cases: Vec<Case>,
     pub gates: Vec<Gate>,
 }
 
 pub fn resolve_kernel(
-    name: &Spot<String>,
-    raw: &Spot<raw::Kernel>,
+    name: &Spanned<String>,
+    raw: &Spanned<raw::Kernel>,
     shared: &Shared<'_>,
 ) -> Result<Resolved, Problem> {
     check_file_name(name, "kernel")?;
@@ -148,7 +148,7 @@ pub fn resolve_kernel(
             dims: &dims,
             file: shared.file,
         };
-        let Asked {
+        let ResolvedVariant {
             units,
             cases,
             mut gates,
@@ -158,7 +158,7 @@ pub fn resolve_kernel(
         let targets = target::resolve(&writer, &kernel.targets, &cases)?;
         match kernel.failing {
             None => resolved.targets.extend(targets),
-            // Of what is wrong no figure is a good one.
+            // A wrong kernel has no good values.
             Some(names) => {
                 gates.retain(expect::is_asked);
                 resolved
@@ -184,11 +184,11 @@ fn names_of_dims(shapes: &[NamedShape]) -> Vec<&str> {
 /// A variant with other values of some macros, under a name of its own: what `tune` tries. It is held to what can be
 /// said of it alone.
 pub fn resolve_candidate(
-    (name, raw): (&Spot<String>, &Spot<raw::Kernel>),
+    (name, raw): (&Spanned<String>, &Spanned<raw::Kernel>),
     (variant, candidate): (&str, &str),
     macros: &BTreeMap<String, String>,
     shared: &Shared<'_>,
-) -> Result<Asked, Problem> {
+) -> Result<ResolvedVariant, Problem> {
     let shapes = resolve_shapes(raw)?;
     let siblings = resolve_variants(name, raw, &shapes)?;
     let variants = raw.variants.as_ref();
@@ -211,7 +211,7 @@ pub fn resolve_candidate(
     Ok(asked)
 }
 
-fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<Asked, Problem> {
+fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVariant, Problem> {
     let kernel = writer.kernel;
     check_names(kernel, writer.shapes)?;
     let cases: Vec<Case> = kernel
@@ -219,7 +219,7 @@ fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<Asked, Proble
         .iter()
         .map(|shape| resolve_case(kernel, shape, shared))
         .collect::<Result<_, _>>()?;
-    Ok(Asked {
+    Ok(ResolvedVariant {
         units: resolve_units(kernel, &kernel.shapes, &cases, shared)?,
         gates: gates::resolve_gates(writer, &cases)?,
         cases,
@@ -227,7 +227,7 @@ fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<Asked, Proble
 }
 
 fn resolve_variants<'a>(
-    name: &'a Spot<String>,
+    name: &'a Spanned<String>,
     raw: &'a raw::Kernel,
     shapes: &[NamedShape],
 ) -> Result<Vec<KernelVariant<'a>>, Problem> {
@@ -332,7 +332,7 @@ fn resolve_call<'a>(
     let of_variant = changes.and_then(|changes| changes.sequence.as_ref());
     let own_entry = changes.and_then(|changes| changes.entry.as_ref());
     let own_launch = changes.and_then(|changes| changes.launch.as_ref());
-    // What the variant's sequence replaces is no matter of it.
+    // A sequence of the variant replaces the kernel's entry, arguments and launch.
     let (entry, args, launch) = match of_variant {
         Some(_) => (own_entry, None, own_launch),
         None => (
@@ -400,7 +400,7 @@ fn resolve_call<'a>(
 
 /// Each launch with what happens to memory before it, and the last one with what happens behind it.
 fn resolve_sequence(
-    sequence: &Spot<Vec<Spot<raw::RawStep>>>,
+    sequence: &Spanned<Vec<Spanned<raw::RawStep>>>,
 ) -> Result<Vec<WrittenStep<'_>>, Problem> {
     let mut steps: Vec<WrittenStep<'_>> = Vec::new();
     let mut open = Vec::new();
@@ -442,7 +442,7 @@ fn missing_args(at: Position) -> Problem {
 }
 
 fn resolve_defines(
-    layers: &[Option<&Ordered<Spot<raw::Word>>>],
+    layers: &[Option<&Ordered<Spanned<raw::Word>>>],
 ) -> Result<BTreeMap<String, String>, Problem> {
     let mut defines = BTreeMap::new();
     for (name, value) in layers.iter().flatten().flat_map(|layer| layer.iter()) {
@@ -491,7 +491,11 @@ impl<'a> KernelVariant<'a> {
     }
 
     /// Whether another variant can be held against it at a shape; `named`: where it is named.
-    pub fn check_measure(&self, named: &Spot<String>, shape: Option<&str>) -> Result<(), Problem> {
+    pub fn check_measure(
+        &self,
+        named: &Spanned<String>,
+        shape: Option<&str>,
+    ) -> Result<(), Problem> {
         let variant = self.variant;
         if self.failing.is_some() {
             let message = format!("`{variant}` is expected to fail, and is no measure for others");
@@ -512,7 +516,7 @@ impl<'a> KernelVariant<'a> {
         roles.any(|role| role.is_result())
     }
 
-    fn variant_defines(&self) -> impl Iterator<Item = &'a (Spot<String>, Spot<raw::Word>)> {
+    fn variant_defines(&self) -> impl Iterator<Item = &'a (Spanned<String>, Spanned<raw::Word>)> {
         let variants = self
             .raw
             .variants
@@ -618,7 +622,7 @@ fn resolve_reference(
     shared: &Shared<'_>,
 ) -> Result<Reference, Problem> {
     let has_output = tensors.iter().any(|tensor| tensor.role.is_result());
-    let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
+    let path = |spot: &Spanned<String>| check_path(spot, PathKind::File, shared);
     match kernel.reference {
         Some(reference) if has_output => {
             reference::resolve_reference(reference, tensors, scope, &path)
@@ -831,8 +835,8 @@ fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
     }
 }
 
-/// A directory of the repository, or one of this machine. What is recorded of the latter is what was written.
-fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String, Problem> {
+/// A directory of the repository, or one of this machine. The latter is recorded as it was written.
+fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<String, Problem> {
     if !sources::is_outside(spot) {
         return check_path(spot, PathKind::Directory, shared);
     }
@@ -865,7 +869,7 @@ fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String,
 
 /// A path of the repository: relative, inside it, with forward slashes, and there. It may begin with `..`.
 fn check_path(
-    spot: &Spot<String>,
+    spot: &Spanned<String>,
     wanted: PathKind,
     shared: &Shared<'_>,
 ) -> Result<String, Problem> {

@@ -32,7 +32,7 @@ pub enum Style {
 
 pub struct Entry {
     pub key: String,
-    /// Of the key.
+    /// The place of the key.
     pub at: Range<usize>,
     pub value: Node,
 }

@@ -44,7 +44,7 @@ mod yaml;
 
 pub use accepted::{load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
-pub use kernel::Asked;
+pub use kernel::ResolvedVariant;
 pub use limit::parse_change;
 pub use places::{Owner, Places};
 pub use select::{narrow, parse_filters};
@@ -60,7 +60,7 @@ use std::path::{Path, PathBuf};
 use system::error::{Diagnostic, Error, Result};
 use system::files::{self, Kind};
 use system::sources;
-use yaml::{Problem, Source, Spot};
+use yaml::{Problem, Source, Spanned};
 
 /// Version of the format that this program reads.
 const VERSION: u32 = 1;
@@ -68,7 +68,7 @@ const VERSION: u32 = 1;
 /// Warp instructions that a case may be given to be simulated: from the least kernel to a day.
 pub const BUDGETS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
-/// What of the file to run. Empty means everything.
+/// The part of the file to run. Empty means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
@@ -113,7 +113,7 @@ pub struct Loaded {
     pub whole: Whole,
     /// Whether the selection has other seeds than the file.
     pub reseeded: bool,
-    /// What can be tuned, selected or not.
+    /// Everything that can be tuned, selected or not.
     pub tunes: Vec<Tune>,
 }
 
@@ -264,7 +264,7 @@ pub fn is_gates(text: &str) -> bool {
     source.is_ok_and(|source| ["version", "kernels"].iter().all(|key| source.has(key)))
 }
 
-/// How head is timed beside a base revision.
+/// How head is timed against a base revision.
 pub fn pairing(unchanged: bool) -> Pairing {
     defaults::pairing(unchanged)
 }
@@ -279,7 +279,7 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(raw::GatesFile).to_value()
 }
 
-/// What `gatekeeper init` writes: the smallest useful file, with comments.
+/// The file that `gatekeeper init` writes: the smallest useful one, with comments.
 pub fn template() -> &'static str {
     include_str!("template.yaml")
 }
@@ -287,7 +287,7 @@ pub fn template() -> &'static str {
 /// Whether a text is a right file of gates in this directory.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The mistakes in it.
 pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
     let top = find_top(root);
     let disk = on_disk(root, top.as_deref());
@@ -386,7 +386,7 @@ fn resolve_file(
 }
 
 /// A limit that these could never decide is an error before anything is measured.
-fn check_singles(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
+fn check_singles(singles: &Spanned<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
     let limited = gates.iter().filter_map(|gate| match gate.rule {
         Rule::Limit { metric, .. } => Some(metric),
         _ => None,
@@ -405,7 +405,9 @@ fn check_singles(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(),
     }
 }
 
-fn resolve_architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {
+fn resolve_architectures(
+    raw: &Spanned<Vec<Spanned<String>>>,
+) -> std::result::Result<Vec<Arch>, Problem> {
     if raw.is_empty() {
         return Err(Problem::new(
             raw.at,
@@ -428,7 +430,7 @@ fn resolve_architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<V
     Ok(architectures)
 }
 
-fn check_release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
+fn check_release(raw: &Spanned<String>) -> std::result::Result<String, Problem> {
     let parts: Vec<_> = raw.split('.').collect();
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
@@ -467,7 +469,7 @@ fn resolve_simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Pr
 }
 
 fn resolve_timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
-    let count = |written: &Option<Spot<u32>>, absent: u32, least: u32, most: u32| match written {
+    let count = |written: &Option<Spanned<u32>>, absent: u32, least: u32, most: u32| match written {
         None => Ok(absent),
         Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
         Some(count) => Err(Problem::new(

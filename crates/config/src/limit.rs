@@ -1,18 +1,18 @@
 //! One limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `<= 0.90 * stage1.p50`.
 //!
-//! A bare value is the worst one allowed: at most, or at least where more is better. What can only be a mistake
+//! A bare value is the worst one allowed: at most, or at least where more is better. A value that can only be a mistake
 //! is refused: a limit in the wrong direction (a worse kernel would pass and a better one fail),
 //! a time without its unit, a limit that nothing can break. Conditions can say anything.
 
 use super::context::{Context, Reference};
 use super::scope;
-use super::yaml::{Problem, Spot};
+use super::yaml::{Problem, Spanned};
 use model::expr::{Kind, Unit, unit};
 use model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op, Since};
 
 /// From the text to the limit that the judge holds the metric to.
 pub fn read_limit(
-    spot: &Spot<String>,
+    spot: &Spanned<String>,
     metric: Metric,
     context: &Context<'_>,
 ) -> Result<Limit, Problem> {
@@ -34,7 +34,7 @@ fn split_change(text: &str) -> Option<(&str, Option<&str>)> {
 }
 
 fn read_change(
-    spot: &Spot<String>,
+    spot: &Spanned<String>,
     amount: &str,
     of: Option<&str>,
     metric: Metric,
@@ -108,14 +108,14 @@ pub fn parse_change(text: &str, sign: char) -> Option<Num> {
         .then_some(Num(percent / 100.0))
 }
 
-/// What can be handed to git: nothing that it would take for an option.
+/// Whether git can be given this name: it must not read as an option.
 fn is_revision(name: &str) -> bool {
     let fits = |c: char| !c.is_whitespace() && !c.is_control();
     !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
 }
 
 /// How much more than its baseline any counter may be.
-pub fn read_counters(spot: &Spot<String>) -> Result<Num, Problem> {
+pub fn read_counters(spot: &Spanned<String>) -> Result<Num, Problem> {
     let text = spot.trim();
     parse_change(text, '+').ok_or_else(|| {
         Problem::new(spot.at, format!("`{text}` is not a relative limit: write `+0%`")).help(
@@ -126,7 +126,7 @@ pub fn read_counters(spot: &Spot<String>) -> Result<Num, Problem> {
 
 /// `128`, `<= 48KiB`, `25%`, or an expression.
 fn read_bound(
-    spot: &Spot<String>,
+    spot: &Spanned<String>,
     metric: Metric,
     context: &Context<'_>,
 ) -> Result<Limit, Problem> {
@@ -207,7 +207,7 @@ fn default_operator(metric: Metric) -> Op {
 }
 
 fn check_direction(
-    spot: &Spot<String>,
+    spot: &Spanned<String>,
     op: Op,
     bound: &str,
     metric: Metric,
@@ -231,14 +231,14 @@ fn check_direction(
 }
 
 /// Characters before `part` in the scalar.
-fn offset(spot: &Spot<String>, part: &str) -> usize {
+fn offset(spot: &Spanned<String>, part: &str) -> usize {
     spot.find(part)
         .and_then(|bytes| spot.get(..bytes))
         .map_or(0, |before| before.chars().count())
 }
 
 /// Literals carry the unit of their metric; expressions are in ns and bytes.
-fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Problem> {
+fn check_unit(spot: &Spanned<String>, text: &str, metric: Metric) -> Result<(), Problem> {
     let Some(suffix) = scope::unit_suffix(text) else {
         return Ok(());
     };
@@ -263,7 +263,7 @@ fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Pro
 
 /// The limit, where a kernel can break it and another can hold it.
 fn check_breakable(
-    spot: &Spot<String>,
+    spot: &Spanned<String>,
     metric: Metric,
     op: Op,
     value: f64,

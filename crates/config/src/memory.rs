@@ -3,21 +3,21 @@
 use super::call::find_tensor;
 use super::raw::{RawCopy, RawMemset, RawStep};
 use super::scope::Scope;
-use super::yaml::{Problem, Spot};
+use super::yaml::{Problem, Spanned};
 use model::{MemoryStep, Role, Tensor};
 
 /// As it stands in the file.
 #[derive(Clone, Copy)]
 pub enum Written<'a> {
-    Memset(&'a Spot<RawMemset>),
-    Copy(&'a Spot<RawCopy>),
+    Memset(&'a Spanned<RawMemset>),
+    Copy(&'a Spanned<RawCopy>),
 }
 
 /// The entry of a step that is a kernel; any other goes to the end of `open`.
 pub fn read<'a>(
-    step: &'a Spot<RawStep>,
+    step: &'a Spanned<RawStep>,
     open: &mut Vec<Written<'a>>,
-) -> Result<Option<&'a Spot<String>>, Problem> {
+) -> Result<Option<&'a Spanned<String>>, Problem> {
     let of_kernel = [
         step.entry.as_ref().map(|it| it.at),
         step.args.as_ref().map(|it| it.at),
@@ -100,7 +100,7 @@ pub fn resolve(
 }
 
 /// A tensor in the memory of the device, without gaps: what lies between strides is nobody's to write.
-fn find_placed<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+fn find_placed<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
     let tensor = find_tensor(name, tensors)?;
     if !tensor.role.is_placed() {
         return Err(Problem::new(
@@ -126,7 +126,7 @@ fn find_placed<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Ten
 }
 
 /// The same, that a step may write.
-fn find_target<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+fn find_target<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
     let tensor = find_placed(name, tensors)?;
     match tensor.role {
         Role::Out | Role::Inout | Role::Scratch => Ok(tensor),

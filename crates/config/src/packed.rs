@@ -1,10 +1,10 @@
-//! Tensors of structs: where fields lie, what fills them, and codecs that put scales beside codes.
+//! Tensors of structs: where fields lie, what fills them, and codecs that put scales next to codes.
 
 use super::raw::{RawBlocks, RawCodec, RawField, RawFill, RawType};
 use super::scope::Scope;
 use super::shape::check_identifier;
 use super::tensor::{self, Drawn};
-use super::yaml::{Ordered, Problem, Spot, suggest};
+use super::yaml::{Ordered, Problem, Spanned, suggest};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
 /// The largest that a struct may be.
@@ -18,14 +18,14 @@ pub struct Struct<'a> {
 }
 
 struct Placed<'a> {
-    name: &'a Spot<String>,
-    raw: &'a Spot<RawField>,
+    name: &'a Spanned<String>,
+    raw: &'a Spanned<RawField>,
     field: Field,
 }
 
 pub fn resolve_struct<'a>(
-    written: &'a Ordered<Spot<RawField>>,
-    at: &Spot<RawType>,
+    written: &'a Ordered<Spanned<RawField>>,
+    at: &Spanned<RawType>,
     scope: &Scope<'_>,
 ) -> Result<Struct<'a>, Problem> {
     let mut fields = Vec::new();
@@ -67,12 +67,12 @@ pub fn resolve_struct<'a>(
 }
 
 impl Struct<'_> {
-    /// Of inputs, a rule for each field.
+    /// Rules for the fields of inputs.
     pub fn resolve_fill(
         &self,
-        name: &Spot<String>,
+        name: &Spanned<String>,
         role: Role,
-        fill: Option<&Spot<RawFill>>,
+        fill: Option<&Spanned<RawFill>>,
         structs: u64,
         scope: &Scope<'_>,
     ) -> Result<Option<Fill>, Problem> {
@@ -124,7 +124,7 @@ impl Struct<'_> {
         }
         match fill {
             None => Ok(None),
-            Some(Spot {
+            Some(Spanned {
                 value: RawFill::Zeros,
                 ..
             }) => Ok(Some(Fill::Constant { value: Num(0.0) })),
@@ -138,7 +138,7 @@ impl Struct<'_> {
     /// `dims`: how many structs there are.
     pub fn resolve_codec(
         &self,
-        spot: &Spot<RawCodec>,
+        spot: &Spanned<RawCodec>,
         dims: &[usize],
         scope: &Scope<'_>,
     ) -> Result<Codec, Problem> {
@@ -212,7 +212,7 @@ impl Struct<'_> {
         })
     }
 
-    fn find(&self, name: &Spot<String>) -> Result<&Placed<'_>, Problem> {
+    fn find(&self, name: &Spanned<String>) -> Result<&Placed<'_>, Problem> {
         let mut fields = self.fields.iter();
         fields
             .find(|it| it.name.value == name.value)

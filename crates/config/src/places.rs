@@ -1,7 +1,7 @@
 //! Where in gates.yaml something of a case was written, for what is asked once the file is resolved.
 
 use super::tree::Tree;
-use super::yaml::{Source, Spot};
+use super::yaml::{Source, Spanned};
 use model::UnitId;
 
 /// A file of gates as it was read.
@@ -67,7 +67,7 @@ impl Places {
     fn line(
         &self,
         owner: Owner,
-        find: impl Fn(&Spot<Tree>) -> Option<&Spot<Tree>>,
+        find: impl Fn(&Spanned<Tree>) -> Option<&Spanned<Tree>>,
     ) -> Option<String> {
         let source = Source::parse(&self.file, &self.text).ok()?;
         let kernel = ["kernels", owner.kernel];
@@ -78,7 +78,7 @@ impl Places {
     }
 }
 
-fn descend<'a>(node: &'a Spot<Tree>, path: &[&str]) -> Option<&'a Spot<Tree>> {
+fn descend<'a>(node: &'a Spanned<Tree>, path: &[&str]) -> Option<&'a Spanned<Tree>> {
     path.iter().try_fold(node, |node, key| match &node.value {
         Tree::Map(map) => map.get(key),
         Tree::Null | Tree::Scalar(_) | Tree::List(_) => None,
@@ -86,7 +86,7 @@ fn descend<'a>(node: &'a Spot<Tree>, path: &[&str]) -> Option<&'a Spot<Tree>> {
 }
 
 /// Among the steps of a sequence, those that are not kernels left out.
-fn nth_kernel(node: &Spot<Tree>, at: usize) -> Option<&Spot<Tree>> {
+fn nth_kernel(node: &Spanned<Tree>, at: usize) -> Option<&Spanned<Tree>> {
     match &node.value {
         Tree::List(items) => {
             let mut kernels = items
@@ -98,7 +98,7 @@ fn nth_kernel(node: &Spot<Tree>, at: usize) -> Option<&Spot<Tree>> {
     }
 }
 
-fn nth(node: &Spot<Tree>, at: usize) -> Option<&Spot<Tree>> {
+fn nth(node: &Spanned<Tree>, at: usize) -> Option<&Spanned<Tree>> {
     match &node.value {
         Tree::List(items) => items.get(at),
         Tree::Null | Tree::Scalar(_) | Tree::Map(_) => None,

@@ -3,7 +3,7 @@
 //! No `untagged` and no `flatten`: both lose positions. Types named Raw have a twin of the same name in
 //! `model`: here an expression, there the numbers that it gives at one shape.
 
-use super::yaml::{Ordered, Spot};
+use super::yaml::{Ordered, Spanned};
 use model::{
     Binary, ElemType, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
     TextureFilter, TextureRead, Unary, WarpHazards,
@@ -20,15 +20,15 @@ use std::fmt;
 pub struct GatesFile {
     /// Version of this format: 1. Must come first.
     #[expect(dead_code, reason = "checked before the rest is read")]
-    pub version: Spot<u32>,
+    pub version: Spanned<u32>,
     /// Every kernel is built for each of these: [sm_89, sm_90].
-    pub architectures: Spot<Vec<Spot<String>>>,
+    pub architectures: Spanned<Vec<Spanned<String>>>,
     /// The compiler that the limits are for, as `cuda: "13.0"`; takes precedence over PATH. Default: any nvcc.
     #[serde(default)]
     pub toolchain: Toolchain,
     /// nvcc flags of all kernels: [-O3, -std=c++17]. Default: none.
     #[serde(default)]
-    pub flags: Vec<Spot<String>>,
+    pub flags: Vec<Spanned<String>>,
     /// How kernels are timed. Default: those of its keys.
     #[serde(default)]
     pub timing: Timing,
@@ -36,14 +36,14 @@ pub struct GatesFile {
     #[serde(default)]
     pub simulation: RawSimulation,
     /// Kernels by name: letters, digits, `_`, `-`.
-    pub kernels: Spot<Ordered<Spot<Kernel>>>,
+    pub kernels: Spanned<Ordered<Spanned<Kernel>>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Toolchain {
     /// CUDA release, quoted: "13.0".
-    pub cuda: Option<Spot<String>>,
+    pub cuda: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
@@ -52,17 +52,17 @@ pub struct Timing {
     /// `warm`: launches back to back. `cold`: L2 is flushed before each. Default: `warm`.
     pub mode: Option<Mode>,
     /// Launches before the first sample. Default: 20.
-    pub warmup: Option<Spot<u32>>,
+    pub warmup: Option<Spanned<u32>>,
     /// Batched samples of each process, for p50, mean, min and max (`--iters`). Default: 30.
-    pub iterations: Option<Spot<u32>>,
+    pub iterations: Option<Spanned<u32>>,
     /// Samples of one launch each, of each process, for p90, p99 and cv. Default: 200.
-    pub singles: Option<Spot<u32>>,
+    pub singles: Option<Spanned<u32>>,
     /// The least duration of a batched sample. Default: `200us`.
-    pub batch: Option<Spot<Formula>>,
+    pub batch: Option<Spanned<Formula>>,
     /// Fresh processes that time every case. Default: 3.
-    pub processes: Option<Spot<u32>>,
+    pub processes: Option<Spanned<u32>>,
     /// The most processes, if the first ones do not decide. Default: 8.
-    pub max_processes: Option<Spot<u32>>,
+    pub max_processes: Option<Spanned<u32>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
@@ -71,7 +71,7 @@ pub struct Timing {
 pub struct RawSimulation {
     /// Warp instructions of one case over all its seeds, a matrix product as 16 of them; a case that takes more is
     /// skipped (`--sim-budget`). Default: 50000000.
-    pub budget: Option<Spot<u64>>,
+    pub budget: Option<Spanned<u64>>,
     /// `note`: a hazard within a warp fails only where it is new against the base.
     /// `fail`: everywhere. Default: `note`.
     pub warp_hazards: Option<WarpHazards>,
@@ -82,61 +82,61 @@ pub struct RawSimulation {
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
     /// A .cu file or a header (.cuh), relative to gates.yaml; or what a compiler has made: .ptx or .cubin.
-    pub source: Spot<String>,
+    pub source: Spanned<String>,
     /// C++ name of the `__global__` function as the source would write it: `k`, `ns::k`, or a template with its arguments,
     /// which can be aliases and macros: `"k<half, BLOCK>"`. Required, unless there is a `sequence` or `launcher`.
-    pub entry: Option<Spot<String>>,
+    pub entry: Option<Spanned<String>>,
     /// Instead of `entry`, `args` and `launch`: several kernels of the source that run one after the other over the
     /// same tensors. They are checked and timed as one. Default: none.
-    pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
+    pub sequence: Option<Spanned<Vec<Spanned<RawStep>>>>,
     /// Instead of `entry`: a host function that launches the kernel. Default: none.
-    pub launcher: Option<Spot<Launcher>>,
+    pub launcher: Option<Spanned<Launcher>>,
     /// Directories for `-I`, relative to gates.yaml; one outside the repository as `${NAME}`, `${NAME}/below`, from the
     /// environment, or as a whole path. Default: none.
     #[serde(default)]
-    pub include_dirs: Vec<Spot<String>>,
+    pub include_dirs: Vec<Spanned<String>>,
     /// For nvcc, after those of the file. Default: none.
     #[serde(default)]
-    pub flags: Vec<Spot<String>>,
+    pub flags: Vec<Spanned<String>>,
     /// Macros (`-D`); expressions can use those that are integers. Default: none.
     #[serde(default)]
-    pub define: Ordered<Spot<Word>>,
+    pub define: Ordered<Spanned<Word>>,
     /// The kernel with other macros, or other parts replaced, by name. Default: one, called `default`.
-    pub variants: Option<Spot<Ordered<Spot<Variant>>>>,
+    pub variants: Option<Spanned<Ordered<Spanned<Variant>>>>,
     /// Integer dimensions by name, the same in all shapes; a value can be an expression over the others:
     /// `{N: 128, K: N / 2}`. Default: one, called `default`.
-    pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
+    pub shapes: Option<Spanned<Ordered<Spanned<Dims>>>>,
     /// A number of seeds, a list of them, or either by shape with a `default`. Default: 5, which are 1 to 5.
-    pub seeds: Option<Spot<Seeds>>,
+    pub seeds: Option<Spanned<Seeds>>,
     /// Buffers by name. Default: none.
     #[serde(default)]
-    pub tensors: Ordered<Spot<RawTensor>>,
+    pub tensors: Ordered<Spanned<RawTensor>>,
     /// `__constant__` and `__device__` variables that the host fills before each launch, and the tensor whose content each
     /// gets: `{COEFFS: c}`. Both have the same size. Default: none.
-    pub constants: Option<Spot<Ordered<Spot<String>>>>,
+    pub constants: Option<Spanned<Ordered<Spanned<String>>>>,
     /// In the order of the kernel's parameters. Required, unless there is a `sequence`.
-    pub args: Option<Spot<Vec<Spot<RawArg>>>>,
+    pub args: Option<Spanned<Vec<Spanned<RawArg>>>>,
     /// Grid, block, and what else a launch has. Required with `entry`.
-    pub launch: Option<Spot<RawLaunch>>,
+    pub launch: Option<Spanned<RawLaunch>>,
     /// How the right output is computed. Required, unless no tensor is an output.
-    pub reference: Option<Spot<RawReference>>,
+    pub reference: Option<Spanned<RawReference>>,
     /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
-    pub nondeterministic: Option<Spot<String>>,
+    pub nondeterministic: Option<Spanned<String>>,
     /// Launches of each seed, compared bit for bit; in the simulator one, and this many where each leaves something new in
     /// variables of the module. Default: 8.
-    pub launches: Option<Spot<u32>>,
+    pub launches: Option<Spanned<u32>>,
     /// Time limit for checking one seed, or timing one case. Default: `30s`.
-    pub deadline: Option<Spot<Formula>>,
+    pub deadline: Option<Spanned<Formula>>,
     /// Other programs that do the same work, timed in the same run where there is a GPU. Default: none.
     #[serde(default)]
-    pub rivals: Ordered<Spot<RawRival>>,
+    pub rivals: Ordered<Spanned<RawRival>>,
     /// Limits; every case with an output needs `max_err` or `rel_l2`.
-    pub gates: Spot<Gates>,
-    /// Figures to be reached: reported, and no gates. Default: none.
+    pub gates: Spanned<Gates>,
+    /// Values to be reached: reported, and no gates. Default: none.
     #[serde(default)]
     pub target: Targets,
     /// The space that `gatekeeper tune` searches. Default: none.
-    pub tune: Option<Spot<RawTune>>,
+    pub tune: Option<Spanned<RawTune>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -144,25 +144,25 @@ pub struct Kernel {
 #[schemars(rename = "Tune")]
 pub struct RawTune {
     /// Macros, and the integers that each can be: `{BLOCK_M: [32, 64, 128]}`.
-    pub parameters: Spot<Ordered<Spot<Vec<Spot<i64>>>>>,
+    pub parameters: Spanned<Ordered<Spanned<Vec<Spanned<i64>>>>>,
     /// Conditions over parameters and integer macros that a configuration has to hold: `BLOCK_M / NUM_WARPS >= 8`.
     /// Default: none.
     #[serde(default)]
-    pub constraints: Vec<Spot<String>>,
+    pub constraints: Vec<Spanned<String>>,
     /// `p50 of SHAPE`; or a weight for each of several shapes, `{mission: 2, long: 1}`: the weighted geometric mean of
     /// their p50.
-    pub objective: Spot<RawObjective>,
+    pub objective: Spanned<RawObjective>,
     /// Where the search ends: `200 evaluations`, or a time such as `10min`. Default: `100 evaluations`.
-    pub budget: Option<Spot<String>>,
+    pub budget: Option<Spanned<String>>,
 }
 
-/// What is to be small.
+/// The value to minimise.
 #[derive(Debug)]
 pub enum RawObjective {
     /// `p50 of mission`.
     One(String),
     /// A weight for each shape.
-    Weighted(Ordered<Spot<Formula>>),
+    Weighted(Ordered<Spanned<Formula>>),
 }
 
 impl<'de> Deserialize<'de> for RawObjective {
@@ -205,15 +205,15 @@ impl JsonSchema for RawObjective {
 #[schemars(rename = "Rival")]
 pub struct RawRival {
     /// The program and its arguments, started in the directory of gates.yaml: `[python3, rivals/torch_sdpa.py]`.
-    pub command: Spot<Vec<Spot<String>>>,
-    /// Its ways of doing the work, by name; a limit names `RIVAL.CONTESTANT.METRIC`.
-    pub contestants: Spot<Vec<Spot<String>>>,
+    pub command: Spanned<Vec<Spanned<String>>>,
+    /// Its ways of doing the work, by name; a limit names `RIVAL.BACKEND.METRIC`.
+    pub backends: Spanned<Vec<Spanned<String>>>,
     /// Time limit of one process, over all that it is given. Default: `300s`.
-    pub deadline: Option<Spot<Formula>>,
+    pub deadline: Option<Spanned<Formula>>,
 }
 
 /// Dimensions by name.
-pub type Dims = Ordered<Spot<Formula>>;
+pub type Dims = Ordered<Spanned<Formula>>;
 
 /// Changes of a variant. Everything else is the kernel's.
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
@@ -221,22 +221,22 @@ pub type Dims = Ordered<Spot<Formula>>;
 pub struct Variant {
     /// Added to the kernel's macros; replaces those of the same name.
     #[serde(default)]
-    pub define: Ordered<Spot<Word>>,
-    pub entry: Option<Spot<String>>,
+    pub define: Ordered<Spanned<Word>>,
+    pub entry: Option<Spanned<String>>,
     /// Replaces the kernel's, or its `entry`, `args` and `launch`.
-    pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
+    pub sequence: Option<Spanned<Vec<Spanned<RawStep>>>>,
     /// Replaces the kernel's; {} fills none.
-    pub constants: Option<Spot<Ordered<Spot<String>>>>,
+    pub constants: Option<Spanned<Ordered<Spanned<String>>>>,
     /// Each replaces the kernel's tensor of that name entirely.
     #[serde(default)]
-    pub tensors: Ordered<Spot<RawTensor>>,
+    pub tensors: Ordered<Spanned<RawTensor>>,
     /// Replaces the kernel's.
-    pub launch: Option<Spot<RawLaunch>>,
+    pub launch: Option<Spanned<RawLaunch>>,
     /// Replaces the kernel's.
-    pub reference: Option<Spot<RawReference>>,
-    pub nondeterministic: Option<Spot<String>>,
+    pub reference: Option<Spanned<RawReference>>,
+    pub nondeterministic: Option<Spanned<String>>,
     /// Those of the kernel's shapes that it is run at. Default: all.
-    pub shapes: Option<Spot<Vec<Spot<String>>>>,
+    pub shapes: Option<Spanned<Vec<Spanned<String>>>>,
     /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
@@ -244,18 +244,18 @@ pub struct Variant {
     #[serde(default)]
     pub target: Targets,
     /// The variant that stands in for it where it fails, if the run allows that: --allow-fallback.
-    pub fallback: Option<Spot<String>>,
+    pub fallback: Option<Spanned<String>>,
     /// That it is wrong, and kept to show that a gate catches it.
     pub expect: Option<Expect>,
     /// Replaces the kernel's.
-    pub tune: Option<Spot<RawTune>>,
+    pub tune: Option<Spanned<RawTune>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     /// Gates of which at least one fails, and no other: [memory and races, max_err].
-    pub fail: Spot<Vec<Spot<String>>>,
+    pub fail: Spanned<Vec<Spanned<String>>>,
 }
 
 /// One kernel of a sequence, with `entry`, `args` and `launch`; or what happens to memory between kernels.
@@ -264,23 +264,23 @@ pub struct Expect {
 #[schemars(rename = "Step")]
 pub struct RawStep {
     /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
-    pub entry: Option<Spot<String>>,
+    pub entry: Option<Spanned<String>>,
     /// In the order of its parameters.
-    pub args: Option<Spot<Vec<Spot<RawArg>>>>,
-    pub launch: Option<Spot<RawLaunch>>,
+    pub args: Option<Spanned<Vec<Spanned<RawArg>>>>,
+    pub launch: Option<Spanned<RawLaunch>>,
     /// Instead: each byte of a tensor gets a value, as by cudaMemsetAsync.
-    pub memset: Option<Spot<RawMemset>>,
+    pub memset: Option<Spanned<RawMemset>>,
     /// Instead: a tensor gets what another one of the same type and size holds, as by cudaMemcpyAsync.
-    pub copy: Option<Spot<RawCopy>>,
+    pub copy: Option<Spanned<RawCopy>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Memset")]
 pub struct RawMemset {
-    pub tensor: Spot<String>,
+    pub tensor: Spanned<String>,
     /// The value of each byte: 0 to 255.
-    pub value: Spot<Formula>,
+    pub value: Spanned<Formula>,
 }
 
 /// Names are of tensors.
@@ -288,25 +288,25 @@ pub struct RawMemset {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Copy")]
 pub struct RawCopy {
-    pub from: Spot<String>,
-    pub to: Spot<String>,
+    pub from: Spanned<String>,
+    pub to: Spanned<String>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Launcher {
     /// extern "C" function in the same source; takes `args` in order.
-    pub function: Spot<String>,
+    pub function: Spanned<String>,
     /// Every kernel that it launches.
-    pub launches: Spot<Vec<Launched>>,
+    pub launches: Spanned<Vec<Launched>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Launched {
-    pub entry: Spot<String>,
+    pub entry: Spanned<String>,
     /// Bytes; of all shapes, the largest value is used.
-    pub dynamic_shared: Option<Spot<Formula>>,
+    pub dynamic_shared: Option<Spanned<Formula>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -314,15 +314,15 @@ pub struct Launched {
 #[schemars(rename = "Launch")]
 pub struct RawLaunch {
     /// Blocks: [x], [x, y] or [x, y, z].
-    pub grid: Spot<Vec<Spot<Formula>>>,
+    pub grid: Spanned<Vec<Spanned<Formula>>>,
     /// Threads per block.
-    pub block: Spot<Vec<Spot<Formula>>>,
+    pub block: Spanned<Vec<Spanned<Formula>>>,
     /// Blocks per cluster.
-    pub cluster: Option<Spot<Vec<Spot<Formula>>>>,
+    pub cluster: Option<Spanned<Vec<Spanned<Formula>>>>,
     /// All blocks run at a time and can wait for each other: what `grid.sync()` needs.
     pub cooperative: Option<bool>,
     /// Dynamic shared memory in bytes.
-    pub dynamic_shared: Option<Spot<Formula>>,
+    pub dynamic_shared: Option<Spanned<Formula>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -331,21 +331,21 @@ pub struct RawLaunch {
 pub struct RawTensor {
     /// `in`, `out`, `inout` (restored before every launch), `scratch` (not checked; with a `fill`, restored before every
     /// launch), `reference` (an input that only the reference or a `mask` reads). Default: `in`.
-    pub role: Option<Spot<Role>>,
+    pub role: Option<Spanned<Role>>,
     /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
     #[serde(rename = "type")]
-    pub elem: Spot<RawType>,
-    /// Slowest dimension first; `[]` is one element. Of structs, how many there are.
-    pub shape: Spot<Vec<Spot<Formula>>>,
+    pub elem: Spanned<RawType>,
+    /// Slowest dimension first; `[]` is one element. For structs, the number of them.
+    pub shape: Spanned<Vec<Spanned<Formula>>>,
     /// In elements. Default: contiguous.
-    pub strides: Option<Spot<Vec<Spot<Formula>>>>,
+    pub strides: Option<Spanned<Vec<Spanned<Formula>>>>,
     /// How inputs are made from the seed; what scratch starts with: `zeros`, `constant`, `iota` or `values`. Default:
     /// normal(0, 1) for inputs of floats.
-    pub fill: Option<Spot<RawFill>>,
+    pub fill: Option<Spanned<RawFill>>,
     /// How float inputs become the codes that the kernel reads. Default: none.
-    pub codec: Option<Spot<RawCodec>>,
+    pub codec: Option<Spanned<RawCodec>>,
     /// Which elements of an output are compared. Default: all.
-    pub compare: Option<Spot<RawCompare>>,
+    pub compare: Option<Spanned<RawCompare>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -366,7 +366,7 @@ pub enum RawType {
     U32,
     I64,
     /// Fields in their order, laid out as in C.
-    Struct(Ordered<Spot<RawField>>),
+    Struct(Ordered<Spanned<RawField>>),
 }
 
 impl RawType {
@@ -396,11 +396,11 @@ impl RawType {
 #[schemars(rename = "Field")]
 pub struct RawField {
     #[serde(rename = "type")]
-    pub elem: Spot<RawType>,
-    /// Of elements. Default: 1.
-    pub count: Option<Spot<Formula>>,
+    pub elem: Spanned<RawType>,
+    /// Number of elements. Default: 1.
+    pub count: Option<Spanned<Formula>>,
     /// As of a tensor; not where a codec fills the struct.
-    pub fill: Option<Spot<RawFill>>,
+    pub fill: Option<Spanned<RawFill>>,
 }
 
 /// Either `where` or `mask`.
@@ -410,11 +410,11 @@ pub struct RawField {
 pub struct RawCompare {
     /// A condition over the element's indices, dimensions and integer macros: i >= j.
     #[serde(rename = "where")]
-    pub condition: Option<Spot<String>>,
+    pub condition: Option<Spanned<String>>,
     /// Names of the indices in `where`, one for each dimension. Default: i, j, k, l, m, n.
-    pub index: Option<Spot<Vec<Spot<String>>>>,
+    pub index: Option<Spanned<Vec<Spanned<String>>>>,
     /// An input of integers of the same shape: elements are compared where it is not 0.
-    pub mask: Option<Spot<String>>,
+    pub mask: Option<Spanned<String>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -423,21 +423,21 @@ pub struct RawCompare {
 pub enum RawFill {
     Normal {
         /// Default: 0.
-        mean: Option<Spot<Formula>>,
+        mean: Option<Spanned<Formula>>,
         /// Default: 1.
-        std: Option<Spot<Formula>>,
+        std: Option<Spanned<Formula>>,
     },
     /// Uniform in [low, high).
     Uniform {
-        low: Spot<Formula>,
-        high: Spot<Formula>,
+        low: Spanned<Formula>,
+        high: Spanned<Formula>,
     },
-    Constant(Spot<Formula>),
+    Constant(Spanned<Formula>),
     Zeros,
     /// Uniform integers in [low, high], both included.
     Integers {
-        low: Spot<Formula>,
-        high: Spot<Formula>,
+        low: Spanned<Formula>,
+        high: Spanned<Formula>,
     },
     /// 0, 1, 2, ...
     Iota,
@@ -445,16 +445,16 @@ pub enum RawFill {
     Permutation,
     /// Start offsets of ragged sequences: from 0 to `total`, each at least `min` long.
     Offsets {
-        total: Spot<Formula>,
+        total: Spanned<Formula>,
         /// Default: 0.
-        min: Option<Spot<Formula>>,
+        min: Option<Spanned<Formula>>,
     },
     /// Distinct indices below `pool`.
     BlockTable {
-        pool: Spot<Formula>,
+        pool: Spanned<Formula>,
     },
     /// One value per element.
-    Values(Vec<Spot<Formula>>),
+    Values(Vec<Spanned<Formula>>),
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -463,23 +463,23 @@ pub enum RawFill {
 pub enum RawCodec {
     /// code = round(x / amax * levels) + zero_point; the kernel gets amax / scale_divisor.
     Symmetric {
-        per: Spot<Per>,
+        per: Spanned<Per>,
         /// Default: the largest value of the type (e4m3 448, e5m2 57344, i8 and u8 127).
-        levels: Option<Spot<Formula>>,
+        levels: Option<Spanned<Formula>>,
         /// Default: 0, and 128 for u8.
-        zero_point: Option<Spot<Formula>>,
+        zero_point: Option<Spanned<Formula>>,
         /// Default: the value of `levels`.
-        scale_divisor: Option<Spot<Formula>>,
+        scale_divisor: Option<Spanned<Formula>>,
     },
     /// code = round(x / scale) + zero, clamped to low..=high.
     Affine {
-        per: Spot<Per>,
+        per: Spanned<Per>,
         /// Default: the smallest value of the type.
-        low: Option<Spot<Formula>>,
+        low: Option<Spanned<Formula>>,
         /// Default: the largest value of the type.
-        high: Option<Spot<Formula>>,
+        high: Option<Spanned<Formula>>,
     },
-    /// Of a struct, with the scale beside the codes: code = round(x / scale) + zero_point, scale = amax / levels.
+    /// Blocks of a struct, with the scale next to the codes: code = round(x / scale) + zero_point, scale = amax / levels.
     Blocks(RawBlocks),
 }
 
@@ -489,18 +489,18 @@ pub enum RawCodec {
 #[schemars(rename = "Blocks")]
 pub struct RawBlocks {
     /// The field of the scale: one float.
-    pub scale: Spot<String>,
+    pub scale: Spanned<String>,
     /// The field of the codes: integers of up to 16 bits.
-    pub codes: Spot<String>,
+    pub codes: Spanned<String>,
     /// A field of one float that gets `scale` times the sum of `code - zero_point`, as in q8_1. Default: none.
-    pub sum: Option<Spot<String>>,
+    pub sum: Option<Spanned<String>>,
     /// Two codes of 4 bits a u8, the low half first. `halves`: codes i and i + n / 2; `pairs`: codes 2 i and 2 i + 1.
     /// Default: one code an element.
     pub nibbles: Option<Nibbles>,
     /// The code of amax. Default: 8 with `nibbles`, else 127; for 16 bits 32767.
-    pub levels: Option<Spot<Formula>>,
+    pub levels: Option<Spanned<Formula>>,
     /// The code of zero. Default: the middle of unsigned codes, 0 of signed ones.
-    pub zero_point: Option<Spot<Formula>>,
+    pub zero_point: Option<Spanned<Formula>>,
 }
 
 /// The elements that share one scale.
@@ -510,9 +510,9 @@ pub enum Per {
     /// The whole tensor.
     Tensor,
     /// One scale per index along these axes: [0, 1] of [B, H, S, D] is one scale per batch and head.
-    Axes(Vec<Spot<u32>>),
+    Axes(Vec<Spanned<u32>>),
     /// One scale per block of this extent along each dimension.
-    Block(Vec<Spot<Formula>>),
+    Block(Vec<Spanned<Formula>>),
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -520,37 +520,37 @@ pub enum Per {
 #[schemars(rename = "Arg")]
 pub enum RawArg {
     /// Pointer to this tensor.
-    Tensor(Spot<String>),
+    Tensor(Spanned<String>),
     /// Pointer to the f32 scales of the tensor's codec.
-    Scales(Spot<String>),
+    Scales(Spanned<String>),
     /// Pointer to the i32 zero points of the tensor's affine codec.
-    ZeroPoints(Spot<String>),
+    ZeroPoints(Spanned<String>),
     /// For a reference: pointer to the bytes of this input as the kernel reads them.
-    Bytes(Spot<String>),
+    Bytes(Spanned<String>),
     /// cudaTextureObject_t over this tensor.
-    Texture(Spot<RawTexture>),
+    Texture(Spanned<RawTexture>),
     /// cudaSurfaceObject_t over this tensor.
-    Surface(Spot<RawSurface>),
+    Surface(Spanned<RawSurface>),
     Nullptr,
     /// The launcher's cudaStream_t.
     Stream,
-    Bool(Spot<Formula>),
-    I8(Spot<Formula>),
-    U8(Spot<Formula>),
-    I16(Spot<Formula>),
-    U16(Spot<Formula>),
-    I32(Spot<Formula>),
-    U32(Spot<Formula>),
-    I64(Spot<Formula>),
-    U64(Spot<Formula>),
-    F16(Spot<Formula>),
-    Bf16(Spot<Formula>),
-    F32(Spot<Formula>),
-    F64(Spot<Formula>),
+    Bool(Spanned<Formula>),
+    I8(Spanned<Formula>),
+    U8(Spanned<Formula>),
+    I16(Spanned<Formula>),
+    U16(Spanned<Formula>),
+    I32(Spanned<Formula>),
+    U32(Spanned<Formula>),
+    I64(Spanned<Formula>),
+    U64(Spanned<Formula>),
+    F16(Spanned<Formula>),
+    Bf16(Spanned<Formula>),
+    F32(Spanned<Formula>),
+    F64(Spanned<Formula>),
     /// A struct by value, field by field, aligned as in C.
-    Struct(Vec<Spot<RawArg>>),
+    Struct(Vec<Spanned<RawArg>>),
     /// Padding bytes in a struct.
-    Pad(Spot<u32>),
+    Pad(Spanned<u32>),
 }
 
 /// A tensor [depth, height, width] of one to three dimensions, x last.
@@ -558,21 +558,21 @@ pub enum RawArg {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Texture")]
 pub struct RawTexture {
-    pub tensor: Spot<String>,
+    pub tensor: Spanned<String>,
     /// Default: point.
-    pub filter: Option<Spot<TextureFilter>>,
+    pub filter: Option<Spanned<TextureFilter>>,
     /// Default: clamp.
-    pub address: Option<Spot<TextureAddress>>,
+    pub address: Option<Spanned<TextureAddress>>,
     /// Coordinates from 0 to 1. Default: false.
     pub normalized: Option<bool>,
     /// Default: element.
-    pub read: Option<Spot<TextureRead>>,
+    pub read: Option<Spanned<TextureRead>>,
     /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
-    pub channels: Option<Spot<u32>>,
+    pub channels: Option<Spanned<u32>>,
     /// The first dimension of the tensor counts layers. Default: false.
     pub layered: Option<bool>,
     /// array, or linear for tex1Dfetch. Default: array.
-    pub memory: Option<Spot<ImageMemory>>,
+    pub memory: Option<Spanned<ImageMemory>>,
 }
 
 /// As a texture's tensor.
@@ -580,9 +580,9 @@ pub struct RawTexture {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Surface")]
 pub struct RawSurface {
-    pub tensor: Spot<String>,
+    pub tensor: Spanned<String>,
     /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
-    pub channels: Option<Spot<u32>>,
+    pub channels: Option<Spanned<u32>>,
     /// The first dimension of the tensor counts layers. Default: false.
     pub layered: Option<bool>,
 }
@@ -594,26 +594,26 @@ pub struct RawSurface {
 pub enum RawReference {
     /// softmax(scale * q k^T) v; q [B, Hq, Sq, D], k and v [B, Hk, Sk, D], Hq a multiple of Hk.
     Sdpa {
-        q: Spot<String>,
-        k: Spot<String>,
-        v: Spot<String>,
-        out: Spot<String>,
+        q: Spanned<String>,
+        k: Spanned<String>,
+        v: Spanned<String>,
+        out: Spanned<String>,
         /// Default: 1 / sqrt(D).
-        scale: Option<Spot<Formula>>,
+        scale: Option<Spanned<Formula>>,
         #[serde(default)]
         causal: bool,
     },
     /// epilogue(alpha * a b + beta * c + bias); a [.., M, K], b [.., K, N], bias [N].
     Gemm {
-        a: Spot<String>,
-        b: Spot<String>,
-        out: Spot<String>,
-        c: Option<Spot<String>>,
-        bias: Option<Spot<String>>,
+        a: Spanned<String>,
+        b: Spanned<String>,
+        out: Spanned<String>,
+        c: Option<Spanned<String>>,
+        bias: Option<Spanned<String>>,
         /// Default: 1.
-        alpha: Option<Spot<Formula>>,
+        alpha: Option<Spanned<Formula>>,
         /// Default: 1 with c, 0 without.
-        beta: Option<Spot<Formula>>,
+        beta: Option<Spanned<Formula>>,
         #[serde(default)]
         transpose_a: bool,
         #[serde(default)]
@@ -621,60 +621,63 @@ pub enum RawReference {
         epilogue: Option<Unary>,
     },
     /// Over the last dimension.
-    Softmax { x: Spot<String>, out: Spot<String> },
+    Softmax {
+        x: Spanned<String>,
+        out: Spanned<String>,
+    },
     /// Over the last dimension.
     LayerNorm {
-        x: Spot<String>,
-        out: Spot<String>,
-        gamma: Option<Spot<String>>,
-        beta: Option<Spot<String>>,
+        x: Spanned<String>,
+        out: Spanned<String>,
+        gamma: Option<Spanned<String>>,
+        beta: Option<Spanned<String>>,
         /// Default: 1e-5.
-        eps: Option<Spot<Formula>>,
+        eps: Option<Spanned<Formula>>,
     },
     /// Over the last dimension.
     RmsNorm {
-        x: Spot<String>,
-        out: Spot<String>,
-        gamma: Option<Spot<String>>,
+        x: Spanned<String>,
+        out: Spanned<String>,
+        gamma: Option<Spanned<String>>,
         /// Default: 1e-5.
-        eps: Option<Spot<Formula>>,
+        eps: Option<Spanned<Formula>>,
     },
     Reduce {
-        x: Spot<String>,
-        out: Spot<String>,
+        x: Spanned<String>,
+        out: Spanned<String>,
         op: ReduceOp,
-        axes: Spot<Vec<Spot<u32>>>,
+        axes: Spanned<Vec<Spanned<u32>>>,
     },
     Transpose {
-        x: Spot<String>,
-        out: Spot<String>,
+        x: Spanned<String>,
+        out: Spanned<String>,
         /// Dimension i of out is dimension permutation[i] of x.
-        permutation: Spot<Vec<Spot<u32>>>,
+        permutation: Spanned<Vec<Spanned<u32>>>,
     },
     Unary {
-        x: Spot<String>,
-        out: Spot<String>,
+        x: Spanned<String>,
+        out: Spanned<String>,
         op: Unary,
     },
     Binary {
-        a: Spot<String>,
-        b: Spot<String>,
-        out: Spot<String>,
+        a: Spanned<String>,
+        b: Spanned<String>,
+        out: Spanned<String>,
         op: Binary,
     },
     /// Your own C or C++ function over floats.
     User {
         /// .c or .cpp file, relative to gates.yaml.
-        source: Spot<String>,
+        source: Spanned<String>,
         /// extern "C".
-        function: Spot<String>,
-        args: Spot<Vec<Spot<RawArg>>>,
+        function: Spanned<String>,
+        args: Spanned<Vec<Spanned<RawArg>>>,
         /// Flags of the host compiler.
         #[serde(default)]
-        flags: Vec<Spot<String>>,
+        flags: Vec<Spanned<String>>,
     },
     /// The output of another variant of this kernel.
-    Variant(Spot<String>),
+    Variant(Spanned<String>),
     /// Not written yet: limits on errors stay inconclusive, and nothing is timed.
     None,
 }
@@ -714,8 +717,8 @@ impl JsonSchema for Word {
 pub enum Seeds {
     /// 1 to this.
     Count(u64),
-    List(Vec<Spot<u64>>),
-    ByShape(Ordered<Spot<Seeds>>),
+    List(Vec<Spanned<u64>>),
+    ByShape(Ordered<Spanned<Seeds>>),
 }
 
 impl<'de> Deserialize<'de> for Seeds {
@@ -770,7 +773,7 @@ impl JsonSchema for Seeds {
 /// By metric, `counters` and `conditions`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(transparent)]
-pub struct Gates(pub Ordered<Spot<Limits>>);
+pub struct Gates(pub Ordered<Spanned<Limits>>);
 
 /// Key of the conditions among the metrics.
 pub const CONDITIONS: &str = "conditions";
@@ -822,7 +825,7 @@ impl JsonSchema for Gates {
 /// By metric, and `because`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(transparent)]
-pub struct Targets(pub Ordered<Spot<Limits>>);
+pub struct Targets(pub Ordered<Spanned<Limits>>);
 
 /// Key of the reason among the targets.
 pub const BECAUSE: &str = "because";
@@ -836,12 +839,12 @@ impl JsonSchema for Targets {
         keys.insert(
             BECAUSE.to_owned(),
             serde_json::json!({
-                "description": "Why a target is missed, with figures: a negative result that reports list.",
+                "description": "Why a target is missed, with values: a negative result that reports list.",
                 "type": "string",
             }),
         );
         json_schema!({
-            "description": "Figures to be reached, by metric. No baseline is involved.",
+            "description": "Values to be reached, by metric. No baseline is involved.",
             "type": "object",
             "properties": keys,
             "additionalProperties": false,
@@ -853,9 +856,9 @@ impl JsonSchema for Targets {
 #[derive(Debug)]
 pub enum Limits {
     One(String),
-    All(Vec<Spot<String>>),
+    All(Vec<Spanned<String>>),
     /// By architecture or shape.
-    By(Ordered<Spot<Limits>>),
+    By(Ordered<Spanned<Limits>>),
 }
 
 impl<'de> Deserialize<'de> for Limits {

@@ -4,19 +4,19 @@ use super::call::{self, Callee};
 use super::flags::check_host_flag;
 use super::raw::{Formula, RawReference};
 use super::scope::Scope;
-use super::yaml::{Problem, Spot};
+use super::yaml::{Problem, Spanned};
 use model::{Arg, Compare, Reference, Tensor};
 
 /// `path` checks and normalises the path of a source file.
 pub fn resolve_reference(
-    spot: &Spot<RawReference>,
+    spot: &Spanned<RawReference>,
     tensors: &[Tensor],
     scope: &Scope<'_>,
-    path: &dyn Fn(&Spot<String>) -> Result<String, Problem>,
+    path: &dyn Fn(&Spanned<String>) -> Result<String, Problem>,
 ) -> Result<Reference, Problem> {
     use RawReference as R;
     let names = Names { tensors, scope };
-    let eps = |eps: &Option<Spot<Formula>>| scope.eval_number_or(eps.as_ref(), 1e-5);
+    let eps = |eps: &Option<Spanned<Formula>>| scope.eval_number_or(eps.as_ref(), 1e-5);
     let resolved = match &spot.value {
         R::Sdpa {
             q,
@@ -252,7 +252,7 @@ pub fn resolve_reference(
 
 /// An output that no reference computes would be accepted whatever it holds.
 fn check_coverage(
-    spot: &Spot<RawReference>,
+    spot: &Spanned<RawReference>,
     reference: &Reference,
     tensors: &[Tensor],
 ) -> Result<(), Problem> {
@@ -330,11 +330,11 @@ pub fn inputs<'a>(reference: &'a Reference, tensors: &'a [Tensor]) -> Vec<&'a st
     names
 }
 
-fn optional_name(spot: &Option<Spot<String>>) -> Option<String> {
+fn optional_name(spot: &Option<Spanned<String>>) -> Option<String> {
     spot.as_ref().map(|spot| spot.value.clone())
 }
 
-fn resolve_axes(axes: &Spot<Vec<Spot<u32>>>, rank: usize) -> Result<Vec<usize>, Problem> {
+fn resolve_axes(axes: &Spanned<Vec<Spanned<u32>>>, rank: usize) -> Result<Vec<usize>, Problem> {
     let mut found = Vec::new();
     for axis in axes.iter() {
         let index = axis.value as usize;
@@ -359,7 +359,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn find_input(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
+    fn find_input(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_drawn() {
             return Err(Problem::new(
@@ -370,7 +370,7 @@ impl<'a> Names<'a> {
         Self::check_floats(name, tensor)
     }
 
-    fn find_output(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
+    fn find_output(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_result() {
             return Err(
@@ -381,7 +381,7 @@ impl<'a> Names<'a> {
         Self::check_floats(name, tensor)
     }
 
-    fn check_floats(name: &Spot<String>, tensor: &'a Tensor) -> Result<&'a Tensor, Problem> {
+    fn check_floats(name: &Spanned<String>, tensor: &'a Tensor) -> Result<&'a Tensor, Problem> {
         if tensor.elem.is_float() || tensor.codec.is_some() {
             return Ok(tensor);
         }
@@ -395,7 +395,7 @@ impl<'a> Names<'a> {
         .help("a `user` reference sees integer tensors in their own type"))
     }
 
-    fn check_extents(&self, name: &Spot<String>, wanted: &[usize]) -> Result<(), Problem> {
+    fn check_extents(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
         let found = call::find_tensor(name, self.tensors)?.value_dims();
         if found == wanted {
             return Ok(());
@@ -403,7 +403,7 @@ impl<'a> Names<'a> {
         Err(self.mismatch(name, found, wanted))
     }
 
-    fn mismatch(&self, name: &Spot<String>, found: &[usize], wanted: &[usize]) -> Problem {
+    fn mismatch(&self, name: &Spanned<String>, found: &[usize], wanted: &[usize]) -> Problem {
         self.scope.problem(
             name,
             format!(
@@ -416,7 +416,7 @@ impl<'a> Names<'a> {
     /// Leading dimensions, rows and columns, after transposition.
     fn find_matrix(
         &self,
-        name: &Spot<String>,
+        name: &Spanned<String>,
         transpose: bool,
     ) -> Result<(&'a [usize], usize, usize), Problem> {
         match self.find_input(name)?.value_dims() {
@@ -429,7 +429,7 @@ impl<'a> Names<'a> {
     }
 
     /// Length of the last dimension of `x`, where `out` is as `x`.
-    fn check_rows(&self, x: &Spot<String>, out: &Spot<String>) -> Result<usize, Problem> {
+    fn check_rows(&self, x: &Spanned<String>, out: &Spanned<String>) -> Result<usize, Problem> {
         let dims = self.find_input(x)?.value_dims();
         self.find_output(out)?;
         self.check_extents(out, dims)?;

@@ -2,7 +2,7 @@
 
 use super::raw::{self, RawRival};
 use super::shape::check_identifier;
-use super::yaml::{Problem, Spot};
+use super::yaml::{Problem, Spanned};
 use super::{defaults, scope};
 use model::Rival;
 
@@ -15,8 +15,8 @@ pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Pro
 
 fn resolve_rival(
     kernel: &str,
-    name: &Spot<String>,
-    raw: &Spot<RawRival>,
+    name: &Spanned<String>,
+    raw: &Spanned<RawRival>,
 ) -> Result<Rival, Problem> {
     check_identifier(name, "rival")?;
     match raw.command.first() {
@@ -32,22 +32,22 @@ fn resolve_rival(
     if let Some(part) = raw.command.iter().find(|part| part.contains('\0')) {
         return Err(Problem::new(part.at, "a NUL cannot be part of a command"));
     }
-    if raw.contestants.is_empty() {
+    if raw.backends.is_empty() {
         return Err(Problem::new(
-            raw.contestants.at,
-            "no contestants: nothing would be compared",
+            raw.backends.at,
+            "no backends: nothing would be compared",
         ));
     }
-    let mut contestants: Vec<String> = Vec::new();
-    for contestant in raw.contestants.iter() {
-        check_identifier(contestant, "contestant")?;
-        if contestants.contains(&contestant.value) {
+    let mut backends: Vec<String> = Vec::new();
+    for backend in raw.backends.iter() {
+        check_identifier(backend, "backend")?;
+        if backends.contains(&backend.value) {
             return Err(Problem::new(
-                contestant.at,
-                format!("duplicate contestant `{}`", contestant.value),
+                backend.at,
+                format!("duplicate backend `{}`", backend.value),
             ));
         }
-        contestants.push(contestant.value.clone());
+        backends.push(backend.value.clone());
     }
     let deadline = match &raw.deadline {
         None => defaults::RIVAL_DEADLINE_NS,
@@ -57,7 +57,7 @@ fn resolve_rival(
         kernel: kernel.to_owned(),
         name: name.value.clone(),
         command: raw.command.iter().map(|part| part.value.clone()).collect(),
-        contestants,
+        backends,
         deadline_ms: (deadline / 1e6) as u64,
     })
 }

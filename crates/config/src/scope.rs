@@ -1,7 +1,7 @@
-//! What names mean at one shape, and the value of a formula there.
+//! The meaning of names at one shape, and the value of a formula there.
 
 use super::raw::Formula;
-use super::yaml::{Problem, Spot, suggest};
+use super::yaml::{Problem, Spanned, suggest};
 use model::Num;
 use model::expr::{Env, EvalError, ExprValue, Expression, Name, Unit, unit};
 use std::collections::BTreeMap;
@@ -49,14 +49,14 @@ impl<'a> Scope<'a> {
         &self.env
     }
 
-    pub fn eval_integer(&self, formula: &Spot<Formula>) -> Result<i64, Problem> {
+    pub fn eval_integer(&self, formula: &Spanned<Formula>) -> Result<i64, Problem> {
         let expression = parse_expression(formula, &formula.0)?;
         expression
             .integer(&self.env)
             .map_err(|error| self.explain_error(formula, &error))
     }
 
-    pub fn eval_number(&self, formula: &Spot<Formula>) -> Result<f64, Problem> {
+    pub fn eval_number(&self, formula: &Spanned<Formula>) -> Result<f64, Problem> {
         let expression = parse_expression(formula, &formula.0)?;
         expression
             .number(&self.env)
@@ -65,7 +65,7 @@ impl<'a> Scope<'a> {
 
     pub fn eval_number_or(
         &self,
-        formula: Option<&Spot<Formula>>,
+        formula: Option<&Spanned<Formula>>,
         absent: f64,
     ) -> Result<Num, Problem> {
         formula
@@ -76,7 +76,7 @@ impl<'a> Scope<'a> {
     /// An integer within a range; `what` it is, for the message.
     pub fn eval_integer_in(
         &self,
-        formula: &Spot<Formula>,
+        formula: &Spanned<Formula>,
         what: &str,
         range: RangeInclusive<i64>,
     ) -> Result<i64, Problem> {
@@ -95,7 +95,7 @@ impl<'a> Scope<'a> {
     }
 
     /// A problem that says at which shape.
-    pub fn problem<T>(&self, spot: &Spot<T>, message: impl Into<String>) -> Problem {
+    pub fn problem<T>(&self, spot: &Spanned<T>, message: impl Into<String>) -> Problem {
         let mut message = message.into();
         if !self.shape.is_empty() {
             message += &format!(" (at shape `{}`)", self.shape);
@@ -103,7 +103,7 @@ impl<'a> Scope<'a> {
         Problem::new(spot.at, message)
     }
 
-    pub fn explain_error<T>(&self, spot: &Spot<T>, error: &EvalError) -> Problem {
+    pub fn explain_error<T>(&self, spot: &Spanned<T>, error: &EvalError) -> Problem {
         match error {
             EvalError::Missing(names) => match names.first() {
                 Some(name) => self.explain_unknown(spot, name),
@@ -117,7 +117,7 @@ impl<'a> Scope<'a> {
     }
 
     /// A name that has no value here.
-    pub fn explain_unknown<T>(&self, spot: &Spot<T>, name: &Name) -> Problem {
+    pub fn explain_unknown<T>(&self, spot: &Spanned<T>, name: &Name) -> Problem {
         let text = name.to_string();
         if let Some(value) = self.opaque.get(text.as_str()) {
             return self.problem(
@@ -141,7 +141,7 @@ impl<'a> Scope<'a> {
 }
 
 /// `text`, as the scalar at `spot` has it somewhere.
-pub fn parse_expression<T>(spot: &Spot<T>, text: &str) -> Result<Expression, Problem> {
+pub fn parse_expression<T>(spot: &Spanned<T>, text: &str) -> Result<Expression, Problem> {
     Expression::parse(text).map_err(|error| {
         let problem = Problem::new(spot.at, format!("`{text}`: {error}"));
         let problem = problem.offset(error.column - 1);
@@ -163,7 +163,7 @@ pub fn is_cut_at_a_comma(text: &str) -> bool {
 
 /// A duration with its unit (`200us`), in ns.
 pub fn parse_duration(
-    formula: &Spot<Formula>,
+    formula: &Spanned<Formula>,
     what: &str,
     ns: RangeInclusive<f64>,
 ) -> Result<f64, Problem> {

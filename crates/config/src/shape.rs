@@ -4,7 +4,7 @@ use super::defaults;
 use super::gates::DEFAULT;
 use super::raw;
 use super::scope::{self, Scope};
-use super::yaml::{Ordered, Position, Problem, Spot, suggest};
+use super::yaml::{Ordered, Position, Problem, Spanned, suggest};
 use model::Metric;
 use model::expr::{Name, is_identifier};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
 fn resolve_dims(
     shape: &str,
     written: &raw::Dims,
-    macros: &Ordered<Spot<raw::Word>>,
+    macros: &Ordered<Spanned<raw::Word>>,
 ) -> Result<BTreeMap<String, i64>, Problem> {
     let mut formulas = Vec::new();
     for (dim, formula) in written.iter() {
@@ -97,7 +97,7 @@ fn resolve_dims(
     }
     let mut dims = BTreeMap::new();
     while dims.len() < formulas.len() {
-        let is_next = |(dim, _, names): &&(&str, &Spot<raw::Formula>, Vec<String>)| {
+        let is_next = |(dim, _, names): &&(&str, &Spanned<raw::Formula>, Vec<String>)| {
             !dims.contains_key(*dim) && names.iter().all(|name| dims.contains_key(name))
         };
         let Some((dim, formula, _)) = formulas.iter().find(is_next) else {
@@ -111,7 +111,7 @@ fn resolve_dims(
 
 /// Each dimension that has no value yet uses another that has none: along them one comes back.
 fn explain_cycle(
-    formulas: &[(&str, &Spot<raw::Formula>, Vec<String>)],
+    formulas: &[(&str, &Spanned<raw::Formula>, Vec<String>)],
     known: &BTreeMap<String, i64>,
 ) -> Problem {
     let of = |wanted: &str| formulas.iter().find(|(dim, ..)| *dim == wanted);
@@ -146,7 +146,7 @@ fn explain_cycle(
 /// Those of the kernel's that a variant names; all of them where it names none.
 pub fn choose_shapes(
     all: &[NamedShape],
-    names: Option<&Spot<Vec<Spot<String>>>>,
+    names: Option<&Spanned<Vec<Spanned<String>>>>,
 ) -> Result<Vec<NamedShape>, Problem> {
     let Some(names) = names else {
         return Ok(all.to_vec());
@@ -173,7 +173,7 @@ pub fn choose_shapes(
 }
 
 fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
-    let Some(Spot {
+    let Some(Spanned {
         value: raw::Seeds::ByShape(by),
         ..
     }) = &raw.seeds
@@ -193,7 +193,7 @@ fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
 }
 
 fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
-    fn read_list(seeds: &Spot<raw::Seeds>) -> Result<Vec<u64>, Problem> {
+    fn read_list(seeds: &Spanned<raw::Seeds>) -> Result<Vec<u64>, Problem> {
         let problem = |message: &str| Err(Problem::new(seeds.at, message));
         match &seeds.value {
             raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),
@@ -225,7 +225,7 @@ fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
     }
     match &raw.seeds {
         None => Ok((1..=defaults::SEEDS).collect()),
-        Some(Spot {
+        Some(Spanned {
             value: raw::Seeds::ByShape(by),
             ..
         }) => by
@@ -237,7 +237,7 @@ fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
 }
 
 /// Names of kernels, variants and shapes are used in file names, and in filters between `/` and `@`.
-pub fn check_file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+pub fn check_file_name(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
     let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
         return Ok(());
@@ -251,7 +251,7 @@ pub fn check_file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
     ))
 }
 
-pub fn check_identifier(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
     if is_identifier(name) {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use super::gates::{Key, Writer, WrittenGate, merge_limits};
 use super::limit::read_limit;
 use super::raw::{self, BECAUSE, Limits};
 use super::scope::Scope;
-use super::yaml::{Ordered, Problem, Spot};
+use super::yaml::{Ordered, Problem, Spanned};
 use model::{Case, Facet, Limit, Subject, Target};
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub fn merge<'a>(
 }
 
 fn read<'a>(
-    written: &'a Ordered<Spot<Limits>>,
+    written: &'a Ordered<Spanned<Limits>>,
     is_meant: impl Fn(&str) -> bool,
 ) -> Result<Written<'a>, Problem> {
     let mut because = None;
@@ -85,7 +85,7 @@ fn of_subject(
     written: &Written<'_>,
     subject: &Subject,
     scope: &Scope<'_>,
-    limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spot<String>>, Problem>,
+    limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Problem>,
 ) -> Result<Vec<Target>, Problem> {
     let is_unit = matches!(subject, Subject::Unit(_));
     let context = writer.make_context(scope, is_unit);
@@ -99,7 +99,7 @@ fn of_subject(
         }
         for text in limits(one)? {
             let Limit::Absolute { op, bound } = read_limit(&text, metric, &context)? else {
-                let message = format!("`{}` is no figure that could be reached", text.value);
+                let message = format!("`{}` is no value that could be reached", text.value);
                 return Err(Problem::new(text.at, message)
                     .help("write one, or relate it to a variant: \"<= 0.90 * plain.p50\""));
             };

@@ -5,7 +5,7 @@ use super::packed;
 use super::raw::{Formula, Per, RawCodec, RawCompare, RawFill, RawTensor, RawType};
 use super::scope::{self, Scope};
 use super::shape::check_identifier;
-use super::yaml::{Position, Problem, Spot};
+use super::yaml::{Position, Problem, Spanned};
 use model::expr::{Kind, Name};
 use model::{Codec, CodecScheme, Compare, ElemType, Expr, Fill, Num, Role, Tensor};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const MAX_BYTES: u64 = 16 << 30;
 
 /// Name, as declared, and what was declared.
-pub type Declared<'a> = (&'a Spot<String>, &'a Spot<RawTensor>);
+pub type Declared<'a> = (&'a Spanned<String>, &'a Spanned<RawTensor>);
 
 pub fn resolve_tensors(
     declared: &[Declared<'_>],
@@ -42,8 +42,8 @@ pub fn resolve_tensors(
 }
 
 fn resolve_tensor(
-    name: &Spot<String>,
-    raw: &Spot<RawTensor>,
+    name: &Spanned<String>,
+    raw: &Spanned<RawTensor>,
     scope: &Scope<'_>,
 ) -> Result<Tensor, Problem> {
     let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
@@ -54,7 +54,7 @@ fn resolve_tensor(
     // Structs are bytes.
     let elem = raw.elem.elem().unwrap_or(ElemType::U8);
     let each = layout.as_ref().map_or(elem.size(), |layout| layout.bytes);
-    let extent = |formula: &Spot<Formula>| {
+    let extent = |formula: &Spanned<Formula>| {
         scope
             .eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
             .map(|extent| extent as usize)
@@ -158,7 +158,7 @@ fn resolve_tensor(
     })
 }
 
-/// Of structs to that of their bytes.
+/// Converts the shape of structs to that of their bytes.
 fn in_bytes(
     mut dims: Vec<usize>,
     strides: Option<Vec<usize>>,
@@ -174,7 +174,7 @@ fn in_bytes(
     (dims, strides)
 }
 
-/// What a fill makes.
+/// The result of a fill.
 #[derive(Clone, Copy)]
 pub struct Drawn {
     pub elem: ElemType,
@@ -184,9 +184,9 @@ pub struct Drawn {
 }
 
 pub fn resolve_fill_of_input(
-    name: &Spot<String>,
+    name: &Spanned<String>,
     at: Position,
-    fill: Option<&Spot<RawFill>>,
+    fill: Option<&Spanned<RawFill>>,
     drawn: Drawn,
     scope: &Scope<'_>,
 ) -> Result<Fill, Problem> {
@@ -204,12 +204,12 @@ pub fn resolve_fill_of_input(
     }
 }
 
-/// Of an element's indices, where nothing else is said.
+/// The names of an element's indices, where nothing else is given.
 const INDEX: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
 
 fn resolve_compare(
-    name: &Spot<String>,
-    raw: &Spot<RawCompare>,
+    name: &Spanned<String>,
+    raw: &Spanned<RawCompare>,
     tensors: &[Tensor],
     scope: &Scope<'_>,
 ) -> Result<Compare, Problem> {
@@ -260,7 +260,7 @@ fn resolve_compare(
 /// In a condition one name has one meaning.
 fn resolve_index(
     raw: &RawCompare,
-    condition: &Spot<String>,
+    condition: &Spanned<String>,
     tensor: &Tensor,
     scope: &Scope<'_>,
 ) -> Result<Vec<String>, Problem> {
@@ -309,7 +309,7 @@ fn resolve_index(
 }
 
 fn resolve_condition(
-    condition: &Spot<String>,
+    condition: &Spanned<String>,
     index: Vec<String>,
     scope: &Scope<'_>,
 ) -> Result<Compare, Problem> {
@@ -343,8 +343,8 @@ fn resolve_condition(
     })
 }
 
-/// What a caller prepares does not depend on a seed, and what does is an input.
-fn check_fill_of_scratch(name: &Spot<String>, fill: &Spot<RawFill>) -> Result<(), Problem> {
+/// A buffer that the caller prepares does not depend on a seed; one that does is an input.
+fn check_fill_of_scratch(name: &Spanned<String>, fill: &Spanned<RawFill>) -> Result<(), Problem> {
     match &fill.value {
         RawFill::Zeros | RawFill::Constant(_) | RawFill::Iota | RawFill::Values(_) => Ok(()),
         _ => Err(Problem::new(
@@ -360,7 +360,7 @@ fn check_fill_of_scratch(name: &Spot<String>, fill: &Spot<RawFill>) -> Result<()
 
 /// Each element has a place of its own: an input filled twice would not be what the reference sees.
 fn resolve_strides(
-    raw: &Spot<Vec<Spot<Formula>>>,
+    raw: &Spanned<Vec<Spanned<Formula>>>,
     dims: &[usize],
     scope: &Scope<'_>,
 ) -> Result<Vec<usize>, Problem> {
@@ -398,7 +398,7 @@ fn resolve_strides(
     Ok(strides)
 }
 
-fn resolve_fill(raw: &Spot<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<Fill, Problem> {
+fn resolve_fill(raw: &Spanned<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<Fill, Problem> {
     let Drawn {
         elem,
         floats,
@@ -517,7 +517,7 @@ fn resolve_fill(raw: &Spot<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<
                     format!("{} values for {elements} elements", values.len()),
                 ));
             }
-            let value = |value: &Spot<Formula>| {
+            let value = |value: &Spanned<Formula>| {
                 if floats {
                     return scope.eval_number(value).map(Num);
                 }
@@ -533,7 +533,7 @@ fn resolve_fill(raw: &Spot<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<
 }
 
 fn resolve_codec(
-    raw: &Spot<RawCodec>,
+    raw: &Spanned<RawCodec>,
     elem: ElemType,
     dims: &[usize],
     scope: &Scope<'_>,
@@ -551,7 +551,7 @@ fn resolve_codec(
             );
         }
     };
-    let positive = |formula: Option<&Spot<Formula>>, absent: f64| match formula {
+    let positive = |formula: Option<&Spanned<Formula>>, absent: f64| match formula {
         None => Ok(absent),
         Some(formula) => match scope.eval_number(formula)? {
             value if value > 0.0 => Ok(value),
@@ -619,7 +619,7 @@ fn resolve_codec(
 }
 
 fn resolve_block(
-    per: &Spot<Per>,
+    per: &Spanned<Per>,
     dims: &[usize],
     scope: &Scope<'_>,
 ) -> Result<Vec<usize>, Problem> {

@@ -1,4 +1,4 @@
-//! Whole files: what they resolve to, and what is said of a mistake.
+//! Whole files: what they resolve to, and the messages for mistakes.
 
 use super::*;
 use model::Case;
@@ -75,7 +75,7 @@ fn with(old: &str, new: &str) -> String {
     RIGHT.replace(old, new)
 }
 
-/// What is said of a file that is wrong.
+/// The message for a file that is wrong.
 fn said_of(text: &str) -> String {
     match read(text) {
         Err(said) => said,

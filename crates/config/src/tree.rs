@@ -1,6 +1,6 @@
 //! Structure of a YAML text without types: what key paths are made of.
 
-use super::yaml::{Ordered, Spot};
+use super::yaml::{Ordered, Spanned};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -9,8 +9,8 @@ pub enum Tree {
     /// Nothing was written.
     Null,
     Scalar(String),
-    List(Vec<Spot<Tree>>),
-    Map(Ordered<Spot<Tree>>),
+    List(Vec<Spanned<Tree>>),
+    Map(Ordered<Spanned<Tree>>),
 }
 
 impl Tree {

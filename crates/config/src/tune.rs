@@ -1,11 +1,11 @@
 //! `tune`: which macros of a variant can be searched, what is valid, and what is to be small.
 
 use super::expect;
-use super::kernel::{self, Asked, KernelVariant, Shared};
+use super::kernel::{self, KernelVariant, ResolvedVariant, Shared};
 use super::raw::{GatesFile, RawObjective, RawTune};
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_identifier};
-use super::yaml::{Position, Problem, Source, Spot, suggest};
+use super::yaml::{Position, Problem, Source, Spanned, suggest};
 use super::{File, Loaded, Selection, VariantChange, apply_variant};
 use super::{find_top, load, on_disk, resolve_architectures};
 use model::expr::{Env, ExprValue, Expression, Kind, Name};
@@ -24,13 +24,13 @@ const MOST_AT_ONCE: usize = 10_000;
 
 const BUDGET: Budget = Budget::Evaluations(100);
 
-/// What can be tuned of one variant.
+/// The tuning space of one variant.
 #[derive(Clone, Debug)]
 pub struct Tune {
     pub kernel: String,
     pub variant: String,
     pub parameters: Vec<Parameter>,
-    /// Of each parameter, where it was written.
+    /// The position of each parameter in the file.
     places: Vec<Position>,
     constraints: Vec<Constraint>,
     /// Integer macros of the variant that are no parameters.
@@ -59,7 +59,7 @@ impl PartialEq for Tune {
 
 #[derive(Clone, Debug)]
 struct Constraint {
-    text: Spot<String>,
+    text: Spanned<String>,
     expression: Expression,
 }
 
@@ -131,7 +131,7 @@ pub fn is_asked(gate: &Gate) -> bool {
         }
 }
 
-/// Of one variant, if it has any. `shapes`: all of the kernel.
+/// Resolves the space of one variant, if it has any. `shapes`: all of the kernel.
 pub fn resolve(
     kernel: &KernelVariant<'_>,
     shapes: &[NamedShape],
@@ -150,7 +150,7 @@ pub fn resolve(
 
 fn read(
     kernel: &KernelVariant<'_>,
-    raw: &Spot<RawTune>,
+    raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
 ) -> std::result::Result<Tune, Problem> {
     let source = &kernel.raw.source;
@@ -195,7 +195,7 @@ fn read(
 
 fn read_parameters(
     kernel: &KernelVariant<'_>,
-    raw: &Spot<RawTune>,
+    raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
 ) -> std::result::Result<(Vec<Parameter>, Vec<Position>), Problem> {
     if raw.parameters.is_empty() {
@@ -250,7 +250,7 @@ fn read_parameters(
 }
 
 fn read_constraint(
-    text: &Spot<String>,
+    text: &Spanned<String>,
     known: &[String],
     shapes: &[NamedShape],
 ) -> std::result::Result<Constraint, Problem> {
@@ -280,7 +280,7 @@ fn read_constraint(
 }
 
 fn read_objective(
-    raw: &Spot<RawObjective>,
+    raw: &Spanned<RawObjective>,
     shapes: &[NamedShape],
 ) -> std::result::Result<Vec<(String, f64)>, Problem> {
     let find = |name: &str, at| match shapes.iter().any(|it| it.name == name) {
@@ -327,7 +327,7 @@ impl Tune {
     /// The valid configurations: at least one.
     pub(super) fn space(&self) -> std::result::Result<Space, Problem> {
         let mut broken = None;
-        // Of each constraint, how many hold it; and it and all before it.
+        // For each constraint, how many combinations hold it; and it and all before it.
         let mut held = vec![(0u64, 0u64); self.constraints.len()];
         let space = Space::enumerate(self.parameters.clone(), |values| {
             let env = self.environment(values);
@@ -533,12 +533,12 @@ impl Tuning {
     /// The variant with these values, under a name of its own.
     ///
     /// # Errors
-    /// What such a configuration cannot be: a launch of no threads.
+    /// An impossible configuration: a launch of no threads.
     pub fn candidate(
         &self,
         name: &str,
         values: &BTreeMap<String, i64>,
-    ) -> std::result::Result<Asked, Diagnostic> {
+    ) -> std::result::Result<ResolvedVariant, Diagnostic> {
         let Loaded { root, file, .. } = &self.loaded;
         let kernels = &self.raw.kernels;
         let (architectures, kernel) = resolve_architectures(&self.raw.architectures)
@@ -599,7 +599,7 @@ impl Tuning {
         apply_variant(&self.loaded.file, &self.text, &change).map_err(Error::Usage)
     }
 
-    /// What is wrong with a parameter, at its place.
+    /// Reports a problem with a parameter, at its place.
     pub fn refuse_parameter(&self, at: usize, message: String) -> Error {
         let place = self.tune.places.get(at).copied().unwrap_or(self.tune.at);
         self.refuse(&Problem::new(place, message))

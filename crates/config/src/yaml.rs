@@ -46,19 +46,19 @@ impl Position {
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub struct Spot<T> {
+pub struct Spanned<T> {
     pub value: T,
     pub at: Position,
 }
 
-impl<T> Deref for Spot<T> {
+impl<T> Deref for Spanned<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.value
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spot<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = serde_yaml::Spanned::<T>::deserialize(deserializer)?;
         Ok(Self {
@@ -72,7 +72,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spot<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Spot<T> {
+impl<T: JsonSchema> JsonSchema for Spanned<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
     }
@@ -89,7 +89,7 @@ impl<T: JsonSchema> JsonSchema for Spot<T> {
 
 /// A mapping in the order of the file.
 #[derive(Clone, Debug)]
-pub struct Ordered<V>(pub Vec<(Spot<String>, V)>);
+pub struct Ordered<V>(pub Vec<(Spanned<String>, V)>);
 
 impl<V> Default for Ordered<V> {
     fn default() -> Self {
@@ -98,7 +98,7 @@ impl<V> Default for Ordered<V> {
 }
 
 impl<V> Deref for Ordered<V> {
-    type Target = [(Spot<String>, V)];
+    type Target = [(Spanned<String>, V)];
     fn deref(&self) -> &Self::Target {
         &self.0
     }
@@ -126,7 +126,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
-                while let Some((mut key, value)) = map.next_entry::<Spot<String>, V>()? {
+                while let Some((mut key, value)) = map.next_entry::<Spanned<String>, V>()? {
                     key.at.is_key = true;
                     entries.push((key, value));
                 }
@@ -150,7 +150,7 @@ impl<V: JsonSchema> JsonSchema for Ordered<V> {
     }
 }
 
-/// What is wrong with the file, before it is known what to call the place.
+/// A problem in the file, before it is known what to call the place.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub message: String,
@@ -187,7 +187,7 @@ impl Problem {
 pub struct Source<'a> {
     file: &'a str,
     text: &'a str,
-    tree: Spot<Tree>,
+    tree: Spanned<Tree>,
 }
 
 impl<'a> Source<'a> {
@@ -249,7 +249,7 @@ impl<'a> Source<'a> {
                     problem.at = value;
                 }
             }
-            // Of a single word where a word and its keys are wanted (`reference: softmax`) the place is behind it,
+            // Where a single word stands for a word and its keys (`reference: softmax`), the place is behind it,
             // where the next key is or nothing.
             E::Unexpected { .. } => {
                 let value =
@@ -267,7 +267,7 @@ impl<'a> Source<'a> {
 
     /// The last single value that begins before `place`.
     fn scalar_before(&self, place: Place) -> Option<Position> {
-        fn walk(node: &Spot<Tree>, place: Place, last: &mut Option<Position>) {
+        fn walk(node: &Spanned<Tree>, place: Place, last: &mut Option<Position>) {
             let order = |place: Place| (place.line, place.column);
             match &node.value {
                 Tree::Null => {}
@@ -283,13 +283,13 @@ impl<'a> Source<'a> {
     }
 
     /// The first key of the file, and its value where that is a single one.
-    pub fn first_entry(&self) -> Option<(&Spot<String>, Option<Spot<&str>>)> {
+    pub fn first_entry(&self) -> Option<(&Spanned<String>, Option<Spanned<&str>>)> {
         let Tree::Map(map) = &self.tree.value else {
             return None;
         };
         let (key, value) = map.first()?;
         let text = match &value.value {
-            Tree::Scalar(text) => Some(Spot {
+            Tree::Scalar(text) => Some(Spanned {
                 value: text.as_str(),
                 at: value.at,
             }),
@@ -307,7 +307,7 @@ impl<'a> Source<'a> {
         self.tree.value
     }
 
-    pub fn root(&self) -> &Spot<Tree> {
+    pub fn root(&self) -> &Spanned<Tree> {
         &self.tree
     }
 
@@ -361,7 +361,7 @@ impl<'a> Source<'a> {
     /// The first place, from the root, that `wanted` is true of, and its key path. Keys have no node.
     fn find(&self, wanted: impl Fn(Position, Option<&Tree>) -> bool) -> Option<(Position, String)> {
         fn walk(
-            node: &Spot<Tree>,
+            node: &Spanned<Tree>,
             path: &str,
             wanted: &dyn Fn(Position, Option<&Tree>) -> bool,
         ) -> Option<(Position, String)> {
@@ -389,7 +389,7 @@ impl<'a> Source<'a> {
 }
 
 /// The mapping whose key is at `place`, and the value of that key.
-fn find_entry(node: &Spot<Tree>, place: Place) -> Option<(Position, Position)> {
+fn find_entry(node: &Spanned<Tree>, place: Place) -> Option<(Position, Position)> {
     match &node.value {
         Tree::Null | Tree::Scalar(_) => None,
         Tree::List(items) => items.iter().find_map(|item| find_entry(item, place)),
@@ -407,7 +407,7 @@ const LEAST_NODES: usize = 50_000;
 const MOST_NODES: usize = 1_000_000;
 
 fn reader_options(text: &str, duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
-    // A value that is written takes two bytes at least. What aliases repeat has a limit of the reader's own, which does
+    // A written value takes two bytes at least. Repetition by aliases has a limit of the reader's own, which does
     // not grow with the text.
     let nodes = (text.len() / 2).clamp(LEAST_NODES, MOST_NODES);
     serde_yaml::options! {
@@ -544,7 +544,7 @@ fn key_example(field: &str) -> Option<&'static str> {
     })
 }
 
-/// What a wrong name may have been meant to be.
+/// Suggestions for a wrong name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suggestion<'a> {
     /// One name is like it.

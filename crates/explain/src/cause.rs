@@ -8,9 +8,9 @@ pub struct Cause {
     pub class: CauseClass,
     /// Where in the source, the most telling line first. None where it is no matter of lines.
     pub places: Vec<CausePlace>,
-    /// What says so.
+    /// The values that show it.
     pub figures: Vec<Figure>,
-    /// Of the slowdown, how much it can account for, where that can be known.
+    /// The part of the slowdown that it can account for, where that can be known.
     pub share: Option<Num>,
     /// Orders causes and means nothing else: about how many cycles it adds to a warp, with a guess for the turns of
     /// loops.
@@ -34,7 +34,7 @@ impl Cause {
         self
     }
 
-    /// What the simulator counted.
+    /// Adds the simulator's count.
     pub fn with_count(self, counter: Counter, counted: Counted) -> Self {
         self.with(Measure::Counter(counter), counted.base, counted.head)
     }
@@ -51,17 +51,17 @@ impl Cause {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Of {
+pub enum PlaceSide {
     Head,
-    /// Of what head no longer has.
+    /// A place that head no longer has.
     Base,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CausePlace {
-    pub of: Of,
+    pub of: PlaceSide,
     pub line: CodeLine,
-    /// What stands there, where it is known.
+    /// The source text there, where it is known.
     pub text: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub enum Measure {
     CodeSize,
     /// Calls of a function, at the places of the cause.
     Calls(String),
-    /// What one turn of a loop moves its counter by.
+    /// The step by which one turn of a loop moves its counter.
     Step,
     /// Instructions of one turn, without loops in it.
     LoopSize,
@@ -98,7 +98,7 @@ pub enum Measure {
     SpillLoads,
     /// Bytes of a block, static and dynamic.
     Shared,
-    /// Of the simulator or of a profile, over all of a launch.
+    /// A counter of the simulator or of a profile, over all of a launch.
     Counter(Counter),
     /// Resident warps of an SM, of all that it can hold.
     Occupancy,
@@ -110,12 +110,12 @@ pub enum Measure {
     SmMhz,
     /// Cycles that a warp spends in this state for each instruction that it issues, by a profile.
     Stall(Stall),
-    /// Of the GPU's own counters, over a launch.
+    /// The GPU's own counter, over a launch.
     Profile(ProfileMetric),
 }
 
 model::named! {
-/// What kind of reason, and what is wrong in a few words. Names are stable: programs match on them.
+/// The kind of reason, and the problem in a few words. Names are stable: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum CauseClass, title: &'static str {
     BarrierAdded = "barrier-added" => "more barriers",
@@ -137,12 +137,12 @@ pub enum CauseClass, title: &'static str {
     /// Memory is read again because the compiler cannot know that nobody wrote it meanwhile.
     Reload = "reload" => "memory is read again that may have changed meanwhile",
     AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
-    /// What does not change in a loop is computed or read in every turn.
+    /// A value that does not change in a loop is computed or read in every turn.
     LoopInvariant = "loop-invariant" => "a loop repeats what does not change in it",
     LaunchBound = "launch-bound" => "the launch bounds are other ones",
     /// Accesses under a condition where they had none.
     PredicatedAccess = "predicated-access" => "accesses under a condition that had none",
-    /// What was kept in shared memory is read from global memory every time.
+    /// Data that was kept in shared memory is read from global memory every time.
     StagingLost = "staging-lost" => "what shared memory kept is read from global memory every time",
     MoreInstructions = "more-instructions" => "more instructions",
     /// More is read from global memory or written there, in accesses as good as before.

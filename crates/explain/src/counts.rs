@@ -1,10 +1,10 @@
-//! What the simulator counted on both sides, or a profile, over all of a launch and line by line.
+//! Counts of the simulator on both sides, or of a profile, over all of a launch and line by line.
 
 use super::places::{Moved, at_head};
 use super::{CausePlace, CodeComparison, Side, Sides};
 use model::{CodeLine, Counter, Launch, SimulationFacts};
 
-/// Of one launch on each side.
+/// The counts of one launch on each side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     pub base: f64,
@@ -16,7 +16,7 @@ impl Counted {
         self.head - self.base
     }
 
-    /// Of head over base; infinite where base has none.
+    /// Head over base; infinite where base has none.
     pub fn ratio(self) -> f64 {
         if self.head == self.base {
             1.0
@@ -61,7 +61,7 @@ pub fn instructions_per_warp(side: &Side) -> Option<f64> {
     Some(all / warps(side)?)
 }
 
-/// Of code that nobody looked at, as it is the same on both sides, and that nobody counted.
+/// The weight of code that nobody looked at, as it is the same on both sides, and that nobody counted.
 const SOME_INSTRUCTIONS: f64 = 1000.0;
 
 /// Instructions of a warp of head: as many as it executes, else as many as there are.
@@ -90,7 +90,7 @@ fn count(facts: &SimulationFacts, counter: Counter) -> Option<u64> {
         .find_map(|counters| counters.get(&counter).copied())
 }
 
-/// Of the first repeat, over the kernels of the launch: what instructions ask for is the same in each.
+/// The count of the first repeat, over the kernels of the launch: instructions ask for the same in each.
 fn profiled(side: &Side, counter: Counter) -> Option<f64> {
     let kernels = &side.profiles.first()?.kernels;
     let counts = kernels.iter().map(|kernel| kernel.counters.get(&counter));
@@ -111,7 +111,7 @@ pub fn blocks(launch: &Launch) -> u64 {
     launch.grid.iter().map(|&n| u64::from(n)).product()
 }
 
-/// What it is for one warp of head.
+/// The amount for one warp of head.
 pub fn per_warp(sides: &Sides, amount: f64) -> f64 {
     warps(&sides.head).map_or(0.0, |warps| amount / warps)
 }
@@ -146,7 +146,7 @@ pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<Cau
     places.take(PLACES).collect()
 }
 
-/// Of the first seed, or of the first profile.
+/// Lines of the first seed, or of the first profile.
 fn lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
     let counted: Vec<(&str, u64)> = match side.simulations.first() {
         Some(facts) => {

@@ -4,9 +4,9 @@
 //! A cause is found by a rule, one file of [`causes`] each, which sees both sides and compares nothing else. Adding one
 //! is a variant of [`CauseClass`], a file and its test.
 
-mod beside;
 mod cause;
 mod causes;
+mod code_comparison;
 mod counts;
 pub mod diagnosis;
 mod loops;
@@ -15,8 +15,8 @@ mod residency;
 mod side;
 mod stalls;
 
-pub use beside::CodeComparison;
-pub use cause::{Cause, CauseClass, CausePlace, Figure, Measure, Of};
+pub use cause::{Cause, CauseClass, CausePlace, Figure, Measure, PlaceSide};
+pub use code_comparison::CodeComparison;
 pub use side::{Side, Sides, Unexplained};
 
 /// The causes of what changed, the gravest first. Never empty: that nothing changed is one.
@@ -43,7 +43,7 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
     causes
 }
 
-/// What another cause of them brings about comes after that one, however much it is.
+/// An effect of another cause comes after that one, however much it is.
 fn come_after_origins(causes: &mut [Cause]) {
     let weights: Vec<(CauseClass, f64)> = causes.iter().map(|it| (it.class, it.weight)).collect();
     for cause in causes {

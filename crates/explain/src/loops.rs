@@ -1,14 +1,14 @@
-//! Loops of base beside those of head: the same line of source, as deep as before. What an unrolled loop does in one
-//! turn takes several of one that is not, so turns are compared by the work in them.
+//! Pairs loops of base with those of head: the same line of source, as deep as before. One turn of an unrolled loop
+//! does the work of several turns of the original, so turns are compared by the work in them.
 
-use super::beside::{LoopPair, own_line, size_of};
+use super::code_comparison::{LoopPair, own_line, size_of};
 use model::{CodeLine, EntryCode, InstructionKind as Kind, Mix, Width};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Turns of a loop of which nobody knows how many there are.
 const TURNS: f64 = 8.0;
 
-/// Of what is left over beside an unrolled loop.
+/// The weight of what is left over next to an unrolled loop.
 const LEFT_OVER: f64 = 1.0;
 
 /// How often a loop's body runs, by its index; and the loops of both sides.
@@ -25,7 +25,7 @@ struct Seen {
     line: Option<CodeLine>,
     depth: usize,
     parent: Option<usize>,
-    /// Of the loop alone, without those in it.
+    /// The mix of the loop alone, without those in it.
     mix: Mix,
     lines: BTreeSet<CodeLine>,
     step: Option<i64>,
@@ -150,7 +150,7 @@ fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
     seen
 }
 
-/// What a side does at the lines of a loop where it is not as deep.
+/// The mix of a side at the lines of a loop where it is not as deep.
 fn straight(entry: &EntryCode, in_head: InHead, loop_: &Seen) -> Mix {
     let seen = see(entry, in_head);
     let depth = |at: Option<usize>| {
@@ -204,7 +204,7 @@ fn ratio(base: &Mix, head: &Mix) -> Option<f64> {
     })
 }
 
-/// Of ratios in their order, each with a count of which `weight` is what it counts for.
+/// The median of ratios in their order, each with a count of which `weight` is what it counts for.
 fn median(ratios: &[(f64, f64)], weight: fn(f64) -> f64) -> Option<f64> {
     let half = ratios.iter().map(|(_, count)| weight(*count)).sum::<f64>() / 2.0;
     let mut sum = 0.0;
@@ -221,7 +221,7 @@ struct Work {
     count: f64,
 }
 
-/// What a source line asks for, and not how it is addressed; accesses by their bits, in pieces of whatever width.
+/// The work of a source line, and not how it is addressed; accesses by their bits, in pieces of whatever width.
 fn work(mix: &Mix) -> BTreeMap<Kind, Work> {
     let mut work: BTreeMap<Kind, Work> = BTreeMap::new();
     for (kind, count) in mix {
@@ -256,7 +256,7 @@ fn work(mix: &Mix) -> BTreeMap<Kind, Work> {
     work
 }
 
-/// Of each loop with those around it, which come before it.
+/// The runs of each loop with those around it, which come before it.
 fn runs(loops: &[Seen], turns: &[f64]) -> Vec<f64> {
     let mut runs: Vec<f64> = Vec::new();
     for (loop_, turns) in loops.iter().zip(turns) {

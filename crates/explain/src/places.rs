@@ -1,7 +1,7 @@
 //! Lines of the source that a cause can name.
 
-use super::beside::{Pair, own_line, pair_files};
-use super::{CausePlace, Of, Sides};
+use super::code_comparison::{Pair, own_line, pair_files};
+use super::{CausePlace, PlaceSide, Sides};
 use model::{CodeFacts, CodeLine, InstructionKind};
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ pub fn at_head(sides: &Sides, line: CodeLine) -> CausePlace {
     let facts = sides.head.facts();
     let text = facts.and_then(|facts| facts.text.get(&line.file)?.get(&line.number).cloned());
     CausePlace {
-        of: Of::Head,
+        of: PlaceSide::Head,
         line,
         text,
     }

@@ -14,7 +14,7 @@ pub struct Resident<'a> {
     pub launch: &'a Launch,
     pub occupancy: Occupancy,
     pub blocks: u64,
-    /// Of the GPU of the run; of a simulated one, of the GPU that stands for its architecture.
+    /// The number in the GPU of the run; in a simulated one, in the GPU that stands for its architecture.
     pub multiprocessors: Option<u32>,
 }
 
@@ -28,14 +28,14 @@ impl Resident<'_> {
         self.waves_of(self.blocks)
     }
 
-    /// Of another grid.
+    /// The waves of another grid.
     pub fn waves_of(&self, blocks: u64) -> Option<f64> {
         let at_a_time = u64::from(self.occupancy.blocks_per_sm) * u64::from(self.multiprocessors?);
         (at_a_time > 0).then(|| blocks as f64 / at_a_time as f64)
     }
 }
 
-/// Of each step, in their order. None where host code launches, or the architecture's limits are not known.
+/// The residency of each step, in their order. None where host code launches, or the architecture's limits are not known.
 pub fn resident<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
     let entries = side.build.map_or(&[][..], |build| &build.entries);
     let arch = side.unit.id.arch;

@@ -6,7 +6,7 @@ use super::{Cause, CausePlace, Measure, Side, Sides};
 use model::{CodeLine, Stall};
 use std::collections::BTreeMap;
 
-/// Of the time of base: a line that takes longer by less is within what sampling tells.
+/// The notable share of base's time: a line that takes longer by less is within what sampling tells.
 const NOTABLE: f64 = 0.02;
 /// Places that a cause names.
 const PLACES: usize = 3;
@@ -59,7 +59,7 @@ fn times_of_lines(side: &Side) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
     (!times.is_empty()).then_some((whole, times))
 }
 
-/// The state that grew most, in cycles of a warp for each instruction that it issues. Of a launch of one kernel.
+/// The state that grew most, in cycles of a warp for each instruction that it issues. For a launch of one kernel.
 fn grown_stall(sides: &Sides) -> Option<(Stall, f64, f64)> {
     let stalls = |side: &Side| match side.profiles.first()?.kernels.as_slice() {
         [kernel] => Some(kernel.stalls.clone()),

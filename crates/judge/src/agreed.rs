@@ -12,13 +12,13 @@ use std::mem::discriminant;
 /// The shape under which resources stand, which belong to none.
 pub const ANY_SHAPE: &str = "*";
 
-/// What was agreed on one metric.
+/// The agreement on one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AgreedOn {
     pub value: f64,
-    /// Of times and of profiles.
+    /// The spread, for times and profiles.
     pub spread: Option<Spread>,
-    /// Of times that were taken in several sessions.
+    /// Variation between sessions, for times that were taken in several.
     pub between: Option<Between>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> View<'_, 'a> {
             && facet == Facet::Times
             && self.ran_elsewhere(id)
         {
-            // What built it is not known, and so is equal to nothing of ours.
+            // The program that built it is not known, so it equals nothing of ours.
             return self.times_key("unknown".to_owned(), "unknown".to_owned());
         }
         let unit = match subject {
@@ -136,7 +136,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// What the last baseline agreed on.
+    /// The value that the last baseline agreed on.
     pub(super) fn agreed_on(
         self,
         subject: &Subject,
@@ -168,7 +168,7 @@ impl<'a> View<'_, 'a> {
         Err(NoBaseline::New(Reason::New { metric, lacking }))
     }
 
-    /// What an anchor agreed on, under this run's key.
+    /// The value that an anchor agreed on, under this run's key.
     ///
     /// # Errors
     /// Inconclusive where that holds under another key or cannot be used; skipped where it had no such
@@ -233,7 +233,7 @@ fn unreadable(broken: &BrokenBaseline) -> Reason {
     }
 }
 
-/// Of some baselines those that are about one metric of one subject.
+/// The baselines that are about one metric of one subject.
 struct Shelf<'a> {
     metric: Metric,
     shape: &'a str,
@@ -250,7 +250,7 @@ impl<'a> Shelf<'a> {
         key: &BaselineKey,
         plan: &Plan,
     ) -> Self {
-        // What another unit of the plan has agreed on is no figure of this one under another key.
+        // A value that another unit of the plan has agreed on is not this one's under another key.
         let is_of_another = |theirs: &BaselineKey| {
             theirs.arch() != key.arch()
                 && plan.units.iter().any(|unit| {

@@ -9,7 +9,7 @@ use model::*;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-/// What of a record may not be agreed on, and why.
+/// The parts of a record that may not be agreed on, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refused {
     pub subject: Subject,
@@ -20,7 +20,7 @@ pub struct Refused {
     pub reason: Reason,
 }
 
-/// What becomes of times that were taken interleaved with a base revision's.
+/// The treatment of times that were taken interleaved with a base revision's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PairedTimes {
     /// They are no baseline.
@@ -44,7 +44,7 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
     (baselines, refused.collect())
 }
 
-/// What a record could be agreed on, and what it could not.
+/// Makes the baselines that a record supports, and lists what it does not support.
 pub(super) fn make(
     record: &Record,
     index: &Index,
@@ -90,7 +90,7 @@ pub(super) fn make(
                 baseline.cases.insert(shape.to_owned(), metrics);
             }
             Err(why) => {
-                // Of several architectures the first says it.
+                // Where there are several architectures, the first gives the reason.
                 refusals.entry((subject, facet)).or_insert(why);
             }
         }
@@ -99,7 +99,7 @@ pub(super) fn make(
 }
 
 /// Why a run that was held against a base does not support what it measured of a subject: the reference of a change that
-/// fails computes anything. What the change agrees on and accepts is what an update is for.
+/// fails computes anything. An update is there for what the change agrees on and accepts.
 fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavailable> {
     let is_of_it = |verdict: &Verdict| match (&verdict.subject, subject) {
         (Subject::Case(all), Subject::Case(id)) => {
@@ -130,7 +130,7 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavaila
 /// Everything of a run that could have a baseline, and for which architecture.
 fn wanted<'i, 'a>(view: View<'i, 'a>) -> Vec<(Subject, Facet, View<'i, 'a>)> {
     let plan = view.plan();
-    // What is wrong on purpose is no measure for anything.
+    // A deliberately wrong variant is no measure for anything.
     let is_right = |kernel: &str, variant: &str| plan.expected(kernel, variant).is_none();
     let units = plan.units.iter();
     let units = units.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
@@ -171,7 +171,7 @@ fn agree(
         if facet == Facet::Times {
             // Samples interleaved with another kernel's are of another protocol.
             if paired == PairedTimes::Refused && !view.timed_in_pairs(id).is_empty() {
-                return skipped(Reason::TimedBesideBase);
+                return skipped(Reason::TimedAgainstBase);
             }
             if let count @ 1.. = view.throttled(id) {
                 return inconclusive(Reason::ThrottledProcesses { count });
@@ -183,7 +183,7 @@ fn agree(
     let mut lack: Option<Unavailable> = None;
     let of_facet = |metric: &Metric| metric.facet() == facet && metric.has_relative();
     for metric in Metric::ALL.into_iter().filter(of_facet) {
-        // What depends on the launch is the worst over all shapes, and they are not all here.
+        // A metric that depends on the launch is the worst over all shapes, and they are not all here.
         if view.plan().is_partial(subject.kernel()) && is_over_shapes(metric) {
             continue;
         }

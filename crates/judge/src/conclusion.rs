@@ -1,4 +1,4 @@
-//! What the verdicts of a run come to together.
+//! Concludes from all verdicts of a run.
 
 use super::index::View;
 use model::*;

@@ -1,12 +1,12 @@
 //! A run by hand: one kernel, two variants, two shapes, on an H100. Everything holds; tests break one
 //! thing at a time. Behind the feature `fixture`, for the tests of other crates.
 
-mod beside;
+mod against_base;
 mod profiled;
 mod rivals;
 mod simulated;
 
-pub use beside::*;
+pub use against_base::*;
 pub use profiled::*;
 pub use rivals::*;
 pub use simulated::*;
@@ -413,7 +413,7 @@ pub fn with_tails(mut record: Record) -> Record {
                 facts: Seen::Got(facts),
                 ..
             } => {
-                for contest in facts.contestants.values_mut() {
+                for contest in facts.backends.values_mut() {
                     if let Contest::Timed(times) = contest {
                         stretch(&mut times.single_ns);
                     }

@@ -17,9 +17,9 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods)]
 
+mod against_base;
 mod agreed;
 mod baselines;
-mod beside;
 mod best;
 mod conclusion;
 mod index;
@@ -88,7 +88,7 @@ fn judge_index(index: &Index) -> Judgement {
 }
 
 /// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
-/// other judgement. What head asks less strictly than base follows as verdicts of their own.
+/// other judgement. Anything that head asks less strictly than base follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
     let (mut baselines, mut refusals) = baselines::make(
@@ -150,7 +150,7 @@ fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponent) -> Judge
     let drifts = rules::baseline::since_best(view, &judgement.drifts);
     judgement.drifts.extend(drifts);
     judgement.rivals = rivals::standings(view);
-    judgement.base = beside::beside_base(view);
+    judgement.base = against_base::summarize(view);
     judgement.notes.extend(notes::of_cases(view));
     judgement.notes.extend(match opponent {
         Opponent::Nothing => Vec::new(),

@@ -34,7 +34,7 @@ pub(super) fn unsupported<T>(reason: Reason) -> Judged<T> {
     ruling(Outcome::Unsupported, reason)
 }
 
-/// What this run executes kernels on.
+/// The device on which this run executes kernels.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Executor<'a> {
     Gpu(&'a DeviceFacts),

@@ -1,4 +1,4 @@
-//! What is said beside the verdicts.
+//! Notes next to the verdicts.
 
 use super::index::View;
 use super::rules::hazards;
@@ -6,7 +6,7 @@ use super::rules::simulation::withheld_by_reason;
 use model::*;
 use std::collections::BTreeSet;
 
-/// Of what was seen of each case, in the order of the plan.
+/// Notes on what was seen of each case, in the order of the plan.
 pub(super) fn of_cases(view: View) -> Vec<Note> {
     let mut notes = Vec::new();
     for case in &view.plan().cases {
@@ -85,7 +85,7 @@ pub(super) fn of_cases(view: View) -> Vec<Note> {
     notes
 }
 
-/// What the checks could not judge in any launch of a case, each once.
+/// Accesses that the checks could not judge in any launch of a case, each once.
 fn not_judged<'a>(view: View<'_, 'a>, case: &Case) -> BTreeSet<&'a str> {
     let seeds = case.seeds.iter();
     let launches = seeds.filter_map(|&seed| view.simulation(&case.id, seed).ok());
@@ -106,7 +106,7 @@ fn left_out_of_comparison(view: View, case: &Case) -> Option<(u64, u64)> {
         .max_by_key(|(_, left_out)| *left_out)
 }
 
-/// What a case printed, and with which seed: the first that printed.
+/// The output of a case, and its seed: the first that printed.
 fn printed<'a>(view: View<'_, 'a>, case: &Case) -> Option<(u64, &'a Printed)> {
     case.seeds.iter().find_map(|&seed| {
         let launch = view.simulation(&case.id, seed).ok()?;
@@ -114,7 +114,7 @@ fn printed<'a>(view: View<'_, 'a>, case: &Case) -> Option<(u64, &'a Printed)> {
     })
 }
 
-/// What a comparison does not say, as head was run with a filter.
+/// Notes what a comparison leaves out because head was run with a filter.
 pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
     let cases = base.cases.iter().map(|case| &case.id);
     let cases: Vec<CaseId> = cases.filter(|id| !head.selects(id)).cloned().collect();
@@ -127,7 +127,7 @@ pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
     renames.chain(base.moved.clone().into_iter().map(Note::Moved))
 }
 
-/// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
+/// Baselines whose case is no longer in gates.yaml. For a kernel that a filter left out cases of, nobody
 /// can know.
 pub(super) fn gone(view: View) -> Vec<Note> {
     let mut gone = BTreeSet::new();

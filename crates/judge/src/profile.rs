@@ -11,7 +11,7 @@ pub struct Profiled {
     pub case: CaseId,
     pub repeats: u32,
     /// The base has it too, with other code, and is profiled as often.
-    pub beside_base: bool,
+    pub against_base: bool,
 }
 
 /// Cases to be profiled, in the order of the plan: those that are right. One that a relative limit rests on is
@@ -46,7 +46,7 @@ pub fn to_profile(
                 true => profiling.repeats,
                 false => 1,
             },
-            beside_base: view.base_status(&case.id) == Ok(BaseStatus::Changed),
+            against_base: view.base_status(&case.id) == Ok(BaseStatus::Changed),
         })
         .collect()
 }
@@ -94,7 +94,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// Of all kernels of the launch.
+/// The value over all kernels of the launch.
 pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
     let metric = Metric::Profile(of);
     let figures = profile.kernels.iter();

@@ -5,7 +5,7 @@ use model::expr::{Expression, Name};
 use model::*;
 
 impl View<'_, '_> {
-    /// What samples of single launches of the case are for.
+    /// The purpose of samples of single launches of the case.
     pub fn singles(self, id: &CaseId) -> Singles {
         let mut gates = self.policy().gates.iter();
         match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
@@ -38,7 +38,7 @@ pub fn rests_on(gate: &Gate, id: &CaseId, is_meant: impl Fn(Metric) -> bool) -> 
     }
 }
 
-/// Whether an expression names such a figure of a variant. Of one that cannot be read, it may.
+/// Whether an expression names such a metric of a variant. An expression that cannot be read may name it.
 fn names_metric(
     expr: &Expr,
     is_own: bool,

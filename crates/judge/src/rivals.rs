@@ -1,4 +1,4 @@
-//! Floor 2: what a rival took for the task of a case, and how the case stands beside it.
+//! Floor 2: the time that a rival took for the task of a case, and how the case compares with it.
 
 use super::index::View;
 use super::lookup::{Judged, Unavailable, inconclusive, missing, skipped};
@@ -8,17 +8,17 @@ use crate::stats::{Group, ProcessTimes, Reading, over_processes};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Processes that say what there is to say of head's own times where it is timed beside a base.
+/// Processes that say what there is to say of head's own times where it is timed against a base.
 const LEAST_BESIDE_BASE: u32 = 2;
 
 impl<'a> View<'_, 'a> {
-    /// A metric of one contestant for the task of a case: as of a case itself, one value of each process and
+    /// A metric of one backend for the task of a case: as of a case itself, one value of each process and
     /// their geometric mean.
     pub(super) fn rival(
         self,
         id: &CaseId,
         rival: &str,
-        contestant: &str,
+        backend: &str,
         metric: Metric,
     ) -> Judged<MetricValue> {
         self.device()?;
@@ -29,7 +29,7 @@ impl<'a> View<'_, 'a> {
         }
         let mut values = Vec::new();
         let mut resolution: f64 = 0.0;
-        for times in self.rival_series(id, rival, contestant)? {
+        for times in self.rival_series(id, rival, backend)? {
             let times = ProcessTimes {
                 launches: times.launches_per_sample,
                 batched_ns: &times.batched_ns,
@@ -43,12 +43,7 @@ impl<'a> View<'_, 'a> {
         Ok(MetricValue::of_processes(&values, resolution))
     }
 
-    fn rival_series(
-        self,
-        id: &CaseId,
-        rival: &str,
-        contestant: &str,
-    ) -> Judged<Vec<&'a RivalTimes>> {
+    fn rival_series(self, id: &CaseId, rival: &str, backend: &str) -> Judged<Vec<&'a RivalTimes>> {
         let plan = self.plan();
         let case = self.case(id)?;
         let task = plan.task_id(case);
@@ -61,12 +56,12 @@ impl<'a> View<'_, 'a> {
         let mut used = Vec::new();
         for found in in_order(self.timed_of_rival(rival, task)) {
             let (process, facts) = found?;
-            match facts.contestants.get(contestant) {
+            match facts.backends.get(backend) {
                 None => return lacking(),
                 Some(Contest::Skipped { because }) => {
                     return skipped(Reason::RivalSkipped {
                         rival: rival.to_owned(),
-                        contestant: contestant.to_owned(),
+                        backend: backend.to_owned(),
                         because: because.clone(),
                     });
                 }
@@ -93,7 +88,7 @@ impl<'a> View<'_, 'a> {
     /// time no less known.
     pub(super) fn rival_goes_on(self, rival: &str, task: &CaseId) -> bool {
         let is_timed = |facts: &RivalFacts| {
-            let mut contests = facts.contestants.values();
+            let mut contests = facts.backends.values();
             contests.any(|it| matches!(it, Contest::Timed(_)))
         };
         let seen = self.timed_of_rival(rival, task);
@@ -103,7 +98,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// How the timed cases of each kernel stand beside its rivals.
+/// How the timed cases of each kernel compare with its rivals.
 pub(super) fn standings(view: View) -> Vec<RivalStanding> {
     let rivals = view.plan().rivals.iter();
     rivals.map(|rival| standing(view, rival)).collect()
@@ -125,21 +120,21 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
             standing.versions.extend(facts.versions.clone());
         }
         let ours = view.metric(&Subject::Case(case.id.clone()), Metric::P50);
-        for contestant in &rival.contestants {
-            let theirs = view.rival(&case.id, &rival.name, contestant, Metric::P50);
+        for backend in &rival.backends {
+            let theirs = view.rival(&case.id, &rival.name, backend, Metric::P50);
             match (&ours, theirs) {
-                (Ok(ours), Ok(theirs)) => standing.compared.push(BesideRival {
+                (Ok(ours), Ok(theirs)) => standing.compared.push(AgainstRival {
                     case: case.id.clone(),
-                    contestant: contestant.clone(),
+                    backend: backend.clone(),
                     ours: Num(ours.number),
                     theirs: Num(theirs.number),
                     times_as_fast: Num(theirs.number / ours.number),
                 }),
-                // Why the case has no times of its own is said of its gates.
+                // Its gates tell why the case has no times of its own.
                 (Err(_), _) if view.device().is_ok() => {}
-                (_, Err(why)) => add_not_compared(&mut standing, contestant, why, &case.id),
+                (_, Err(why)) => add_not_compared(&mut standing, backend, why, &case.id),
                 (Err(why), _) => {
-                    add_not_compared(&mut standing, contestant, why.clone(), &case.id);
+                    add_not_compared(&mut standing, backend, why.clone(), &case.id);
                 }
             }
         }
@@ -147,24 +142,19 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
     standing
 }
 
-fn add_not_compared(
-    standing: &mut RivalStanding,
-    contestant: &str,
-    why: Unavailable,
-    case: &CaseId,
-) {
+fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: Unavailable, case: &CaseId) {
     let mut known = standing.not_compared.iter_mut();
     match known.find(|it| it.reason == why.reason) {
         Some(known) => {
-            if !known.contestants.iter().any(|it| it == contestant) {
-                known.contestants.push(contestant.to_owned());
+            if !known.backends.iter().any(|it| it == backend) {
+                known.backends.push(backend.to_owned());
             }
             if !known.cases.contains(case) {
                 known.cases.push(case.clone());
             }
         }
         None => standing.not_compared.push(NotCompared {
-            contestants: vec![contestant.to_owned()],
+            backends: vec![backend.to_owned()],
             outcome: why.outcome,
             reason: why.reason,
             cases: vec![case.clone()],

@@ -1,4 +1,4 @@
-//! What a run has to do next: which cases may go on, and which need one more timing process.
+//! Schedules the rest of a run: which cases may go on, and which need one more timing process.
 
 use super::index::{Index, View};
 use super::rests::rests_on;
@@ -28,7 +28,7 @@ pub enum Admission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     Alone,
-    BesideBase(Singles),
+    AgainstBase(Singles),
 }
 
 /// Which cases may go on, one answer for each in the order of the plan. A broken limit on resources stops
@@ -55,7 +55,7 @@ pub fn admit(
         .collect()
 }
 
-/// Of each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
+/// Lists for each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
 /// for its architecture is run once.
 pub fn to_simulate<'a>(
     plan: &'a Plan,
@@ -145,7 +145,7 @@ pub struct RivalTurn<'a> {
     pub tasks: Vec<(&'a CaseId, u32)>,
 }
 
-/// What rivals do beside these cases, each of which gets one more timing process: as many of theirs as of ours,
+/// The rivals' next tasks for these cases, each of which gets one more timing process: as many of theirs as of ours,
 /// and one for all variants that ask the same. One that broke, or that skipped a task whole, is not asked again.
 pub fn next_rivals<'a>(
     plan: &'a Plan,
@@ -188,13 +188,13 @@ impl<'a> View<'_, 'a> {
             return None;
         }
         let pairing = self.plan().pairing.as_ref();
-        let beside = || {
+        let against_base = || {
             self.needs_pair(id)
-                .then(|| Timing::BesideBase(self.singles(id)))
+                .then(|| Timing::AgainstBase(self.singles(id)))
         };
         match self.base_status(id) {
-            Ok(BaseStatus::Changed) => beside(),
-            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|it| it.unchanged) => beside(),
+            Ok(BaseStatus::Changed) => against_base(),
+            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|it| it.unchanged) => against_base(),
             // There is no change to measure.
             Ok(BaseStatus::Unchanged) if !self.needs_own_times(id) => None,
             Ok(BaseStatus::NoBase | BaseStatus::New | BaseStatus::Unchanged) | Err(_) => {
@@ -203,7 +203,7 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Whether another process beside the base could decide any gate of the case.
+    /// Whether another process against the base could decide any gate of the case.
     fn needs_pair(self, id: &CaseId) -> bool {
         let Ok(pairing) = self.pairing() else {
             return false;
@@ -240,7 +240,7 @@ impl<'a> View<'_, 'a> {
             .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
     }
 
-    /// Whether a gate of this run needs how long the case takes, and not only how that changed. What did not
+    /// Whether a gate of this run needs the time of the case itself, and not only its change. A case that did not
     /// change since the base may have changed since an anchor.
     fn needs_own_times(self, id: &CaseId) -> bool {
         let mut gates = self.policy().gates.iter().filter(|gate| {

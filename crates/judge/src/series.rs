@@ -44,7 +44,7 @@ impl<'a> View<'_, 'a> {
         Ok(used)
     }
 
-    /// The processes that count of a case that was timed beside the base.
+    /// The processes that count of a case that was timed against the base.
     pub fn pairs(self, id: &CaseId) -> Judged<Vec<&'a PairFacts>> {
         let mut used = Vec::new();
         for found in in_order(self.timed_in_pairs(id)) {
@@ -75,7 +75,7 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Whether a verdict on `metric` may rest on what was measured beside the base: samples of one launch
+    /// Whether a verdict on `metric` may rest on what was measured against the base: samples of one launch
     /// each are fewer where no gate rests on them.
     pub fn has_enough_singles(self, id: &CaseId, metric: Metric) -> Judged<()> {
         if self.timed_in_pairs(id).is_empty() || !metric.of_single_launches() {

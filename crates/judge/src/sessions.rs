@@ -58,7 +58,7 @@ fn between(sessions: &Sessions) -> Option<(f64, f64)> {
     Some((mean, logs.iter().map(|log| (log - mean).powi(2)).sum()))
 }
 
-/// Of these sessions and of earlier code, pooled by their degrees of freedom; `None` where there was never
+/// The noise of these sessions and of earlier code, pooled by their degrees of freedom; `None` where there was never
 /// a second one.
 fn noise(sessions: &Sessions) -> Option<Noise> {
     let (_, squares) = between(sessions)?;
@@ -74,7 +74,7 @@ fn noise(sessions: &Sessions) -> Option<Noise> {
     })
 }
 
-/// What a new session is held against; `None` where nothing is known of the spread between sessions.
+/// The variation that a new session is held against; `None` where nothing is known of the spread between sessions.
 /// Sessions that agree more closely than the processes of one of them (standard error `least` of its mean)
 /// agree by chance.
 pub(super) fn between_sessions(sessions: &Sessions, least: f64) -> Option<Between> {

@@ -19,12 +19,12 @@ pub struct MetricValue {
     pub spread: Option<Spread>,
 }
 
-/// What observations of one code differ by.
+/// The difference between observations of one code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
-    /// Of times, between processes.
+    /// For times, between processes.
     Processes(Group),
-    /// Of profiles, between repeats.
+    /// For profiles, between repeats.
     Repeats(Repeats),
 }
 
@@ -182,7 +182,7 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Green before fast: only a case that is right is timed. What failed has its own gate; here it
+    /// Green before fast: only a case that is right is timed. A failure has its own gate; here it
     /// is the reason of a skip. Whether the base is right is no matter of what it shows.
     pub fn timeable(self, id: &CaseId) -> Judged<()> {
         let not_proven = |why: Unavailable| match why.outcome {
@@ -406,7 +406,7 @@ impl<'a> View<'_, 'a> {
     fn time(self, id: &CaseId, metric: Metric) -> Judged<MetricValue> {
         self.device()?;
         self.timeable(id)?;
-        // Of what no gate rests on, reports show what there is.
+        // Where no gate rests on them, reports show what there is.
         if metric.of_single_launches() && self.singles(id) == Singles::Judged {
             self.has_enough_singles(id, metric)?;
         }
@@ -457,7 +457,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// What the times of a case rest on that a stored baseline is held against.
+    /// The measurements behind the times of a case that a stored baseline is held against.
     pub(super) fn effort_alone(self, subject: &Subject, metric: Metric) -> Option<Effort> {
         let Subject::Case(id) = subject else {
             return None;

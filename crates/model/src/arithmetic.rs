@@ -45,7 +45,7 @@ impl Arithmetic {
 pub struct Work {
     /// Instructions that warps issued.
     pub issued: u64,
-    /// Of all lanes that took part; a product added to something is two.
+    /// Operations of all lanes that took part; a product added to something is two.
     pub operations: u64,
 }
 

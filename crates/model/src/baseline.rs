@@ -27,7 +27,7 @@ impl Baseline {
     }
 }
 
-/// What has to be the same for a comparison to mean anything.
+/// The properties that have to be the same for a comparison to mean anything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BaselineKey {
@@ -86,7 +86,7 @@ impl BaselineKey {
         }
     }
 
-    /// What it was compiled for; times and profiles are of whatever ran.
+    /// The architecture that it was compiled for; times and profiles belong to the code that ran.
     pub fn arch(&self) -> Option<Arch> {
         match self {
             Self::Resources { arch, .. }
@@ -222,7 +222,7 @@ pub struct Agreed {
     pub spread: Option<Num>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
-    /// Of times: the sessions that `value` is the geometric mean of. `spread` and `processes` are those of
+    /// For times: the sessions that `value` is the geometric mean of. `spread` and `processes` are those of
     /// the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
@@ -233,11 +233,11 @@ pub struct Agreed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sessions {
-    /// Of the code, launch and arguments that all of them measured.
+    /// Identity of the code, launch and arguments that all of them measured.
     pub identity: String,
-    /// What each gave, by its day (UTC) and the UUID of its GPU: `2026-11-21 GPU-0`. At least one.
+    /// The value of each, by its day (UTC) and the UUID of its GPU: `2026-11-21 GPU-0`. At least one.
     pub seen: BTreeMap<String, Num>,
-    /// What earlier code under the same key showed between its sessions.
+    /// Noise that earlier code under the same key showed between its sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Noise>,
 }

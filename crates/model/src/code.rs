@@ -1,4 +1,4 @@
-//! What the machine code of a unit is made of, line by line and loop by loop. `explain` compares two of them.
+//! The machine code of a unit, line by line and loop by loop. `explain` compares two of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct EntryCode {
     pub loops: Vec<LoopCode>,
 }
 
-/// What one source line became in one place of the control flow.
+/// The code of one source line in one place of the control flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineCode {
@@ -47,7 +47,7 @@ pub struct LineCode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     pub mix: Mix,
-    /// Of the accesses to memory those under a predicate.
+    /// Accesses to memory that are under a predicate.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub predicated: u32,
     /// Functions that are called from here, and how many times: `__cuda_sm3x_div_rn_noftz_f32_slowpath`.
@@ -141,7 +141,7 @@ impl Width {
     }
 }
 
-/// What an instruction is for.
+/// The purpose of an instruction.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -195,7 +195,7 @@ pub enum InstructionKind {
     BulkCopy,
     GlobalAtomic,
     SharedAtomic,
-    /// Of a whole block.
+    /// A barrier of a whole block.
     Barrier,
     WarpBarrier,
     Fence,
@@ -210,7 +210,7 @@ pub enum InstructionKind {
     Reconvergence,
     Call,
     Return,
-    /// What this version does not know.
+    /// An instruction that this version does not know.
     Other,
 }
 
@@ -278,7 +278,7 @@ const WIDE: [(OfWidth, &str); 11] = {
 };
 
 impl InstructionKind {
-    /// Of an access to memory.
+    /// The width of an access to memory.
     pub fn width(self) -> Option<Width> {
         match self {
             Self::GlobalLoad(width)

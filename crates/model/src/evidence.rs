@@ -1,4 +1,4 @@
-//! What was observed. Appended to a record in the order of observation, never changed.
+//! Observations. Appended to a record in the order of observation, never changed.
 
 use super::{
     Arch, Arithmetic, CaseId, CodeFacts, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts,
@@ -18,14 +18,14 @@ pub enum Evidence {
     },
     Check {
         case: CaseId,
-        /// Of a case that the simulator runs for several architectures, which; `None` for the one that this
+        /// Which architecture, for a case that the simulator runs for several; `None` for the one that this
         /// run's device is given, or that is the oldest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arch: Option<Arch>,
         seed: u64,
         facts: Seen<CheckFacts>,
     },
-    /// One seed of one case in the simulator, beside its `Check`.
+    /// One seed of one case in the simulator, in addition to its `Check`.
     Simulation {
         case: CaseId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub enum Evidence {
         seed: u64,
         facts: Seen<SimulationFacts>,
     },
-    /// What the driver says of an entry on this device, beside what PTXAS said.
+    /// The driver's facts on an entry on this device, besides those of PTXAS.
     Driver {
         case: CaseId,
         facts: Seen<DriverFacts>,
@@ -57,7 +57,7 @@ pub enum Evidence {
         repeat: u32,
         facts: Seen<ProfileFacts>,
     },
-    /// What the reference of one seed gives: a digest of each output.
+    /// The outputs of the reference for one seed: a digest of each.
     Reference {
         case: CaseId,
         seed: u64,
@@ -68,7 +68,7 @@ pub enum Evidence {
         case: CaseId,
         facts: Seen<BaseReference>,
     },
-    /// Of the base revision, which runs from its own tree on the same device.
+    /// Evidence on the base revision, which runs from its own tree on the same device.
     Base(Box<Evidence>),
     /// One case of head and of base, side by side in one timing process.
     Pair {
@@ -90,7 +90,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// What it says of the base revision alone; `None` where it is of head.
+    /// The evidence on the base revision alone; `None` where it is on head.
     pub fn of_base(&self) -> Option<&Self> {
         match self {
             Self::Base(piece) => Some(piece),
@@ -110,7 +110,7 @@ pub enum BaseReference {
     },
 }
 
-/// What head's reference computes beside base's. What comes to the same program and inputs is not run, and adds
+/// Head's reference compared with base's. One with the same program and inputs is not run, and adds
 /// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +120,7 @@ pub struct ReferenceComparison {
     pub differing: u64,
     /// With its seed, the largest difference: `got` is head's, `want` base's.
     pub largest: Option<(u64, Worst)>,
-    /// What inputs that base does not have were set to, where the two agree at that and not at what they hold.
+    /// The values that inputs unknown to base were set to, where the two agree at those and not at what they hold.
     pub neutral: Vec<NeutralInput>,
 }
 
@@ -135,8 +135,8 @@ pub struct NeutralInput {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PairFacts {
-    /// Each side's samples; the batched ones are two for each block, in the order of the blocks. What is
-    /// known of the process stands in both: clock, step and state of the GPU.
+    /// Each side's samples; the batched ones are two for each block, in the order of the blocks. Facts on
+    /// the process stand in both: clock, step and state of the GPU.
     pub head: TimeFacts,
     pub base: TimeFacts,
     pub blocks: Vec<Block>,
@@ -197,8 +197,8 @@ pub struct EntryFacts {
     pub bounds: LaunchBounds,
 }
 
-/// What the source promises PTXAS of every launch of an entry: `__launch_bounds__` and `__maxnreg__`. None where
-/// nobody said.
+/// The source's promise to PTXAS on every launch of an entry: `__launch_bounds__` and `__maxnreg__`. None where
+/// the source has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchBounds {
@@ -230,16 +230,16 @@ pub struct ConstantFacts {
     pub bytes: u64,
 }
 
-/// What `ptxas -v` reported for one entry. Bytes unless said.
+/// The report of `ptxas -v` on one entry. Bytes unless said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
     /// Per thread.
     pub registers: u32,
-    /// Of the largest frame among the entry's and those of the functions that PTXAS lists behind it.
+    /// The largest frame among the entry's and those of the functions that PTXAS lists behind it.
     pub stack: Option<u32>,
-    /// Spills are the entry's and those of all functions that PTXAS lists behind it, added up. Of these three a
-    /// cubin that was made elsewhere does not always tell.
+    /// Spills are the entry's and those of all functions that PTXAS lists behind it, added up. A cubin that was made
+    /// elsewhere does not always tell these three.
     pub spill_stores: Option<u32>,
     pub spill_loads: Option<u32>,
     pub static_shared: u32,
@@ -250,7 +250,7 @@ pub struct Resources {
     pub constant_banks: BTreeMap<u32, u32>,
 }
 
-/// What a GPU and its driver are. Part of the keys of baselines.
+/// A GPU and its driver. Part of the keys of baselines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFacts {
@@ -264,7 +264,7 @@ pub struct DeviceFacts {
     pub memory_bytes: u64,
     /// `580.159.04`.
     pub driver: String,
-    /// What the driver supports, for example 13000.
+    /// The highest CUDA version that the driver supports, for example 13000.
     pub cuda_driver_version: u32,
     /// `default`, or `locked` where application or locked clocks are set.
     pub clock_policy: String,
@@ -280,7 +280,7 @@ pub struct CheckFacts {
     pub error: ErrorFacts,
     /// Against the reference over the inputs before quantisation; only where an input has a codec.
     pub original: Option<ErrorFacts>,
-    /// Of that second reference against the first.
+    /// The error of that second reference against the first.
     pub codec: Option<ErrorFacts>,
     /// Launches on the same data, compared bit for bit. The simulator repeats every bit by construction, and launches
     /// again only where a launch left something in variables of the module.
@@ -337,22 +337,22 @@ pub enum LaterData {
     Other { seed: u64 },
 }
 
-/// What one simulated launch showed beside its outputs.
+/// The facts of one simulated launch besides its outputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimulationFacts {
-    /// What the checks of memory, races and synchronisation found.
+    /// The findings of the checks of memory, races and synchronisation.
     pub findings: Vec<Finding>,
-    /// What those checks could not judge.
+    /// Cases that those checks could not judge.
     pub not_judged: Vec<String>,
     /// Counters whose value the counters of a GPU have confirmed, and nothing in this launch puts in doubt.
     /// They alone are gated.
     pub counters: BTreeMap<Counter, u64>,
     /// The others, for the reader.
     pub information: BTreeMap<Counter, u64>,
-    /// Of the others those that can be gated, but not of this launch.
+    /// Counters that can be gated in general, but not for this launch.
     pub withheld: BTreeMap<Counter, Withheld>,
-    /// Of each counter the source lines that count most of it, the largest first, a few of them.
+    /// For each counter the source lines that count most of it, the largest first, a few of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
     /// Arithmetic, for the reader.
@@ -363,7 +363,7 @@ pub struct SimulationFacts {
     pub printed: Option<Printed>,
 }
 
-/// What the kernel's `printf` wrote in one launch, in the order of the simulator's schedule.
+/// The output of the kernel's `printf` in one launch, in the order of the simulator's schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
@@ -403,7 +403,7 @@ pub enum Doubt {
 }
 }
 
-/// What one source line counts of a launch.
+/// The count of one source line in a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineCount {
@@ -471,9 +471,9 @@ pub struct Finding {
     /// As written in gates.yaml; `None` where the case launches just one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
-    /// Of the first, in full, with places, block, thread and address.
+    /// The message of the first, in full, with places, block, thread and address.
     pub message: String,
-    /// Of the access, and of the other one where there are two.
+    /// The places of the access, and of the other one where there are two.
     pub places: Vec<Place>,
     /// Where it was seen first.
     pub block: [u32; 3],
@@ -482,7 +482,7 @@ pub struct Finding {
     pub times: u64,
 }
 
-/// What executed kernels where there is no GPU.
+/// The simulator that executed kernels where there is no GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulator {
@@ -595,7 +595,7 @@ pub struct GpuState {
 pub struct OtherProcess {
     /// `None` where only their number is known.
     pub pid: Option<u32>,
-    /// Of its program, without the path.
+    /// The name of its program, without the path.
     pub name: Option<String>,
 }
 

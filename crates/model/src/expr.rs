@@ -23,7 +23,7 @@ pub use parse::{is_identifier, rename};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What an expression refers to.
+/// The thing that an expression refers to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
     /// `D`, `codec_max_err`.
@@ -45,7 +45,7 @@ impl fmt::Display for Name {
         match self {
             Self::Plain(name) => f.write_str(name),
             Self::Dotted(owner, name) => write!(f, "{owner}.{name}"),
-            Self::Rival(rival, contestant, name) => write!(f, "{rival}.{contestant}.{name}"),
+            Self::Rival(rival, backend, name) => write!(f, "{rival}.{backend}.{name}"),
         }
     }
 }
@@ -103,7 +103,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is wrong with the text, and where.
+/// An error in the text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExprError {
@@ -142,7 +142,7 @@ fn list(names: &BTreeSet<Name>) -> String {
     names.join(", ")
 }
 
-/// What a number's suffix counts.
+/// The unit that a number's suffix stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Bytes,

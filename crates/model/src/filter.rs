@@ -71,7 +71,7 @@ impl fmt::Display for Filter {
     }
 }
 
-/// What it says follows from its text.
+/// Filters with the same text are equal.
 impl PartialEq for Filter {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text

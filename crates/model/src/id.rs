@@ -47,7 +47,7 @@ impl fmt::Display for CaseId {
     }
 }
 
-/// What a gate or a verdict is about.
+/// The subject of a gate or a verdict.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

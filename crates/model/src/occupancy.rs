@@ -24,7 +24,7 @@ pub struct Occupancy {
     pub blocks_per_sm: u32,
     /// Resident warps: blocks times warps of a block.
     pub warps_per_sm: u32,
-    /// What the architecture holds at the most.
+    /// The most that the architecture holds.
     pub max_warps: u32,
     pub limiter: Limiter,
 }
@@ -53,7 +53,7 @@ pub fn resident(
     occupancy(arch, demand)
 }
 
-/// What keeps one more block off the SM; the first of several in this order.
+/// The resource that keeps one more block off the SM; the first of several in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limiter {
@@ -64,7 +64,7 @@ pub enum Limiter {
     Barriers,
 }
 
-/// What one SM of an architecture has. Shared memory in bytes.
+/// The resources of one SM of an architecture. Shared memory in bytes.
 struct Sm {
     warps: u64,
     blocks: u64,
@@ -104,7 +104,7 @@ fn sm(arch: Arch) -> Option<Sm> {
     })
 }
 
-/// What one block of a launch asks for.
+/// The resources that one block of a launch asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// Per thread, as PTXAS reports them.
@@ -191,7 +191,7 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// Of a kernel with at most one named barrier, which never limits.
+    /// The demand of a kernel with at most one named barrier, which never limits.
     fn plain(
         arch: Arch,
         registers: u32,

@@ -1,4 +1,4 @@
-//! What is to be done, with every expression already evaluated. Written into the record.
+//! The work of a run, with every expression already evaluated. Written into the record.
 
 use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, UnitId};
 use schemars::JsonSchema;
@@ -19,16 +19,16 @@ pub struct Plan {
     /// How cases are profiled; `None` where nobody asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiling: Option<Profiling>,
-    /// A seed beside those of gates.yaml, which every case has last.
+    /// A seed in addition to those of gates.yaml, which every case has last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn: Option<DrawnSeed>,
-    /// Of the kernels here, in the order of gates.yaml.
+    /// Rivals of the kernels here, in the order of gates.yaml.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Rival>,
     /// A case is part of the run where any of them fits it; all are where there is none.
     pub filters: Vec<Filter>,
     /// Kernels of which these left out cases that gates.yaml has: the worst over the shapes that are here need
-    /// not be the worst of all. Of what gates.yaml no longer has it says nothing; `selects` does.
+    /// not be the worst of all. Kernels that gates.yaml no longer has are not in it; `selects` covers those.
     pub left_out: BTreeSet<String>,
     /// Variants that are kept though they are wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -133,7 +133,7 @@ impl Plan {
         expected.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
     }
 
-    /// What a variant falls back on, if on anything.
+    /// The fallback of a variant, if it has one.
     pub fn fallback(&self, kernel: &str, variant: &str) -> Option<&Fallback> {
         let mut fallbacks = self.fallbacks.iter();
         fallbacks.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
@@ -471,7 +471,7 @@ pub struct Tensor {
     pub compare: Option<Compare>,
 }
 
-/// What is left out may hold anything, or nothing.
+/// The part that is left out may hold anything, or nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Compare {
@@ -619,7 +619,7 @@ pub enum Fill {
     },
 }
 
-/// What stands in each struct at the same place.
+/// A value that stands in each struct at the same place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
@@ -679,7 +679,7 @@ pub enum CodecScheme {
     /// code = clamp(round(x / scale) + zero); a code means (code - zero) * scale. The kernel gets the
     /// scales, and the zero points (i32) where an argument asks for them. min and max include 0.
     Affine { low: i64, high: i64 },
-    /// Scales stand beside the codes, in structs.
+    /// Scales are stored next to the codes, in structs.
     Blocks(Blocks),
 }
 
@@ -714,7 +714,7 @@ impl Blocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Nibbles {
-    /// Of n codes in all, code i and code i + n / 2.
+    /// Code i and code i + n / 2, of n codes in all.
     Halves,
     /// Code 2 i and code 2 i + 1.
     Pairs,
@@ -1062,7 +1062,7 @@ pub struct Pairing {
     pub unchanged: bool,
 }
 
-/// What the samples of one launch each of a case timed beside its base are for.
+/// The purpose of the samples of one launch each of a case timed against its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Singles {

@@ -1,4 +1,4 @@
-//! What evidence is judged by: gates, baselines and acceptances.
+//! The rules that evidence is judged by: gates, baselines and acceptances.
 
 use super::{
     Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, Rename, SourceLine,
@@ -53,7 +53,7 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Since {
-    /// What the baselines of this revision agreed on.
+    /// The values that the baselines of this revision agreed on.
     Revision(String),
     /// The best level that the baselines ever kept up.
     Best,
@@ -68,7 +68,7 @@ impl fmt::Display for Since {
     }
 }
 
-/// What was agreed there, of the kernels of this run.
+/// The baselines agreed there, for the kernels of this run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
@@ -79,7 +79,7 @@ pub struct Anchor {
     pub broken_baselines: Vec<BrokenBaseline>,
 }
 
-/// What is red and passes: an intended regression, or a known finding, under a name and until a day.
+/// A red gate that passes: an intended regression, or a known finding, under a name and until a day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acceptance {
@@ -106,11 +106,11 @@ impl Acceptance {
     }
 }
 
-/// What an acceptance lets pass.
+/// The failure that an acceptance lets pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Allowance {
-    /// What holds in the place of a gate's own limit: `Limit` or `Counters`. A change replaces limits against the
+    /// The rule in the place of a gate's own limit: `Limit` or `Counters`. A change replaces limits against the
     /// baseline and against the base revision, a bound replaces absolute ones.
     Limit(Rule),
     Finding(KnownFinding),
@@ -185,7 +185,7 @@ pub struct MovedGates {
     pub cases: Vec<CaseId>,
 }
 
-/// What becomes of a gate that is looser at head than at base.
+/// The treatment of a gate that is looser at head than at base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Loosening {
@@ -218,7 +218,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// What it would ask as a gate.
+    /// The rule that it would be as a gate.
     pub fn rule(&self) -> Rule {
         Rule::Limit {
             metric: self.metric,
@@ -243,7 +243,7 @@ pub enum Rule {
     Written,
     Deterministic,
     InputsIntact,
-    /// What PTXAS and our formula say agrees with the driver on the device: registers, static shared
+    /// PTXAS and our formula agree with the driver on the device: registers, static shared
     /// memory, blocks per SM; for a launcher, entries and dynamic shared memory as declared.
     AgreesWithDriver,
     /// The simulator's checks of memory, races and synchronisation found nothing.
@@ -322,7 +322,7 @@ pub enum Limit {
         anchor: Since,
         change: Num,
     },
-    /// Worse than the base revision, measured beside it, by at most this share; `+0.5% of base`. Times only.
+    /// Worse than the base revision, measured in the same run, by at most this share; `+0.5% of base`. Times only.
     Base {
         change: Num,
     },
@@ -392,7 +392,7 @@ pub struct BrokenBaseline {
     pub variant: String,
     /// As its name says; `None` where it says nothing, and the file may cover any.
     pub facet: Option<Facet>,
-    /// What is wrong with it, with line and column where known.
+    /// The problem with it, with line and column where known.
     pub problem: String,
 }
 

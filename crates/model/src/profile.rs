@@ -1,4 +1,4 @@
-//! What a profiler read of one launch from the GPU's own counters.
+//! The values that a profiler read for one launch from the GPU's own counters.
 
 use super::{Better, Counter, Measure, Num, Seen};
 use schemars::JsonSchema;
@@ -194,7 +194,7 @@ pub struct KernelProfile {
     pub stalls: BTreeMap<Stall, Num>,
     /// Instructions of warps that were executed, by their operation in machine code: `FFMA`, `LDG`.
     pub instructions: BTreeMap<String, u64>,
-    /// What the simulator counts of PTX, here of machine code: sectors as the addresses ask for them, before L1. One
+    /// The simulator's counters of PTX, here on machine code: sectors as the addresses ask for them, before L1. One
     /// that the profiler does not know is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<Counter, u64>,
@@ -203,7 +203,7 @@ pub struct KernelProfile {
     pub lines: Vec<LineProfile>,
 }
 
-/// What was seen at one source line of one kernel, all of its instructions together.
+/// The values at one source line of one kernel, all of its instructions together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineProfile {

@@ -284,22 +284,22 @@ pub enum Against {
         since: Since,
         found: String,
     },
-    /// The base revision, measured beside it.
+    /// The base revision, measured in the same processes.
     Base,
 }
 
-/// One figure beside another, and how much worse it may be.
+/// One value against another, and how much worse it may be.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct Comparison {
     pub metric: Metric,
     pub against: Against,
-    /// None of a share of slow launches beside the base: there only the difference is known.
+    /// None of a share of slow launches against the base: there only the difference is known.
     pub was: Option<Num>,
     pub now: Option<Num>,
     /// (now - was) / was; of the slow share now - was.
     pub change: Num,
-    /// 95 % interval of `change` against a baseline, the bounds of the look beside the base. Of times.
+    /// 95 % interval of `change` against a baseline, the bounds of the look against the base. Of times.
     pub interval: Option<[Num; 2]>,
     /// Worse by at most this share.
     pub allowed: Num,
@@ -668,7 +668,7 @@ pub enum Reason {
     /// In the rival's own words.
     RivalSkipped {
         rival: String,
-        contestant: String,
+        backend: String,
         because: String,
     } = "rival-skipped",
 
@@ -875,7 +875,7 @@ pub enum Reason {
     NotHeldToBase {
         why: Box<Reason>,
     } = "not-held-to-base",
-    TimedBesideBase = "timed-beside-base",
+    TimedAgainstBase = "timed-against-base",
     ThrottledProcesses {
         count: u32,
     } = "throttled-processes",

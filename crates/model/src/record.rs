@@ -13,7 +13,7 @@ pub const DEFAULT_CONFIG: &str = "gates.yaml";
 /// How times are taken changes the times: part of the key of their baselines.
 pub const TIMING_PROTOCOL: u32 = 1;
 
-/// Everything of one run that a verdict depends on, and what a reader wants to know beside it.
+/// Everything of one run that a verdict depends on, and what a reader wants to know in addition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -27,15 +27,15 @@ pub struct Record {
     pub costs: Costs,
     /// How long each case kept workers busy, by which a later run deals its cases out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub took: Vec<Took>,
-    /// Of a run of a part of the cases: which, and what the whole is. `plan` and `policy` are then those of the part.
+    pub took: Vec<CaseCost>,
+    /// For a run of a part of the cases: which, and what the whole is. `plan` and `policy` are then those of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Took {
+pub struct CaseCost {
     pub case: CaseId,
     pub ms: u64,
 }
@@ -50,7 +50,7 @@ pub struct Shard {
     pub whole: Whole,
 }
 
-/// What all shards of a run have in common.
+/// The properties that all shards of a run share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Whole {
@@ -83,15 +83,15 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<String>,
     pub compiler: Seen<CompilerFacts>,
-    /// What the base revision was built by, where that is another.
+    /// The compiler of the base revision, where that is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_compiler: Option<CompilerFacts>,
     /// The GPU. `NotRun` where there is none, or the simulator was asked for instead; `Fault` where there
     /// is one and it is broken.
     pub device: Seen<DeviceFacts>,
-    /// What executed the kernels in its place.
+    /// The simulator that executed the kernels in its place.
     pub simulator: Option<Simulator>,
-    /// Of a record that was merged: the runs that it was merged from, in the order of the shards.
+    /// For a record that was merged: the runs that it was merged from, in the order of the shards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MergedPart>,
 }
@@ -160,14 +160,14 @@ pub struct Costs {
     pub cached: u32,
     /// While references were looked up or computed.
     pub reference_ms: u64,
-    /// Inside the driver, as the workers measured it: loading, copies, launches, waiting. Of a job that
-    /// broke its worker, all of it. Of several GPUs side by side, on the one that had most to do.
+    /// Inside the driver, as the workers measured it: loading, copies, launches, waiting. For a job that
+    /// broke its worker, all of it. With several GPUs side by side, on the one that had most to do.
     pub gpu_ms: u64,
     /// GPUs that kernels were checked on, all of one model; the first took the times. 0 where there was none.
     pub gpus: u32,
     /// While kernels were simulated, on all cores.
     pub simulator_ms: u64,
-    /// While rivals ran: other programs, beside the timing processes.
+    /// While rivals ran: other programs, between the timing processes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub rivals_ms: u64,
     /// While the profiler ran, its workers included.
@@ -187,7 +187,7 @@ fn is_none(ms: &u64) -> bool {
 }
 
 impl Costs {
-    /// What is left: the host's own work, and the workers' own beside the driver's.
+    /// The rest: the host's own work, and the workers' own besides the driver's.
     pub fn own_ms(&self) -> u64 {
         let parts = self.compiler_ms
             + self.worker_start_ms

@@ -13,19 +13,19 @@ pub struct Rival {
     /// Started in the directory of gates.yaml.
     pub command: Vec<String>,
     /// Its ways of doing the work, each by a name: what is compared with. At least one.
-    pub contestants: Vec<String>,
+    pub backends: Vec<String>,
     /// Longest time that one process of it may take, over all cases that it is given.
     pub deadline_ms: u64,
 }
 
-/// What one process of a rival showed of one task.
+/// The result of one process of a rival for one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RivalFacts {
-    /// Of what it is made of: `torch`, `cudnn`.
+    /// Versions of the parts that it is made of: `torch`, `cudnn`.
     pub versions: BTreeMap<String, String>,
     /// One for each of the rival's.
-    pub contestants: BTreeMap<String, Contest>,
+    pub backends: BTreeMap<String, Contest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ pub struct RivalTimes {
     pub single_ns: Vec<u64>,
 }
 
-/// What a case asks of whoever does its work: all that a rival gets. Variants that ask the same are
+/// A task of a case for whoever does its work: all that a rival gets. Variants with the same task are
 /// held against the same samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Task {
@@ -58,7 +58,7 @@ pub struct Task {
     pub dims: BTreeMap<String, i64>,
     /// Without working memory.
     pub tensors: Vec<TaskTensor>,
-    /// Of all steps, in order.
+    /// Arguments of all steps, in order.
     pub args: Vec<Arg>,
     /// That of the variant that is the reference, where one is.
     pub reference: Reference,

@@ -72,7 +72,7 @@ pub enum NotRun {
     CodeNotKept = "code-not-kept",
     /// There is no nvdisasm, which takes machine code apart.
     NoDisassembler = "no-disassembler",
-    /// Another program ran the kernels and does not say.
+    /// Another program ran the kernels and did not record it.
     OtherProgram {
         program: String,
     } = "other-program",
@@ -162,17 +162,17 @@ pub enum FaultKind, code: &'static str {
     Disassembler = "disassembler" => "disassembler-broke",
     /// The reference could not be computed.
     Reference = "reference" => "no-reference",
-    /// The base revision's kernel broke where head's was timed beside it.
+    /// The base revision's kernel broke while head's was timed against it.
     Base = "base" => "base-broke",
     /// A rival's process broke, or what it wrote is not what the protocol asks for.
     Rival = "rival" => "rival-broke",
     /// No profiler is installed.
     ProfilerMissing = "profiler_missing" => "no-profiler",
-    /// The driver lets administrators alone read the GPU's counters.
+    /// The driver lets only administrators read the GPU's counters.
     CountersLocked = "counters_locked" => "counters-locked",
     /// Another user's profiler left a file that keeps others out.
     ProfilerLocked = "profiler_locked" => "profiler-locked",
-    /// The profiler cannot profile this GPU with this driver, or wrote what cannot be read.
+    /// The profiler cannot profile this GPU with this driver, or its output cannot be read.
     ProfilerBroke = "profiler_broke" => "profiler-broke",
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
     Environment = "environment" => "environment-failed",

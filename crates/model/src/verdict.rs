@@ -22,7 +22,7 @@ pub struct Verdict {
     pub interval: Option<[Num; 2]>,
     /// The smallest change that this verdict could have told from none.
     pub smallest_visible: Option<Num>,
-    /// What the comparison of times took.
+    /// The effort that the comparison of times took.
     pub effort: Option<Effort>,
     /// Where the gate was written.
     pub declared: Option<String>,
@@ -44,11 +44,11 @@ pub struct Drift {
     pub interval: Option<[Num; 2]>,
 }
 
-/// What a verdict on times rests on.
+/// The measurements behind a verdict on times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effort {
     pub processes: u32,
-    /// Of both sides, over all processes.
+    /// Samples of both sides, over all processes.
     pub samples: u64,
     /// Time inside the driver, of the case as a whole: its other verdicts on times rest on it too. Not known
     /// of a case that was timed alone.
@@ -57,7 +57,7 @@ pub struct Effort {
 
 /// The revision that a run was held against, and how its timed cases stand to it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct BesideBase {
+pub struct AgainstBase {
     /// As it was named: `origin/main`.
     pub revision: String,
     /// Abbreviated hash.
@@ -66,7 +66,7 @@ pub struct BesideBase {
     pub changed: Vec<CaseId>,
     /// Same machine code, launch and arguments.
     pub unchanged: Vec<CaseId>,
-    /// Whether those were timed beside the base, too.
+    /// Whether those were timed against the base, too.
     pub unchanged_timed: bool,
     /// The base has no such case.
     pub new: Vec<CaseId>,
@@ -83,9 +83,9 @@ pub struct BesideBase {
     /// Cases, timed or not, that the base does not have and of which no check gave an answer on this device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<CaseId>,
-    /// Of these it is not known, as a device or a build is missing; their verdicts say which.
+    /// Cases for which it is not known, as a device or a build is missing; their verdicts say which.
     pub unknown: Vec<CaseId>,
-    /// Over all cases that were timed beside the base. A process times many of them: `processes` is the most
+    /// Over all cases that were timed against the base. A process times many of them: `processes` is the most
     /// that any one took.
     pub effort: Effort,
 }
@@ -122,7 +122,7 @@ pub struct Judgement {
     pub verdicts: Vec<Verdict>,
     /// Where a base was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<BesideBase>,
+    pub base: Option<AgainstBase>,
     /// In the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<RivalStanding>,
@@ -140,33 +140,33 @@ pub struct Judgement {
     pub notes: Vec<Note>,
 }
 
-/// How the timed cases of a kernel stand beside one of its rivals, which ran in the same run on the same GPU.
+/// How the timed cases of a kernel compare with one of its rivals, which ran in the same run on the same GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RivalStanding {
     pub kernel: String,
     pub rival: String,
     /// As the rival gives them.
     pub versions: BTreeMap<String, String>,
-    /// Cases in the order of the plan, and of each the contestants in the order of gates.yaml.
-    pub compared: Vec<BesideRival>,
+    /// Cases in the order of the plan, and of each the backends in the order of gates.yaml.
+    pub compared: Vec<AgainstRival>,
     pub not_compared: Vec<NotCompared>,
 }
 
 /// The medians of two sides in ns, of one launch.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct BesideRival {
+pub struct AgainstRival {
     pub case: CaseId,
-    pub contestant: String,
+    pub backend: String,
     pub ours: Num,
     pub theirs: Num,
     /// theirs / ours: above 1 where the case is the faster one.
     pub times_as_fast: Num,
 }
 
-/// Contestants that have no times for some cases, for one reason.
+/// Backends that have no times for some cases, for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NotCompared {
-    pub contestants: Vec<String>,
+    pub backends: Vec<String>,
     pub outcome: Outcome,
     pub reason: Reason,
     pub cases: Vec<CaseId>,
@@ -265,7 +265,7 @@ pub enum Note {
     Moved(super::MovedGates),
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
-    /// What the simulator's checks could not judge in any launch of a case.
+    /// A case that the simulator's checks could not judge, in any launch.
     NotJudged { subject: Subject, what: String },
     /// A hazard within a warp that fails nothing, of the first seed that shows it, and how many others the
     /// case has.
@@ -274,7 +274,7 @@ pub enum Note {
         finding: Box<super::Finding>,
         more: usize,
     },
-    /// What a case printed in the simulator, with the first of its seeds that printed.
+    /// The output of a case in the simulator, with the first of its seeds that printed.
     Printed {
         subject: Subject,
         seed: u64,

@@ -1,4 +1,4 @@
-//! What a launch computes: operations by the unit that a GPU has for them, as PTX names them. For reading, and
+//! Counts the arithmetic of a launch: operations by the unit that a GPU has for them, as PTX names them. For reading, and
 //! never gated: ptxas may join, split and drop arithmetic.
 
 use model::{Arithmetic, Work};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 pub type Computed = BTreeMap<Arithmetic, Work>;
 
-/// What an instruction of this form computes, each time that a warp issues it with so many lanes. `None` where it
+/// The work of an instruction of this form, each time that a warp issues it with so many lanes. `None` where it
 /// is no arithmetic of floats, and no product of matrices.
 pub(crate) fn work(form: &str, issued: u64, lanes: u64) -> Option<(Arithmetic, Work)> {
     let words: Vec<&str> = form.split('.').collect();
@@ -39,7 +39,7 @@ pub(crate) fn work(form: &str, issued: u64, lanes: u64) -> Option<(Arithmetic, W
     Some((kind, Work { issued, operations }))
 }
 
-/// Of a product of matrices: of what, and how many operations of the whole warp.
+/// For a product of matrices: the element type, and how many operations of the whole warp.
 fn product(words: &[&str]) -> Option<(Arithmetic, u64)> {
     let extents = words.iter().find_map(|word| extents(word))?;
     let kind = |word: &&str| {

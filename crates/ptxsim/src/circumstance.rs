@@ -3,7 +3,7 @@
 //! the driver's registers, and where memory lies.
 //!
 //! A launch can be run with other values of them ([`crate::Limits::varied`]). All else stays: blocks and warps take
-//! turns as before, so that sums of floats come to the same bits. What differs then depends on what was varied. That
+//! turns as before, so that sums of floats come to the same bits. Any difference then depends on what was varied. That
 //! is exact where following values through branches is not: a kernel may pick its work by the multiprocessor it
 //! is on, and still compute the same.
 //!

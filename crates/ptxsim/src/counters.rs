@@ -1,4 +1,4 @@
-//! What a launch costs, as named numbers that are the same on every run and machine.
+//! Counts the costs of a launch, as named numbers that are the same on every run and machine.
 //!
 //! [`Counter`] is the table of them. One of the *gate* tier equals what a GPU's own counters say of the same launch,
 //! where the launch does not put it in [`Doubt`](crate::Doubt); CALIBRATION.md has the comparison.

@@ -12,7 +12,7 @@ use model::{Counter, Doubt, Tier, Withheld};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Of each counter of the gate tier that no gate may rest on the first doubt, in the order of [`Doubt`]
+/// For each counter of the gate tier that no gate may rest on, the first doubt, in the order of [`Doubt`]
 /// and of the program.
 pub(crate) fn withheld(program: &Program, costs: &[Cost]) -> BTreeMap<Counter, Withheld> {
     let seen = Seen::new(program, costs);
@@ -51,7 +51,7 @@ pub(crate) fn see_strides(program: &mut Program) {
     }
 }
 
-/// What follows from the program alone, whatever a launch does.
+/// The doubts that follow from the program alone, whatever a launch does.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     loops: Vec<RangeInclusive<usize>>,

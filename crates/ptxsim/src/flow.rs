@@ -13,7 +13,7 @@ pub enum Use {
     Value,
     /// Where memory is accessed.
     Address,
-    /// What is done, or by whom: guards, targets, members, counts.
+    /// The action, or who takes part: guards, targets, members, counts.
     Control,
     Write,
 }
@@ -302,7 +302,7 @@ impl<'a> Links<'a> {
             .then_some(((to, inst.o[0]), (from, inst.o[1])))
     }
 
-    /// What a register is a copy of, as far as one instruction alone writes it.
+    /// Follows copies to the register that they come from, as far as one instruction alone writes it.
     fn root(&self, mut register: Register) -> Register {
         for _ in 0..64 {
             let copied = match self.writers.get(&register).map(Vec::as_slice) {
@@ -574,7 +574,7 @@ impl<'a> Links<'a> {
                 }
             }
         }
-        // What is swapped in follows from what is compared, and not from an older guess.
+        // The value swapped in follows from the value compared, and not from an older guess.
         let follows = |a: &&Atomic| {
             let Some(&compared) = a.access.registers.first() else {
                 return false;
@@ -680,7 +680,7 @@ pub fn mark_guesses(program: &mut Program) {
     }
 }
 
-/// Of each instruction whether it waits, in one of the loops, for what others do. A strong read of shared
+/// For each instruction, whether it waits in one of the loops for what others do. A strong read of shared
 /// memory does where it decides when the loop is left, and no barrier of the block comes in each turn.
 pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Vec<bool> {
     let links = Links::of(program);

@@ -251,7 +251,7 @@ pub struct Job<'a> {
     pub params: &'a [u8],
     pub grid: [u32; 3],
     pub block: [u32; 3],
-    /// Of the grid.
+    /// Number of blocks in the grid.
     pub blocks: u32,
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
@@ -279,7 +279,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Of an H100 or H200.
+/// The number of an H100 or H200.
 const MULTIPROCESSORS: u32 = 132;
 
 /// Blocks that so many multiprocessors of sm_90 hold at a time, as far as threads and shared memory say.
@@ -291,7 +291,7 @@ fn most_resident(threads: u32, shared: u32) -> u32 {
     MULTIPROCESSORS * by_shared.min(by_threads).min(32)
 }
 
-/// What is left of a launch, or of a part of it, when it has come to its end.
+/// The results of a launch, or of a part of it, when it has come to its end.
 pub struct Outcome {
     pub costs: Vec<Cost>,
     pub findings: Findings,

@@ -309,7 +309,7 @@ impl Memory {
         self.allocations.retain(|a| a.base != base);
     }
 
-    /// What is in each allocation.
+    /// The content of each allocation.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &[u8]> {
         self.allocations.iter().map(|a| &*a.data)
     }

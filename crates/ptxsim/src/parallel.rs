@@ -33,7 +33,7 @@ struct Part {
     printed: Vec<String>,
 }
 
-/// What a thread leaves.
+/// The results that a thread leaves.
 struct Shard {
     parts: Vec<Part>,
     costs: Vec<Cost>,
@@ -90,8 +90,8 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     Some(join(job, memory, shares))
 }
 
-/// Nothing in the kernel reaches other blocks at once. What goes through generic addresses is seen
-/// when it happens.
+/// Nothing in the kernel reaches other blocks at once. Accesses through generic addresses are seen
+/// when they happen.
 fn separable(job: &Job) -> bool {
     job.program.code.iter().all(|inst| {
         let (space, order) = match &inst.op {
@@ -125,7 +125,7 @@ fn one_thread(
         for block in first..first.saturating_add(size).min(job.blocks) {
             whole_block(&mut machine, block)?;
             let global = machine.global.as_mut()?;
-            // What is left without a value at the end hangs on all blocks, and so does what is followed.
+            // A value still missing at the end depends on all blocks, and so does a followed one.
             let followed = machine.followed.values().any(|f| f.is_enough());
             let unsure =
                 global.full || !global.unjudged.is_empty() || !machine.left.is_empty() || followed;

@@ -24,7 +24,7 @@ pub const IMAGE_BASE: u64 = 0x6_0000_0000;
 /// Variables of the module lie here, allocations of the host above.
 pub const MODULE_BASE: u64 = 0x8_0000_0000;
 pub const HOST_BASE: u64 = 0x10_0000_0000;
-/// What `malloc` gives lies here, above all that the host can allocate.
+/// `malloc` returns addresses from here, above all that the host can allocate.
 pub const HEAP_BASE: u64 = 0x1000_0000_0000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum AddressSpace {
     Param,
 }
 
-/// What an access is worth as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
+/// The strength of an access as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
 /// acquire, release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -44,7 +44,7 @@ pub enum Order {
     Strong {
         /// The access hands on all that came before it, without a fence.
         release: bool,
-        /// What the access reads counts from here on, without a fence.
+        /// The access acquires from here on, without a fence.
         acquire: bool,
         /// Other blocks are meant as well.
         device: bool,
@@ -60,7 +60,7 @@ pub struct Access {
     pub width: u32,
     pub signed: bool,
     pub registers: Vec<(Class, u32)>,
-    /// Of registers declared with 16 bits: a sign extension stops there.
+    /// For registers declared with 16 bits: a sign extension stops there.
     pub narrow: bool,
     pub address: (Class, u32),
     pub offset: i64,
@@ -355,7 +355,7 @@ pub enum Op {
     Malloc,
     /// Address `o[1]`.
     Free,
-    /// What it does between blocks, if it reaches others.
+    /// The effect between blocks, if it reaches others.
     Fence(Option<Fence>),
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
     Clock {
@@ -472,7 +472,7 @@ pub struct ModuleVariable {
     pub read_only: bool,
 }
 
-/// What belongs to one function that may be entered again before it has returned.
+/// State of one function that may be entered again before it has returned.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
     /// From and to, of each register file.

@@ -1,4 +1,4 @@
-//! What a launch tells: findings, counters, or the fault that stopped it.
+//! The result of a launch: findings, counters, or the fault that stopped it.
 
 use crate::arithmetic::{self, Computed};
 use crate::program::{AddressSpace, Op, Program};
@@ -24,7 +24,7 @@ pub enum FaultKind {
     Undefined,
 }
 
-/// What ended a launch.
+/// The fault that ended a launch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
@@ -59,7 +59,7 @@ pub enum FindingKind {
     WarpRace,
     /// The same in one instruction stream: it takes lanes that part without a branch to change their order.
     WarpHazard,
-    /// What `malloc` gave, nobody had freed when the launch ended, and no pointer was left to.
+    /// Memory from `malloc` that nobody had freed when the launch ended, with no pointer left to it.
     Leak,
 }
 
@@ -76,7 +76,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub kind: FindingKind,
-    /// Of the first.
+    /// The message of the first.
     pub message: String,
     /// The source line, and for a race the other one.
     pub places: Vec<Place>,
@@ -89,7 +89,7 @@ pub struct Finding {
 
 /// Kind, instruction, and the other instruction.
 type Sort = (FindingKind, u32, u32);
-/// What makes a group.
+/// The key of a group.
 type Lines = (FindingKind, Vec<Place>);
 
 /// Findings by kind and source lines. Code that was unrolled or inlined several times has many
@@ -180,7 +180,7 @@ pub struct Cost {
     pub wavefronts: u64,
     pub ideal_wavefronts: u64,
     pub divergent: u64,
-    /// Of `requests` those that asked global memory: a copy that fills with zeros does not.
+    /// The part of `requests` that asked global memory: a copy that fills with zeros does not.
     pub global_requests: u64,
     /// Requests of copies that fill a part of a lane's bytes, or that move 16 and not whole sectors to whole
     /// sectors.
@@ -330,7 +330,7 @@ pub struct Counters {
     pub computed: Computed,
 }
 
-/// What the instructions of one source line cost.
+/// The cost of one source line's instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCost {
     pub total: Cost,
@@ -397,16 +397,16 @@ impl std::ops::AddAssign for Counters {
 /// Texts of `printf` that are kept; one more says how many are not.
 pub const MAX_PRINTED: usize = 1000;
 
-/// What a launch that came to its end found and cost.
+/// The findings and costs of a launch that came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub findings: Vec<Finding>,
     pub counters: Counters,
-    /// What the checks could not judge in this launch.
+    /// Things that the checks could not judge in this launch.
     pub not_judged: Vec<String>,
     /// Counters of the gate tier that no gate may rest on in this launch, and why.
     pub withheld: BTreeMap<Counter, Withheld>,
-    /// What `printf` wrote, a line or a part of one to each call, in the order of this library's
+    /// Output of `printf`, a line or a part of one for each call, in the order of this library's
     /// schedule; at most [`MAX_PRINTED`].
     pub printed: Vec<String>,
 }

@@ -80,7 +80,7 @@ fn stores_side_by_side() {
     );
     none("st.shared.u32 [%r2], %r1;\nst.shared.u32 [%r2+8], %r1;");
     none("st.shared.u32 [%r2], %r1;\nbar.sync 0;\nst.shared.u32 [%r2+4], %r1;");
-    // What is as wide as can be is left alone, and so is global memory.
+    // A copy that is as wide as it can be is left alone, and so is global memory.
     none(
         "st.shared.v4.u32 [%r2], {%r1, %r1, %r1, %r1};\nst.shared.v4.u32 [%r2+1024], {%r1, %r1, %r1, %r1};\nst.shared.v4.u32 [%r2+1040], {%r1, %r1, %r1, %r1};",
     );

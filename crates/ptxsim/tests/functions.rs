@@ -101,7 +101,7 @@ fn recursion_has_an_end_and_limits() {
     assert!(error.to_string().contains("at most 8192 bytes"), "{error}");
 }
 
-/// What nvcc makes of recursion: a virtual function that calls itself, arrays and pointers to those of
+/// Recursion as nvcc compiles it: a virtual function that calls itself, arrays and pointers to those of
 /// the caller, two functions that call each other through a table (tests/fixtures/recursion.cu).
 #[test]
 fn recursion_as_nvcc_writes_it() {
@@ -163,7 +163,7 @@ fn activations_have_variables_of_their_own() {
     clean(report);
     let want: Vec<i32> = (0..64).map(|n| 1000 * n + n * (n + 1) / 2).collect();
     assert_eq!(out, want);
-    // What an activation has not written is not known, whatever the last one left there.
+    // A value that an activation has not written is not known, whatever the last one left there.
     let unwritten = text.replace("st.local.u32 [y+4], 0;\n", "");
     assert_ne!(unwritten, text);
     let report = run(&unwritten, "k").0.unwrap();
@@ -208,7 +208,7 @@ fn arguments_are_as_large_as_the_function_has_them() {
     }
 }
 
-/// What a kernel may come to decides about it alone, at whatever depth.
+/// A kernel is refused only for code that it can reach, at whatever depth.
 #[test]
 fn a_form_that_is_not_built_refuses_the_kernels_that_may_come_to_it() {
     let odd = "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f1, %f1, %f1}];";
@@ -271,7 +271,7 @@ ret; }}
     let missing = module.kernel("nowhere").err().unwrap();
     assert_eq!(missing, NoKernel::Unknown("nowhere".into()));
     assert!(Module::load(&text).and_then(Module::complete).is_err());
-    // What belongs to no kernel.
+    // Declarations that belong to no kernel.
     for whole in [".global .texref t;", ".entry broken() { mov.u32 %r1 }"] {
         let error = Module::load(&format!("{text}{whole}\n")).err().unwrap();
         let told = error.to_string();

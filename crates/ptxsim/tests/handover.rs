@@ -1,4 +1,4 @@
-//! What counts as handing global memory on from block to block: PTX ISA 8.8 to 8.10, and programs as they
+//! Ways to hand global memory on from block to block: PTX ISA 8.8 to 8.10, and programs as they
 //! are written (tests/fixtures/handover.cu).
 #![allow(clippy::unwrap_used)]
 
@@ -158,7 +158,7 @@ fn the_side_that_takes_over_has_to_fence_too() {
     assert_eq!(barrier.not_judged, [reader("k.cu:6")]);
 }
 
-/// What nvcc makes of programs: blocks of 64 threads over a buffer of their counts.
+/// Programs as nvcc compiles them: blocks of 64 threads over a buffer of their counts.
 fn program(name: &str, text: &str) -> (Report, Vec<u8>) {
     let own = |file: &str| !file.starts_with("cuda/include/");
     let module = Module::load_with_own(text, own).unwrap();
@@ -190,7 +190,7 @@ fn programs_that_are_wrong_or_count_on_barriers() {
     let text = fixture("handover");
     let (report, _) = program("every_thread_acq_rel", &text);
     assert_eq!(races(&report), [""; 0]);
-    // What the counting warp had fenced itself lacks a fence of the reader, the rest one of the writer.
+    // The counting warp's own fences lack a fence of the reader, the rest one of the writer.
     let place = "cuda/include/cccl/cuda/std/__atomic/functions/cuda_ptx_generated.h:2367 inlined at handover.cu:68 inlined at handover.cu:85";
     assert_eq!(report.not_judged, [reader(place), writer(place)]);
     // Each without what makes it right.

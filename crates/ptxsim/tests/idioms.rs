@@ -46,7 +46,7 @@ fn run_over(
     )
 }
 
-/// What differs from 3 blocks of 128 threads and n = 128: blocks, threads, n.
+/// Sizes other than 3 blocks of 128 threads and n = 128: blocks, threads, n.
 const SIZES: [(&str, [u32; 2], i32); 17] = [
     ("mma_at", [1, 32], 128),
     ("ring", [3, 128], 1024),
@@ -145,7 +145,7 @@ enum Told {
 }
 use Told::*;
 
-/// Of each faulty kernel what has to be said.
+/// The expected message for each faulty kernel.
 const FAULTS: &[(&str, Told)] = &[
     ("flags_differ", Found(SharedRace)),
     ("flag_without_barrier", Found(SharedRace)),

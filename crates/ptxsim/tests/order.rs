@@ -343,7 +343,7 @@ fn the_last_block_overwrites_what_all_have_read() {
     let fenced = blocks(9, 1, &body(fence, fence));
     in_order(&fenced);
     assert!(!races(&blocks(9, 1, &body("", fence))).is_empty());
-    // Of nine, two are remembered by place; the others are not taken for done.
+    // Two of nine are remembered by place; the others are not taken for done.
     let one = "setp.eq.u32 %p3, %r1, 5;\n@!%p3 fence.acq_rel.gpu;";
     let forgotten = blocks(9, 1, &body(one, fence));
     assert_eq!(races(&forgotten), [""; 0]);

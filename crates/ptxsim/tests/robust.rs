@@ -153,7 +153,7 @@ fn huge_demands_are_refused() {
     }
 }
 
-/// What is too much is said with its line, without the memory or the time that it asks for.
+/// A text that is too large is refused with its line, without the memory or the time that it asks for.
 #[test]
 fn enormous_texts_are_refused_in_time() {
     let header = ".version 8.4\n.target sm_90\n.address_size 64\n";

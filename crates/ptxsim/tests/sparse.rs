@@ -6,8 +6,8 @@ mod common;
 use common::matrices::*;
 use common::*;
 
-/// Runs `op` once; each lane's words are those of a, b, c and, for `mma.sp`, of its metadata. Of d each lane
-/// writes `results` words.
+/// Runs `op` once; each lane's words are those of a, b, c and, for `mma.sp`, of its metadata. Each lane
+/// writes `results` words of d.
 fn multiply(
     op: &str,
     words: [usize; 3],

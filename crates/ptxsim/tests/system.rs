@@ -1,4 +1,4 @@
-//! What a launch has of the system: a grid whose blocks synchronise, and the heap (tests/fixtures/system.cu, as
+//! Parts of the system that a launch uses: a grid whose blocks synchronise, and the heap (tests/fixtures/system.cu, as
 //! nvcc 13.0.88 compiled it: -O3 -lineinfo, sm_90).
 #![allow(clippy::unwrap_used)]
 
@@ -141,7 +141,7 @@ fn the_heap_gives_and_takes() {
     assert_eq!(ran.words()[..192], expected);
 }
 
-/// What has a pointer is not lost, and another launch may use and free it.
+/// Memory with a pointer to it is not lost, and another launch may use and free it.
 #[test]
 fn the_heap_outlives_a_launch() {
     let module = load(&fixture("system"));
@@ -175,7 +175,7 @@ fn the_heap_has_an_end() {
     let ran = run("more_than_there_is", false, 1, 32, 9);
     clean(ran.result.clone());
     assert_eq!(ran.words()[..32], [1; 32]);
-    // Of 32 threads with 1 MiB each, 8 are served at a time.
+    // With 32 threads that ask for 1 MiB each, 8 are served at a time.
     let ran = run("more_than_there_is", false, 1, 32, 1);
     clean(ran.result.clone());
     assert_eq!(ran.words()[..32].iter().sum::<i32>(), 24);

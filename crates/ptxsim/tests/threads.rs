@@ -51,7 +51,7 @@ fn same(fixture_name: &str, kernel: &str, grid: [u32; 3], block: u32, words: usi
             &mut memory,
             with(threads),
         );
-        // What has a value and what has none shows in a second launch.
+        // A second launch shows which places have a value and which have none.
         let again = launch(kernel, grid, [block, 1, 1], 0, &p, &mut memory, with(1));
         let bytes: Vec<Vec<u8>> = buffers
             .iter()

@@ -34,7 +34,7 @@ pub struct History {
     pub series: Vec<Series>,
     pub renamed: Vec<Renamed>,
     pub unreadable: Vec<Unreadable>,
-    /// Of a shallow clone the oldest commit that it has with baselines: what was before is not known.
+    /// The oldest commit with baselines that a shallow clone has: earlier ones are not known.
     pub shallow_since: Option<Commit>,
 }
 
@@ -105,7 +105,7 @@ impl History {
         history
     }
 
-    /// What a filter can pick: a variant without any case of its own has all shapes.
+    /// The cases that a filter can pick: a variant without any case of its own has all shapes.
     pub fn cases(&self) -> Vec<CaseId> {
         let mut cases = BTreeSet::new();
         let units = |it: &&Series| matches!(it.subject, Subject::Unit(_));
@@ -134,7 +134,7 @@ impl History {
             Subject::Case(id) => cases.contains(id),
             Subject::Unit(_) => variants.contains(&of(&id(&series.subject))),
         });
-        // What it covers is said by its place alone.
+        // Only its place tells what it covers.
         self.unreadable.retain(|it| {
             let names = (&it.broken.kernel, &it.broken.variant);
             let is_named = |it: &Variant| (&it.kernel, &it.variant) == names;
@@ -264,7 +264,7 @@ fn renamed(files: &[PastFile]) -> Vec<Renamed> {
             let has = |old: &&Baseline| new.iter().any(|new| same(old, new));
             gone.iter().all(has)
         });
-        // Of several it is unknown which.
+        // Where there are several, it is unknown which.
         if let (Some(((_, to), _)), None) = (alike.next(), alike.next()) {
             renamed.push(Renamed {
                 at: commit.clone(),

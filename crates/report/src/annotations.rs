@@ -1,6 +1,6 @@
-//! What is to be shown at a line of a file, whoever shows it. Pure.
+//! Messages at a line of a file, whoever shows them. Pure.
 
-use super::{beside, page, problems};
+use super::{against_base, page, problems};
 use judge::{FindingStanding, Index, SeenFinding};
 use model::{CaseId, Judgement, Outcome, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ pub enum Level {
 
 pub struct Annotation {
     pub level: Level,
-    /// Of the reason; `None` of what is no verdict.
+    /// The code of the reason; `None` where it is no verdict.
     pub code: Option<&'static str>,
     /// None where none is known.
     pub place: Option<Place>,
@@ -36,7 +36,7 @@ pub struct Place {
     pub line: String,
 }
 
-/// What did not hold, each cause once; what was accepted; gates that were loosened; what the base says.
+/// Annotations on what did not hold, each cause once; on accepted gates; on loosened gates; on what the base says.
 pub fn annotations(index: &Index, record: &Record, judgement: &Judgement) -> Vec<Annotation> {
     let mut all = Vec::new();
     let fallen = problems::ended(index, record, judgement, &[Outcome::Replaced]);
@@ -68,7 +68,7 @@ pub fn annotations(index: &Index, record: &Record, judgement: &Judgement) -> Vec
             text: Vec::new(),
         });
     }
-    for gate in beside::loosened(judgement) {
+    for gate in against_base::loosened(judgement) {
         let (level, allows) = match gate.outcome {
             Outcome::Pass => (Level::Notice, "allowed by --allow-loosened"),
             _ => (Level::Error, "only --allow-loosened allows it"),

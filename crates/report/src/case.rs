@@ -1,4 +1,4 @@
-//! What gates.yaml comes to for one case, each part with where it was said. Pure.
+//! Explains how gates.yaml resolves for one case, each part with where it was said. Pure.
 
 use config::{Owner, Places};
 use model::{
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use wording::words;
 
-/// What is known of the cases that are asked for.
+/// The known facts on the requested cases.
 pub struct Source<'a> {
     pub plan: &'a Plan,
     pub gates: &'a [Gate],
@@ -23,7 +23,7 @@ pub struct Source<'a> {
 
 pub const SCHEMA: &str = "gatekeeper.case/1";
 
-/// Of each case of the plan.
+/// The resolution of each case of the plan.
 #[derive(Serialize)]
 pub struct Explained<'a> {
     schema: &'static str,
@@ -72,7 +72,7 @@ struct OfGate<'a> {
     rule: &'a Rule,
     /// `None` of what every kernel is asked.
     declared: Option<&'a String>,
-    /// What a limit against baselines is held to: the keys that there are figures for.
+    /// The keys of the baselines that a limit is held to.
     baselines: Option<Vec<String>>,
 }
 
@@ -159,7 +159,7 @@ fn is_of(subject: &Subject, case: &CaseId) -> bool {
     }
 }
 
-/// Of the baselines that a rule is held to.
+/// The facet of the baselines that a rule is held to.
 fn facet(rule: &Rule) -> Option<Facet> {
     match rule {
         Rule::Counters { .. } => Some(Facet::Counters),
@@ -314,7 +314,7 @@ fn around(text: &mut String, steps: &[MemoryStep]) {
     }
 }
 
-/// The widest that a column gets before what is beside it moves out.
+/// The widest that a column gets before the text next to it moves out.
 const WIDE: usize = 72;
 
 fn table(text: &mut String, rows: &mut Vec<(String, String)>) {

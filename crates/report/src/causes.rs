@@ -1,5 +1,5 @@
-//! What broke a gate on a time, a counter or a resource, beside the gate: the first cause in a line, all of them in a
-//! table.
+//! Causes of a broken gate on a time, a counter or a resource, next to the gate: the first cause in a line, all of them
+//! in a table.
 
 use super::explain;
 use super::page::{Kind, Table};
@@ -49,7 +49,7 @@ fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
     causes
 }
 
-/// Of the first of some verdicts that is about speed: `more barriers at k.cu:12: ...`.
+/// The cause of the first of some verdicts that is about speed: `more barriers at k.cu:12: ...`.
 pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<String> {
     let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
     let verdict = failed.into_iter().find(|it| is_about_speed(it))?;
@@ -57,7 +57,7 @@ pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<String> {
     causes.first().map(explain::line)
 }
 
-/// Of every case of which a gate on its speed failed.
+/// A table of every case whose gate on its speed failed.
 pub fn table(index: &Index, judgement: &Judgement) -> Option<Table> {
     let failed = judgement.verdicts.iter();
     let failed = failed.filter(|it| it.outcome == Outcome::Fail && is_about_speed(it));

@@ -1,7 +1,7 @@
-//! What bounds a case, in words: with its figures, what to try, and where each rule comes from. Pure.
+//! Writes in words what bounds a case: with its values, what to try, and where each rule comes from. Pure.
 
 use super::page::{Kind, Part, Section, Table};
-use explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standing};
+use explain::diagnosis::changes::{self, Change, Diagnosed, Figure, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
 use judge::Index;
@@ -29,7 +29,7 @@ pub struct Entry {
     pub advice: Vec<Try>,
 }
 
-/// What to try, and who says so.
+/// A thing to try, and who says so.
 #[derive(Serialize)]
 pub struct Try {
     pub code: Advice,
@@ -53,9 +53,9 @@ pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
 /// More lines than this no terminal shows.
 const MOST: usize = 8;
 
-/// Of cases that failed a line each, and all in a comment, folded: before and now, what moved, what to try.
+/// A line for each case that failed, and all of them in a comment, folded: before and now, what moved, what to try.
 pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
-    let found = beside::notable(index, judgement);
+    let found = changes::notable(index, judgement);
     let failed: Vec<_> = found
         .iter()
         .filter(|it| it.standing == Standing::Failed && it.after.is_known())
@@ -157,7 +157,7 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     ]]
 }
 
-/// Of what explains the change, the first.
+/// The first cause that explains the change.
 fn cause(index: &Index, id: &CaseId) -> String {
     let causes = causes(index, id);
     causes.into_iter().next().unwrap_or("-".to_owned())
@@ -170,7 +170,7 @@ fn causes(index: &Index, id: &CaseId) -> Vec<String> {
     causes.iter().map(super::explain::line).collect()
 }
 
-/// Of one case: what bounds it, before and now, what moved, what explains that, and what to try.
+/// Lines for one case: what bounds it, before and now, what moved, what explains that, and what to try.
 pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
     let before = of.before.as_ref();
     let before = before.map(|it| format!("before: bounded by {}", bound(it)));
@@ -483,7 +483,7 @@ fn advice(of: &Diagnosis) -> Vec<&'static str> {
     of.advice.iter().map(|it| rule(*it).message).collect()
 }
 
-/// Of each rule what it says and where it comes from. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight
+/// The text of each rule and where it comes from. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight
 /// Compute by its identifier.
 fn rule(code: Advice) -> Try {
     let (message, source) = match code {

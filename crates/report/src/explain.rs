@@ -1,6 +1,6 @@
 //! Causes in words: as text, as markdown and as JSON.
 
-pub use explain::{Cause, CauseClass, CausePlace, Figure, Measure, Of, Unexplained};
+pub use explain::{Cause, CauseClass, CausePlace, Figure, Measure, PlaceSide, Unexplained};
 use model::CaseId;
 use serde::Serialize;
 use std::fmt::Write;
@@ -9,12 +9,12 @@ use wording::escape;
 
 pub const SCHEMA: &str = "gatekeeper.explanation/1";
 
-/// What became of one case.
+/// The outcome for one case.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
     pub case: CaseId,
     pub causes: Vec<Cause>,
-    /// What could not be compared.
+    /// Comparisons that were not possible.
     pub gaps: Vec<String>,
 }
 
@@ -59,8 +59,8 @@ fn figure(it: &Figure) -> String {
 
 fn place(place: &CausePlace) -> String {
     match place.of {
-        Of::Head => place.line.to_string(),
-        Of::Base => format!("{} of the base", place.line),
+        PlaceSide::Head => place.line.to_string(),
+        PlaceSide::Base => format!("{} of the base", place.line),
     }
 }
 

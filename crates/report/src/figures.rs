@@ -1,6 +1,6 @@
 //! The figures of every unit and case, as tables. Pure.
 
-use super::beside;
+use super::against_base;
 use super::page::{Kind, Table};
 use judge::View;
 use model::{Case, Counter, Judgement, Metric, Outcome, Subject, Verdict};
@@ -15,7 +15,7 @@ pub const UNIT_METRICS: [Metric; 5] = [
     Metric::Occupancy,
 ];
 
-/// What a table shows of a case: figures of a GPU, or of the simulator where there was none.
+/// The metrics of a case in a table: of a GPU, or of the simulator where there was none.
 fn case_metrics(is_simulated: bool) -> &'static [(&'static str, Metric)] {
     match is_simulated {
         true => &SIMULATED,
@@ -58,7 +58,7 @@ pub fn units(view: View, judgement: &Judgement) -> Table {
     table("unit", UNIT_METRICS.map(Metric::name), rows.collect())
 }
 
-/// The name, figures, and the worst that was said of it.
+/// The name, values, and the worst verdict.
 fn row(subject: &Subject, cells: Vec<String>, outcome: Option<Outcome>) -> Vec<String> {
     let name = [subject.to_string()].into_iter();
     let outcome = outcome.map_or("no gate", Outcome::name).to_owned();
@@ -75,7 +75,7 @@ fn table<'a>(
     Table::new(columns.chain([("verdict", Kind::Text)]), rows)
 }
 
-/// What the columns of times hold, where there are any: a short kernel takes longer alone than among others, and
+/// Explains the columns of times, where there are any: a short kernel takes longer alone than among others, and
 /// that is no tail.
 pub fn legend(view: View) -> Option<&'static str> {
     let tail = |case: &Case| {
@@ -87,7 +87,7 @@ pub fn legend(view: View) -> Option<&'static str> {
     )
 }
 
-/// Of times, with the change of p50 against the base or the baseline. A case that was skipped whole has no figure
+/// A table of times, with the change of p50 against the base or the baseline. A case that was skipped whole has no value
 /// to show, and is counted among what was skipped.
 pub fn cases(view: View, judgement: &Judgement) -> Table {
     let is_simulated = view.is_simulated();
@@ -118,7 +118,7 @@ fn p50_to_base(judgement: &Judgement, subject: &Subject) -> String {
             && verdict.metric() == Some(Metric::P50)
             && verdict.change.is_some()
     };
-    beside::p50(judgement, subject)
+    against_base::p50(judgement, subject)
         .or_else(|| {
             let verdict = judgement.verdicts.iter().find(compared)?;
             Some(self::compared(verdict, verdict.change?.0))
@@ -168,7 +168,7 @@ pub const WORST_FIRST: [Outcome; 8] = [
     Outcome::Skipped,
 ];
 
-/// What was said of a subject.
+/// The worst outcome of a subject's verdicts.
 pub fn worst<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<Outcome> {
     let said: BTreeSet<_> = verdicts.map(|verdict| verdict.outcome).collect();
     WORST_FIRST.into_iter().find(|it| said.contains(it))

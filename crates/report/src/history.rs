@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "gatekeeper.history/1";
 
 pub const TITLE: &str = "history of the baselines";
 
-/// Of each key a table of the figures that moved, and a line for each subject of which none did; at the end notes.
+/// A table for each key of the metrics that moved, and a line for each subject where none did; at the end notes.
 pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
     let mut keys: BTreeMap<(Facet, &BaselineKey), Vec<&Series>> = BTreeMap::new();
     for series in &history.series {
@@ -143,7 +143,7 @@ fn lines(all: &[&Series]) -> Vec<String> {
     lines.collect()
 }
 
-/// Of a figure that more than one commit has: one value is no line.
+/// The chart of a metric that more than one commit has: one value is no line.
 fn chart(series: &Series) -> Option<Chart> {
     let points = series.points.iter().filter_map(|point| {
         let value = point.value?.0;

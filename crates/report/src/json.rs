@@ -2,10 +2,10 @@
 
 use super::{diagnosis, summary};
 use crate::exit::Exit;
-use explain::diagnosis::beside;
+use explain::diagnosis::changes;
 use judge::Index;
 use model::{
-    Accepted, Aimed, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
+    Accepted, AgainstBase, Aimed, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
     Metric, Note, Outcome, Record, RivalStanding, Verdict, Win,
 };
 use schemars::JsonSchema;
@@ -28,7 +28,7 @@ struct Report<'a> {
     counts: BTreeMap<&'static str, usize>,
     verdicts: Vec<Entry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    base: Option<&'a BesideBase>,
+    base: Option<&'a AgainstBase>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     rivals: &'a [RivalStanding],
     accepted: Vec<Entry<'a, Accepted>>,
@@ -123,7 +123,7 @@ pub fn render_beside(
         targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,
-        diagnoses: diagnosis::entries(beside::notable(&Index::against(base, record), judgement)),
+        diagnoses: diagnosis::entries(changes::notable(&Index::against(base, record), judgement)),
         skipped: summary::skipped(record, judgement),
         environment: &record.environment,
         costs: &record.costs,

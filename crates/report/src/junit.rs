@@ -1,6 +1,6 @@
 //! For CI systems that show tests: a suite for each kernel, a test for each gate.
 
-use super::{beside, summary};
+use super::{against_base, summary};
 use model::{Judgement, Outcome, Question, Record, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use system::error::{Error, Result};
@@ -22,7 +22,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         let mut suite = TestSuite::new(kernel);
         suite.add_property(("circumstances", summary::circumstances(record).as_str()));
         if let Some(base) = &judgement.base {
-            suite.add_property(("base", beside::compared_with(base).as_str()));
+            suite.add_property(("base", against_base::compared_with(base).as_str()));
         }
         let verdicts = judgement
             .verdicts
@@ -82,8 +82,8 @@ fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: boo
     );
     if accepted {
         case.set_system_out(format!("accepted: {sentence}"));
-    } else if verdict.outcome == Outcome::Pass && beside::is_of_base(judgement, verdict) {
-        // What a pass on times rests on: measured, or not run as nothing changed.
+    } else if verdict.outcome == Outcome::Pass && against_base::is_of_base(judgement, verdict) {
+        // A pass on times rests on this: measured, or not run as nothing changed.
         case.set_system_out(sentence);
     }
     case.set_classname(format!(

@@ -1,4 +1,4 @@
-//! The ladder of a kernel: its variants in the order of gates.yaml, each beside the one before it and beside the
+//! The ladder of a kernel: its variants in the order of gates.yaml, each against the one before it and against the
 //! first, with what it adds. Pure.
 
 use super::page::{Kind, Part, Section, Table};
@@ -14,9 +14,9 @@ use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.ladder/1";
 
-pub const TITLE: &str = "each variant beside the one before it";
+pub const TITLE: &str = "each variant against the one before it";
 
-/// Of a launch on a GPU, the one that says how fast it is first.
+/// Metrics of a launch on a GPU, the one that says how fast it is first.
 const TIMED: [Metric; 6] = [
     Metric::P50,
     Metric::P90,
@@ -26,7 +26,7 @@ const TIMED: [Metric; 6] = [
     Metric::MaxErr,
 ];
 
-/// Of a launch in the simulator, which has no times.
+/// Metrics of a launch in the simulator, which has no times.
 const SIMULATED: [Metric; 6] = [
     Metric::Counter(Counter::Instructions),
     Metric::Counter(Counter::GlobalLoadSectors),
@@ -52,10 +52,10 @@ pub struct Step {
     pub variant: String,
     /// To the step before; of the first all that it defines.
     pub added: Vec<Added>,
-    pub figures: BTreeMap<Metric, Figure>,
+    pub values: BTreeMap<Metric, Reading>,
 }
 
-/// What differs in a build. `None` where one of the two has none.
+/// The difference between two builds. `None` where one of the two has none.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Added {
     pub what: What,
@@ -82,18 +82,18 @@ pub struct Shape {
 #[derive(Serialize)]
 pub struct Rung {
     pub variant: String,
-    pub figures: BTreeMap<Metric, Figure>,
-    /// `None` of the first, and where one of the two has no figure.
+    pub values: BTreeMap<Metric, Reading>,
+    /// `None` of the first, and where one of the two has no reading.
     pub to_the_one_before: Option<ToVariant>,
     pub to_the_first: Option<ToVariant>,
-    /// Contestants that were timed in the same run on the same GPU.
+    /// Backends that were timed in the same run on the same GPU.
     pub to_rivals: Vec<ToRival>,
 }
 
 #[derive(Serialize)]
 pub struct ToRival {
     pub rival: String,
-    pub contestant: String,
+    pub backend: String,
     pub p50: Num,
     /// That over this one's: above 1 where this one is the faster.
     pub times_as_fast: Num,
@@ -102,12 +102,12 @@ pub struct ToRival {
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Figure {
+pub enum Reading {
     Value(Num),
     Missing { code: &'static str, message: String },
 }
 
-/// How fast one is beside another; in the simulator, how many instructions it takes.
+/// How fast one is relative to another; in the simulator, how many instructions it takes.
 #[derive(Serialize)]
 pub struct ToVariant {
     pub variant: String,
@@ -198,7 +198,7 @@ impl Source<'_, '_> {
             steps.push(Step {
                 variant: variant.to_owned(),
                 added: unit.map(|unit| added(before, unit)).unwrap_or_default(),
-                figures: self.figures(&case.id, &RESOURCES),
+                values: self.values(&case.id, &RESOURCES),
             });
             before = unit;
         }
@@ -228,15 +228,15 @@ impl Source<'_, '_> {
     }
 
     fn rung(&self, case: &Case, before: &[Rung]) -> Rung {
-        let figures = self.figures(&case.id, self.of_case);
-        let beside = |other: Option<&Rung>| {
+        let values = self.values(&case.id, self.of_case);
+        let relative = |other: Option<&Rung>| {
             let other = other?;
             let metric = *self.of_case.first()?;
-            let value = |figures: &BTreeMap<Metric, Figure>| match figures.get(&metric)? {
-                Figure::Value(value) => Some(value.0),
-                Figure::Missing { .. } => None,
+            let value = |values: &BTreeMap<Metric, Reading>| match values.get(&metric)? {
+                Reading::Value(value) => Some(value.0),
+                Reading::Missing { .. } => None,
             };
-            let (own, their) = (value(&figures)?, value(&other.figures)?);
+            let (own, their) = (value(&values)?, value(&other.values)?);
             Some(ToVariant {
                 variant: other.variant.clone(),
                 metric,
@@ -250,10 +250,10 @@ impl Source<'_, '_> {
         };
         Rung {
             variant: case.id.variant.clone(),
-            to_the_one_before: beside(before.last()),
-            to_the_first: beside(before.first()),
+            to_the_one_before: relative(before.last()),
+            to_the_first: relative(before.first()),
             to_rivals: self.to_rivals(&case.id),
-            figures,
+            values,
         }
     }
 
@@ -264,10 +264,10 @@ impl Source<'_, '_> {
             compared.map(move |it| (standing, it))
         });
         let all = all.filter_map(|(standing, it)| {
-            let name = format!("{} {}", standing.rival, it.contestant);
+            let name = format!("{} {}", standing.rival, it.backend);
             Some(ToRival {
                 rival: standing.rival.clone(),
-                contestant: it.contestant.clone(),
+                backend: it.backend.clone(),
                 p50: it.theirs,
                 times_as_fast: it.times_as_fast,
                 message: words::speed(it.ours.0, it.theirs.0, &name)?,
@@ -276,17 +276,17 @@ impl Source<'_, '_> {
         all.collect()
     }
 
-    fn figures(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Figure> {
+    fn values(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Reading> {
         let subject = Subject::Case(id.clone());
-        let figure = |metric: Metric| match self.view.shown(&subject, metric) {
-            Ok(value) => Figure::Value(Num(value)),
-            Err(Unavailable { reason, .. }) => Figure::Missing {
+        let reading = |metric: Metric| match self.view.shown(&subject, metric) {
+            Ok(value) => Reading::Value(Num(value)),
+            Err(Unavailable { reason, .. }) => Reading::Missing {
                 code: reason.code(),
                 message: reasons::reason(self.view.environment(), &subject, &reason),
             },
         };
-        let figures = metrics.iter().map(|metric| (*metric, figure(*metric)));
-        figures.collect()
+        let values = metrics.iter().map(|metric| (*metric, reading(*metric)));
+        values.collect()
     }
 }
 
@@ -304,7 +304,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
         Callable::Launcher { function, .. } => function.clone(),
     };
     let part = |what: What, of: &dyn Fn(&Unit) -> String| {
-        // Of the first, only definitions say what it is.
+        // For the first, only definitions say what it is.
         let was = before.map(of)?;
         Some(Added {
             what,
@@ -369,7 +369,7 @@ pub fn lay_out(
     groups
 }
 
-/// What it shows of a case: figures of a GPU, or of the simulator where there was none. The first says how fast it is.
+/// The metrics shown for a case: of a GPU, or of the simulator where there was none. The first says how fast it is.
 pub fn metrics(view: View) -> &'static [Metric] {
     match view.is_simulated() {
         true => &SIMULATED,
@@ -377,7 +377,7 @@ pub fn metrics(view: View) -> &'static [Metric] {
     }
 }
 
-/// Of one ladder: what each step adds, and a table for each shape.
+/// Sections for one ladder: what each step adds, and a table for each shape.
 pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     let of_case = metrics(view);
     let heading = format!(
@@ -391,10 +391,10 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
             true => "nothing in its build".to_owned(),
             false => added.join(", "),
         };
-        let figures = RESOURCES.iter().map(|metric| cell(&step.figures, *metric));
+        let values = RESOURCES.iter().map(|metric| cell(&step.values, *metric));
         [step.variant.clone(), added]
             .into_iter()
-            .chain(figures)
+            .chain(values)
             .collect()
     });
     let resources = RESOURCES.iter().map(|metric| (metric.name(), Kind::Number));
@@ -410,26 +410,26 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
         let title = format!("{}@{}", ladder.kernel, shape.shape);
         let at = format!("at {}", shape.shape);
         let row = |rung: &Rung| {
-            let figures = of_case.iter().map(|metric| cell(&rung.figures, *metric));
+            let values = of_case.iter().map(|metric| cell(&rung.values, *metric));
             std::iter::once(rung.variant.clone())
-                .chain(figures)
+                .chain(values)
                 .collect()
         };
-        let figures = of_case.iter().map(|metric| (short(*metric), Kind::Number));
-        let columns = [(at.as_str(), Kind::Name)].into_iter().chain(figures);
-        let measured = shape.rungs.iter().any(|rung| has_value(&rung.figures));
+        let values = of_case.iter().map(|metric| (short(*metric), Kind::Number));
+        let columns = [(at.as_str(), Kind::Name)].into_iter().chain(values);
+        let measured = shape.rungs.iter().any(|rung| has_value(&rung.values));
         let rungs = shape.rungs.iter().filter(|_| measured);
-        let figures = Table::new(columns, rungs.clone().map(row).collect());
+        let values = Table::new(columns, rungs.clone().map(row).collect());
         let has_rivals = shape.rungs.iter().any(|rung| !rung.to_rivals.is_empty());
         let row = |rung: &Rung| {
-            let beside = [&rung.to_the_one_before, &rung.to_the_first];
-            let beside = beside.map(|it| it.iter().map(|it| it.message.as_str()).collect());
+            let relative = [&rung.to_the_one_before, &rung.to_the_first];
+            let relative = relative.map(|it| it.iter().map(|it| it.message.as_str()).collect());
             let rivals: Vec<&str> = rung
                 .to_rivals
                 .iter()
                 .map(|it| it.message.as_str())
                 .collect();
-            let [before, first]: [Vec<&str>; 2] = beside;
+            let [before, first]: [Vec<&str>; 2] = relative;
             let cells = [before, first]
                 .into_iter()
                 .chain(has_rivals.then_some(rivals));
@@ -441,14 +441,14 @@ pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
         };
         let columns = [
             (at.as_str(), Kind::Name),
-            ("beside the one before", Kind::Text),
-            ("beside the first", Kind::Text),
+            ("against the one before", Kind::Text),
+            ("against the first", Kind::Text),
         ];
-        let rivals = has_rivals.then_some(("beside rivals", Kind::Text));
-        // The first has nothing but rivals to stand beside.
+        let rivals = has_rivals.then_some(("against rivals", Kind::Text));
+        // The first has nothing but rivals to compare with.
         let rungs = rungs.skip(usize::from(!has_rivals));
-        let beside = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
-        Section::new("", &title, vec![Part::Table(figures), Part::Table(beside)])
+        let relative = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
+        Section::new("", &title, vec![Part::Table(values), Part::Table(relative)])
     });
     std::iter::once(first).chain(shapes).collect()
 }
@@ -464,70 +464,74 @@ fn short(metric: Metric) -> &'static str {
     }
 }
 
-fn cell(figures: &BTreeMap<Metric, Figure>, metric: Metric) -> String {
-    match figures.get(&metric) {
-        Some(Figure::Value(value)) => words::quantity(metric, value.0),
-        Some(Figure::Missing { .. }) | None => "-".to_owned(),
+fn cell(values: &BTreeMap<Metric, Reading>, metric: Metric) -> String {
+    match values.get(&metric) {
+        Some(Reading::Value(value)) => words::quantity(metric, value.0),
+        Some(Reading::Missing { .. }) | None => "-".to_owned(),
     }
 }
 
 /// Where there is none, no table of dashes says it better than the note on what is missing.
-fn has_value(figures: &BTreeMap<Metric, Figure>) -> bool {
-    figures
+fn has_value(values: &BTreeMap<Metric, Reading>) -> bool {
+    values
         .values()
-        .any(|figure| matches!(figure, Figure::Value(_)))
+        .any(|reading| matches!(reading, Reading::Value(_)))
 }
 
 /// Subjects that a line names; more of them are counted.
 const NAMED: usize = 3;
 
 /// Figures that are missing for one kind of reason.
-struct Lack<'a> {
+struct Missing<'a> {
     code: &'a str,
     metrics: Vec<Metric>,
     subjects: Vec<String>,
-    /// Of the first.
+    /// The message of the first.
     message: &'a str,
 }
 
-/// Why figures are missing: a line for each kind of reason and the figures that it takes.
+/// Why values are missing: a line for each kind of reason and the values that it takes.
 fn missing(ladders: &[Ladder]) -> Vec<String> {
-    let mut found: Vec<Lack> = Vec::new();
+    let mut found: Vec<Missing> = Vec::new();
     for ladder in ladders {
         for step in &ladder.steps {
             let subject = format!("{}/{}", ladder.kernel, step.variant);
-            add_lacks(&mut found, &subject, &step.figures);
+            add_missing(&mut found, &subject, &step.values);
         }
         for shape in &ladder.shapes {
             for rung in &shape.rungs {
                 let subject = format!("{}/{}@{}", ladder.kernel, rung.variant, shape.shape);
-                add_lacks(&mut found, &subject, &rung.figures);
+                add_missing(&mut found, &subject, &rung.values);
             }
         }
     }
-    let lines = found.iter().map(|lack| {
-        let metrics: Vec<_> = lack.metrics.iter().map(ToString::to_string).collect();
-        let subjects = match lack.subjects.split_at_checked(NAMED) {
+    let lines = found.iter().map(|missing| {
+        let metrics: Vec<_> = missing.metrics.iter().map(ToString::to_string).collect();
+        let subjects = match missing.subjects.split_at_checked(NAMED) {
             Some((first, rest)) if !rest.is_empty() => {
                 format!("{} and {} more", first.join(", "), rest.len())
             }
-            _ => words::listed(&lack.subjects),
+            _ => words::listed(&missing.subjects),
         };
         let metrics = words::listed(&metrics);
-        format!("no {metrics} of {subjects}: {}", lack.message)
+        format!("no {metrics} of {subjects}: {}", missing.message)
     });
     lines.collect()
 }
 
-fn add_lacks<'a>(found: &mut Vec<Lack<'a>>, subject: &str, figures: &'a BTreeMap<Metric, Figure>) {
-    let mut own: Vec<Lack> = Vec::new();
-    for (metric, figure) in figures {
-        let Figure::Missing { code, message } = figure else {
+fn add_missing<'a>(
+    found: &mut Vec<Missing<'a>>,
+    subject: &str,
+    values: &'a BTreeMap<Metric, Reading>,
+) {
+    let mut own: Vec<Missing> = Vec::new();
+    for (metric, reading) in values {
+        let Reading::Missing { code, message } = reading else {
             continue;
         };
-        match own.iter_mut().find(|lack| lack.code == *code) {
-            Some(lack) => lack.metrics.push(*metric),
-            None => own.push(Lack {
+        match own.iter_mut().find(|missing| missing.code == *code) {
+            Some(missing) => missing.metrics.push(*metric),
+            None => own.push(Missing {
                 code,
                 metrics: vec![*metric],
                 subjects: vec![subject.to_owned()],
@@ -535,11 +539,12 @@ fn add_lacks<'a>(found: &mut Vec<Lack<'a>>, subject: &str, figures: &'a BTreeMap
             }),
         }
     }
-    for lack in own {
-        let is_same = |it: &&mut Lack| (it.code, &it.metrics) == (lack.code, &lack.metrics);
+    for missing in own {
+        let is_same =
+            |it: &&mut Missing| (it.code, &it.metrics) == (missing.code, &missing.metrics);
         match found.iter_mut().find(is_same) {
-            Some(known) => known.subjects.extend(lack.subjects),
-            None => found.push(lack),
+            Some(known) => known.subjects.extend(missing.subjects),
+            None => found.push(missing),
         }
     }
 }

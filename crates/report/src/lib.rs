@@ -1,7 +1,7 @@
-//! What a person or a program reads of a judgement. Decides nothing.
+//! Lays out a judgement for people and programs. Decides nothing.
 
+mod against_base;
 mod annotations;
-mod beside;
 pub mod case;
 mod causes;
 pub mod diagnosis;

@@ -1,6 +1,6 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::beside::LoosenedGates;
+use super::against_base::LoosenedGates;
 use super::page::{self, Chart, Kind, Part, Section};
 use super::printed::Printed;
 use super::problems::Problem;
@@ -27,7 +27,7 @@ pub fn render_beside(base: Option<&Record>, record: &Record, judgement: &Judgeme
     out
 }
 
-/// What is no judgement: a title, and sections in groups.
+/// Renders a report that is no judgement: a title, and sections in groups.
 pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
     let mut out = format!("## gatekeeper: {}\n", text(title));
     for group in groups {
@@ -36,7 +36,7 @@ pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
     out
 }
 
-/// What is folded comes last.
+/// Folded sections come last.
 fn sections(out: &mut String, all: &[Section]) {
     let (folded, open): (Vec<_>, Vec<_>) = all.iter().partition(|section| section.is_folded);
     let has_any = |section: &&Section| section.parts.iter().any(|part| !part.is_empty());
@@ -56,7 +56,7 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
 }
 
 /// Bytes. A comment on GitHub holds 65,536 characters, and the summary of a job a megabyte: above it GitHub drops all.
-/// What is folded is what can be missed.
+/// The folded parts are those that can be missed.
 const MOST: usize = 60_000;
 
 fn section(out: &mut String, section: &Section) {

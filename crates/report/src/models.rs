@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "gatekeeper.models/1";
 
 /// A run on one model.
 pub struct Model<'a> {
-    /// Of a column.
+    /// The name of a column.
     pub name: String,
     /// For its files: no two have the same.
     pub dir: String,
@@ -169,7 +169,7 @@ fn broken(models: &[Model]) -> Table {
     table(&columns, models, Kind::Text, rows.collect())
 }
 
-/// Of a GPU how long it takes, of the simulator how many instructions.
+/// How long it takes on a GPU, or how many instructions in the simulator.
 fn metric(environment: &Environment) -> Metric {
     match (environment.device.got(), &environment.simulator) {
         (None, Some(_)) => Metric::Counter(Counter::Instructions),
@@ -205,7 +205,7 @@ fn cases(models: &[Model]) -> Table {
     )
 }
 
-/// What the figures are.
+/// Explains the values.
 fn legend(models: &[Model]) -> Vec<String> {
     let is_any = |wanted| {
         models
@@ -233,7 +233,7 @@ struct Document<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
-    /// Of all models.
+    /// Counts of all models.
     counts: BTreeMap<&'static str, usize>,
     models: Vec<Entry<'a>>,
 }

@@ -1,6 +1,6 @@
-//! What is said beside the verdicts, a line each.
+//! Notes next to the verdicts, a line each.
 
-use super::beside;
+use super::against_base;
 use super::signature;
 use judge::View;
 use model::*;
@@ -75,7 +75,7 @@ pub fn lines(view: View, record: &Record, judgement: &Judgement) -> Vec<String> 
                 );
                 of_several.entry(remark).or_default().insert(subject);
             }
-            // Of cases that failed, in lines of their own (`printed`).
+            // Output of cases that failed has lines of its own (`printed`).
             Note::Printed { .. } => {}
             Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
                 "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
@@ -112,7 +112,7 @@ pub fn lines(view: View, record: &Record, judgement: &Judgement) -> Vec<String> 
             format!("@{shape} ({})", facets.join(", "))
         });
         let shapes = shapes.collect::<Vec<_>>().join(", ");
-        format!("gone: baselines/{kernel}/{variant} has figures that gates.yaml has no case for: {shapes}")
+        format!("gone: baselines/{kernel}/{variant} has values that gates.yaml has no case for: {shapes}")
     });
     let of_several = of_several
         .into_iter()
@@ -127,7 +127,7 @@ pub fn lines(view: View, record: &Record, judgement: &Judgement) -> Vec<String> 
         .collect()
 }
 
-/// What to do where figures are worse than their baseline or, of counters, than the base, and that is intended.
+/// Tells what to do where values are worse than their baseline or, for counters, than the base, and that is intended.
 fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
     let is_worse = |verdict: &&Verdict| {
         verdict.outcome == Outcome::Fail
@@ -136,7 +136,7 @@ fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
                     limit: Limit::Baseline { .. },
                     ..
                 }) => {
-                    !beside::is_of_base(judgement, verdict)
+                    !against_base::is_of_base(judgement, verdict)
                         && verdict.change.is_some_and(|change| change.0.is_finite())
                 }
                 Question::Gate(Rule::Counters { .. }) => {

@@ -1,11 +1,11 @@
-//! What a report for people says: sections of plain data in one order, which each format lays out. Pure.
+//! Sections of a report for people: plain data in one order, which each format lays out. Pure.
 
-use super::beside::{self, LoosenedGates};
+use super::against_base::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
 use super::{causes, diagnosis, figures, notes, rivals, standing, summary, targets};
 use judge::{Index, View};
-use model::{BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
+use model::{AgainstBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
 use std::collections::BTreeSet;
 use wording::words;
 
@@ -45,7 +45,7 @@ pub enum Part<'a> {
 
 /// Values in their order, as a line.
 pub struct Chart {
-    /// What the values are, with their unit.
+    /// The meaning of the values, with their unit.
     pub title: String,
     /// One for each value, no two alike.
     pub labels: Vec<String>,
@@ -66,7 +66,7 @@ pub struct Column {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of a unit or case: to be copied, and so never broken.
+    /// The name of a unit or case: to be copied, and so never broken.
     Name,
     Number,
     Text,
@@ -84,7 +84,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
     let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
         .into_iter()
         .partition(|verdict| moved(verdict));
-    let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "figure"));
+    let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "value"));
     let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
@@ -113,7 +113,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
                 Part::Lines(rivals::lines(&record.environment, judgement)),
             ],
         ),
-        comment_only("Beside each contestant", rivals::all(judgement), true),
+        comment_only("Against each backend", rivals::all(judgement), true),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
@@ -215,8 +215,8 @@ impl Table {
 }
 
 fn loosened(judgement: &Judgement) -> Section<'_> {
-    let gates = beside::loosened(judgement);
-    let what = beside::loosening(judgement, &gates);
+    let gates = against_base::loosened(judgement);
+    let what = against_base::loosening(judgement, &gates);
     let parts = vec![Part::Loosened(gates, what)];
     Section::new("loosened", "Loosened gates", parts)
 }
@@ -230,14 +230,14 @@ fn figures<'a>(view: View, judgement: &Judgement) -> Section<'a> {
     ];
     Section {
         is_folded: true,
-        ..Section::new("times", "All figures", parts)
+        ..Section::new("times", "All values", parts)
     }
 }
 
-/// Head's times beside the base's, and what was not timed.
-fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Section<'a> {
-    let title = format!("beside {}", beside::revision(base));
-    let rows = beside::compared(judgement).into_iter().map(|row| {
+/// Head's times against the base's, and what was not timed.
+fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Section<'a> {
+    let title = format!("against {}", against_base::revision(base));
+    let rows = against_base::compared(judgement).into_iter().map(|row| {
         vec![
             row.subject.to_string(),
             row.metric.to_string(),
@@ -267,18 +267,18 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Sec
     }
     let mut lines = base_lines(record, judgement, base);
     if !table.rows.is_empty() {
-        lines.extend(beside::errors(record));
+        lines.extend(against_base::errors(record));
     }
-    let title = format!("Compared with {}", beside::revision(base));
+    let title = format!("Compared with {}", against_base::revision(base));
     Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
 }
 
-/// What was compared with the base, and what it took.
-pub fn base_lines(record: &Record, judgement: &Judgement, base: &BesideBase) -> Vec<String> {
-    let mut lines = vec![beside::compared_with(base)];
-    lines.extend(beside::untimed(record, base));
-    lines.extend(beside::checked(record, base));
-    if let Some(effort) = beside::effort(judgement) {
+/// The comparison with the base, and its cost.
+pub fn base_lines(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Vec<String> {
+    let mut lines = vec![against_base::compared_with(base)];
+    lines.extend(against_base::untimed(record, base));
+    lines.extend(against_base::checked(record, base));
+    if let Some(effort) = against_base::effort(judgement) {
         lines.push(format!("timed interleaved: {effort}"));
     }
     lines
@@ -291,7 +291,7 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     let with = |interval: bool| {
         judgement.verdicts.iter().filter(move |verdict| {
             verdict.baseline.is_some()
-                && !beside::is_of_base(judgement, verdict)
+                && !against_base::is_of_base(judgement, verdict)
                 && verdict.change.is_some()
                 && !verdict.is_anchored()
                 && verdict.interval.is_some() == interval

@@ -1,4 +1,4 @@
-//! What the kernels of cases that failed printed, for reports that people read. Pure.
+//! Output that the kernels of cases that failed printed, for reports that people read. Pure.
 
 use model::{Judgement, Note, Outcome, Subject};
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use wording::words::plural;
 /// Lines of what a case printed that a report for people shows.
 const PRINTED: usize = 20;
 
-/// What a case that failed printed.
+/// The output of a case that failed.
 pub struct Printed {
     pub head: String,
     /// Without control characters. They come from the kernel: whoever shows them begins them with

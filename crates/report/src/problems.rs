@@ -1,6 +1,6 @@
-//! What keeps a run from passing, each cause once. Pure.
+//! Problems that keep a run from passing, each cause once. Pure.
 
-use super::{beside, causes, summary};
+use super::{against_base, causes, summary};
 use judge::Index;
 use model::{Facet, Judgement, Outcome, Reason, Record, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub struct Problem<'a> {
     pub gates: Vec<String>,
     /// In one sentence; of figures that have one cause, a line each.
     pub why: String,
-    /// What made it so, where it is about speed and the base is known: `more barriers at k.cu:12`. Said once.
+    /// The cause, where it is about speed and the base is known: `more barriers at k.cu:12`. Said once.
     pub cause: Option<String>,
     /// `gates.yaml:7, gates.yaml:19`.
     pub declared: Option<String>,
@@ -36,7 +36,7 @@ pub fn problems<'a>(index: &Index, record: &Record, judgement: &'a Judgement) ->
     ended(index, record, judgement, &blocking)
 }
 
-/// What ended in one of these ways, those of the first before those of the next.
+/// The verdicts that ended in one of these ways, those of the first before those of the next.
 pub fn ended<'a>(
     index: &Index,
     record: &Record,
@@ -66,9 +66,9 @@ struct Group<'a> {
     /// At least one. Each has all of the gates.
     subjects: Vec<&'a Subject>,
     outcome: Outcome,
-    /// Of the first.
+    /// The reason of the first.
     reason: &'a Reason,
-    /// Of all subjects.
+    /// Verdicts on all subjects.
     verdicts: Vec<&'a Verdict>,
 }
 
@@ -142,7 +142,7 @@ pub fn expected(judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// What fell back: `k/fast@small: max_err <= 0.001: falls back on ...`.
+/// The fallbacks: `k/fast@small: max_err <= 0.001: falls back on ...`.
 pub fn replaced(index: &Index, record: &Record, judgement: &Judgement) -> Vec<String> {
     let ended = ended(index, record, judgement, &[Outcome::Replaced]).into_iter();
     let lines = ended.map(|it| format!("{}: {}: {}", it.subjects, it.gates.join(", "), it.why));
@@ -156,7 +156,7 @@ fn groups<'a>(judgement: &'a Judgement, outcomes: &[Outcome]) -> Vec<Group<'a>> 
         for verdict in judgement
             .verdicts
             .iter()
-            .filter(|verdict| verdict.outcome == outcome && !beside::is_looser(verdict))
+            .filter(|verdict| verdict.outcome == outcome && !against_base::is_looser(verdict))
         {
             let known = of_one.iter_mut().find(|group| {
                 group.outcome == outcome

@@ -16,7 +16,7 @@ const SCHEMA: &str = "gatekeeper.profile/1";
 /// So many stalls, lines and operations are shown of a kernel, the largest first.
 const SHOWN: usize = 5;
 
-/// What became of one case.
+/// The outcome for one case.
 #[derive(Serialize)]
 pub struct CaseProfile<'a> {
     pub case: &'a CaseId,

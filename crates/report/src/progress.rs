@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use wording::escape;
 
-/// What the pipeline says while it works.
+/// Messages of the pipeline while it works.
 #[derive(Clone, Debug)]
 pub enum Event {
     Began {
@@ -60,7 +60,7 @@ pub struct Progress {
 struct Running {
     phase: Phase,
     bar: ProgressBar,
-    /// What was done last.
+    /// The last step.
     what: String,
     began: Instant,
     /// When a log last heard of it.

@@ -1,46 +1,46 @@
-//! How timed cases stand beside rivals. Pure.
+//! How timed cases compare with rivals. Pure.
 
 use super::page::{Kind, Table};
 use model::{
-    BesideRival, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding, Subject,
+    AgainstRival, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding, Subject,
 };
 use wording::reasons;
 use wording::words::{self, listed, plural};
 
-/// A row for each case: beside the fastest contestant of all its rivals.
+/// A row for each case: against the fastest backend of all its rivals.
 pub fn fastest(judgement: &Judgement) -> Table {
-    let mut rows: Vec<(&RivalStanding, &BesideRival)> = Vec::new();
-    for (standing, beside) in beside(judgement) {
-        match rows.iter_mut().find(|(_, known)| known.case == beside.case) {
-            Some(known) if beside.theirs.0 < known.1.theirs.0 => *known = (standing, beside),
+    let mut rows: Vec<(&RivalStanding, &AgainstRival)> = Vec::new();
+    for (standing, it) in compared(judgement) {
+        match rows.iter_mut().find(|(_, known)| known.case == it.case) {
+            Some(known) if it.theirs.0 < known.1.theirs.0 => *known = (standing, it),
             Some(_) => {}
-            None => rows.push((standing, beside)),
+            None => rows.push((standing, it)),
         }
     }
     table(rows.into_iter())
 }
 
-/// A row for each case and contestant; none where the other table has them all.
+/// A row for each case and backend; none where the other table has them all.
 pub fn all(judgement: &Judgement) -> Table {
-    let mut table = table(beside(judgement));
+    let mut table = table(compared(judgement));
     if fastest(judgement).rows.len() == table.rows.len() {
         table.rows.clear();
     }
     table
 }
 
-fn beside(judgement: &Judgement) -> impl Iterator<Item = (&RivalStanding, &BesideRival)> {
+fn compared(judgement: &Judgement) -> impl Iterator<Item = (&RivalStanding, &AgainstRival)> {
     let standings = judgement.rivals.iter();
     standings.flat_map(|standing| standing.compared.iter().map(move |it| (standing, it)))
 }
 
 /// Both times, and the ratio in words.
-fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a BesideRival)>) -> Table {
-    let rows = rows.map(|(standing, beside)| {
-        let (ours, theirs) = (beside.ours.0, beside.theirs.0);
-        let rival = format!("{} {}", standing.rival, beside.contestant);
+fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a AgainstRival)>) -> Table {
+    let rows = rows.map(|(standing, it)| {
+        let (ours, theirs) = (it.ours.0, it.theirs.0);
+        let rival = format!("{} {}", standing.rival, it.backend);
         vec![
-            beside.case.to_string(),
+            it.case.to_string(),
             words::quantity(Metric::P50, ours),
             words::quantity(Metric::P50, theirs),
             words::speed(ours, theirs, &rival).unwrap_or("-".to_owned()),
@@ -55,11 +55,11 @@ fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a BesideRival)>) -
     Table::new(columns, rows.collect())
 }
 
-/// Contestants of one rival that were not compared for one reason.
+/// Backends of one rival that were not compared for one reason.
 struct Group<'a> {
     rival: &'a str,
     why: String,
-    contestants: Vec<&'a str>,
+    backends: Vec<&'a str>,
     kernels: Vec<&'a str>,
     cases: Vec<String>,
 }
@@ -84,17 +84,14 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
                 groups.push(Group {
                     rival: &standing.rival,
                     why: why.clone(),
-                    contestants: Vec::new(),
+                    backends: Vec::new(),
                     kernels: Vec::new(),
                     cases: Vec::new(),
                 });
                 groups.len() - 1
             });
             if let Some(group) = groups.get_mut(at) {
-                add_new(
-                    &mut group.contestants,
-                    not.contestants.iter().map(String::as_str),
-                );
+                add_new(&mut group.backends, not.backends.iter().map(String::as_str));
                 add_new(&mut group.kernels, [standing.kernel.as_str()]);
                 add_new(&mut group.cases, not.cases.iter().map(ToString::to_string));
             }
@@ -136,7 +133,7 @@ impl Group<'_> {
         format!(
             "{} {}: not compared with {cases}: {}",
             self.rival,
-            listed(&own(&self.contestants)),
+            listed(&own(&self.backends)),
             self.why
         )
     }

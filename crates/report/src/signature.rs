@@ -69,7 +69,7 @@ fn of_step(case: &Case, step: &Step, entry: &EntryFacts) -> Vec<String> {
         .collect()
 }
 
-/// What is known of what a pointer points to. Bytes, vectors and structs may stand for anything.
+/// The known type that a pointer points to. Bytes, vectors and structs may stand for anything.
 enum Pointee {
     Float(ElemType),
     /// An integer of so many bytes.

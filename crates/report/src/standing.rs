@@ -1,11 +1,11 @@
-//! What a run has beside its baselines: what is broken and accepted, and how far
-//! figures have drifted from their anchors.
+//! Facts of a run next to its baselines: what is broken and accepted, and how far
+//! values have drifted from their anchors.
 
 use model::{Accepted, Drift, Environment, Judgement};
 use wording::reasons;
 use wording::words;
 
-/// What got worse since an anchor by more than its spread, the worst first, and not more than a reader takes
+/// Metrics that got worse since an anchor by more than its spread, the worst first, and not more than a reader takes
 /// in; `report.json` has all.
 pub fn drifts(judgement: &Judgement) -> Vec<String> {
     const MOST: usize = 8;
@@ -21,7 +21,7 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     let more = found.len().saturating_sub(MOST);
     let mut lines: Vec<_> = found.into_iter().take(MOST).map(drift).collect();
     if more > 0 {
-        lines.push(format!("and {} more", words::plural(more, "figure")));
+        lines.push(format!("and {} more", words::plural(more, "metric")));
     }
     let same = judgement
         .drifts
@@ -31,7 +31,7 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     if same > 0 {
         lines.push(format!(
             "{} no worse than at their anchors",
-            words::plural(same, "figure")
+            words::plural(same, "metric")
         ));
     }
     lines

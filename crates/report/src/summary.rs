@@ -1,4 +1,4 @@
-//! What every format says, before it is laid out: what broke, how to see it alone, what was skipped.
+//! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
 use model::{
     Conclusion, Costs, Facet, Judgement, NotRun, Outcome, Question, Reason, Record, Rule, Seen,
@@ -60,7 +60,7 @@ pub fn headline(judgement: &Judgement) -> String {
         Outcome::Expected => "failed as expected".to_owned(),
         Outcome::Pass => format!("passed{accepted}"),
     };
-    // What the conclusion rests on comes first.
+    // The outcome that the conclusion rests on comes first.
     let mut order = Outcome::ALL;
     if judgement.conclusion == Conclusion::Pass {
         order.reverse();
@@ -89,7 +89,7 @@ pub fn headline(judgement: &Judgement) -> String {
     format!("{}: {counts}{unchecked}", conclusion(judgement.conclusion))
 }
 
-/// What a gate is about, as a reader counts it.
+/// The subject of a gate, as a reader counts it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Resources,
@@ -147,8 +147,8 @@ struct Unjudged<'a> {
     estimates: BTreeMap<&'a Subject, u64>,
 }
 
-/// What was not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
-/// cases, ...`. What an earlier failure caused is reported there; new baselines have their own note.
+/// Gates that were not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
+/// cases, ...`. Consequences of an earlier failure are reported there; new baselines have their own note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
     for verdict in &judgement.verdicts {
@@ -181,7 +181,7 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// What the skips of one reason have in common.
+/// The common part of the skips of one reason.
 fn heading(record: &Record, verdict: &Verdict) -> String {
     match &verdict.reason {
         Reason::NotProven { .. } => reasons::NOT_PROVEN.to_owned(),

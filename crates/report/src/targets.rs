@@ -1,4 +1,4 @@
-//! Figures beside their targets, which are no gates: what is met, what is missed and why, and what was not measured.
+//! Values against their targets, which are no gates: what is met, what is missed and why, and what was not measured.
 
 use super::page::{Kind, Part, Table};
 use model::{Aimed, Judgement, Metric, Record, Standing, Subject};
@@ -47,7 +47,7 @@ pub fn missed(judgement: &Judgement) -> Vec<String> {
     missed.collect()
 }
 
-/// Of what was measured.
+/// The row of a target that was measured.
 fn row(it: &Aimed) -> Option<Vec<String>> {
     let (metric, measured, limit) = figures(it)?;
     let standing = match (it.standing, &it.because) {

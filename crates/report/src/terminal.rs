@@ -1,7 +1,7 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::beside::LoosenedGates;
+use super::against_base::LoosenedGates;
 use super::page::{self, Kind, Part, Section};
 use super::problems::Problem;
 use super::summary;
@@ -74,7 +74,7 @@ pub fn render_beside(
     out.join("\n") + "\n"
 }
 
-/// What is no judgement: sections alone, in groups.
+/// Renders a report that is no judgement: sections alone, in groups.
 pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
     let groups = groups.iter().map(|group| sections(group, options));
     let groups = groups.map(|lines| lines.join("\n").trim_end().to_owned());
@@ -250,7 +250,7 @@ fn longest_word(cell: &str) -> usize {
 }
 
 /// Breaks at spaces, and inside a word that is longer than a line; keeps what is in backticks, as commands are
-/// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. Of a
+/// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. In a
 /// text that comes from a source no line can move the cursor or be a command to a CI.
 fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);

@@ -1,4 +1,4 @@
-mod beside;
+mod against_base;
 mod exchange;
 mod hostile;
 
@@ -403,7 +403,7 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
-/// Of two contestants one is skipped, and a gate rests on each.
+/// One of two backends is skipped, and a gate rests on each.
 #[test]
 fn a_run_beside_a_rival() {
     let mut record = fixture::record_beside_rival();
@@ -415,8 +415,8 @@ fn a_run_beside_a_rival() {
         } = piece
             && task.shape == "large"
         {
-            let flash = facts.contestants["flash"].clone();
-            facts.contestants.insert("math".into(), flash);
+            let flash = facts.backends["flash"].clone();
+            facts.backends.insert("math".into(), flash);
         }
     }
     for (variant, bound) in [
@@ -486,7 +486,7 @@ fn accepted_registers(instead: Rule) -> Acceptance {
 /// One gate broken and accepted, one acceptance that has run out.
 #[test]
 fn a_run_with_acceptances() {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     fixture::rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 100
     });
@@ -737,7 +737,7 @@ fn baselines_that_are_gone_are_a_line_for_each_variant() {
     let (_, gone) = text.split_once("note     ").unwrap();
     let (gone, _) = gone.split_once("\nskipped  ").unwrap();
     insta::assert_snapshot!(gone, @r"
-gone: baselines/k/fast has figures that gates.yaml has no case for: @* (resources), @large
+gone: baselines/k/fast has values that gates.yaml has no case for: @* (resources), @large
          (correctness, times), @small (correctness, times)
 ");
 }
@@ -863,10 +863,10 @@ fn markdown_of_many_cases_still_fits_a_comment() {
         text.contains("unchanged: too many for a comment; the JSON report has them."),
         "{text}"
     );
-    assert!(text.contains("<summary>All figures</summary>"));
+    assert!(text.contains("<summary>All values</summary>"));
 }
 
-/// What moved within its limits is one click away where nothing failed, and there is much of it.
+/// Changes within their limits are one click away where nothing failed, and there are many of them.
 #[test]
 fn many_changes_are_folded_where_nothing_failed() {
     let record = fixture::record();

@@ -1,4 +1,4 @@
-//! What runs a kernel: devices (a GPU or the simulator), workers, timing, the profiler and rivals. Appends evidence and
+//! Runs kernels: devices (a GPU or the simulator), workers, timing, the profiler and rivals. Appends evidence and
 //! judges nothing.
 
 // Outside of tests every file is read through `system::files`.

@@ -6,7 +6,7 @@ use crate::listing::{Instruction, Section};
 use model::{EntryCode, LineCode, LoopCode, Mix};
 use std::collections::HashMap;
 
-/// What `explain` compares of an entry.
+/// The values of an entry that `explain` compares.
 pub fn entry(section: &Section) -> EntryCode {
     let loops = flow::loops(section);
     let mut around: Vec<Option<usize>> = vec![None; section.instructions.len()];
@@ -85,7 +85,7 @@ fn plain_name<'a>(entry: &str, name: &'a str) -> &'a str {
     numbered.unwrap_or(name)
 }
 
-/// Of a register that a loop adds a constant to, once, and compares.
+/// The constant that a loop adds once to a register and compares.
 fn step(section: &Section, found: &Loop) -> Option<i64> {
     let body = || {
         let ranges = found.ranges.iter();

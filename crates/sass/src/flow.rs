@@ -1,5 +1,5 @@
 //! Blocks, what follows on what, and the loops in it. A loop is natural: a branch back to a head that every way into
-//! its body passes ("Compilers: Principles, Techniques, and Tools", 9.6). What can be entered at two places is none.
+//! body passes ("Compilers: Principles, Techniques, and Tools", 9.6). A cycle that can be entered at two places is none.
 
 use crate::listing::{Instruction, Section};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ struct Block {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Loop {
-    /// Of the branch back; of several the last.
+    /// The branch back; where there are several, the last.
     pub back: usize,
     pub parent: Option<usize>,
     /// Ranges of instructions, those of loops within it included.
@@ -154,7 +154,7 @@ fn flow(instruction: &Instruction) -> Flow {
     }
 }
 
-/// Of what can be reached.
+/// Orders the blocks that can be reached.
 fn postorder(blocks: &[Block], roots: &[usize]) -> Vec<usize> {
     let mut seen = vec![false; blocks.len()];
     let mut order = Vec::new();

@@ -1,4 +1,4 @@
-//! What an opcode is for. Names as in NVIDIA's "CUDA Binary Utilities", instruction set reference.
+//! Classifies opcodes. Names as in NVIDIA's "CUDA Binary Utilities", instruction set reference.
 
 use crate::listing::Instruction;
 use model::{InstructionKind as Kind, Width};
@@ -128,7 +128,7 @@ fn is_constant(instruction: &Instruction) -> bool {
     a.is_some_and(|it| it.ends_with("RZ")) && b.is_some_and(|it| it.ends_with("RZ"))
 }
 
-/// Of a word where nothing else is said.
+/// The width is that of a word where nothing else is given.
 fn width(instruction: &Instruction) -> Width {
     let widths = instruction.modifiers().filter_map(|it| match it {
         "U8" | "S8" => Some(Width::W8),

@@ -11,5 +11,5 @@ mod listing;
 pub use facts::entry;
 pub use listing::{Listing, Section};
 
-/// Grows whenever the same text may be read otherwise than before: part of the key of what is kept.
+/// Grows whenever the same text may be read differently from before: part of the key of what is kept.
 pub const READER: u32 = 1;

@@ -1,4 +1,4 @@
-//! What is read of nvdisasm's text, and that nothing that it could be makes the reader stop.
+//! The reader parses nvdisasm's text, and no text makes it stop.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -77,7 +77,7 @@ fn instructions_are_counted_by_kind_and_line() {
     );
     let inlined = mix_of(&code, 80);
     assert_eq!((inlined[&Kind::Reciprocal], inlined[&Kind::Call]), (1, 1));
-    // Of the stack: by the stack's pointer, and by another register.
+    // Accesses to the stack: by the stack's pointer, and by another register.
     let last = mix_of(&code, 9);
     assert_eq!(last[&Kind::StackLoad(Width::W32)], 1);
     assert_eq!(last[&Kind::LocalStore(Width::W32)], 1);
@@ -107,7 +107,7 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
         .iter()
         .map(|it| (it.place.as_ref().unwrap().line.number, it.parent, it.step))
         .collect();
-    // The branch of padding to itself is none. Of the outer loop nothing is counted that is its own.
+    // The branch of padding to itself is none. Nothing is counted for the outer loop that belongs to the inner one.
     assert_eq!(loops, [(4, None, Some(4)), (6, Some(0), Some(4))]);
     let of = |number: u32| {
         let mut lines = code.lines.iter();
@@ -120,7 +120,7 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
     );
 }
 
-/// What can be entered in the middle has no head.
+/// A cycle that can be entered in the middle has no head.
 #[test]
 fn a_branch_back_to_what_need_not_be_passed_is_no_loop() {
     let first = "/*0000*/                   LDC R1, c[0x0][0x28] ;";

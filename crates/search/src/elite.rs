@@ -21,7 +21,7 @@ pub struct Elite {
     unasked: Unasked,
     dice: Dice,
     best: Best,
-    /// Of generation 0, the next one first.
+    /// Points of generation 0, the next one first.
     first: std::vec::IntoIter<Point>,
 }
 

@@ -4,15 +4,15 @@
 use crate::space::{Parameter, Point, Space};
 use crate::value::Value;
 
-/// Of each parameter that has a choice, the figures of its values.
+/// The values of each parameter that has a choice, as numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoding(Vec<Option<Figures>>);
 
 #[derive(Clone, Debug)]
 struct Figures {
-    /// Of each value: its size, or its place in the list where it is text.
+    /// The size of each value, or its place in the list where it is text.
     sizes: Vec<f64>,
-    /// Of each value, where they differ: what is left of it without its factors of two. On a GPU it matters whether
+    /// For each value, where they differ: the rest of it without its factors of two. On a GPU it matters whether
     /// 48 is more than 32, and also that it is no power of two: a tile divides a problem or a cache line or not.
     odd_parts: Option<Vec<f64>>,
     /// All sizes are above 0, so that products say something.
@@ -57,7 +57,7 @@ impl Encoding {
         scaled.collect()
     }
 
-    /// Of those rows.
+    /// The width of those rows.
     pub fn scaled_width(&self) -> usize {
         let figures = self.0.iter().flatten();
         let widths = figures.map(|it| 1 + usize::from(it.odd_parts.is_some()));

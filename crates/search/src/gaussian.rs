@@ -8,9 +8,9 @@ use std::array;
 const MOST: usize = 300;
 /// Evaluations after which the lengths are learned anew.
 const REFIT: usize = 10;
-/// Of one over a length, in ranges of its column: from no effect to a new value at every step.
+/// The inverse of a length, in ranges of its column: from no effect to a new value at every step.
 const INVERSE_LENGTHS: [f64; 2] = [0.02, 30.0];
-/// Of the noise, in variances of the targets.
+/// The noise, in variances of the targets.
 const NOISES: [f64; 2] = [1e-5, 0.3];
 
 #[derive(Clone, Debug)]
@@ -22,12 +22,12 @@ pub(crate) struct Gaussian {
 
 #[derive(Clone, Debug)]
 struct Scales {
-    /// Of each column, over how much of it targets become unlike.
+    /// For each column, over how much of it targets become unlike.
     inverse_lengths: Vec<f64>,
     noise: f64,
 }
 
-/// What was learned from some rows.
+/// The parameters learned from some rows.
 struct Fitted {
     /// Each row, in lengths.
     rows: Vec<Vec<f64>>,
@@ -39,7 +39,7 @@ struct Fitted {
 }
 
 impl Gaussian {
-    /// Of rows of this many columns, each from 0 to 1.
+    /// A model for rows of this many columns, each from 0 to 1.
     pub fn new(width: usize) -> Self {
         Self {
             scales: Scales {
@@ -167,7 +167,7 @@ impl Factor {
         }
     }
 
-    /// What the factor, multiplied by it, turns into `right`.
+    /// Solves for the vector that the factor, multiplied by it, turns into `right`.
     fn solve(&self, right: &[f64]) -> Vec<f64> {
         let mut solved = Vec::with_capacity(right.len() + 1);
         for (value, row) in right.iter().zip(&self.0) {
@@ -185,7 +185,7 @@ impl Factor {
     }
 }
 
-/// Of two of one length.
+/// The dot product of two vectors of one length.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     // Four sums, so that additions need not wait for each other.
     let (a_fours, a_rest) = a.as_chunks::<4>();

@@ -24,7 +24,7 @@ pub struct Settings {
     pub first: usize,
     /// Proposals of the models until they learn again.
     pub batch: usize,
-    /// Drawn configurations of which the models choose, beside the neighbours of the best.
+    /// Drawn configurations among which the models choose, in addition to the neighbours of the best.
     pub pool: usize,
 }
 
@@ -137,7 +137,7 @@ impl Guided {
         batch
     }
 
-    /// What each model says of all, in their order. A model that cannot learn from these says nothing.
+    /// Each model's prediction for all points, in their order. A model that cannot learn from these gives none.
     fn predict(&mut self, told: &[(Point, f64)], all: &[Point]) -> Vec<Vec<Prediction>> {
         let row = |point| self.encoding.row(&self.space, point);
         let rows = told.iter().map(|(point, _)| row(*point)).collect();

@@ -1,4 +1,4 @@
-//! What a model expects of a configuration that nobody has tried.
+//! A model's prediction for a configuration that nobody has tried.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 

@@ -6,13 +6,13 @@ use crate::value::Value;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What the file names first.
+/// The first value in the file.
 pub const MICRO_SCHEMA: &str = "gatekeeper.micro/1";
 
 /// Macros and their values. A space may have more parameters, and need not have all of these.
 pub type Seed = BTreeMap<String, i64>;
 
-/// The best first. What else the file holds is for people.
+/// Reads the seeds, best first. Everything else in the file is for people.
 ///
 /// # Errors
 /// It is no such file.
@@ -125,7 +125,7 @@ mod tests {
                 .seeded(seed, start)
                 .map(|it| space.choice(it).to_vec())
         };
-        // Of the start: W 8, S 2. VEC_WIDTH is nothing of this space.
+        // The start has W 8, S 2. VEC_WIDTH is no parameter of this space.
         let one = seed(&[("M", 64), ("S", 1), ("VEC_WIDTH", 8)]);
         assert_eq!(found(&one, start), Some(vec![1, 1, 0]));
         // With the start's W that would not be valid.

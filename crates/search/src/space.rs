@@ -1,4 +1,4 @@
-//! What is searched: parameters, their values, and the combinations that are valid.
+//! The search space: parameters, their values, and the combinations that are valid.
 
 use crate::value::Value;
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ impl Point {
 #[derive(Debug)]
 pub struct Space {
     parameters: Vec<Parameter>,
-    /// Of each configuration, which value each parameter has.
+    /// For each configuration, which value each parameter has.
     choices: Vec<Box<[u16]>>,
     place: HashMap<Box<[u16]>, Point>,
 }

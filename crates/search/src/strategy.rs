@@ -4,7 +4,7 @@ use crate::dice::Dice;
 use crate::space::{Point, Space};
 use crate::unasked::Unasked;
 
-/// What came of a configuration.
+/// The outcome of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
     /// Smaller is better.
@@ -28,7 +28,7 @@ pub trait Strategy {
     /// The next configuration to try, never one that was asked for or told before. `None` when all were.
     fn ask(&mut self) -> Option<Point>;
 
-    /// What came of one: asked for, or known from elsewhere.
+    /// Reports the outcome of a point: one that was asked for, or known from elsewhere.
     fn tell(&mut self, point: Point, outcome: Outcome);
 }
 

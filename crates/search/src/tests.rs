@@ -1,4 +1,4 @@
-//! What every strategy has to hold, on any space.
+//! Properties that every strategy has to hold, on any space.
 
 use crate::dice::Dice;
 use crate::{
@@ -61,7 +61,7 @@ fn spaces() -> impl proptest::strategy::Strategy<Value = Arc<Space>> {
     })
 }
 
-/// Of a point, from a seed: a third fails, and some costs are no numbers to compare.
+/// The outcome of a point, from a seed: a third fails, and some costs are no numbers to compare.
 fn outcome(point: Point, seed: u64) -> Outcome {
     let mixed = (point.index() as u64 + 1).wrapping_mul(seed | 1);
     match mixed % 12 {

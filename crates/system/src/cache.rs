@@ -1,6 +1,6 @@
 //! The one directory that gatekeeper writes to outside the repository.
 //!
-//! A second one can be read beside it: what a pull request leaves in its own directory never reaches the one that all
+//! A second one can be read in addition: what a pull request leaves in its own directory never reaches the one that all
 //! share.
 
 pub mod evict;
@@ -16,9 +16,9 @@ use std::time::SystemTime;
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// Of others: read and never written.
+    /// Shared with others: read and never written.
     shared: Option<PathBuf>,
-    /// Of both: held while they are used, so that nothing is removed meanwhile. `None` where the file system has no
+    /// Held on both while they are used, so that nothing is removed meanwhile. `None` where the file system has no
     /// locks.
     lock: Option<Arc<File>>,
     _shared_lock: Option<Arc<File>>,
@@ -46,7 +46,7 @@ impl CacheDir {
 }
 
 impl CacheDir {
-    /// So that it is among the last to go. What is another's stays as it is.
+    /// Marks it as used, so that it is among the last to go. A place in the shared cache stays as it is.
     pub fn touch(&self, place: &Path) {
         if place.starts_with(&self.own) {
             // It may be gone, and then it is old no more.
@@ -84,7 +84,7 @@ impl Cache {
             })?;
         let cache = Self::at(&root)?;
         match from(SHARED) {
-            Some(shared) => cache.beside(&shared),
+            Some(shared) => cache.with_shared(&shared),
             None => Ok(cache),
         }
     }
@@ -118,7 +118,7 @@ impl Cache {
     ///
     /// # Errors
     /// Environment, where its path cannot be used.
-    pub fn beside(self, shared: &Path) -> Result<Self> {
+    pub fn with_shared(self, shared: &Path) -> Result<Self> {
         let Ok(shared) = shared.canonicalize() else {
             return Ok(self);
         };

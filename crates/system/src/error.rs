@@ -1,4 +1,4 @@
-//! What ends a command before it has a verdict. Faults of a kernel are evidence, not errors.
+//! Errors that end a command before it has a verdict. Faults of a kernel are evidence, not errors.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum Error {
     Environment(Diagnostic),
 }
 
-/// What is wrong, where, and what to do next.
+/// The problem, where it is, and what to do next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostic {
     /// One sentence, no trailing full stop.

@@ -13,12 +13,12 @@ pub const WRITTEN: u64 = 16 << 20;
 /// Bytes of what a compiler reads, be it generated: a source, a header, a cubin.
 pub const SOURCE: u64 = 256 << 20;
 
-/// Bytes of what gatekeeper or a compiler makes: what fits into memory beside all else.
+/// Bytes of what gatekeeper or a compiler makes: what fits into memory with everything else.
 pub fn made() -> u64 {
     memory_of_machine().map_or(u64::MAX, |bytes| bytes / 2)
 }
 
-/// What is at a path, links followed.
+/// The kind of thing at a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,

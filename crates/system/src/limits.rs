@@ -1,5 +1,5 @@
-//! What this process may use of the machine, looked at before anything starts: later, a thread or an allocation that
-//! is refused ends the process without a sentence.
+//! Limits of this process on the machine, checked before anything starts: later, a refused thread or allocation would
+//! end the process without a message.
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::process::confine::memory_of_machine;
@@ -7,7 +7,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
-/// Of address space, of which threads and their stacks take most.
+/// Address space, most of which threads and their stacks take.
 const LEAST_MEMORY: u64 = 1 << 30;
 
 /// The most address space of one compiler process, where the machine has twice as much. Large kernels of libraries take

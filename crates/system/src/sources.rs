@@ -1,10 +1,10 @@
-//! Sources and directories of headers, as gates.yaml names them. Of `${TORCH_INCLUDE}/ATen` what is recorded is what
-//! was written; where it is on this machine is asked when it is needed.
+//! Sources and directories of headers, as gates.yaml names them. `${TORCH_INCLUDE}/ATen` is recorded as it was
+//! written; where it is on this machine is looked up when it is needed.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// What a source is that another compiler has made.
+/// The kind of source that another compiler has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
     Ptx,

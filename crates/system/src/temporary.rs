@@ -91,7 +91,7 @@ impl io::Write for TemporaryFile {
     }
 }
 
-/// Removes what processes left that were killed, if it is older than a day. What cannot be looked at or removed stays.
+/// Removes the leftovers of killed processes that are older than a day. Anything that cannot be read or removed stays.
 pub fn sweep(dir: &Path) {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     for entry in entries {
@@ -118,7 +118,7 @@ fn owner(name: &str) -> Option<i32> {
     number.parse().ok().filter(|number| *number > 0)
 }
 
-/// Of another user's process it cannot be told more than that it is there.
+/// For a process of another user, this can tell only that it exists.
 fn is_alive(process: i32) -> bool {
     kill(Pid::from_raw(process), None) != Err(nix::errno::Errno::ESRCH)
 }

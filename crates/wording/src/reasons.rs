@@ -120,7 +120,7 @@ impl Context<'_> {
                     more => format!("; and {more} more"),
                 };
                 format!(
-                    "the base does not have this, which `__syncwarp()` between the two orders; with seed {seed}: {}{others}",
+                    "the base does not have this; `__syncwarp()` between the two accesses would order them; with seed {seed}: {}{others}",
                     all(first, finding)
                 )
             }
@@ -186,7 +186,7 @@ impl Context<'_> {
             ),
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
-                "expired: {by} accepted this until {until}, and this run is from {day}; extend the acceptance, or remove it with what it lets pass"
+                "expired: {by} accepted this until {until}, and this run is from {day}; extend the acceptance, or fix what it accepts and remove it"
             ),
             R::AcceptanceUndated { started } => format!(
                 "the record starts at `{started}`, which is no date: this acceptance may have expired"
@@ -282,8 +282,8 @@ impl Context<'_> {
                 format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
             }
 
-            R::RivalSkipped { rival, contestant, because } => {
-                format!("{rival} skipped {contestant}: {because}")
+            R::RivalSkipped { rival, backend, because } => {
+                format!("{rival} skipped {backend}: {because}")
             }
 
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
@@ -306,7 +306,7 @@ impl Context<'_> {
             ),
             R::NotInProfile { metric } => format!("the profile has no {metric}"),
             R::TooFewProfiles { metric, have, needed } => format!(
-                "{} of {metric}; a relative limit needs {needed}, to know what they differ by",
+                "{} of {metric}; a relative limit needs {needed}, to know how much they differ",
                 plural(*have, "profile")
             ),
             R::RepeatsDisagree { metric, low, high, repeats } => format!(
@@ -359,7 +359,7 @@ impl Context<'_> {
             R::NoTolerance { metric } => {
                 format!("{metric} needs an absolute max_err limit, and there is none")
             }
-            R::Misplaced { metric: Some(metric) } => format!("{metric} is not measured of this kind of subject"),
+            R::Misplaced { metric: Some(metric) } => format!("{metric} is not measured for this kind of subject"),
             R::Misplaced { metric: None } => "this gate does not apply to this kind of subject".to_owned(),
             R::BadChange { allowed } => format!("the limit allows a change of {allowed}, which is not a number from 0 up"),
             R::NoRelative { metric } => super::words::no_relative(*metric),
@@ -451,8 +451,8 @@ impl Context<'_> {
                 "the run does not hold it to what the base asks, and only `--allow-loosened` lets that pass: {}",
                 self.whole_sentence(why)
             ),
-            R::TimedBesideBase => {
-                "timed beside a base revision; for a baseline, run without `--base`"
+            R::TimedAgainstBase => {
+                "timed against a base revision; for a baseline, run without `--base`"
                     .to_owned()
             }
             R::ThrottledProcesses { count } => {
@@ -784,11 +784,11 @@ fn piece(piece: &Piece) -> String {
         Piece::Build(unit) => format!("build of {unit}"),
         Piece::Check { case, seed } => format!("check of {case} with seed {seed}"),
         Piece::Simulation { case, seed } => format!("simulation of {case} with seed {seed}"),
-        Piece::Driver(case) => format!("driver figures of {case}"),
+        Piece::Driver(case) => format!("driver values of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
         Piece::Profile { case, repeat } => format!("profile {repeat} of {case}"),
-        Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
+        Piece::Rival { rival, task } => format!("timing of {rival} for {task}"),
     }
 }
 
@@ -869,7 +869,7 @@ pub fn not_run(why: &NotRun) -> String {
         NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
         NotRun::DeviceNotAsked => "this run used no device".to_owned(),
         NotRun::CodeNotKept => "the build cache no longer has it".to_owned(),
-        NotRun::NoDisassembler => "there is no nvdisasm, which takes machine code apart (`gatekeeper toolchain install` installs it)".to_owned(),
+        NotRun::NoDisassembler => "nvdisasm, which disassembles machine code, was not found (`gatekeeper toolchain install` installs it)".to_owned(),
         NotRun::OtherProgram { program } => {
             format!("{program} does not say what built the kernels")
         }
@@ -896,7 +896,7 @@ pub fn unsupported(why: &Unsupported) -> String {
         }
         Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
         Unsupported::Cubin => "the source is a cubin; the simulator runs PTX only".to_owned(),
-        Unsupported::NotInCubin => "the source is a cubin, which does not say it".to_owned(),
+        Unsupported::NotInCubin => "the source is a cubin, which does not contain it".to_owned(),
         Unsupported::NewerPtx => {
             "the PTX is of a newer version than this PTXAS takes, so there is no machine code".to_owned()
         }
@@ -921,7 +921,7 @@ pub fn unsupported(why: &Unsupported) -> String {
         }
         Unsupported::NotCounted => "this GPU has no counter for it".to_owned(),
         Unsupported::SeveralKernels { kernels } => format!(
-            "the case launches {}, and shares of each give none of all; counts add up",
+            "the case launches {}, whose shares cannot be added up; counts can",
             plural(*kernels as usize, "kernel")
         ),
         Unsupported::ProfiledConfined => {
@@ -1002,9 +1002,9 @@ pub fn loosened(how: &Loosened) -> String {
             "changed, and cannot be compared".to_owned()
         }
         Loosened::ReferenceIncomparable(Some(why)) => {
-            format!("base's cannot be computed on head's inputs: {why}")
+            format!("base's reference cannot be computed on head's inputs: {why}")
         }
-        Loosened::Rival(rival) => format!("the rival `{rival}` is another command"),
+        Loosened::Rival(rival) => format!("the rival `{rival}` has another command"),
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
             let dims = dims.iter().map(|(name, size)| match size {

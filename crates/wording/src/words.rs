@@ -1,4 +1,4 @@
-//! Numbers, gates and commands as people write them. A change has both of its values beside it, or is put
+//! Numbers, gates and commands as people write them. A change has both of its values next to it, or is put
 //! into words: a bare sign leaves open whether it is head over base or base over head.
 
 use model::*;
@@ -126,7 +126,7 @@ pub fn limit(metric: Metric, allowed: f64) -> String {
     format!("{sign}{} %", number(allowed * 100.0))
 }
 
-/// `+3.0 %`, `-0.45 %`: of two values that stand beside it, the first to the second.
+/// `+3.0 %`, `-0.45 %`: the change from the first of two values to the second.
 pub fn signed(change: f64) -> String {
     if change.is_nan() {
         return "NaN".to_owned();
@@ -148,7 +148,7 @@ pub fn signed_interval([low, high]: [f64; 2]) -> String {
 }
 
 /// `1.4 times as fast as torch flash`, `0.7 times as fast as torch flash`: of two times of one launch, the first
-/// beside that of `other`. `None` where one of them is no time.
+/// against that of `other`. `None` where one of them is no time.
 pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
     let is_time = |ns: f64| ns.is_finite() && ns > 0.0;
     if !is_time(ns) || !is_time(other_ns) {
@@ -166,7 +166,7 @@ pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
     })
 }
 
-/// `13.3 % more instructions than stage1`: of a count, beside that of `other`. `None` where no share says it.
+/// `13.3 % more instructions than stage1`: a count against that of `other`. `None` where no share says it.
 pub fn amount(metric: Metric, value: f64, other_value: f64, other: &str) -> Option<String> {
     let share = value / other_value - 1.0;
     let word = match share {
@@ -248,10 +248,10 @@ pub fn processes(all: &[OtherProcess]) -> String {
     words.join(", ")
 }
 
-/// The command that runs a subject alone, from where the run was started and beside the base that it named.
+/// The command that runs a subject alone, from where the run was started and against the base that it named.
 pub fn run_command(
     environment: &Environment,
-    base: Option<&BesideBase>,
+    base: Option<&AgainstBase>,
     subject: &Subject,
 ) -> String {
     let run = base.map_or("run".to_owned(), |base| {

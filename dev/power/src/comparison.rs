@@ -11,7 +11,7 @@ const THINNED: u32 = 10;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Of the rule as it is.
+    /// The analysis by the present rule.
     pub analysis: Analysis,
     /// The rule as it is first, then at other settings, then other comparers.
     pub points: Vec<Point>,
@@ -155,7 +155,7 @@ mod tests {
     use crate::simulate::World;
     use calibration::Settings;
 
-    /// Of the medians of this world's processes.
+    /// The verdict on the medians of this world's processes.
     fn median(world: &World, processes: usize, settings: &Settings, pair: Pair) -> Option<Counted> {
         let recording = Recording {
             device: "simulated".into(),

@@ -21,9 +21,9 @@ pub enum Processes {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Samples {
-    /// Of the blocks: as many launches as one of our samples holds.
+    /// The halves of the blocks: as many launches as one of our samples holds.
     Batched,
-    /// Of one launch each.
+    /// Halves of one launch each.
     Single,
 }
 

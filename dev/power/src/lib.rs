@@ -1,4 +1,4 @@
-//! The timing rule beside other comparers, and on processes whose truth is known. A development tool:
+//! The timing rule against other comparers, and on processes whose truth is known. A development tool:
 //! `gatekeeper calibrate` prints the figures of the rule alone (crates/calibration).
 
 #![forbid(unsafe_code)]

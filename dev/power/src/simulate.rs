@@ -35,7 +35,7 @@ pub struct World {
     pub base_ns: f64,
     /// Blocks in a process.
     pub blocks: usize,
-    /// What head truly takes more.
+    /// The true slowdown of head.
     pub true_change: f64,
     /// Between processes, of the ratio head / base: where code and buffers came to lie.
     pub between: f64,
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// What the timer says of a sample of `ln` nanoseconds: at least one tick.
+    /// The timer's reading for a sample of `ln` nanoseconds: at least one tick.
     fn timed(&self, dice: &mut Dice, ln: f64) -> u64 {
         let mut ln = ln + self.noise * dice.normal();
         if chance(dice, self.slow) {

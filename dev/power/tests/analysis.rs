@@ -82,7 +82,7 @@ fn the_rule_detects_one_percent_and_medians_raise_false_alarms() {
     }
 }
 
-/// What is called unchanged and is not, and what no schedule could decide.
+/// Changes called unchanged that are not, and those that no schedule could decide.
 #[test]
 fn runs_count_failures_and_what_is_inconclusive() {
     let settings = Settings {

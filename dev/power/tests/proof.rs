@@ -281,7 +281,7 @@ fn stray_processes_mislead_nobody() {
     }
 }
 
-/// What is called the smallest visible change is seen four times of five.
+/// The claimed smallest visible change is seen four times of five.
 #[test]
 fn the_smallest_visible_change_is_seen_with_its_power() {
     // Without noise within processes, so that the spread between them is known.

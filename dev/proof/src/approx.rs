@@ -107,7 +107,7 @@ fn ptx(f: &Function) -> String {
     };
     let sources = if f.operands == 2 { "%x, %y" } else { "%x" };
     let compute = match f.format {
-        // What the lower word of the result is would show.
+        // The lower word of the result would show.
         Format::Upper => format!(
             ".reg .b64 %wide;\nmov.b64 %wide, {{%y, %x}};\n{} %wide, %wide;\n\
              mov.b64 {{%y, %z}}, %wide;\nor.b32 %z, %z, %y;",
@@ -126,7 +126,7 @@ fn ptx(f: &Function) -> String {
     )
 }
 
-/// What a sample of a function came to.
+/// The result for a sample of a function.
 #[derive(Default)]
 struct Bounds {
     samples: usize,

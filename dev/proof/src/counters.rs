@@ -39,7 +39,7 @@ const MATRIX_LOADS: &str = "smsp__inst_executed_op_ldsm.sum";
 const LOAD_PIPE: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum";
 const STORE_PIPE: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum";
 
-/// What is kept of a report.
+/// The columns of a report that are kept.
 const COLUMNS: &[&str] = &[
     LOAD_REQUESTS,
     LOAD_SECTORS,
@@ -55,7 +55,7 @@ const COLUMNS: &[&str] = &[
     "wavefronts of STS and STSM",
 ];
 
-/// What a counter of the gate tier says of a GPU.
+/// The meaning of a counter of the gate tier on a GPU.
 #[derive(Clone, Copy)]
 enum Meaning {
     /// It is this metric.
@@ -88,7 +88,7 @@ fn meaning(counter: Counter) -> Option<Meaning> {
     })
 }
 
-/// One counter of one launch beside what hardware says.
+/// One counter of one launch, and the hardware's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// Nothing of the kind happened, on either side.
@@ -132,7 +132,7 @@ struct Tally {
     other: Vec<String>,
 }
 
-/// Of each counter of the gate tier: where it may gate, and where it may not, for each reason.
+/// For each counter of the gate tier: where it may gate, and where it may not, for each reason.
 type Tallies = BTreeMap<(Counter, Option<Doubt>), Tally>;
 
 fn tally(compared: &[(&str, &Report, &Row)]) -> Tallies {
@@ -165,7 +165,7 @@ fn simulated(case: &Case, directory: &Path) -> Result<Report> {
     Ok(case.job(&case.ints()).on_sim(kernel)?.1)
 }
 
-/// What a run on a GPU said of each case, in the order of the launches; the driver's own kernels lie
+/// The GPU's results for each case, in the order of the launches; the driver's own kernels lie
 /// between them.
 fn of_cases(cases: &[Case], ncu: &Path, instructions: Option<&Path>) -> Result<Vec<(String, Row)>> {
     let mut launches = table::launches(&std::fs::read_to_string(ncu)?)?;
@@ -209,7 +209,7 @@ pub fn hold(directory: &Path, rows: &[(String, Row)], out: &mut dyn Write) -> Re
     compare_counts(&simulate_all(directory)?, rows, out)
 }
 
-/// What the simulator counts of each case, by its name.
+/// The simulator's counts for each case, by its name.
 fn simulate_all(directory: &Path) -> Result<Vec<(String, Report)>> {
     let cases = all_cases(directory)?;
     let reports = cases.par_iter().map(|case| {

@@ -2,7 +2,7 @@
 //!
 //! A seed means another program as soon as the generator or its list of forms changes: so the text is
 //! kept. To keep one: `proof ptx --seed N > fixtures/failures/N.ptx` before anything changes, and an entry
-//! here with what `random` said of the seed.
+//! here with the message of `random` on the seed.
 
 /// Whose answer is the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Right {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// Of the input, and of the program when it was made.
+    /// The seed of the input, and of the program when it was made.
     pub seed: u64,
     pub ptx: &'static str,
     /// 64-bit words of output for each thread.
@@ -23,7 +23,7 @@ pub struct Failure {
     /// When, on what, and what differed.
     pub failed: &'static str,
     pub right: Right,
-    /// Of the right output.
+    /// The hash of the right output.
     pub hash: u64,
 }
 

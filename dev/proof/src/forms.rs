@@ -15,7 +15,7 @@ pub enum Class {
     P,
 }
 
-/// What may replace a source register.
+/// A constant that may replace a source register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
     None,
@@ -239,7 +239,7 @@ pub fn all() -> Vec<Form> {
     crate::conversions::floats(&mut l);
     moves(&mut l);
     crate::comparisons::packed(&mut l);
-    // What came later stands last: the hashes of the others stay where they are.
+    // Later additions stand last: the hashes of the others stay where they are.
     crate::conversions::finite(&mut l);
     pairs(&mut l);
     l.0

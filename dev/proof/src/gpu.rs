@@ -145,7 +145,7 @@ fn assemble(ptxas: &Path, ptx: &str) -> Result<Vec<u8>> {
         .output()?;
     let cubin = std::fs::read(&to);
     for path in [from, to] {
-        // What was never written needs no removal.
+        // A file that was never written needs no removal.
         let _ = std::fs::remove_file(path);
     }
     if !run.status.success() {

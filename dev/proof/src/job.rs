@@ -20,7 +20,7 @@ pub struct Job<'a> {
     pub args: Vec<Arg<'a>>,
 }
 
-/// What the `Out` buffers held afterwards, in the order of the parameters.
+/// The contents of the `Out` buffers afterwards, in the order of the parameters.
 pub type Outputs = Vec<Vec<u8>>;
 
 impl Job<'_> {

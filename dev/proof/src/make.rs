@@ -84,7 +84,7 @@ impl Maker<'_> {
     fn scalar(&mut self) -> Stmt {
         let form = &self.forms[self.random.below(self.forms.len())];
         let dests = self.several(&form.dests());
-        // Of two equal operands ptxas makes a copy, NaN and all.
+        // For two equal operands ptxas makes a copy, NaN and all.
         let mut sources: Vec<String> = Vec::new();
         for c in form.sources() {
             let mut s = self.any(c);
@@ -216,7 +216,7 @@ impl Maker<'_> {
             }
         };
         if self.random.chance(12) {
-            // What nobody writes: the constant bank, and the input through the read-only path.
+            // Memory that nobody writes: the constant bank, and the input through the read-only path.
             let (name, base) = self
                 .random
                 .pick(&[("const", "table"), ("global.nc", "%in")]);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// Each multiplies operands of its own.
 pub const WARPS: usize = 512;
 
-/// What the elements of A and B are made of.
+/// The kind of values in A and B.
 #[derive(Clone, Copy, PartialEq)]
 enum Elements {
     F16,
@@ -22,7 +22,7 @@ enum Elements {
 
 use Elements::*;
 
-/// What integers are added to.
+/// The addends of integers.
 #[derive(Clone, Copy)]
 enum Sums {
     Any,
@@ -35,7 +35,7 @@ pub struct Variant {
     pub name: &'static str,
     op: &'static str,
     sums: Sums,
-    /// Of `mma.sp`: which lanes have the metadata.
+    /// For `mma.sp`: which lanes have the metadata.
     selector: Option<u32>,
 }
 
@@ -111,11 +111,11 @@ pub const VARIANTS: &[Variant] = &[
     sparse("sp_s4_k128_sat", "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32.satfinite", 0),
 ];
 
-/// What the words of an instruction say of its fragments.
+/// The fragments' layout, from the words of an instruction.
 struct Layout {
     /// m, n and k.
     shape: [usize; 3],
-    /// Of A and of C.
+    /// The types of A and of C.
     types: [&'static str; 2],
     elements: Elements,
     /// Bytes of a register: 8 for f64, else 4.
@@ -304,7 +304,7 @@ impl Variant {
         let mut random = Random::new(17);
         let layout = self.layout();
         let [a, b, c, _] = layout.registers;
-        // Of a lane, or of a warp.
+        // For a lane, or for a warp.
         let (owners, share) = match self.through_memory() {
             false => (32 * WARPS, 1),
             true => (WARPS, 32),
@@ -385,7 +385,7 @@ impl Variant {
     }
 }
 
-/// Of eight groups of four which two are there, in order (PTX ISA 9.7.15.6.1).
+/// The pairs present in eight groups of four, in order (PTX ISA 9.7.15.6.1).
 fn metadata(random: &mut Random) -> u32 {
     let pairs = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
     (0..8).fold(0, |word, _| word << 4 | pairs[random.below(pairs.len())])

@@ -30,13 +30,13 @@ const INPUT_WORDS: usize = H + W + D + 1 + 3 * OWN;
 #[derive(Clone, Debug)]
 pub enum Stmt {
     Op {
-        /// What the instruction is called in reports.
+        /// The instruction's name in reports.
         form: String,
         lines: Vec<String>,
         /// Registers whose values are kept, and from which place of the output on.
         dests: Vec<(Class, String)>,
         slot: usize,
-        /// What stands before each of the lines.
+        /// The guard before each of the lines.
         guard: Option<String>,
         /// Lines after those, never guarded.
         after: Vec<String>,
@@ -97,7 +97,7 @@ impl Program {
         self.slots + H + W + D + P + 3 * OWN + 1
     }
 
-    /// Of the output, by its words for each thread.
+    /// The size of the output, by its words for each thread.
     pub fn bytes_of(output_words: usize) -> usize {
         8 * THREADS * output_words
     }
@@ -125,7 +125,7 @@ impl Program {
     /// Global scratch: each thread's own, then the places of all.
     pub const SCRATCH_BYTES: usize = THREADS * OWN * 8 + TOGETHER.len() * 8;
 
-    /// What stands before the entries.
+    /// The text before the entries.
     pub fn module_head() -> String {
         let mut random = Random::new(99);
         let table: Vec<String> = (0..16).map(|_| random.word32().to_string()).collect();
@@ -239,7 +239,7 @@ impl Program {
         keep(t, Class::D, "%m64", slot);
     }
 
-    /// What place `slot` of the output shows.
+    /// Explains place `slot` of the output.
     pub fn explain(&self, slot: usize) -> String {
         fn find(body: &[Stmt], slot: usize) -> Option<String> {
             body.iter().find_map(|s| match s {

@@ -1,4 +1,4 @@
-//! `random`: programs from seeds, on the GPU and in ptxsim, bit for bit. What differs is made
+//! `random`: programs from seeds, on the GPU and in ptxsim, bit for bit. A program that differs is made
 //! smaller while it still does.
 
 use crate::forms::{self, Form};
@@ -108,7 +108,7 @@ fn on_gpu(gpu: &Gpu, module: &Loaded, program: &Program, name: &str) -> Result<V
         .concat())
 }
 
-/// What is wrong with one program.
+/// A problem with one program.
 #[derive(Clone, Debug)]
 pub enum Wrong {
     Differs(Difference),
@@ -209,7 +209,7 @@ pub fn run(
     }
     for c in all.iter().filter(|c| c.wrong.is_some()) {
         let (seed, words) = (c.program.seed, c.program.output_words());
-        // What `failures` keeps of it.
+        // The part of it that `failures` keeps.
         writeln!(out, "seed {seed} output_words {words} gpu {:016x}", c.hash)?;
     }
     let failures: Vec<(Program, Wrong)> = all
@@ -355,7 +355,7 @@ mod tests {
         ));
     }
 
-    /// What an H100 computed (CALIBRATION.md of ptxsim).
+    /// The results of an H100 (CALIBRATION.md of ptxsim).
     #[test]
     fn programs_compute_what_the_gpu_did() {
         let mut out = Vec::new();

@@ -1,6 +1,6 @@
 //! `special`: forms that are neither scalar nor matrix products, each in a kernel of its own: 128-bit
-//! words, their atomics, atomics of vectors, `movmatrix`, copies that ignore their source. What the GPU leaves in memory and what
-//! ptxsim does.
+//! words, their atomics, atomics of vectors, `movmatrix`, copies that ignore their source. Compares the memory that the
+//! GPU leaves with ptxsim's.
 
 use crate::gpu::{Gpu, Result, Shape};
 use crate::job::{Arg, Job};
@@ -178,7 +178,7 @@ fn report(s: &Special, theirs: &[u8], ours: &[u8], out: &mut dyn Write) -> Resul
 mod tests {
     use super::*;
 
-    /// What an H200 computed.
+    /// The results of an H200.
     #[test]
     fn specials_are_those_of_the_gpu() {
         let hashes = include_str!("../fixtures/special.hashes");

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 const LANES: usize = 1 << 16;
-/// Of a GPU's results, a hash of every lane at this stride is kept.
+/// A hash is kept of every lane at this stride of a GPU's results.
 const STRIDE: usize = 16;
 const PER_MODULE: usize = 24;
 /// Sources that an instruction can have.
@@ -130,7 +130,7 @@ impl Inputs {
         )
     }
 
-    /// Of every `stride`th lane.
+    /// The bytes of every `stride`th lane.
     fn bytes(&self, stride: usize) -> Vec<u8> {
         let lanes = self.0.iter().flat_map(|s| s.iter().step_by(stride));
         lanes.flat_map(|w| w.to_le_bytes()).collect()
@@ -144,7 +144,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// What one instance came to.
+/// The outcome of one instance.
 pub enum Outcome {
     Equal,
     /// ptxsim does not build it.
@@ -180,7 +180,7 @@ fn job<'a>(name: &'a str, i: &Instance, input: &'a [u8], lanes: usize) -> Job<'a
     }
 }
 
-/// What ptxsim computes; `None` where it does not build the form.
+/// ptxsim's result; `None` where it does not implement the form.
 fn simulate(
     i: &Instance,
     input: &[u8],
@@ -366,7 +366,7 @@ fn check_lines(lines: &[&str], all: &[Instance], out: &mut dyn std::io::Write) -
 mod tests {
     use super::*;
 
-    /// What GPUs computed (CALIBRATION.md of ptxsim), every form that differed once among it.
+    /// The results of GPUs (CALIBRATION.md of ptxsim), every form that differed once among them.
     #[test]
     fn every_form_computes_what_the_gpu_did() {
         let mut out = Vec::new();

@@ -118,7 +118,7 @@ fn report(v: &Variant, theirs: &[u8], ours: &[u8], out: &mut dyn Write) -> Resul
 mod tests {
     use super::*;
 
-    /// What GPUs computed (CALIBRATION.md of ptxsim), and that one bit more is seen.
+    /// The results of GPUs (CALIBRATION.md of ptxsim), and that one bit more is seen.
     #[test]
     fn products_are_those_of_the_gpu() {
         let hashes = include_str!("../fixtures/mma.hashes");

@@ -56,7 +56,7 @@ pub fn read_recording(path: &Path) -> Result<Recording, Box<dyn Error>> {
     Ok(read_cache(&read_text(path)?)?)
 }
 
-/// Of a file that may be compressed: `.gz`.
+/// Reads a file that may be compressed: `.gz`.
 ///
 /// # Errors
 /// The file cannot be read, or is no text.

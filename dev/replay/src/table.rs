@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 const BUDGETS: [usize; 4] = [20, 50, 100, 220];
-/// What is near enough to the optimum.
+/// The distances that are near enough to the optimum.
 const NEAR: [f64; 2] = [1.10, 1.05];
 
 /// The searches of each strategy.
 type Strategies<'a> = BTreeMap<&'a str, Vec<&'a Trace>>;
 
-/// The strategies of one space as markdown, the soonest within 10 % first, and each of ours beside the field's best.
+/// The strategies of one space as markdown, the soonest within 10 % first, and each of ours against the field's best.
 pub fn table(space: &str, optimum: f64, ours: &[Trace], field: &[Trace]) -> String {
     let [ours, field] = [ours, field].map(|traces| {
         let mut strategies = Strategies::new();
@@ -91,7 +91,7 @@ fn place(needed: &[f64]) -> [f64; 2] {
     ]
 }
 
-/// What to sort by, and the line.
+/// The sort key, and the line.
 fn row(name: &str, optimum: f64, traces: &[&Trace]) -> (Vec<f64>, String) {
     let mut line = format!("| {name} | {} |", traces.len());
     let mut medians = Vec::new();

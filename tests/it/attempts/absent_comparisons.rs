@@ -25,7 +25,7 @@ fn judged(record: &Record, code: i32, says: &str) {
 
 fn hold(rows: &[Stored]) {
     for row in rows {
-        let mut record = fixture::record_beside_base();
+        let mut record = fixture::record_against_base();
         (row.edit)(&mut record);
         judged(&record, row.code, row.says);
     }
@@ -85,7 +85,7 @@ fn fault<T>(kind: FaultKind) -> Seen<T> {
 /// The whole record of a run against its base stays green: what the attempts below take away is all that they change.
 #[test]
 fn a_whole_record_stays_green() {
-    judged(&fixture::record_beside_base(), 0, "pass");
+    judged(&fixture::record_against_base(), 0, "pass");
 }
 
 /// An entry on the base's reference that is there, and is not the one that is asked for. Stopped: each case has exactly one.
@@ -136,7 +136,7 @@ fn a_late_reference_is_no_pass_and_no_loosened_gate() {
         (FaultKind::Hang, "base-reference-late"),
         (FaultKind::WorkerDied, "base-unanswered"),
     ] {
-        let mut record = fixture::record_beside_base();
+        let mut record = fixture::record_against_base();
         set_reference(&mut record, fault(kind));
         judged(&record, 3, says);
         let dir = tempfile::tempdir().unwrap();
@@ -350,14 +350,14 @@ fn a_reference_without_its_digests_is_not_compared_by_its_path() {
 #[test]
 fn a_resealed_record_with_an_impossible_value_is_no_record() {
     let of_check = |change: fn(&mut CheckFacts)| {
-        let mut record = fixture::record_beside_base();
+        let mut record = fixture::record_against_base();
         let mut facts = fixture::check_facts();
         change(&mut facts);
         set_checks(&mut record, &Seen::Got(facts));
         record
     };
     let registers = {
-        let mut record = fixture::record_beside_base();
+        let mut record = fixture::record_against_base();
         fixture::rebuild(&mut record, "fast", |facts| {
             facts.entries[0].resources.as_mut().unwrap().registers = 256;
         });

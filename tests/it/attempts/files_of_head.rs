@@ -139,7 +139,7 @@ impl Repo {
         assert!(said.contains(&says), "{says:?} is not in\n{said}");
     }
 
-    fn beside(&self) -> BaseReference {
+    fn against_base(&self) -> BaseReference {
         match self.seen_beside() {
             Seen::Got(found) => found,
             other => panic!("{other:?}"),
@@ -166,7 +166,7 @@ fn hides() -> bool {
 const OF_BASE: &str =
     "nothing was compared: the reference in ref.cpp of the base reads a file of the head, ";
 
-/// Flags of a reference that reach the checkout by a link beside it. What the compiler lists as read stops them.
+/// Flags of a reference that reach the checkout by a link next to it. The compiler's list of files read stops them.
 #[test]
 fn a_reference_whose_flags_reach_head_by_a_link_is_refused() {
     for (factor, flags) in [
@@ -565,7 +565,7 @@ fn a_cache_in_the_checkout_stays_green() {
 }
 
 /// Unlucky: a header that git ignores, as a generator writes it, and a directory next to the checkout. The base's
-/// worktree has neither, and what the compiler said of that is kept.
+/// worktree has neither, and the compiler's message on that is kept.
 #[test]
 fn a_reference_that_does_not_build_in_the_bases_worktree_is_told() {
     for (factor, flags) in [
@@ -590,7 +590,7 @@ fn a_reference_that_does_not_build_in_the_bases_worktree_is_told() {
         repo.commit();
         repo.run(3);
         assert!(report(repo.path()).contains("\"base-reference-broken\""));
-        match repo.beside() {
+        match repo.against_base() {
             BaseReference::Broken { message } => {
                 assert!(message.contains("made.h: No such file"), "{message}");
             }
@@ -620,7 +620,7 @@ fn the_bases_reference_has_the_bases_deadline() {
     repo.write("ref.cpp", &format!("#define FACTOR 2\n{REFERENCE}"));
     deadline(&repo, "60s", "1s");
     repo.run(0);
-    match repo.beside() {
+    match repo.against_base() {
         // One seed of gates.yaml, and the drawn one.
         BaseReference::Compared(found) => assert_eq!((found.elements, found.differing), (128, 0)),
         other => panic!("{other:?}"),

@@ -1,5 +1,5 @@
 //! Attempts to pass without having been compared, or to be failed without a fault, each with what stops it. A file
-//! for each way in. The attempts of an issue itself are tested beside what they attack; these are in other forms.
+//! for each way in. The attempts of an issue itself are tested next to what they attack; these are in other forms.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 /// A record, a baseline or a base that says less than a judgement needs.

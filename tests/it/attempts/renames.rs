@@ -475,7 +475,7 @@ fn a_slower_kernel_is_slower_under_a_new_name() {
     fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
     commit(dir);
     gates(dir, "  dial:\n", "  knob:\n");
-    let beside = |code| {
+    let against_base = |code| {
         let args = [
             "run",
             "--provision",
@@ -487,11 +487,13 @@ fn a_slower_kernel_is_slower_under_a_new_name() {
         let said = stdout(&common::run(dir, &args, code));
         said.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    assert!(beside(0).contains("renamed: kernel dial -> knob"));
+    assert!(against_base(0).contains("renamed: kernel dial -> knob"));
     edit(
         &dir.join("dial.cu"),
         "#define DIAL 1000",
         "#define DIAL 1100",
     );
-    assert!(beside(1).contains("FAIL knob/default@filled: cycles +2%, p50 +2% [beyond-change]"));
+    assert!(
+        against_base(1).contains("FAIL knob/default@filled: cycles +2%, p50 +2% [beyond-change]")
+    );
 }

@@ -481,7 +481,7 @@ fn newer(ptx: &str, gates: &str) -> tempfile::TempDir {
 }
 
 /// PTX of a version that ptxas does not take is checked, and a gate on registers, which nobody knows, gives no
-/// verdict. What is wrong with it fails as ever, and what is no PTX does not become newer PTX.
+/// verdict. A mistake in it fails as ever, and a text that is no PTX does not become newer PTX.
 #[test]
 fn newer_ptx_is_simulated_and_has_no_resources() {
     let right = newer(

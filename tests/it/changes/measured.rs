@@ -1,4 +1,4 @@
-//! What head measures beside what the base measures: resources, counters, and checks that are lost.
+//! Compares measurements of head with those of the base: resources, counters, and checks that are lost.
 
 use super::{Change, DISHONEST, HONEST, update_baselines};
 use crate::common::edit;
@@ -89,19 +89,19 @@ pub const HONEST_CHANGES: &[Change] = &[
         ..HONEST
     },
     Change {
-        name: "flags that change nothing beside committed baselines",
+        name: "flags that change nothing with committed baselines",
         baselines: true,
         change: other_flags,
         ..HONEST
     },
     Change {
-        name: "an architecture in front beside committed baselines",
+        name: "an architecture in front with committed baselines",
         baselines: true,
         change: |dir| gates(dir, "[sm_90]", "[sm_80, sm_90]"),
         ..HONEST
     },
     Change {
-        name: "a kernel mended that did not compile, beside committed baselines",
+        name: "a kernel mended that did not compile, with committed baselines",
         baselines: true,
         before: break_copy,
         change: mend_copy,
@@ -227,14 +227,14 @@ const COPY: &str = "tests/fixtures/changes/copy.cu";
 
 pub const DISHONEST_CHANGES: &[Change] = &[
     Change {
-        name: "worse counters beside committed baselines",
+        name: "worse counters with committed baselines",
         baselines: true,
         change: scatter,
         broken: &["counters-rose"],
         ..DISHONEST
     },
     Change {
-        name: "more registers beside committed baselines",
+        name: "more registers with committed baselines",
         baselines: true,
         change: hoard,
         broken: &["beyond-change"],
@@ -259,7 +259,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         ..DISHONEST
     },
     Change {
-        name: "-lineinfo with worse counters beside committed baselines",
+        name: "-lineinfo with worse counters with committed baselines",
         baselines: true,
         change: |dir| {
             gates(dir, "flags: [-O3]", "flags: [-O3, -lineinfo]");

@@ -1,4 +1,4 @@
-//! Changes that a person or a program makes to a repository under gate, each run beside the commit before it,
+//! Changes that a person or a program makes to a repository under gate, each run against the commit before it,
 //! in the simulator: the honest ones have to pass without a label, the others have to fail for their reason.
 //!
 //! `GATEKEEPER_CHANGES=flag cargo test --test it changes::` runs the rows alone whose name has `flag` in it;
@@ -23,12 +23,12 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use tempfile::TempDir;
 
-/// One change, and what a run beside the commit before it has to say.
+/// One change, and what a run against the commit before it has to say.
 pub struct Change {
     pub name: &'static str,
     /// Whether the repository has baselines committed.
     pub baselines: bool,
-    /// What the repository is before the change, beside the fixture. Committed without being run.
+    /// The repository before the change, besides the fixture. Committed without being run.
     pub before: fn(&Path),
     pub change: fn(&Path),
     pub flags: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! What a change makes of the references, the files of gates, the acceptances and the baselines it is held to.
+//! Changes to the references, the files of gates, the acceptances and the baselines that a change is held to.
 
 use super::{Change, DISHONEST, HONEST, git, update_baselines};
 use crate::common::edit;
@@ -436,7 +436,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         ..DISHONEST
     },
     Change {
-        name: "a shape that is gone beside a filter that takes it in",
+        name: "a shape that is gone with a filter that takes it in",
         before: another_shape,
         change: |dir| gates(dir, "tiny: {N: 10}", "large: {N: 2000}"),
         flags: &["*@{small,tiny}"],

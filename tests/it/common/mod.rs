@@ -84,7 +84,7 @@ pub fn project() -> tempfile::TempDir {
     copy_of("tests/fixtures/project")
 }
 
-/// What a run leaves behind, whole.
+/// The complete report that a run leaves behind.
 pub fn report(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("gatekeeper-out/report.json")).unwrap()
 }
@@ -110,7 +110,7 @@ pub fn run(dir: &Path, args: &[&str], code: i32) -> Output {
     output
 }
 
-/// What `run` writes, relative to where it ran.
+/// The file that `run` writes, relative to where it ran.
 pub const RECORD: &str = "gatekeeper-out/record.json";
 
 /// Stores a record as `run` does, and returns its path.

@@ -26,7 +26,7 @@ fn regressions() -> impl Iterator<Item = &'static Regression> {
     REGRESSIONS.iter().chain(HELD_OUT)
 }
 
-/// What both tables have in common.
+/// The parts that both tables share.
 #[derive(Clone, Copy)]
 struct Pair {
     name: &'static str,
@@ -57,14 +57,14 @@ impl From<&Harmless> for Pair {
     }
 }
 
-/// Head of a pair, run in the simulator beside its base, and explained.
+/// Head of a pair, run in the simulator against its base, and explained.
 struct Made {
     record: Record,
     report: Value,
     explained: Explained,
 }
 
-/// What is named, and what should be.
+/// The named causes, and those that should be.
 struct Explained {
     /// The marked line of head.
     marked: Option<Line>,
@@ -176,7 +176,7 @@ fn apply(dir: &Path, edit: &Edit) -> Result<(), String> {
 }
 
 impl Made {
-    /// What head's and the base's evidence say of the first case: head's, and the base's where it was asked for.
+    /// The evidence of head and of the base on the first case: head's, and the base's where it was asked for.
     fn sides(&self) -> (Side<'_>, Side<'_>) {
         let (mut head, mut base) = (Side::default(), Side::default());
         for piece in &self.record.evidence {
@@ -229,7 +229,7 @@ impl Made {
     }
 }
 
-/// Of one side, and of its one case, what was observed.
+/// The observations of one side, and of its one case.
 #[derive(Default)]
 struct Side<'a> {
     build: Option<&'a BuildFacts>,
@@ -262,7 +262,7 @@ fn all() -> &'static BTreeMap<&'static str, Result<Made, String>> {
     })
 }
 
-/// What `work` makes of each row that `GATEKEEPER_ROWS` asks for, on all cores.
+/// The result of `work` for each row that `GATEKEEPER_ROWS` asks for, on all cores.
 fn each_wanted<T: Send>(rows: &[Pair], work: impl Fn(&Pair) -> T + Sync) -> Vec<T> {
     let wanted = std::env::var("GATEKEEPER_ROWS").unwrap_or_default();
     let is_wanted = |row: &&Pair| wanted.split('|').any(|part| row.name.contains(part));
@@ -357,7 +357,7 @@ fn the_first_cause_of_each_regression() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What only a profile can know is said to be unknown, and no other cause is named for it.
+/// A cause that only a profile can know is said to be unknown, and no other cause is named for it.
 #[test]
 fn what_needs_a_profile_is_not_guessed() {
     let rows = regressions().filter(|row| row.needs == Needs::Profile);
@@ -371,7 +371,7 @@ fn what_needs_a_profile_is_not_guessed() {
     }
 }
 
-/// Nothing is said to be slower where nothing is. What changed is said.
+/// Nothing is said to be slower where nothing is. Changes are listed.
 #[test]
 fn nothing_is_the_cause_where_nothing_is_slower() {
     let wrong = HARMLESS.iter().filter_map(|row| {
@@ -388,11 +388,11 @@ fn has_marker(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| edit.new.contains(MARKER))
 }
 
-/// Of the first, at the shape that fills a GPU, the sum over a block is a hundredth of the work: too little to be called
-/// divergence. Of the second nobody counts how often it divides, so that the registers weigh more. It costs nothing there.
+/// In the first, at the shape that fills a GPU, the sum over a block is a hundredth of the work: too little to be called
+/// divergence. In the second nobody counts how often it divides, so the registers weigh more. It costs nothing there.
 const LOST_ON_A_GPU: [&str; 2] = ["every other thread of a warp", "divided exactly"];
 
-/// What is named first on a GPU, where no simulator counts: with a profile for those rows that machine code alone cannot
+/// The first cause named on a GPU, where no simulator counts: with a profile for rows that machine code alone cannot
 /// tell. It is no worse than in the simulator. How much slower each is there is printed, and is no matter of the score:
 /// some cost nothing on a GPU that waits for something else. On a machine with a GPU and nvcc:
 ///
@@ -404,7 +404,7 @@ const LOST_ON_A_GPU: [&str; 2] = ["every other thread of a warp", "divided exact
 fn the_first_cause_of_each_regression_on_a_gpu() {
     let rows: BTreeMap<&str, &Regression> = regressions().map(|row| (row.name, row)).collect();
     let mut pairs: Vec<Pair> = rows.values().map(|row| Pair::from(*row)).collect();
-    // What takes longest first.
+    // The longest rows go first.
     pairs.sort_by_key(|pair| rows[pair.name].needs == Needs::Code);
     let problems = each_wanted(&pairs, |pair| {
         let row = rows[pair.name];
@@ -436,7 +436,7 @@ fn the_first_cause_of_each_regression_on_a_gpu() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Time of head over that of base, timed beside it, and the causes.
+/// Time of head over that of base, timed in the same processes, and the causes.
 fn on_a_gpu(row: &Regression) -> Result<(f64, Explained), String> {
     let pair = Pair::from(row);
     let dir = tempfile::tempdir().unwrap();

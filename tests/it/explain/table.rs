@@ -13,12 +13,12 @@ pub struct Edit {
 /// The comment behind the line that is the cause, in an edit that makes head.
 pub const MARKER: &str = "// <- cause";
 
-/// What a cause can be seen in.
+/// The evidence in which a cause can be seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Machine code, what PTXAS says of it, and the launch.
     Code,
-    /// What the simulator counts.
+    /// The simulator's counters.
     Simulator,
     /// Counters of a GPU.
     Profile,
@@ -26,15 +26,15 @@ pub enum Needs {
 
 pub struct Regression {
     pub name: &'static str,
-    /// Of fixtures/gates.yaml: `kernel/variant`.
+    /// A unit of fixtures/gates.yaml: `kernel/variant`.
     pub unit: &'static str,
-    /// What the base is, beside the repository's kernel.
+    /// The base, compared with the repository's kernel.
     pub base: &'static [Edit],
     pub head: &'static [Edit],
     /// The class of the first cause. Its line is the marked one; an edit without a marker is one of the launch.
     pub class: &'static str,
     pub needs: Needs,
-    /// What is named in truth.
+    /// The result as it truly is.
     pub reached: Reached,
 }
 

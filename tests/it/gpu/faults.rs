@@ -1,4 +1,4 @@
-//! What a kernel does wrong, and that the run goes on.
+//! Mistakes of kernels, and that the run goes on after them.
 
 use super::bench::*;
 use model::FaultKind;

@@ -72,7 +72,7 @@ fn steps_run_in_their_order_over_the_same_tensors() {
     copied.steps[0].before = work[1..].to_vec();
     assert_right(&got(check(&mut crew, copied, sequence(&["right"]))));
 
-    // Of two steps that are one function each has its own dynamic shared memory, whichever is larger.
+    // Each of two steps that are one function has its own dynamic shared memory, whichever is larger.
     for sizes in [[100 << 10, 60 << 10], [60 << 10, 100 << 10]] {
         let mut staged = case("stages");
         staged.steps.push(staged.steps[0].clone());

@@ -1,4 +1,4 @@
-//! `run --base REF`: what a change does to times, measured beside the revision before it, and to gates.
+//! `run --base REF`: what a change does to times, measured against the revision before it, and to gates.
 
 use super::*;
 use common::refused;

@@ -1,4 +1,4 @@
-//! What only a GPU can show, and that without one nothing of it fails by mistake.
+//! Faults that only a GPU can show, and that none of them is reported by mistake without one.
 
 use super::*;
 use common::RECORD;
@@ -306,7 +306,7 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
         fails(dir, &args, "broken/default@small", reason);
         assert_eq!(failed(dir, "copy"), Vec::<String>::new());
     }
-    // What differs from launch to launch is beyond a device that repeats every bit.
+    // A device that repeats every bit cannot show what differs from launch to launch.
     let project = project_with("nondeterministic.cu", NONDETERMINISTIC);
     let dir = project.path();
     gate(dir, &["broken", "--device", "sim"], 0);
@@ -319,7 +319,7 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
     );
 }
 
-/// The project with a rival of `dial` that says what it is to say, and as its versions what it was asked: one contestant
+/// The project with a rival of `dial` that says what it is to say, and as its versions what it was asked: one backend
 /// takes a microsecond, one a second, and one is not here. It may write nothing in the project.
 fn project_with_rival(bound: &str) -> tempfile::TempDir {
     let project = project();
@@ -330,7 +330,7 @@ fn project_with_rival(bound: &str) -> tempfile::TempDir {
         )
     };
     let answer = format!(
-        r#"{{"schema": "gatekeeper.rival/1", "versions": {{"fake": "1.0", "gpu": "GPU", "asked": "ASKED"}}, "tasks": [{{"id": "dial/default@filled", "contestants": [{}, {}, {{"name": "absent", "skipped": "not here"}}]}}]}}"#,
+        r#"{{"schema": "gatekeeper.rival/1", "versions": {{"fake": "1.0", "gpu": "GPU", "asked": "ASKED"}}, "tasks": [{{"id": "dial/default@filled", "backends": [{}, {}, {{"name": "absent", "skipped": "not here"}}]}}]}}"#,
         timed("quick", 1_000),
         timed("slow", 1_000_000_000)
     );
@@ -345,7 +345,7 @@ fn project_with_rival(bound: &str) -> tempfile::TempDir {
     edit(
         &gates,
         "  dial:\n",
-        "  dial:\n    rivals: {fake: {command: [sh, rival.sh], contestants: [quick, slow, absent]}}\n",
+        "  dial:\n    rivals: {fake: {command: [sh, rival.sh], backends: [quick, slow, absent]}}\n",
     );
     edit(
         &gates,
@@ -378,7 +378,7 @@ fn a_kernel_slower_than_its_rival() {
         ratios.len() == 2 && ratios[0] < 1.0 && ratios[1] > 1.0,
         "{ratios:?}"
     );
-    assert_eq!(standing["not_compared"][0]["contestants"][0], "absent");
+    assert_eq!(standing["not_compared"][0]["backends"][0], "absent");
     assert_ne!(standing["versions"]["gpu"], "");
     assert_eq!(standing["versions"]["asked"], "1");
     // As many processes of it as of ours.

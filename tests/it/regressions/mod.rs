@@ -37,7 +37,7 @@ fn fails(dir: &Path, args: &[&str], subject: &str, reason: &str) -> Output {
     output
 }
 
-/// `run` with the compiler provisioned. What it found is judged again from its record, to the same bytes.
+/// `run` with the compiler provisioned. Its findings are judged again from its record, to the same bytes.
 fn gate(dir: &Path, args: &[&str], code: i32) -> Output {
     let mut all = vec!["run", "--provision"];
     all.extend(args);

@@ -1,4 +1,4 @@
-//! What needs no GPU to be seen: what PTXAS reports, what nvcc refuses.
+//! Findings that need no GPU: what PTXAS reports, what nvcc refuses.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a median does not see: launches that now and then take longer, in a kernel that is as fast as before.
+//! A median does not see these: launches that now and then take longer, in a kernel that is as fast as before.
 
 use super::base::{commit, committed, of_dial};
 use super::*;

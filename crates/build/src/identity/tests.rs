@@ -274,7 +274,7 @@ fn ptx_is_the_same_whatever_it_is_for_and_wherever_its_lines_are() {
     let both = |entries| ptx_identity(entries, &ptx("sm_80", 7, "mov.u32 %r1, 1;"));
     assert_ne!(one, both(&["k", "l"]));
     assert_ne!(both(&["l", "k"]), both(&["k", "l"]));
-    // What stands behind a section is code again.
+    // Text behind a section is code again.
     let behind = ptx("sm_80", 7, "mov.u32 %r1, 1;") + "\t.visible .func f() { ret; }\n";
     assert_ne!(one, ptx_identity(&["k"], &behind));
 }

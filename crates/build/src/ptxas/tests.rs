@@ -152,7 +152,7 @@ fn what_is_missing_is_never_zero() {
         CUDA13.replace("Used 8 registers", "Used 9 registers")
     );
     assert_eq!(of(&twice), Err(Absent::Contradictory));
-    // What g++ printed of a `#pragma message` in a launcher's source, behind the last entry.
+    // Printed by g++ for a `#pragma message` in a launcher's source, behind the last entry.
     let last = "ptxas info    : Compiling entry function 'k' for 'sm_90'\n\
         ptxas info    : Function properties for k\n    \
         0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\

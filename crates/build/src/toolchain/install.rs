@@ -16,14 +16,14 @@ use system::files;
 use system::process::helper;
 use system::temporary::{self, TemporaryDir};
 
-/// What `nvcc --version` of the wheels below says.
+/// The version that `nvcc --version` of the wheels below prints.
 pub(super) const NVCC_VERSION: &str = "13.0.88";
 
 /// Wheels that are installed together, in a directory of their own.
 struct Package {
     what: &'static str,
     version: &'static str,
-    /// Of the directory, before the version.
+    /// The name of the directory, before the version.
     name: &'static str,
     wheels: &'static [Wheel],
     /// Without it nothing is installed.
@@ -122,7 +122,7 @@ const DISASSEMBLER: Package = Package {
     by_hand: "install CUDA 13 by hand and put nvdisasm on PATH",
 };
 
-/// Of the cache.
+/// A directory in the cache.
 pub(super) const DIR: &str = "toolchains";
 /// Where the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
@@ -326,7 +326,7 @@ fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::
     Ok(())
 }
 
-/// What fetches wheels.
+/// The program that fetches wheels.
 enum Installer {
     /// A python that has it.
     Pip(PathBuf),
@@ -473,7 +473,7 @@ fn isolated(python: &Path) -> Command {
     command
 }
 
-/// What a line of pip's output says of how far it is.
+/// The progress that a line of pip's output shows.
 fn step(line: &str, downloads: &mut usize, of: usize) -> Option<String> {
     if line.starts_with("Installing collected") {
         return Some("unpacking".to_owned());

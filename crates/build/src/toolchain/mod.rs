@@ -236,7 +236,7 @@ pub fn clean_command(program: &Path) -> Command {
 const DEADLINE: Duration = Duration::from_secs(120);
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// What a short-lived tool prints, on both streams: nvcc writes its dry run to stderr.
+/// The output of a short-lived tool, both streams: nvcc writes its dry run to stderr.
 fn output_of(command: Command) -> std::result::Result<String, String> {
     match process::run(command, DEADLINE, MOST_OUTPUT) {
         Ok(Some(ended)) if ended.status.success() => Ok(ended.log),

@@ -1,4 +1,4 @@
-//! Of which release each part of a compiler is: those of two releases may not fit, and a record names one.
+//! The release of each part of a compiler: parts of two releases may not fit, and a record names one.
 
 use super::probe::ToolkitLayout;
 use super::{Toolchain, compiler, output_of};
@@ -49,7 +49,7 @@ pub fn find_parts(toolchain: &Toolchain) -> Result<Vec<Part>> {
     Ok(programs.into_iter().chain([headers]).collect())
 }
 
-/// Of `Cuda compilation tools, release 13.0, V13.0.88`, as every tool of a toolkit says it, and the PTX that cicc writes.
+/// Reads `Cuda compilation tools, release 13.0, V13.0.88`, which every tool of a toolkit prints and cicc writes into PTX.
 pub fn version_in(text: &str) -> Option<String> {
     let (_, version) = text
         .lines()
@@ -61,7 +61,7 @@ pub fn version_in(text: &str) -> Option<String> {
     is_version.then(|| version.to_owned())
 }
 
-/// Of `#define CUDART_VERSION  13000`.
+/// Reads `#define CUDART_VERSION  13000`.
 fn version_of_headers(include: &Path) -> Option<String> {
     let text = files::read_text(&include.join("cuda_runtime_api.h"), files::SOURCE).ok()?;
     let number: u32 = text

@@ -1,4 +1,4 @@
-//! What a compiler is: its version, its parts, and a digest of them.
+//! Identifies a compiler: its version, its parts, and a digest of them.
 
 use super::install::DIR;
 use super::{Toolchain, compiler, output_of};

@@ -55,7 +55,7 @@ fn find_profiler_in(search: &Search, packages: &Path) -> Result<Profiler> {
     Ok(Profiler { program, version })
 }
 
-/// Of `Version 2025.3.1.0 (build 36398880) (public-release)`.
+/// Reads `Version 2025.3.1.0 (build 36398880) (public-release)`.
 pub(super) fn version_in(text: &str) -> Option<String> {
     let rest = text
         .lines()
@@ -85,7 +85,7 @@ pub fn may_read_counters() -> Option<bool> {
     use std::os::unix::fs::MetadataExt;
     let params = Path::new("/proc/driver/nvidia/params");
     let text = files::read_text(params, MOST_PARAMS).ok()?;
-    // What a process is, its directory there belongs to.
+    // A process's directory there belongs to the user that it runs as.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     Some(are_open(&text)? || is_root)
 }

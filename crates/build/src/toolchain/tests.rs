@@ -57,7 +57,7 @@ impl Machine {
     }
 }
 
-/// Another process writes it: a program that a test beside this one starts inherits what is open for writing
+/// Another process writes it: a program that a test that runs at the same time starts inherits what is open for writing
 /// here, until it executes, and the script could not be run as long ("Text file busy").
 pub(crate) fn write_script(path: &Path, body: &str) {
     use std::process::Command;
@@ -272,7 +272,7 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     let machine = Machine::new();
     machine.gxx();
     pip(&machine, "true");
-    // What a killed install left goes.
+    // The leftovers of a killed install are removed.
     let left_behind = machine
         .dir
         .path()

@@ -98,7 +98,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What a built-in reference expects of each output.
+/// The values that a built-in reference expects for each output.
 ///
 /// # Errors
 /// Dimensions or element types that do not fit, an output that the reference does not compute, a result

@@ -4,7 +4,7 @@ use super::{NoAnswer, Scene, same_dims};
 use crate::Values;
 use rayon::prelude::*;
 
-/// What the mean square is taken around.
+/// The centre of the mean square.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
     Mean,

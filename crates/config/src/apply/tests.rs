@@ -291,7 +291,7 @@ fn what_is_no_variant_to_write_is_refused() {
     assert!(said.starts_with("gates.yaml:"), "{said}");
 }
 
-/// Of this repository: files of gates, and the whole ones in its documentation.
+/// Files of this repository: gates files, and the complete ones in its documentation.
 fn files() -> Vec<(String, String)> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut found = Vec::new();
@@ -335,8 +335,8 @@ fn resolve(text: &str) -> Option<super::super::Resolved> {
     parse("gates.yaml", text, &disk, &|_| Some("/opt".to_owned())).ok()
 }
 
-/// Variants of every file as the one that the new one is like. What the plan says of the new one is what it says of
-/// the old one, with the macro; and nothing else of the file is another.
+/// Adds a variant to every file, based on an existing one. The plan for the new one equals that of the old one, with
+/// the macro; and nothing else in the file differs.
 #[test]
 fn files_of_this_repository_take_a_variant() {
     let files = files();
@@ -344,7 +344,7 @@ fn files_of_this_repository_take_a_variant() {
     let mut written = 0;
     for (name, text) in &files {
         let Some(old) = resolve(text) else { continue };
-        // What a compiler has made has no macros.
+        // Compiled sources have no macros.
         let units = old.plan.units.iter();
         let sources = units.filter(|unit| !unit.source.ends_with(".ptx"));
         let mut variants: Vec<_> = sources

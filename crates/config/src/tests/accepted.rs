@@ -45,7 +45,7 @@ fn loaded(selection: &Selection) -> Loaded {
 }
 
 fn entry(old: &str, new: &str, selection: &Selection) -> std::result::Result<Acceptance, String> {
-    // What accepts a finding is the same entry with another key for two.
+    // An acceptance of a finding is the same entry with another key for two.
     let of_finding = ENTRY.replace(LIMIT, FINDING);
     let text = match ENTRY.contains(old) {
         true => ENTRY,

@@ -1,4 +1,4 @@
-//! What right files resolve to: units and cases.
+//! Valid files resolve to these units and cases.
 
 use super::super::{schema, template};
 use super::{RIGHT, accepted, case, check, right, said_of, with};
@@ -551,7 +551,7 @@ fn what_is_compiled_already_takes_nothing_of_a_compiler() {
     assert_eq!(accepted(&text).plan.units[0].flags, ["-maxrregcount=32"]);
 }
 
-/// What is recorded is the same on every machine.
+/// A record is the same on every machine.
 #[test]
 fn directories_outside_the_tree_are_recorded_as_written() {
     let dirs = |dirs: &str| {

@@ -15,7 +15,7 @@ fn a_variant_that_computes_the_same_stands_in() {
         declared: "gates.yaml:10".to_owned(),
     };
     assert_eq!(resolved.plan.fallbacks, [fallback]);
-    // What is held against it computes what it does.
+    // Its reference computes the same as it does.
     let held = "wide: {define: {WIDE: 1}, fallback: plain, reference: {variant: plain}}";
     assert_eq!(right(WIDE, held).plan.fallbacks.len(), 1);
 }

@@ -3,7 +3,7 @@
 use super::super::context::Context;
 use super::super::limit::read_limit;
 use super::super::scope::Scope;
-use super::super::yaml::{Position, Spot};
+use super::super::yaml::{Position, Spanned};
 use super::{RIGHT, read};
 use model::expr::Expression;
 use model::{Bound, Facet, Limit, Metric, Num, Op};
@@ -75,7 +75,7 @@ proptest! {
         }
     }
 
-    /// What is taken for a limit can be held and can be broken.
+    /// A limit that is accepted can be held and can be broken.
     #[test]
     fn arbitrary_limits_are_refused_or_sound(
         metric in proptest::sample::select(Metric::ALL.to_vec()),
@@ -99,7 +99,7 @@ proptest! {
             has_output: true,
             launcher: false,
         };
-        let spot = Spot { value: text, at: Position::default() };
+        let spot = Spanned { value: text, at: Position::default() };
         match read_limit(&spot, metric, &context) {
             Ok(Limit::Absolute { bound: Bound::Value(Num(value)), op }) => {
                 prop_assert!(value.is_finite() && value >= 0.0);

@@ -1,4 +1,4 @@
-//! What is gated, and by which limits.
+//! The gated metrics, and their limits.
 
 use super::super::Resolved;
 use super::{RIGHT, accepted, case, right, with};

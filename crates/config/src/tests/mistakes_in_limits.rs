@@ -227,7 +227,7 @@ fn limits() {
         "p50: \"-2%\"",
         "gates.yaml:24:12: kernels.scale.gates.p50: `-2%` would require p50 to be better than its baseline\n  help: write how much worse it may be: `+2%`",
     );
-    // What one would have to guess at: shares, or counts?
+    // These would need a guess: shares, or counts?
     for text in ["+2", "++2%", "+2%%", "+ 2%"] {
         check(
             "p50: \"+2%\"",

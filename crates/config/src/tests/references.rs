@@ -231,7 +231,7 @@ fn a_part_of_an_output_is_compared() {
     let tensor = "m".to_owned();
     assert_eq!(compare("{mask: m}", &[m]), Compare::Mask { tensor });
 
-    // What is wrong is at the first place in its line that has this text.
+    // The mistake is at the first place in its line that has this text.
     for (y, place, key, message) in [
         (
             "{where: i + j}",

@@ -4,7 +4,7 @@ use super::*;
 use model::{Bound, Limit};
 
 const RIVAL: &str = "    rivals:
-      torch: {command: [python3, rivals/torch.py, --half], contestants: [flash, math]}
+      torch: {command: [python3, rivals/torch.py, --half], backends: [flash, math]}
     gates:
       registers: 128
 ";
@@ -16,7 +16,7 @@ fn with_rival(p50: &str) -> String {
 }
 
 #[test]
-fn a_rival_is_part_of_the_plan_and_limits_name_its_contestants() {
+fn a_rival_is_part_of_the_plan_and_limits_name_its_backends() {
     let resolved = accepted(&with_rival("<= 1.0 * torch.flash.p50"));
     let [rival] = &resolved.plan.rivals[..] else {
         panic!("{:?}", resolved.plan.rivals);
@@ -26,7 +26,7 @@ fn a_rival_is_part_of_the_plan_and_limits_name_its_contestants() {
         ("scale", "torch")
     );
     assert_eq!(rival.command, ["python3", "rivals/torch.py", "--half"]);
-    assert_eq!(rival.contestants, ["flash", "math"]);
+    assert_eq!(rival.backends, ["flash", "math"]);
     assert_eq!(rival.deadline_ms, 300_000);
     let bounds = resolved.gates.iter().filter_map(|gate| match &gate.rule {
         Rule::Limit {
@@ -81,7 +81,7 @@ fn mistakes_in_rivals() {
         (
             "<= torch.flash.p50",
             "<= torch.flsh.p50",
-            "`flsh` is no contestant of the rival `torch`\n  help: did you mean `flash`?",
+            "`flsh` is no backend of the rival `torch`\n  help: did you mean `flash`?",
         ),
         (
             "<= torch.flash.p50",
@@ -101,17 +101,17 @@ fn mistakes_in_rivals() {
         (
             "[flash, math]",
             "[flash, flash]",
-            "duplicate contestant `flash`",
+            "duplicate backend `flash`",
         ),
         (
             "[flash, math]",
             "[]",
-            "no contestants: nothing would be compared",
+            "no backends: nothing would be compared",
         ),
         (
             "[flash, math]",
             "[flash, a b]",
-            "`a b` cannot name a contestant",
+            "`a b` cannot name a backend",
         ),
         (
             "[python3, rivals/torch.py, --half]",
@@ -119,12 +119,12 @@ fn mistakes_in_rivals() {
             "no command: nothing would be started",
         ),
         (
-            "contestants: [flash, math]}",
-            "contestants: [flash], deadline: 10}",
+            "backends: [flash, math]}",
+            "backends: [flash], deadline: 10}",
             "`10` is not a duration",
         ),
         ("torch: {", "to.rch: {", "`to.rch` cannot name a rival"),
-        ("contestants:", "backends:", "backends"),
+        ("backends:", "contestants:", "contestants"),
     ] {
         let said = said(old, new);
         assert!(said.contains(expected), "{new}: {said}");

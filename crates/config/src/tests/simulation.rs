@@ -1,4 +1,4 @@
-//! What is asked of the simulator: its budget, and the counters.
+//! The simulator's settings: its budget, and the counters.
 
 use super::*;
 use model::{Num, Rule, WarpHazards};
@@ -67,7 +67,7 @@ fn a_limit_on_all_counters_is_a_change() {
     assert!(said.contains("unknown shape `huge`"), "{said}");
 }
 
-/// What no GPU counts cannot be confirmed by one: machine instructions are not those of PTX.
+/// A GPU cannot confirm a counter that no GPU has: machine instructions are not those of PTX.
 #[test]
 fn a_counter_for_information_is_no_gate_anywhere() {
     for gate in [

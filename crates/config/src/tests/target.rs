@@ -63,7 +63,7 @@ fn those_of_a_variant_replace_the_kernels() {
     );
 }
 
-/// What it is compared with is timed, too, where no gate asks for that.
+/// The case that a target compares with is timed, too, where no gate asks for that.
 #[test]
 fn a_target_on_a_time_has_it_measured() {
     let text = with(WIDE, &with_target("{p50: {small: \"<= 0.9 * plain.p50\"}}"));
@@ -81,7 +81,7 @@ fn mistakes() {
     check(
         WIDE,
         &with_target("{p50: \"+2%\"}"),
-        "gates.yaml:10:47: kernels.scale.variants.wide.target.p50: `+2%` is no figure that could be reached\n  help: write one, or relate it to a variant: \"<= 0.90 * plain.p50\"",
+        "gates.yaml:10:47: kernels.scale.variants.wide.target.p50: `+2%` is no value that could be reached\n  help: write one, or relate it to a variant: \"<= 0.90 * plain.p50\"",
     );
     check(
         WIDE,
@@ -99,7 +99,7 @@ fn mistakes() {
     assert!(said.contains("unknown metric `p5`"), "{said}");
 }
 
-/// Of what is wrong no figure is a good one.
+/// A wrong kernel has no good values.
 #[test]
 fn what_is_kept_to_fail_has_no_targets() {
     let text = with(WIDE, "wide: {define: {WIDE: 1}, expect: {fail: [max_err]}}");

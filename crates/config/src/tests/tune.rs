@@ -1,4 +1,4 @@
-//! `tune`: what it resolves to, and what is said of a mistake.
+//! `tune`: what it resolves to, and the messages for mistakes.
 
 use super::{accepted, said_of, with};
 use crate::Budget;
@@ -41,7 +41,7 @@ fn every_variant_has_the_kernels_and_its_own_takes_precedence() {
     let objective = [("small".to_owned(), 0.25), ("large".to_owned(), 0.75)];
     assert_eq!(tune.objective, objective);
     assert_eq!(tune.budget, Budget::Time(Duration::from_secs(600)));
-    // Of six, those with TILE 64 and either WIDE, and TILE 128 without.
+    // Three of six remain: those with TILE 64 and either WIDE, and TILE 128 without.
     assert_eq!(tune.space().unwrap().len(), 3);
 
     let own =

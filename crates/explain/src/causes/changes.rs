@@ -1,5 +1,5 @@
-//! What else is another one: inputs, launch, compiler, GPU, driver, clocks. None of it says that the kernel is worse, and
-//! all of it changes its time.
+//! Other differences: inputs, launch, compiler, GPU, driver, clocks. None of them says that the kernel is worse, and
+//! all of them change its time.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::{Case, DeviceFacts, Num};

@@ -1,6 +1,6 @@
 //! Division that is rounded exactly, or of integers: a dozen instructions, and for some numbers a call.
 
-use crate::beside::{Counted, Pile};
+use crate::code_comparison::{Counted, LineBucket};
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;
 
@@ -24,7 +24,7 @@ pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
 
 /// A quotient of floats has a check whether it needs the slow way. One of integers takes the reciprocal of a float that
 /// was an integer.
-fn divisions(pile: &Pile) -> Counted {
+fn divisions(pile: &LineBucket) -> Counted {
     let checks = pile.of(&|kind| kind == Kind::DivisionCheck);
     let reciprocals = pile.of(&|kind| kind == Kind::Reciprocal);
     let conversions = pile.of(&|kind| kind == Kind::Conversion);

@@ -1,5 +1,5 @@
 //! Less reuse in L2: as many bytes are asked for as before, and more of them come from device memory. Only a profile
-//! knows: which blocks run beside each other, and what is left of a line when it is asked for again, is no matter of the
+//! knows: which blocks run side by side, and what is left of a line when it is asked for again, is no matter of the
 //! code.
 
 use crate::counts::{Counted, counted, per_warp};
@@ -15,7 +15,7 @@ const NOTABLE: f64 = 1.1;
 /// By what share what is asked for may differ.
 const SAME: f64 = 0.05;
 
-/// Sectors that accesses ask for. What L2 counts as asked of it has some of what is filled into it as well.
+/// Sectors that accesses ask for. L2's own count of requests includes some that fill it.
 const ASKED: [Counter; 3] = [
     Counter::GlobalLoadSectors,
     Counter::GlobalStoreSectors,
@@ -58,7 +58,7 @@ fn profiled(sides: &Sides, metric: ProfileMetric) -> Option<Counted> {
     })
 }
 
-/// Of the first repeat, of a launch of one kernel: shares of several are none.
+/// The value of the first repeat, for a launch of one kernel: shares of several are none.
 fn of_side(side: &Side, metric: ProfileMetric) -> Option<f64> {
     let [kernel] = side.profiles.first()?.kernels.as_slice() else {
         return None;

@@ -6,7 +6,7 @@ use model::InstructionKind as Kind;
 
 /// Cycles of one load more.
 const CYCLES: f64 = 30.0;
-/// Of the loads that are gone elsewhere.
+/// The notable part of the loads that are gone elsewhere.
 const NOTABLE: f64 = 0.01;
 
 pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
@@ -18,7 +18,7 @@ pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
     }
     let read_only = code.runs(&|kind| matches!(kind, Kind::ReadOnlyLoad(_)));
     let stores = code.runs(&|kind| matches!(kind, Kind::GlobalStore(_)));
-    // What left one line for another that runs more often.
+    // Loads that left one line for another that runs more often.
     let moved = code.growth_where(&|base, head| {
         let (was, is) = (base.of(&is_load), head.of(&is_load));
         (is.count < was.count).then_some((is, was))

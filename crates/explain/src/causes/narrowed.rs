@@ -5,7 +5,7 @@ use model::{InstructionKind as Kind, Width};
 
 /// Cycles of one access more.
 const CYCLES: f64 = 8.0;
-/// Of the bytes that wider accesses moved, the share that narrower ones have to move now.
+/// The share of the bytes that wider accesses moved which narrower ones have to move now.
 const SHARE: f64 = 0.4;
 
 type IsOf = fn(Kind) -> bool;

@@ -9,7 +9,7 @@ use model::{InstructionKind, LaunchBounds};
 
 /// Cycles that an instruction of a warp takes where half of the warps are gone.
 const CYCLES: f64 = 4.0;
-/// Of the weight where the grid is too small for it to be noticed.
+/// The part of the weight that counts where the grid is too small for it to be noticed.
 const UNNOTICED: f64 = 0.02;
 
 pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {

@@ -31,7 +31,7 @@ pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth(&is_of_stack);
     // Where the machine code is not known, that there are any at all.
     let weight = (growth.total * CYCLES).max(CYCLES);
-    // Of a kernel that is given fewer registers, that is why.
+    // A kernel that is given fewer registers spills for that reason.
     let declared = is_tighter(sides).then(|| places::entry(sides)).flatten();
     let cause = Cause::new(CauseClass::Spills, weight)
         .at(declared)

@@ -1,4 +1,4 @@
-//! What was kept in shared memory is read from global memory every time that it is used.
+//! Data that was kept in shared memory is read from global memory every time that it is used.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::InstructionKind as Kind;

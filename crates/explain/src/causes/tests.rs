@@ -1,4 +1,4 @@
-//! Of each cause that lies in launch, counters, clocks or inputs, two records that have it, and two that do not.
+//! Two records that have each cause in launch, counters, clocks or inputs, and two that do not.
 
 use crate::diagnosis::diagnose;
 use crate::{Cause, CauseClass, Measure, Sides, explain};

@@ -1,4 +1,4 @@
-//! What to try first, by rules. Where each comes from stands beside its sentence in `report`.
+//! Advises what to try first, by rules. The source of each stands next to its sentence in `report`.
 
 use super::{Bound, Residency, Resource, Waste};
 use model::Stall;
@@ -34,7 +34,7 @@ const MOST: usize = 2;
 /// Below this occupancy more warps may hide what warps wait for.
 const LOW_OCCUPANCY: f64 = 0.5;
 
-/// Of rules that fit, the first ones: what is wasted on the bound before what could do without it.
+/// The first rules that fit: waste on the bound before what could do without it.
 pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Vec<Advice> {
     let theoretical = residency.and_then(|it| it.theoretical.as_ref());
     let on = &On {
@@ -52,7 +52,7 @@ pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Ve
     fitting.map(|(_, advice)| advice).take(MOST).collect()
 }
 
-/// What rules look at beside the bound.
+/// The context that rules look at besides the bound.
 struct On {
     coalesce: [(bool, Advice); 2],
     conflicts: bool,
@@ -103,7 +103,7 @@ fn rules(bound: &Bound, on: &On) -> Vec<(bool, Advice)> {
                 Stall::Wait | Stall::MathPipeThrottle | Stall::DispatchStall | Stall::Gmma => {
                     Some((true, Advice::OverlapInstructions))
                 }
-                // Of these no rule says what to do that fits most kernels.
+                // No rule for these states has advice that fits most kernels.
                 Stall::NotSelected
                 | Stall::Selected
                 | Stall::NoInstruction

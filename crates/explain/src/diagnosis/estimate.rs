@@ -1,4 +1,4 @@
-//! What bounds a case by the simulator's counters and PTXAS, for a GPU that is not there.
+//! Estimates what bounds a case from the simulator's counters and PTXAS, for a GPU that is not there.
 //!
 //! A launch takes what its start takes, and the longest of: what each resource needs at its peak, and what one warp
 //! needs for its own chain of instructions. The start and the chain were fitted to p50 of this repository's kernels
@@ -79,11 +79,11 @@ fn waste(traffic: &Traffic) -> Waste {
 
 /// Cycles that parts of a launch take.
 struct Launch {
-    /// Of the multiprocessors that have blocks, the one with the most.
+    /// The use of the busiest of the multiprocessors that have blocks.
     used: BTreeMap<Resource, f64>,
     /// If all of the GPU had an even share.
     even: BTreeMap<Resource, f64>,
-    /// Of one warp, by what it waits for, times the waves.
+    /// The chain of one warp, by what it waits for, times the waves.
     chain: [(Stall, f64); 4],
 }
 
@@ -195,7 +195,7 @@ impl Launch {
     }
 
     fn uses(&self) -> BTreeMap<Resource, Num> {
-        // Of all that the GPU has: what idle multiprocessors could do is not used.
+        // Shares of all that the GPU has: what idle multiprocessors could do is not used.
         let uses = self.even.iter().filter(|(_, cycles)| **cycles > 0.0);
         uses.map(|(resource, cycles)| (*resource, Num(cycles / self.total())))
             .collect()
@@ -215,7 +215,7 @@ impl Launch {
         }
     }
 
-    /// Of the multiprocessors that have blocks.
+    /// The bound of the multiprocessors that have blocks.
     fn bound_of_busy(&self, total: f64, residency: &Residency) -> Bound {
         let (resource, used) = largest(&self.used);
         let even = self.even.get(&resource).copied().unwrap_or(used);
@@ -242,7 +242,7 @@ fn largest(cycles: &BTreeMap<Resource, f64>) -> (Resource, f64) {
     })
 }
 
-/// Of the arithmetic that takes the largest part of its peak, over the bytes that pass L2 or, where these do not fit
+/// The roofline of the arithmetic with the largest part of its peak, over the bytes that pass L2 or, if these do not fit
 /// in there, device memory.
 fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roofline> {
     let kinds = facts.computed.iter();

@@ -1,4 +1,4 @@
-//! What bounds a case that was profiled: by the counters of the GPU itself.
+//! Tells what bounds a case that was profiled: by the counters of the GPU itself.
 
 use super::peaks::Peaks;
 use super::view::Known;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const MOSTLY_START_NS: f64 = 2_600.0;
 /// Multiprocessors that are at work for less of the launch than this wait for others.
 const ACTIVE: f64 = 0.8;
-/// Sectors of one request, beyond what lanes with 16 bytes each beside one another need.
+/// Sectors of one request, beyond what adjacent lanes with 16 bytes each need.
 const MOST_SECTORS: f64 = 16.0;
 /// Bank conflicts for each access to shared memory from which on they are worth a look.
 const CONFLICTS: f64 = 0.25;
@@ -25,13 +25,13 @@ const OF_SM: [(Resource, ProfileMetric); 5] = [
     (Resource::IssueSlots, ProfileMetric::IssueActive),
 ];
 
-/// Of the whole launch, as the GPU counts them.
+/// Resources of the whole launch, as the GPU counts them.
 const OF_GPU: [(Resource, ProfileMetric); 2] = [
     (Resource::L2, ProfileMetric::L2Throughput),
     (Resource::Dram, ProfileMetric::DramThroughput),
 ];
 
-/// Of the kernel that a launch consists of.
+/// Diagnoses the kernel that a launch consists of.
 pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) -> Diagnosis {
     let kernels: Option<Vec<&KernelProfile>> = repeats
         .iter()
@@ -54,7 +54,7 @@ pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) 
     let (busy, whole) = read.uses();
     let bound = bound(&read, &busy, &whole, residency.as_ref());
     let reached = match bound {
-        // What decided: over the whole launch it can be less, as multiprocessors start and end.
+        // The bound decided: over the whole launch it can be less, as multiprocessors start and end.
         Bound::Resource { resource } => {
             let of_launch = whole.get(&resource).filter(|share| share.0 >= BUSY);
             of_launch.or_else(|| busy.get(&resource)).copied()
@@ -123,7 +123,7 @@ fn most_used(uses: &BTreeMap<Resource, Num>) -> Option<(Resource, f64)> {
     most.map(|(resource, share)| (*resource, share.0))
 }
 
-/// What repeats of one profile come to.
+/// The values from the repeats of one profile.
 struct Reading {
     /// Medians; what any repeat lacks is not here.
     metrics: BTreeMap<ProfileMetric, f64>,
@@ -131,7 +131,7 @@ struct Reading {
     stalls: BTreeMap<Stall, Num>,
     duration_ns: Option<f64>,
     blocks: u64,
-    /// Of warps, that access shared memory.
+    /// Accesses of warps to shared memory.
     shared_accesses: f64,
 }
 
@@ -194,7 +194,7 @@ impl Reading {
         )
     }
 
-    /// What warps wait for most; those that issue, or could, do not wait.
+    /// The state that warps wait in most; those that issue, or could, do not wait.
     fn latency(&self) -> Bound {
         let waits = self.stalls.iter();
         let waits =
@@ -220,7 +220,7 @@ impl Reading {
         }
     }
 
-    /// Of a launch that the plan does not know. What limits it is not known then.
+    /// The residency of a launch that the plan does not know. Its limiter is not known then.
     fn residency(&self, multiprocessors: u32) -> Option<Residency> {
         let waves = self.get(ProfileMetric::Waves)?;
         (self.blocks > 0 && waves > 0.0).then_some(Residency {
@@ -233,7 +233,7 @@ impl Reading {
     }
 
     fn roofline(&self, peaks: &Peaks, uses: &BTreeMap<Resource, Num>) -> Option<Roofline> {
-        // Of what type tensor instructions are, their counters do not say.
+        // The counters of tensor instructions do not tell their type.
         let kinds = [
             (Arithmetic::TensorF16, ProfileMetric::TensorOperations),
             (Arithmetic::Fp32, ProfileMetric::Fp32Operations),

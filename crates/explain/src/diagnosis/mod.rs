@@ -1,11 +1,11 @@
-//! What bounds a case: measured where it was profiled, by its launch and time where it was only timed, estimated from the simulator's counters and PTXAS where there
-//! is no GPU.
+//! Tells what bounds a case: measured where it was profiled, by its launch and time where it was only timed, estimated
+//! from the simulator's counters and PTXAS where there is no GPU.
 //!
 //! `view` gathers what a record knows of a case, `peaks` is what GPUs can do, `measured`, `times` and `estimate` say what
-//! bounds it, `advice` what to try, `beside` sets base and head side by side.
+//! bounds it, `advice` what to try, `changes` compares base and head.
 
 mod advice;
-pub mod beside;
+pub mod changes;
 mod estimate;
 mod measured;
 pub mod peaks;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 pub use advice::{Advice, advice};
 use view::Known;
 
-/// What bounds one case, with the figures that say so.
+/// The bound of one case, with the values that show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnosis {
     pub basis: Basis,
@@ -31,7 +31,7 @@ pub struct Diagnosis {
     /// How much of each resource is used, of what there is, 0 to 1: measured, or of the time that the estimate comes
     /// to. Those that are not known are not here.
     pub uses: BTreeMap<Resource, Num>,
-    /// Of the bound, where it is a resource or the spread of blocks: 1 is all that there is.
+    /// The reached part of the bound, where it is a resource or the spread of blocks: 1 is all that there is.
     pub reached: Option<Num>,
     pub roofline: Option<Roofline>,
     pub residency: Option<Residency>,
@@ -39,17 +39,17 @@ pub struct Diagnosis {
     /// Cycles that a warp spends in each state for each instruction that it issues, as profiled.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stalls: BTreeMap<Stall, Num>,
-    /// Of one launch: p50, or under the profiler where it was not timed. `None` in the simulator.
+    /// The time of one launch: p50, or under the profiler where it was not timed. `None` in the simulator.
     pub time_ns: Option<Num>,
-    /// What an estimate comes to.
+    /// The estimated time.
     pub estimated_ns: Option<Num>,
-    /// What the most used resource alone would need at its peak, on all of the GPU.
+    /// The time that the most used resource alone would need at its peak, on all of the GPU.
     pub least_ns: Option<Num>,
-    /// What to try first; two at most.
+    /// The advice to try first; two at most.
     pub advice: Vec<Advice>,
 }
 
-/// What a diagnosis rests on.
+/// The evidence that a diagnosis rests on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Basis {
@@ -79,7 +79,7 @@ pub enum Bound {
     Launch,
     /// Multiprocessors have nothing to do from the start.
     FewBlocks {
-        /// What bounds those that have, where that is known.
+        /// The bound of those that have blocks, where that is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         busy: Option<Box<Bound>>,
     },
@@ -98,7 +98,7 @@ pub enum Resource {
     Fp64 = "fp64",
     Fp16 = "fp16",
     SpecialFunctions = "special-functions",
-    /// Of the schedulers: whatever the instructions are.
+    /// Issue slots of the schedulers: whatever the instructions are.
     IssueSlots = "issue-slots",
     SharedMemory = "shared-memory",
     L2 = "l2",
@@ -138,7 +138,7 @@ pub struct Roofline {
     pub ridge: Num,
     /// Operations a second; `None` without a time.
     pub reached: Option<Num>,
-    /// What the roof allows at this intensity.
+    /// The roof's limit at this intensity.
     pub roof: Num,
 }
 
@@ -166,7 +166,7 @@ impl Roofline {
     }
 }
 
-/// What is on a multiprocessor at a time.
+/// The blocks that are on a multiprocessor at a time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Residency {
     pub blocks: u64,
@@ -185,7 +185,7 @@ impl Residency {
         self.blocks as f64 / f64::from(self.multiprocessors)
     }
 
-    /// Of the last wave, what is missing, over all waves.
+    /// The part of the last wave that is missing, over all waves.
     fn lost_by_waves(&self) -> f64 {
         let waves = self.waves.0;
         match waves > 1.0 {
@@ -203,7 +203,7 @@ pub struct Theoretical {
     pub limiter: Limiter,
 }
 
-/// What was moved beside the least that moves as much. `None` where there was none, or it was not counted.
+/// The bytes moved, and the fewest that would do. `None` where there were none, or they were not counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Traffic {
     pub loads: Option<Moved>,
@@ -227,10 +227,10 @@ impl Moved {
     }
 }
 
-/// What is worth a look whatever bounds.
+/// Waste that is worth a look whatever bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waste {
-    /// Loads and stores whose lanes are not beside one another.
+    /// Loads and stores whose lanes are not adjacent.
     pub loads: bool,
     pub stores: bool,
     /// Bank conflicts in shared memory.
@@ -242,7 +242,7 @@ pub struct Waste {
 const BUSY: f64 = 0.6;
 /// With fewer blocks for each multiprocessor than this, those without are what is missing.
 const FEW: f64 = 0.75;
-/// Of the time, what has to be lost for a reason to be named.
+/// The part of the time that has to be lost for a reason to be named.
 const LOST: f64 = 0.2;
 
 /// Finds what bounds a case, as this view shows it.

@@ -1,7 +1,7 @@
-//! What a GPU can do at the most: operations, bytes and instructions a second. Pure.
+//! The peaks of a GPU: operations, bytes and instructions a second. Pure.
 //!
 //! Rates of one SM are those of its architecture; a GPU has so many SMs and a clock. Device memory is by the name of
-//! the GPU. Each has its source beside it. `gatekeeper doctor --peaks` measures them on a GPU.
+//! the GPU. Each has its source next to it. `gatekeeper doctor --peaks` measures them on a GPU.
 
 use model::{Arch, Arithmetic, DeviceFacts};
 use serde::Serialize;
@@ -25,7 +25,7 @@ struct Sm {
     tensor_int8: f64,
 }
 
-/// Of every architecture here: a scheduler issues one instruction a cycle, shared memory moves 32 banks of 4 bytes.
+/// Holds for every architecture here: a scheduler issues one instruction a cycle, shared memory moves 32 banks of 4 bytes.
 /// CUDA C++ Programming Guide, "Compute Capabilities".
 pub const SCHEDULERS: f64 = 4.0;
 const SHARED_BYTES: f64 = 128.0;
@@ -36,7 +36,7 @@ const L2_PORT_BYTES: f64 = 64.0;
 
 /// Measured on an H100: kernels/NOTES.md; Luo et al., arXiv 2402.13499, have the same.
 const HOPPER_SYNCHRONOUS: f64 = 0.62;
-/// Of a GPU's own 16.8 MB in L2: `reduce` of this repository reads them in 2.5 us beyond its start, on an H100.
+/// The rate of a GPU's own 16.8 MB in L2: `reduce` of this repository reads them in 2.5 us beyond its start, on an H100.
 const HOPPER_L2: Option<(f64, &str)> = Some((3390.0, "measured: kernels/reduce.cu on an H100"));
 
 /// CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; tensor cores by the whitepapers of
@@ -93,20 +93,20 @@ pub struct Model {
     /// Boost clock, and that of tensor cores under load, in MHz.
     mhz: f64,
     tensor_mhz: f64,
-    /// Of the architecture's rate what this GPU's tensor cores keep up where sums are of 32 bits.
+    /// The part of the architecture's rate that this GPU's tensor cores keep up where sums are of 32 bits.
     tensor_share: f64,
     /// GB/s.
     dram: f64,
     /// MiB.
     l2_mib: u64,
     source: &'static str,
-    /// Of L2 in bytes a cycle, where NVIDIA tells, and where it does.
+    /// The rate of L2 in bytes a cycle, where NVIDIA tells, and where it does.
     l2: Option<(f64, &'static str)>,
 }
 
 const A100_L2: Option<(f64, &str)> = Some((5120.0, "NVIDIA A100 whitepaper, L2 cache"));
 
-/// What all of them have in common unless said.
+/// The values that all of them share unless a model differs.
 const PLAIN: Model = Model {
     name: "",
     arch: (0, 0),
@@ -403,7 +403,7 @@ const MODELS: [Model; 24] = [
     },
 ];
 
-/// What a GPU can do, in units a second.
+/// The peaks of a GPU, in units a second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Peaks {
     pub gpu: String,
@@ -424,7 +424,7 @@ pub struct Peaks {
     pub special: f64,
     /// Dense, by type.
     pub tensor: Vec<(Arithmetic, f64)>,
-    /// What of it instructions reach that wait for their product.
+    /// The part of it that instructions reach that wait for their product.
     pub synchronous_share: f64,
 }
 
@@ -432,7 +432,7 @@ pub struct Peaks {
 pub struct L2 {
     pub bytes: f64,
     pub source: &'static str,
-    /// Of what the SMs can take in: L2 gives less than that.
+    /// Whether the rate of L2 is what the SMs can take in: L2 gives less than that.
     pub is_upper_bound: bool,
 }
 
@@ -446,7 +446,7 @@ impl Peaks {
         (is_it && is_whole).then(|| Self::of_model(model)).flatten()
     }
 
-    /// Of the GPU that stands for an architecture.
+    /// The peaks of the GPU that stands for an architecture.
     pub fn assumed(arch: Arch) -> Option<Self> {
         let of_arch = (arch.major, arch.minor);
         let model = MODELS.iter().find(|it| it.arch == of_arch)?;
@@ -551,7 +551,7 @@ mod tests {
         Peaks::of_model(model).unwrap()
     }
 
-    /// What the datasheets print, within their rounding: TFLOP/s of FP32 and of f16 on tensor cores with sums of
+    /// The datasheets' values, within their rounding: TFLOP/s of FP32 and of f16 on tensor cores with sums of
     /// 32 bits, dense.
     #[test]
     fn rates_times_clocks_are_what_the_datasheets_say() {

@@ -1,6 +1,6 @@
-//! Of each bound one case that has it, and the same case a step away that has another.
+//! One case that has each bound, and the same case a step away that has another.
 
-use super::beside::{self, Standing};
+use super::changes::{self, Standing};
 use super::estimate::estimate;
 use super::view::Known;
 use super::*;
@@ -335,7 +335,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
             &record.policy,
             &record.evidence,
         );
-        beside::notable(&Index::of_record(record), &judgement)
+        changes::notable(&Index::of_record(record), &judgement)
     };
     let before = record.clone();
     assert_eq!(shown(&record), []);
@@ -348,16 +348,16 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     assert_eq!(cases, [(&of, Standing::Failed)]);
     assert_eq!(found[0].before, None);
     assert!(found[0].after.is_known());
-    // Beside the record of before it has one, and what moved.
+    // With the record of before it has one, and what moved.
     let judgement = compare(&before, &record, Loosening::Fails);
-    let found = beside::notable(&Index::against(Some(&before), &record), &judgement);
+    let found = changes::notable(&Index::against(Some(&before), &record), &judgement);
     let [found] = found.as_slice() else {
         panic!("{found:?}");
     };
     let sectors: Vec<_> = found
         .changes
         .iter()
-        .filter(|it| it.figure == beside::Figure::LoadSectors)
+        .filter(|it| it.figure == changes::Figure::LoadSectors)
         .collect();
     let warps = KERNEL.warps() as f64;
     let [before, after] = [40.0, 320.0].map(|each| Num(each * warps));

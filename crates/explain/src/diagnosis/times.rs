@@ -1,4 +1,4 @@
-//! What bounds a case that was timed on a GPU and not profiled: only what its launch and its time make certain.
+//! Tells what bounds a case that was timed on a GPU and not profiled: only what its launch and its time make certain.
 
 use super::peaks::Peaks;
 use super::view::Known;

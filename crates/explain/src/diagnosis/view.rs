@@ -16,7 +16,7 @@ pub struct Known<'a> {
     pub device: Option<&'a DeviceFacts>,
     /// `None` where several entries are one launch, or host code launches.
     pub entry: Option<(Launch, &'a Resources)>,
-    /// Of the first seed that was simulated.
+    /// The simulation of the first seed that was simulated.
     pub simulation: Option<&'a SimulationFacts>,
     pub p50_ns: Option<f64>,
     /// All repeats; none where it was not profiled.
@@ -69,7 +69,7 @@ fn only_entry<'a>(case: &Case, build: &'a BuildFacts) -> Option<(Launch, &'a Res
     }
 }
 
-/// What is filled is read, what is put out is written; working memory may stay where it is.
+/// Filled inputs are read, outputs are written; working memory may stay where it is.
 fn compulsory_bytes(case: &Case) -> f64 {
     let bytes = case.tensors.iter().map(|tensor| {
         let bytes = (tensor.len() * tensor.elem.size()) as f64;
@@ -83,7 +83,7 @@ fn compulsory_bytes(case: &Case) -> f64 {
 }
 
 impl Known<'_> {
-    /// Of one block.
+    /// Threads of one block.
     pub fn threads(&self) -> Option<u64> {
         self.entry.map(|(launch, _)| launch.threads_per_block())
     }

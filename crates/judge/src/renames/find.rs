@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The plan and the gates of one side; complete, whatever a filter leaves out.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct PlanAndGates<'a> {
     pub plan: &'a Plan,
     pub gates: &'a [Gate],
 }
 
 /// In the order of the base: of each kernel its own new name before those in it.
-pub fn find(base: Asked, head: Asked) -> Vec<Rename> {
+pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
     let (base, head) = (kernels(base), kernels(head));
     let is_in = |all: &[Kernel], it: &Kernel| all.iter().any(|other| other.name == it.name);
     let gone = base.iter().filter(|it| !is_in(&head, it));
@@ -39,7 +39,7 @@ struct Likeness {
     asked: bool,
 }
 
-/// Each with its one partner: by both first, then by either. What has two of them at one step has none.
+/// Each with its one partner: by both first, then by either. A subject with two candidates at one step has none.
 fn pair<'k, T>(
     gone: &[&'k T],
     new: &[&'k T],
@@ -83,7 +83,7 @@ struct Kernel<'a> {
     gates: Vec<&'a Gate>,
 }
 
-fn kernels<'a>(asked: Asked<'a>) -> Vec<Kernel<'a>> {
+fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
     let mut names: Vec<&str> = Vec::new();
     for case in &asked.plan.cases {
         if names.last() != Some(&case.id.kernel.as_str()) {

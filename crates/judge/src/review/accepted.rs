@@ -6,7 +6,7 @@ use super::loosened::{Strictness, strictness};
 use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::agreed::is_over_shapes;
 use crate::index::View;
-use crate::rules::{self, Refusals, Ruled, is_beside_base};
+use crate::rules::{self, Refusals, Ruled, is_against_base};
 use model::*;
 
 /// One gate, with what was accepted of it.
@@ -35,7 +35,7 @@ pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
         let other = other.as_ref();
         other.is_some_and(|other| other.verdict.outcome == outcome)
     };
-    // What passes goes before what is open, and that before what is broken too.
+    // A pass goes before what is open, and that before what is broken too.
     let found = [Outcome::Pass, Outcome::Inconclusive, Outcome::Fail]
         .into_iter()
         .find_map(|outcome| {
@@ -49,7 +49,7 @@ pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     }
 }
 
-/// Broken, or open beside figures: who accepted more than the gate allows has accepted that too.
+/// Broken, or open with values: who accepted more than the gate allows has accepted that too.
 fn can_be_accepted(own: &Ruled) -> bool {
     match own.verdict.outcome {
         Outcome::Fail => true,
@@ -197,9 +197,9 @@ fn holds_everywhere(view: View, gate: &Gate) -> bool {
         // Whatever the base took over long ago is no regression beside it, and still one to the baseline.
         Rule::Limit { metric, limit } if metric.facet() == Facet::Times => {
             matches!(limit, Limit::Absolute { .. } | Limit::Anchor { .. })
-                || !is_beside_base(view, &gate.subject, *metric)
+                || !is_against_base(view, &gate.subject, *metric)
         }
-        // The simulator adds up otherwise than a GPU.
+        // The simulator adds up differently from a GPU.
         Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => !view.is_simulated(),
         Rule::Limit { metric, .. } => !(is_partial && is_over_shapes(*metric)),
         _ => true,

@@ -1,4 +1,4 @@
-//! What head's baseline files agree on that base's did not.
+//! Compares head's baseline files with base's.
 
 use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::renames::Names;
@@ -171,7 +171,7 @@ fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigu
         true => now.value.0 < was.value.0,
         false => now.value.0 > was.value.0,
     };
-    // What is no number is neither better nor worse.
+    // A value that is no number is neither better nor worse.
     if is_worse || now.value.0.is_nan() {
         return found(FigureEdit::Worse {
             was: was.value,

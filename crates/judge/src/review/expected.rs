@@ -69,7 +69,7 @@ fn find(expected: &Expected, verdicts: &[Verdict]) -> Found {
     }
 }
 
-/// Of a verdict on a gate of the variant, what the gate asks.
+/// The rule of a verdict on a gate of the variant.
 fn rule_of<'a>(expected: &Expected, verdict: &'a Verdict) -> Option<&'a Rule> {
     let (subject, Question::Gate(rule)) = (&verdict.subject, &verdict.question) else {
         return None;

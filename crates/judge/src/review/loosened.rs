@@ -1,21 +1,21 @@
-//! What head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
+//! Finds what head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
 //!
-//! Pure, over plans and gates alone: it knows no evidence. What cannot be compared (another expression,
-//! another reference) counts as loosened.
+//! Pure, over plans and gates alone: it knows no evidence. Rules that cannot be compared (another expression,
+//! another reference) count as loosened.
 
 use super::{Comparison, Ended, NotRequired, compare_required};
-use crate::renames::Asked;
+use crate::renames::PlanAndGates;
 use model::expr::{Expression, Name};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Of a run beside its base. What references compute is `references`'.
+/// Compares a run with its base. `references` compares the results of references.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
-    let was = Asked {
+    let was = PlanAndGates {
         plan: &base.plan,
         gates: &base.gates,
     };
-    let mut found = find(was, Asked { plan, gates });
+    let mut found = find(was, PlanAndGates { plan, gates });
     found.extend(removed_files(base, plan));
     found
 }
@@ -36,9 +36,9 @@ fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
     )
 }
 
-/// Of two records.
+/// Compares two records.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
-    let [was, is] = [base, head].map(|record| Asked {
+    let [was, is] = [base, head].map(|record| PlanAndGates {
         plan: &record.plan,
         gates: &record.policy.gates,
     });
@@ -46,13 +46,13 @@ pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
 }
 
 /// Whether head holds to everything that base asks, as far as plans and gates tell.
-pub fn asks_no_less(base: Asked, head: Asked) -> bool {
+pub fn asks_no_less(base: PlanAndGates, head: PlanAndGates) -> bool {
     find(base, head).iter().all(|it| it.ended == Ended::Held)
 }
 
 /// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
 /// what head's filters leave out, whether or not head still has it.
-fn find(base: Asked, head: Asked) -> Vec<Comparison> {
+fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
     let gates = compare_required(
         base.gates,
         |gate| required_gate(gate, base.plan, head),
@@ -193,7 +193,7 @@ fn weaker_hazards(base: &Plan, head: &Plan) -> Option<Loosened> {
     (change == (Fail, Note)).then_some(Loosened::WarpHazards)
 }
 
-fn required_gate(gate: &Gate, base: &Plan, head: Asked) -> Result<(), NotRequired> {
+fn required_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Result<(), NotRequired> {
     let is_expected = |plan: &Plan| {
         let subject = &gate.subject;
         plan.expected(subject.kernel(), subject.variant()).is_some()
@@ -220,7 +220,7 @@ fn is_there(gate: &Gate, plan: &Plan) -> bool {
 }
 
 /// With where head declares what it has instead.
-fn compare_gate(gate: &Gate, base: &Plan, head: Asked) -> Comparison {
+fn compare_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Comparison {
     let ended = |ended, declared: Option<&Gate>| Comparison {
         subject: gate.subject.clone(),
         demand: BaseDemand::Gate(gate.rule.clone()),
@@ -357,7 +357,7 @@ pub enum Strictness {
     Unknown,
 }
 
-/// Of two rules that ask about the same thing.
+/// Compares two rules that ask about the same thing.
 pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
     let kept_if = |kept| match kept {
         true => Strictness::Kept,
@@ -381,7 +381,7 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
             (Bound::Value(base), Bound::Value(head)) => {
                 kept_if(implies((*head_op, head.0), (*op, base.0)))
             }
-            // Of one value, whatever it is: the operators decide.
+            // Both limit one value, whatever it is: the operators decide.
             (Bound::Expr(base), Bound::Expr(head)) if base == head => {
                 kept_if(implies((*head_op, 0.0), (*op, 0.0)))
             }
@@ -541,7 +541,7 @@ fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<Stri
     }
 }
 
-/// What a kernel is given, and which of what it gives is looked at.
+/// Compares a kernel's inputs, and which of its outputs are looked at.
 fn compare_tensor(
     base: &Tensor,
     head: Option<&Tensor>,

@@ -7,7 +7,7 @@ use crate::lookup::{Judged, Unavailable};
 use crate::rules::{correctness, simulation};
 use model::*;
 
-/// Every question that head is asked of a case which the base has too, joined by case and end. Of several
+/// Every question that head is asked about a case which the base has too, joined by case and end. With several
 /// architectures it is one loss.
 pub fn since(view: View) -> Vec<Comparison> {
     let cases = view.plan().cases.iter();
@@ -103,8 +103,8 @@ fn required<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> Result<View<'i, 'a>, Not
     }
 }
 
-/// Whether head gives no answer of a case to a question that it asks, or none of a counter that a gate names. What was
-/// not built has failed by that.
+/// Whether head gives no answer to a question that it asks of a case, or none for a counter that a gate names. A unit
+/// that was not built has failed by that.
 pub fn lacks_an_answer(view: View, id: &CaseId) -> bool {
     let counted = view.over_launches(id, |launch| &launch.counters);
     let is_withheld = |rule: &Rule| match (rule.metric(), &counted) {

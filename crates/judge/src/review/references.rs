@@ -1,11 +1,11 @@
-//! What a reference computes beside what base's does: its text, its flags and its place are no matter.
+//! Compares the results of a reference with those of base's: its text, its flags and its place are no matter.
 
 use super::{Comparison, Ended, NotRequired, compare_required};
 use crate::index::View;
 use model::*;
 use std::collections::BTreeMap;
 
-/// Of a run beside its base, which ran base's references on head's inputs.
+/// Compares a run with its base, which ran base's references on head's inputs.
 pub fn since(base: &Base, view: View) -> Vec<Comparison> {
     compare_required(
         pairs(&base.plan, view.plan()),

@@ -1,5 +1,5 @@
 //! A value against a stated number, literally: who reads `<= 362us` expects 362.1 to break it and 361.9 to
-//! hold, whatever the spread. The smallest change that could have shown stands beside it.
+//! hold, whatever the spread. The smallest change that could have shown is given with it.
 
 use super::condition::evaluate_bound;
 use super::{Refusals, Ruled, relative_change};

@@ -1,4 +1,4 @@
-//! A time of head against the base revision's, measured beside it.
+//! A time of head against the base revision's, measured in the same run.
 //!
 //! Each process gives one ratio, of samples interleaved on the same buffers: what moves both sides (clock,
 //! heat, placement) cancels, and what is left is one independent value a process.
@@ -67,7 +67,7 @@ fn decide(
         resolution,
     };
     let looks = view.index.looks.get_or_init(|| {
-        // Of none of the contests: what one is wrong about is not the others' matter.
+        // In none of the contests: an error in one is not the others' matter.
         let any = Contest {
             tolerance: 0.0,
             resolution: 0.0,
@@ -148,7 +148,7 @@ fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Opt
     }))
 }
 
-/// What holds for all processes is found on those of the first look: one after it cannot change what was
+/// A property that holds for all processes is found on those of the first look: one after it cannot change what was
 /// decided.
 fn first_look(pairing: &Pairing) -> usize {
     pairing.looks.first().map_or(0, |&look| look as usize)
@@ -189,7 +189,7 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>
 
 /// ln(head / base) of one process, and the standard error that the clock's step alone gives it.
 ///
-/// Of p50 the median over the blocks, each of which gives the ratio of its own four samples. Both sides
+/// For p50, the median over the blocks, each of which gives the ratio of its own four samples. Both sides
 /// of a block run at one clock, so that of cycles is the same.
 ///
 /// # Errors
@@ -288,7 +288,7 @@ fn mean_of(pairs: &[&PairFacts], side: fn(&PairFacts) -> &TimeFacts, metric: Met
     stats::over_processes(&values).unwrap_or(f64::NAN)
 }
 
-/// Of one metric's samples, or of all.
+/// The effort for one metric's samples, or for all.
 pub fn effort(pairs: &[&PairFacts], metric: Option<Metric>) -> Effort {
     let sides = pairs.iter().flat_map(|pair| [&pair.head, &pair.base]);
     let device_us = pairs.iter().map(|pair| pair.device_us as f64);

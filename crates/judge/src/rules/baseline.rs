@@ -134,7 +134,7 @@ pub fn compare_to_anchor(
             interval: verdict.interval,
         });
     }
-    // What is better than long ago is no win to be agreed on.
+    // A value that is better than long ago is no win to be agreed on.
     ruled.wins.clear();
     ruled.end(found)
 }
@@ -271,7 +271,7 @@ impl Relative {
     }
 }
 
-/// Of the relative change of a time, with what could have been seen.
+/// The interval of the relative change of a time, with what could have been seen.
 fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Judged<[f64; 2]> {
     let base = agreed.spread.and_then(Spread::group);
     let (Some(head), Some(base)) = (value.group(), base) else {
@@ -292,7 +292,7 @@ fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Judg
 /// Fewer profiles do not show what they differ by.
 const LEAST_PROFILES: usize = 2;
 
-/// Of the relative change of a figure of profiles: all that the repeats of both sides allow.
+/// The range of the relative change of a profile's metric: all that the repeats of both sides allow.
 fn range_of(
     value: MetricValue,
     agreed: &AgreedOn,

@@ -1,4 +1,4 @@
-//! Of what was built: it compiles, every macro has an effect, and the driver agrees with PTXAS.
+//! Judges the build: it compiles, every macro has an effect, and the driver agrees with PTXAS.
 
 use super::misplaced;
 use crate::index::View;

@@ -66,7 +66,7 @@ struct Repeated {
     repeats: Repeats,
 }
 
-/// Of more figures that differ between profiles not every combination is tried.
+/// With more metrics than this that differ between profiles, not every combination is tried.
 const MOST_REPEATED: usize = 8;
 
 /// Whether a condition is as true at either end of what repeated profiles gave: else it holds or not by chance.
@@ -149,8 +149,8 @@ fn prepare(
         let value = match (name, subject) {
             (Name::Plain(_), own) => view.metric(own, metric),
             (Name::Dotted(variant, _), own) => view.metric(&sibling(own, variant), metric),
-            (Name::Rival(rival, contestant, _), Subject::Case(case)) => {
-                view.rival(case, rival, contestant, metric)
+            (Name::Rival(rival, backend, _), Subject::Case(case)) => {
+                view.rival(case, rival, backend, metric)
             }
             (Name::Rival(..), Subject::Unit(_)) => inconclusive(Reason::Misplaced {
                 metric: Some(metric),

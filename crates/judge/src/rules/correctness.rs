@@ -1,4 +1,4 @@
-//! Of outputs, for every seed: finite, written, the same each time, and nothing else touched.
+//! Judges outputs, for every seed: finite, written, the same each time, and nothing else touched.
 
 use super::misplaced;
 use crate::index::View;

@@ -2,7 +2,7 @@
 //! the base measures on this device.
 //!
 //! A baseline holds under its key alone, and a change can take another: other flags, another architecture.
-//! What the base measures now holds whatever key either has.
+//! The base's present measurement holds whatever key either has.
 
 use super::{Refusals, Ruled, baseline, simulation};
 use crate::index::View;
@@ -129,7 +129,7 @@ fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
     let (head, base) = (view.common(), base.common());
     let subject = &gate.subject;
     let base = match subject {
-        // What would be the same was not run again.
+        // A case that would be the same was not run again.
         Subject::Case(id) if view.head_answers_for_base(id) => head,
         Subject::Case(_) | Subject::Unit(_) => {
             base.built_as_base(subject)?;

@@ -30,7 +30,7 @@ fn by_seed<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> 
     seeds.filter(|(_, found)| !found.is_empty()).collect()
 }
 
-/// The first hazard that the report tells of a case, and how many others it has.
+/// The first hazard that the report shows for a case, and how many others it has.
 pub fn first(view: View, id: &CaseId) -> Option<(Finding, usize)> {
     let seeds = by_seed(view, id);
     let most = seeds.iter().map(|(_, found)| found.len()).max()?;
@@ -38,7 +38,7 @@ pub fn first(view: View, id: &CaseId) -> Option<(Finding, usize)> {
     Some(((*found.first()?).clone(), most - 1))
 }
 
-/// Whether what is said of a case hangs on what the base has.
+/// Whether the verdict on a case depends on what the base has.
 pub fn rest_on_base(view: View, id: &CaseId) -> bool {
     view.is_simulated() && !by_seed(view, id).is_empty()
 }
@@ -83,8 +83,8 @@ fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     (most, unknown)
 }
 
-/// Those of the cases of the base that say what a case of head had before. Of one that the base does not
-/// have, any may be what it was called: as far as they are known, and none makes it unknown.
+/// Those of the base's cases that tell what a case of head had before. For a case that the base does not
+/// have, any may be its former name: as far as they are known, and none makes it unknown.
 fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     if base.plan().case(id).is_some() {
         return of_base(base, id);

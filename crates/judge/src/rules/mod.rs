@@ -17,10 +17,10 @@ use super::value::BaseStatus;
 use model::*;
 use std::collections::BTreeMap;
 
-/// What a base side could not give, where the baselines are made from a record.
+/// The values that a base side could not give, where the baselines are made from a record.
 pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
-/// A verdict in the making, and what it asks of the run beside.
+/// A verdict in the making, and what else it asks of the run.
 pub(super) struct Ruled {
     pub verdict: Verdict,
     pub wins: Vec<Win>,
@@ -52,7 +52,7 @@ impl Ruled {
         }
     }
 
-    /// The other, of a further architecture, where it says worse. What has no baseline yet is not worse.
+    /// The other, of a further architecture, where it says worse. A metric without a baseline yet is not worse.
     fn or_worse(mut self, other: Self, arch: Arch) -> Self {
         if other.verdict.outcome >= self.verdict.outcome || other.verdict.reason.is_new() {
             self.new = self.new.or(other.new);
@@ -127,7 +127,7 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
             Limit::Baseline { .. } if metric.facet() != Facet::Times => {
                 exact::compare(view, gate, refusals)
             }
-            Limit::Baseline { change } if !is_beside_base(view, subject, *metric) => {
+            Limit::Baseline { change } if !is_against_base(view, subject, *metric) => {
                 baseline::compare_to_baseline(view, gate, *metric, change.0, refusals)
             }
             Limit::Baseline { change } | Limit::Base { change } => {
@@ -141,8 +141,8 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
 }
 
 /// A relative limit on times is held against the base wherever it has the case: what was measured
-/// beside it says more than what was agreed on another day.
-pub(super) fn is_beside_base(view: View, subject: &Subject, metric: Metric) -> bool {
+/// in the same run says more than what was agreed on another day.
+pub(super) fn is_against_base(view: View, subject: &Subject, metric: Metric) -> bool {
     match subject {
         Subject::Case(id) if metric.facet() == Facet::Times => !matches!(
             view.base_status(id),

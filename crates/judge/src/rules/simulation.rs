@@ -1,4 +1,4 @@
-//! What the simulator alone can say: whether its checks found anything, and what a launch costs by its
+//! Judges what only the simulator knows: whether its checks found anything, and what a launch costs by its
 //! counters, which repeat exactly.
 
 use super::correctness::over_seeds;
@@ -103,7 +103,7 @@ pub fn judge_findings(view: View, gate: &Gate) -> Ruled {
     ruled
 }
 
-/// Whatever the baselines say of an earlier run. What was accepted is no failure, here and in the proof that a
+/// Whatever the baselines say of an earlier run. An accepted finding is no failure, here and in the proof that a
 /// case is right: a known race in code of others must not keep it from being counted and measured.
 pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
     let held = over_seeds(view, subject, |case, seed| {
@@ -192,7 +192,7 @@ fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFinding> {
 
 /// A change can make a case too large for the simulator, or use what it does not know, and so take all
 /// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
-/// skip. Beside a base that was simulated, a verdict of its own says so.
+/// skip. Against a base that was simulated, a verdict of its own says so.
 fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
     let Subject::Case(id) = subject else {
         return why;
@@ -231,7 +231,7 @@ fn takes_check_away(why: &Unavailable) -> bool {
     }
 }
 
-/// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
+/// Every counter that can be gated against its baseline. A better value is a win, and to be accepted.
 pub fn compare_to_baseline(view: View, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let agreed = |counter: Counter| {
@@ -283,7 +283,7 @@ fn compare(
     check_change(allowed)?;
     let counted = view.over_launches(id, |launch| &launch.counters)?;
     let withheld = view.withheld(id)?;
-    // What the base can be held to is lost beside it, and told by itself.
+    // A counter that the base can be held to is lost against it, and reported by itself.
     let held = view.base().map(|base| base.gateable(id));
     let held = held.unwrap_or_default();
     let lost: Vec<_> = Counter::ALL

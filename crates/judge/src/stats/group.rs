@@ -137,7 +137,7 @@ fn student(df: f64) -> impl Fn(f64) -> f64 {
     move |p| t_quantile(p, df)
 }
 
-/// What several sessions (days, GPUs of one model) gave of one code.
+/// The variation that several sessions (days, GPUs of one model) gave for one code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Between {
     /// Mean of ln(value) over the sessions.

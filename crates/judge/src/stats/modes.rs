@@ -2,7 +2,7 @@
 //!
 //! Each process is held against its own fast end (its 10th percentile) first, so that processes that
 //! differ from one another are no modes, and so that a kernel that became slower as a whole is none either.
-//! What is left is pooled, split where the variance between two classes is largest (Otsu, "A Threshold
+//! The rest is pooled, split where the variance between two classes is largest (Otsu, "A Threshold
 //! Selection Method from Gray-Level Histograms", 1979), over logs, and the split moved to where the launches
 //! are sparsest. Any sample can be split. The valley has to be real: in three windows of one width, around
 //! either class's median and at the sparsest place between them, the valley holds at most half of what the
@@ -49,7 +49,7 @@ pub struct Launches<'a> {
 pub struct Mode {
     /// Median of its launches.
     pub ns: f64,
-    /// Of all launches, 0 to 1.
+    /// The share of all launches, 0 to 1.
     pub share: f64,
 }
 
@@ -121,7 +121,7 @@ impl Modes {
     }
 }
 
-/// What each process of two sides has in the slow mode.
+/// The share of launches in the slow mode, for each process of two sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlowShares {
     pub modes: Modes,
@@ -244,7 +244,7 @@ impl Valley {
     }
 }
 
-/// Of as few as `inside` among both, were either place equally dense.
+/// The chance of as few as `inside` among both, were either place equally dense.
 fn chance(inside: usize, peak: usize) -> f64 {
     match Binomial::new(0.5, (inside + peak) as u64) {
         Ok(binomial) => binomial.cdf(inside as u64),

@@ -30,7 +30,7 @@ pub struct Rule {
     pub resolution: f64,
 }
 
-/// What a decision rests on.
+/// The evidence that a decision rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
     /// head / base: the geometric mean over the processes.
@@ -266,7 +266,7 @@ fn t_beyond(p: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(f64::INFINITY, |student| -student.inverse_cdf(p))
 }
 
-/// What samples of normal values with `df` degrees of freedom find for a standard deviation of 1: the
+/// The standard deviations that samples of normal values with `df` degrees of freedom find for a true one of 1: the
 /// centres of equally likely parts of its distribution.
 fn deviations(df: f64) -> Vec<f64> {
     const PARTS: u32 = 64;

@@ -198,9 +198,9 @@ fn what_was_not_judged_is_not_called_unused() {
     assert_eq!(failures(&with(record_simulated(), errors.clone())), []);
     assert_eq!(failures(&with(record(), errors)).len(), 1);
 
-    // What the base took over long ago is no regression beside it.
+    // A value that the base took over long ago is no regression against it.
     let beside = accept(vec![case("fast", "small")], within(Metric::P50, 0.05));
-    assert_eq!(failures(&with(record_beside_base(), beside)), []);
+    assert_eq!(failures(&with(record_against_base(), beside)), []);
 }
 
 #[test]
@@ -311,8 +311,8 @@ fn counters_are_accepted_together() {
 }
 
 /// `fast` is 3 % slower than the base in as many processes as the judge asks for.
-fn beside(ratio: f64, accepted: Option<f64>) -> Record {
-    let mut record = record_beside_base();
+fn against_base(ratio: f64, accepted: Option<f64>) -> Record {
+    let mut record = record_against_base();
     let subject = case("fast", "small");
     record.policy.accepted = accepted
         .map(|change| accept(vec![subject], within(Metric::P50, change)))
@@ -338,12 +338,12 @@ fn beside(ratio: f64, accepted: Option<f64>) -> Record {
 #[test]
 fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
     let subject = case("fast", "small");
-    let broken = beside(1.03, None);
+    let broken = against_base(1.03, None);
     assert_eq!(
         verdict(&broken, &subject, p50_change()).outcome,
         Outcome::Fail
     );
-    let accepted = beside(1.03, Some(0.05));
+    let accepted = against_base(1.03, Some(0.05));
     let found = verdict(&accepted, &subject, p50_change());
     assert_eq!(
         (found.outcome, found.reason.code()),
@@ -356,13 +356,13 @@ fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
     assert_eq!(found.effort.unwrap().processes, 7);
     assert_eq!(limit.limit, five_percent());
     assert_eq!(ruled(&accepted).conclusion, Conclusion::Pass);
-    let more = verdict(&beside(1.08, Some(0.05)), &subject, p50_change());
+    let more = verdict(&against_base(1.08, Some(0.05)), &subject, p50_change());
     assert_eq!(
         (more.outcome, more.reason.code()),
         (Outcome::Fail, "beyond-accepted")
     );
     // At the accepted limit no number of processes decides.
-    let open = verdict(&beside(1.05, Some(0.05)), &subject, p50_change());
+    let open = verdict(&against_base(1.05, Some(0.05)), &subject, p50_change());
     assert_eq!(open.outcome, Outcome::Inconclusive);
     let Reason::PartlyAccepted { own, other, .. } = &open.reason else {
         panic!("{:?}", open.reason)
@@ -375,12 +375,12 @@ fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
 #[test]
 fn what_stays_open_at_its_own_limit_passes_by_the_accepted_one() {
     let subject = case("fast", "small");
-    let open = beside(1.02, None);
+    let open = against_base(1.02, None);
     assert_eq!(
         verdict(&open, &subject, p50_change()).outcome,
         Outcome::Inconclusive
     );
-    let accepted = beside(1.02, Some(0.05));
+    let accepted = against_base(1.02, Some(0.05));
     assert_eq!(
         verdict(&accepted, &subject, p50_change()).outcome,
         Outcome::Pass
@@ -391,7 +391,7 @@ fn what_stays_open_at_its_own_limit_passes_by_the_accepted_one() {
 #[test]
 fn what_head_accepts_beyond_the_base_is_loosened() {
     let added = |base: Vec<Acceptance>| {
-        let mut record = with(record_beside_base(), five());
+        let mut record = with(record_against_base(), five());
         record.policy.base.as_mut().unwrap().accepted = base;
         accepts(&ruled(&record))
     };

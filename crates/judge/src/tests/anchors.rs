@@ -94,7 +94,7 @@ fn what_eroded_beyond_the_anchors_limit_fails_though_the_last_baseline_holds() {
     let held = anchored("v1.0", 98_000.0);
     assert_eq!(verdict(&held, &small(), since_v1()).outcome, Outcome::Pass);
     assert_eq!(ruled(&held).drifts.len(), 1, "held or not");
-    // What is far better than long ago is nothing to be agreed on again.
+    // A value far better than long ago is nothing to be agreed on again.
     let better = ruled(&anchored("v1.0", 200_000.0));
     assert_eq!((better.conclusion, better.wins), (Conclusion::Pass, vec![]));
 }
@@ -257,7 +257,7 @@ fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
             )
         });
     };
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     times_of_direct(&mut record);
     assert_eq!(asked(&record), []);
     let rule = of_anchor(Metric::P50, "v1.0", 0.05);
@@ -272,7 +272,7 @@ fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
 #[test]
 fn a_later_anchor_and_a_wider_limit_are_loosened() {
     let loosened = |of: &str, change: f64| {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         let was = gate(small(), since_v1());
         record.policy.base.as_mut().unwrap().gates.push(was);
         let is = gate(small(), of_anchor(Metric::P50, of, change));

@@ -1,6 +1,6 @@
 //! The conclusion follows from all verdicts, whichever pass they are from, and a base that says less is no pass.
 
-use super::measured::beside_base;
+use super::measured::against_base;
 use super::*;
 use crate::conclusion::conclude;
 use crate::review::{Comparison, Ended};
@@ -203,7 +203,7 @@ fn what_the_base_shows_ends_every_pass_in_each_way() {
     let is_measured: fn(&BaseDemand) -> bool = |it| *it == BaseDemand::Baseline(Facet::Counters);
     let is_check: fn(&BaseDemand) -> bool = |it| matches!(it, BaseDemand::Checks(_));
     let run = |edit: Edit, demand: fn(&BaseDemand) -> bool, outcome| {
-        let mut record = beside_base();
+        let mut record = against_base();
         for piece in &mut record.evidence {
             edit(piece);
         }
@@ -237,7 +237,7 @@ fn what_the_base_shows_ends_every_pass_in_each_way() {
         ),
     ];
     for (edit, outcome) in lost {
-        let mut record = beside_base();
+        let mut record = against_base();
         for piece in &mut record.evidence {
             edit(piece);
             if let Evidence::Simulation { facts, .. } = piece {
@@ -255,7 +255,7 @@ fn what_the_base_shows_ends_every_pass_in_each_way() {
 /// machine, neither is good.
 #[test]
 fn a_base_that_says_less_is_no_pass() {
-    for whole in [record_beside_base(), beside_base()] {
+    for whole in [record_against_base(), against_base()] {
         assert_eq!(ruled(&whole).conclusion, Conclusion::Pass);
         let of_base = |piece: &Evidence| {
             matches!(

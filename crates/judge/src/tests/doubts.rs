@@ -105,7 +105,7 @@ fn a_simulator_where_no_counter_is_confirmed_gates_none() {
     );
 }
 
-/// What the verdict says to run mends it, of a case whose counters are all withheld, too.
+/// The command in the verdict mends it, also for a case whose counters are all withheld.
 #[test]
 fn counters_that_are_all_withheld_become_no_baseline() {
     let withheld = Withheld {

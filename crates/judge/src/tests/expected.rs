@@ -44,7 +44,7 @@ fn one_gate_at_one_shape_is_enough_and_never_a_pass() {
     assert_eq!(own.code(), "beyond-limit");
     let counts = [Outcome::Expected, Outcome::Fail].map(|outcome| judgement.count(outcome));
     assert_eq!(counts, [1, 0]);
-    // What held, held.
+    // A gate that held, held.
     let held = verdict_of(&judgement, &case("fast", "large"), err_limit());
     assert_eq!(held.outcome, Outcome::Pass);
 }
@@ -158,7 +158,7 @@ fn it_gives_no_baselines_and_is_never_timed() {
     }
 }
 
-mod beside_a_base {
+mod against_a_base {
     use super::*;
 
     fn against(base: &Record, head: &Record, loosening: Loosening) -> Judgement {

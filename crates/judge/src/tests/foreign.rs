@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Times of every case, and nothing beside them.
+/// Times of every case, and nothing else.
 fn foreign() -> Record {
     let mut record = record();
     record.environment.compiler = Seen::NotRun(NotRun::OtherProgram {

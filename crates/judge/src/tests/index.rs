@@ -9,7 +9,7 @@ fn p50(index: &Index, side: Side) -> f64 {
 
 #[test]
 fn each_side_of_a_pair_has_its_own_p50() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     repair(&mut record, &case_id("fast", "small"), |process, facts| {
         *facts = pair_facts(usual("fast"), 1.1, process);
     });

@@ -95,7 +95,7 @@ fn a_known_finding_passes_and_is_listed_with_its_name() {
     let [one] = findings.as_slice() else {
         panic!("{findings:?}");
     };
-    // Of two seeds.
+    // Six times from two seeds.
     assert_eq!((one.times, one.place.as_str()), (6, "k.cu:9"));
     assert_eq!(
         (one.by.as_str(), one.until.as_str()),
@@ -143,11 +143,11 @@ fn kind_file_and_text_of_the_line_decide_and_its_number_does_not() {
     let of_warp = other(|it| it.kind = FindingKind::WarpHazard);
     assert!(!passes(read(), of_warp));
     assert!(!passes(read(), other(|it| it.file = "other.cu".into())));
-    // Of a race either line.
+    // Either line of a race.
     let mut both = write();
     both.places.extend(read().places);
     assert!(passes(both, known()));
-    // What cannot be read cannot be recognised.
+    // A line that cannot be read cannot be recognised.
     let mut unread = read();
     for place in &mut unread.places {
         place.line.as_mut().unwrap().text = None;
@@ -185,7 +185,7 @@ fn one_whose_finding_is_gone_fails_where_that_is_known() {
         }
     });
     assert_eq!(failures(&once), [""; 0]);
-    // What was not run, or not to its end, says nothing of it.
+    // A case that was not run, or not to its end, says nothing of it.
     let left_out = Acceptance {
         left_out: true,
         ..known()
@@ -226,7 +226,7 @@ fn a_case_with_known_findings_is_right_but_not_whatever_it_computes() {
     assert_eq!(of_case(&record), 0);
 }
 
-/// Of two architectures the finding may be in the code for one.
+/// With two architectures, the finding may be in the code for one.
 #[test]
 fn each_architecture_is_asked() {
     let mut record = run_on_both();

@@ -33,7 +33,7 @@ fn agreed(value: f64) -> Agreed {
     }
 }
 
-/// What the baseline of `direct` says of its resources, changed.
+/// Changes the value of the resources in the baseline of `direct`.
 fn agree(record: &mut Record, metric: Metric, value: f64) {
     let cases = &mut record.policy.baselines[0].cases;
     let figures = cases.get_mut("*").unwrap();
@@ -123,7 +123,7 @@ fn sequence(record: &mut Record) {
 fn of_a_sequence_the_worst_step_counts() {
     for (metric, bound, value) in [
         (Metric::Registers, 199.0, 200.0),
-        // Of the first step, with its own launch.
+        // That of the first step, with its own launch.
         (Metric::Shared, 5119.0, 5120.0),
         (Metric::BlocksPerSm, 3.0, 4.0),
         // 4 blocks of 2 warps, of 64: not 200 registers with blocks of 4 warps.
@@ -249,7 +249,7 @@ fn fewer_blocks_per_sm_is_the_regression() {
     assert_eq!(ruled(&record).wins.len(), 1);
 }
 
-/// What a cubin does not say is no zero.
+/// A value that a cubin does not have is no zero.
 #[test]
 fn a_figure_that_is_unknown_is_unsupported() {
     for metric in [Metric::Stack, Metric::Spills] {

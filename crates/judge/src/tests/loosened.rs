@@ -2,7 +2,7 @@ use super::*;
 
 type Change = (Subject, BaseDemand, Loosened);
 
-/// What `head` no longer asks as strictly as `base`.
+/// The questions that `head` no longer asks as strictly as `base`.
 fn between(base: &Record, head: &Record) -> Vec<Change> {
     let judgement = compare(base, head, Loosening::Fails);
     let found = loosened(&judgement);
@@ -400,7 +400,7 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
     ] {
         assert_eq!(between(&compares(base), &compares(head)), []);
     }
-    // What the kernel cleared is its caller's to clear.
+    // The caller has to clear what the kernel cleared before.
     let zeros = || Some(Fill::Constant { value: Num(0.0) });
     let tensor = "work".to_owned();
     assert_eq!(
@@ -422,7 +422,7 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
     );
 }
 
-/// What stands for all of a run.
+/// The subject that stands for all of a run.
 fn case_of_all() -> Subject {
     Subject::Case(CaseId {
         kernel: "*".into(),
@@ -556,7 +556,7 @@ fn allowed_it_is_said_and_decides_nothing() {
 #[test]
 fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
     let under_other_flags = |registers: f64, was_kept: bool| {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         let flags = vec!["-O3".to_owned(), "-use_fast_math".to_owned()];
         for unit in &mut record.plan.units {
             unit.flags.clone_from(&flags);
@@ -606,9 +606,9 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
     }
 }
 
-/// What a run beside its base says of the reference of one case.
+/// The verdicts of a run against its base on the reference of one case.
 fn reference_beside(facts: Option<Seen<BaseReference>>) -> Vec<Verdict> {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let of_case = |piece: &Evidence| matches!(piece, Evidence::BaseReference { case, .. } if *case == case_id("fast", "small"));
     record.evidence.retain(|piece| !of_case(piece));
     record
@@ -702,7 +702,7 @@ fn a_reference_is_looser_where_it_computes_something_else() {
 #[test]
 fn no_reference_asks_less_than_any() {
     let with = |none: [bool; 2]| {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         let base = &mut record.policy.base.as_mut().unwrap().plan.cases;
         for (cases, none) in [(base, none[0]), (&mut record.plan.cases, none[1])] {
             for case in cases.iter_mut().filter(|_| none) {
@@ -749,7 +749,7 @@ fn references_of_two_records_are_compared_by_what_they_computed() {
             .iter()
             .all(|(_, _, how)| *how == Loosened::ReferenceDigest)
     );
-    // Of other inputs another answer says nothing, and is no excuse either.
+    // Another answer to other inputs says nothing, and is no excuse either.
     let mut inputs = with("2", "a.c");
     for case in &mut inputs.plan.cases {
         case.tensors.push(Tensor {

@@ -1,4 +1,4 @@
-//! Head beside a base that runs too, in the simulator: figures under whatever key, checks that are lost, code
+//! Head against a base that runs too, in the simulator: values under whatever key, checks that are lost, code
 //! for several architectures.
 
 use super::doubts::withhold;
@@ -10,7 +10,7 @@ fn small() -> CaseId {
 }
 
 /// Both sides measured alike, of other code for `direct`, without baselines.
-pub(super) fn beside_base() -> Record {
+pub(super) fn against_base() -> Record {
     let mut record = record_simulated();
     record.policy.baselines.clear();
     record.policy.base = Some(Base {
@@ -42,7 +42,7 @@ pub(super) fn beside_base() -> Record {
     record
 }
 
-/// What was seen of the base, changed.
+/// Changes the observations of the base.
 fn of_base(record: &mut Record, change: impl Fn(&mut Evidence)) {
     for piece in &mut record.evidence {
         if let Evidence::Base(piece) = piece {
@@ -78,7 +78,7 @@ fn needed(record: &Record) -> Vec<CaseId> {
 
 #[test]
 fn nothing_worse_passes_whatever_the_key() {
-    let mut record = beside_base();
+    let mut record = against_base();
     for unit in &mut record.plan.units {
         unit.flags = vec!["-O2".into()];
     }
@@ -93,7 +93,7 @@ fn nothing_worse_passes_whatever_the_key() {
 
 #[test]
 fn resources_that_the_base_has_fewer_of() {
-    let mut record = beside_base();
+    let mut record = against_base();
     rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 97;
     });
@@ -125,7 +125,7 @@ fn resources_that_the_base_has_fewer_of() {
 
 #[test]
 fn counters_that_the_base_has_fewer_of() {
-    let mut record = beside_base();
+    let mut record = against_base();
     recount(&mut record, |_, facts| {
         facts.counters.insert(Counter::GlobalLoadSectors, 8192);
     });
@@ -149,7 +149,7 @@ fn counters_that_the_base_has_fewer_of() {
 /// A seed that one side alone ran is no part of a comparison.
 #[test]
 fn seeds_of_one_side_are_not_compared() {
-    let mut record = beside_base();
+    let mut record = against_base();
     recount(&mut record, |seed, facts| {
         if seed == 2 {
             facts.counters.insert(Counter::GlobalLoadSectors, 8192);
@@ -166,7 +166,7 @@ fn seeds_of_one_side_are_not_compared() {
 /// It was agreed on under a name, in a file, and the label allows it; nobody has to say it twice.
 #[test]
 fn a_baseline_that_agrees_on_worse_is_loosened() {
-    let mut record = beside_base();
+    let mut record = against_base();
     recount(&mut record, |_, facts| {
         facts.counters.insert(Counter::GlobalLoadSectors, 8192);
     });
@@ -210,7 +210,7 @@ fn a_baseline_that_agrees_on_worse_is_loosened() {
 
 #[test]
 fn a_check_that_the_change_took_away() {
-    let mut record = beside_base();
+    let mut record = against_base();
     for piece in &mut record.evidence {
         refuse(piece, &small(), &OVER);
     }
@@ -238,14 +238,14 @@ fn a_check_that_the_change_took_away() {
 
 #[test]
 fn what_the_base_did_not_check_either_is_not_lost() {
-    let mut both = beside_base();
+    let mut both = against_base();
     for piece in &mut both.evidence {
         refuse(piece, &small(), &OVER);
     }
     of_base(&mut both, |piece| refuse(piece, &small(), &OVER));
     assert_eq!(loosened(&ruled(&both)), []);
     // Nor what does not compile: that has failed by its own name.
-    let mut broken = beside_base();
+    let mut broken = against_base();
     let fault = Fault {
         kind: FaultKind::Compile,
         message: "expected a `;`".into(),
@@ -263,7 +263,7 @@ fn what_the_base_did_not_check_either_is_not_lost() {
 
 #[test]
 fn counters_that_can_no_longer_be_held_to_anything() {
-    let mut record = beside_base();
+    let mut record = against_base();
     withhold(&mut record, Counter::SharedLoadWavefronts, Doubt::Polls);
     let lost = loosened(&ruled(&record));
     let [(_, _, Loosened::CountersLost(counters))] = lost.as_slice() else {
@@ -283,8 +283,8 @@ fn counters_that_can_no_longer_be_held_to_anything() {
 fn the_base_runs_where_head_does_not_tell_its_answer() {
     let cases = |variant: &str| SHAPES.map(|shape| case_id(variant, shape)).to_vec();
     // `fast` is the same code, called alike.
-    assert_eq!(needed(&beside_base()), cases("direct"));
-    let mut alike = beside_base();
+    assert_eq!(needed(&against_base()), cases("direct"));
+    let mut alike = against_base();
     rebuild(&mut alike, "direct", |facts| *facts = build_facts("direct"));
     assert_eq!(needed(&alike), []);
     // A seed more is another check.
@@ -294,7 +294,7 @@ fn the_base_runs_where_head_does_not_tell_its_answer() {
     }
     assert_eq!(needed(&more).len(), more.plan.cases.len());
     // Without a limit relative to anything, only what gives no answer is asked of the base.
-    let mut plain = beside_base();
+    let mut plain = against_base();
     let is_relative = |rule: &Rule| {
         *rule == COUNTERS
             || matches!(
@@ -408,7 +408,7 @@ fn every_architecture_of_other_ptx_is_asked_for() {
     assert_eq!(verdict(&apart, &other, err_limit()).outcome, Outcome::Pass);
 }
 
-/// What was agreed on for one architecture is no figure of another under another key.
+/// A value that was agreed on for one architecture is not another's under another key.
 #[test]
 fn an_architecture_in_front_has_no_baseline_yet() {
     let mut record = two_architectures(["a", "a"]);
@@ -423,7 +423,7 @@ fn an_architecture_in_front_has_no_baseline_yet() {
     assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
 }
 
-/// Two records say as much as a run beside its base, whatever keys they have.
+/// Two records say as much as a run against its base, whatever keys they have.
 #[test]
 fn two_records_under_other_keys() {
     let base = record_simulated();
@@ -482,7 +482,7 @@ fn of_hazards(
     base: &[Finding],
     change: impl Fn(&mut Record),
 ) -> (Outcome, &'static str, usize) {
-    let mut record = beside_base();
+    let mut record = against_base();
     recount(&mut record, |_, facts| facts.findings = head.to_vec());
     of_base(&mut record, |piece| {
         if let Evidence::Simulation {
@@ -572,7 +572,7 @@ fn a_hazard_is_not_compared_with_a_base_that_was_not_simulated() {
 
 #[test]
 fn the_base_is_run_where_head_has_a_hazard() {
-    let mut record = beside_base();
+    let mut record = against_base();
     record
         .policy
         .gates

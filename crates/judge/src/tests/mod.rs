@@ -1,8 +1,8 @@
 //! Every rule goes red, for its own reason; nothing missing reads as a pass.
 
 mod accepted;
+mod against_base;
 mod anchors;
-mod beside;
 mod conclusion;
 mod doubts;
 mod expected;
@@ -119,7 +119,7 @@ fn expect(record: &Record, subject: &Subject, rule: Rule, outcome: Outcome, reas
     assert_eq!((verdict.outcome, verdict.reason), (outcome, reason));
 }
 
-/// What a verdict on a change compares.
+/// The comparison of a verdict on a change.
 #[track_caller]
 fn comparison(reason: &Reason) -> &Comparison {
     match reason {

@@ -1,4 +1,4 @@
-//! Head beside the base revision.
+//! Head against the base revision.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn subject() -> Subject {
     Subject::Case(changed())
 }
 
-/// What did not change.
+/// A subject that did not change.
 fn unchanged() -> Subject {
     case("direct", "small")
 }
@@ -21,7 +21,7 @@ fn p50(record: &Record) -> Verdict {
 
 /// As many processes as the judge asks for, each with this ratio.
 fn measured(ratio: impl Fn(u32) -> f64) -> Record {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Pair { .. }));
@@ -31,7 +31,7 @@ fn measured(ratio: impl Fn(u32) -> f64) -> Record {
             break;
         }
         for (case, timing) in wanted {
-            assert_eq!(timing, Timing::BesideBase(Singles::Shown), "{case}");
+            assert_eq!(timing, Timing::AgainstBase(Singles::Shown), "{case}");
             assert_eq!(case.variant, "fast");
             let is_small = case == changed();
             let ratio = if is_small { ratio(process) } else { 1.0 };
@@ -91,8 +91,8 @@ fn a_judgement_says_what_it_was_held_against() {
     let mut tiny = record.plan.case(&changed()).unwrap().clone();
     tiny.id = case_id("fast", "tiny");
     record.plan.cases.push(tiny);
-    let beside = |record: &Record| ruled(record).base;
-    let found = beside(&record).unwrap();
+    let against_base = |record: &Record| ruled(record).base;
+    let found = against_base(&record).unwrap();
     assert_eq!(
         (found.revision.as_str(), found.commit.as_str()),
         ("origin/main", "0a34415aaaaa")
@@ -115,9 +115,9 @@ fn a_judgement_says_what_it_was_held_against() {
     assert_eq!(found.effort.gpu_ms, Some(Num(390.0)));
 
     record.environment.device = no_gpu();
-    assert_eq!(beside(&record).unwrap().unknown.len(), 4);
+    assert_eq!(against_base(&record).unwrap().unknown.len(), 4);
     record.policy.base = None;
-    assert_eq!(beside(&record), None);
+    assert_eq!(against_base(&record), None);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_failure_that_the_next_process_does_not_show_is_looked_at_again() {
 
 #[test]
 fn a_failure_without_its_confirmation_is_none_yet() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     repair(&mut record, &changed(), |process, facts| {
         *facts = pair_facts(usual("fast"), 1.03, process);
     });
@@ -152,13 +152,13 @@ fn a_failure_without_its_confirmation_is_none_yet() {
     );
     assert_eq!(
         asked(&record),
-        [(changed(), Timing::BesideBase(Singles::Shown))]
+        [(changed(), Timing::AgainstBase(Singles::Shown))]
     );
 }
 
 #[test]
 fn what_did_not_change_passes_without_gpu_time() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     // Its own limit on times keeps it on the GPU; nothing else does.
     let own = |gate: &Gate| gate.rule == at_most(Metric::P50, 200_000.0);
     record.policy.gates.retain(|gate| !own(gate));
@@ -185,7 +185,7 @@ fn what_did_not_change_passes_without_gpu_time() {
 
 #[test]
 fn another_launch_is_a_change() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let base = record.policy.base.as_mut().unwrap();
     for case in &mut base.plan.cases {
         case.steps[0].launch.as_mut().unwrap().grid = [66, 1, 1];
@@ -209,7 +209,7 @@ fn without_the_bases_code_nothing_passes() {
             Reason::NotRun(NotRun::NoArtifact),
         ),
     ] {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         for piece in &mut record.evidence {
             if let Evidence::Base(piece) = piece
                 && let Evidence::Build { facts, .. } = piece.as_mut()
@@ -226,7 +226,7 @@ fn without_the_bases_code_nothing_passes() {
 
 #[test]
 fn a_base_that_breaks_is_no_failure_of_head() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Pair { case, .. } if *case == changed()));
@@ -247,7 +247,7 @@ fn a_base_that_breaks_is_no_failure_of_head() {
 
 #[test]
 fn a_new_case_is_judged_as_without_a_base() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let base = record.policy.base.as_mut().unwrap();
     base.plan.cases.retain(|case| case.id.variant != "direct");
     base.gates.retain(|gate| gate.subject.variant() != "direct");
@@ -277,10 +277,10 @@ fn a_limit_of_base_needs_one() {
 
 #[test]
 fn blocks_on_a_slowed_gpu_do_not_count_and_too_few_of_them_no_process() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     repair(&mut record, &changed(), |_, facts| {
         facts.blocks[0].throttled = true;
-        // What that block says would be seen.
+        // The change of that block would be seen.
         facts.head.batched_ns[0] *= 3;
         facts.head.batched_ns[1] *= 3;
     });
@@ -308,7 +308,7 @@ fn short_or_missing_evidence_never_passes() {
         |facts| facts.base.mode = Mode::Cold,
     ];
     for (at, broken) in breaks.iter().enumerate() {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         repair(&mut record, &changed(), |process, facts| {
             if process == 3 {
                 broken(facts);
@@ -316,12 +316,12 @@ fn short_or_missing_evidence_never_passes() {
         });
         assert_eq!(p50(&record).outcome, Outcome::Inconclusive, "{at}");
     }
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Pair { process: 1, .. }));
     assert_eq!(p50(&record).outcome, Outcome::Inconclusive);
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     record.plan.pairing = None;
     assert_eq!(p50(&record).outcome, Outcome::Inconclusive);
 }
@@ -340,7 +340,7 @@ fn the_chance_of_a_false_alarm_is_split_over_the_plan_and_not_over_what_ran() {
 
 #[test]
 fn what_the_base_asked_more_strictly_is_loosened() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let base = record.policy.base.as_mut().unwrap();
     for gate in &mut base.gates {
         if gate.rule == within(Metric::P50, 0.02) {
@@ -360,7 +360,7 @@ fn what_the_base_asked_more_strictly_is_loosened() {
 #[test]
 fn a_baseline_that_the_change_edits_is_loosened_where_it_asks_less() {
     let edit = |change: fn(&mut Agreed)| {
-        let mut record = record_beside_base();
+        let mut record = record_against_base();
         let mut was = record.policy.baselines.clone();
         for baseline in &mut record.policy.baselines {
             if baseline.variant == "fast" && baseline.key.facet() == Facet::Times {
@@ -400,7 +400,7 @@ fn a_baseline_that_the_change_edits_is_loosened_where_it_asks_less() {
 
 #[test]
 fn a_baseline_that_the_change_removes_is_loosened() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let removed = record.policy.baselines.remove(2);
     assert_eq!(removed.key.facet(), Facet::Times);
     record.policy.base.as_mut().unwrap().baselines = vec![removed];
@@ -429,7 +429,7 @@ fn with_modes(record: &mut Record, head: u32, base: u32) {
 }
 
 fn slow_share(head: u32, base: u32) -> Verdict {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     for process in 6..11 {
         for shape in SHAPES {
             record.evidence.push(Evidence::Pair {
@@ -500,8 +500,8 @@ fn a_process_after_the_decision_changes_nothing() {
 }
 
 #[test]
-fn times_taken_beside_a_base_are_no_baseline() {
-    let record = record_beside_base();
+fn times_taken_against_a_base_are_no_baseline() {
+    let record = record_against_base();
     let (baselines, refused) = acceptable(&record, "seal");
     let of_times = baselines
         .iter()
@@ -513,5 +513,5 @@ fn times_taken_beside_a_base_are_no_baseline() {
         .find(|it| it.subject == case("fast", "small") && it.facet == Facet::Times)
         .unwrap();
     assert_eq!(told.outcome, Outcome::Skipped);
-    assert_eq!(told.reason, Reason::TimedBesideBase);
+    assert_eq!(told.reason, Reason::TimedAgainstBase);
 }

@@ -275,7 +275,7 @@ fn only_right_cases_are_profiled_and_several_times_where_a_limit_compares() {
     fresh.plan.profiling = Some(Profiling { repeats: 3 });
     let all = asked(&fresh);
     assert_eq!(all.len(), fresh.plan.cases.len());
-    assert!(all.iter().all(|it| it.repeats == 1 && !it.beside_base));
+    assert!(all.iter().all(|it| it.repeats == 1 && !it.against_base));
     let subject = Subject::Case(id());
     fresh.policy.gates.push(gate(subject, within(TENSOR, 0.02)));
     let repeats = |record: &Record, of: &CaseId| {
@@ -289,7 +289,7 @@ fn only_right_cases_are_profiled_and_several_times_where_a_limit_compares() {
 }
 
 /// Both sides profiled alike, of other code for `direct`, without baselines.
-fn beside_base() -> Record {
+fn against_base() -> Record {
     let mut record = record_profiled();
     record.policy.baselines.clear();
     record.policy.base = Some(Base {
@@ -315,10 +315,10 @@ fn beside_base() -> Record {
 
 #[test]
 fn without_a_baseline_the_base_of_the_same_run_decides() {
-    let verdict = judged(beside_base(), within(TENSOR, 0.02));
+    let verdict = judged(against_base(), within(TENSOR, 0.02));
     assert_eq!(verdict.outcome, Outcome::Pass);
     assert_eq!(comparison(&verdict.reason).against, Against::Base);
-    let mut slower = beside_base();
+    let mut slower = against_base();
     reprofile(&mut slower, &id(), |_, facts| {
         set(facts, ProfileMetric::TensorActive, 0.4)
     });
@@ -326,7 +326,7 @@ fn without_a_baseline_the_base_of_the_same_run_decides() {
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(comparison(&verdict.reason).against, Against::Base);
     // A base that was not profiled says nothing: there is no baseline yet.
-    let mut alone = beside_base();
+    let mut alone = against_base();
     alone.evidence.retain(|piece| {
         let base = piece.of_base();
         !base.is_some_and(|it| matches!(it, Evidence::Profile { .. }))
@@ -340,7 +340,7 @@ fn without_a_baseline_the_base_of_the_same_run_decides() {
 
 #[test]
 fn what_changed_since_the_base_is_profiled_on_both_sides() {
-    let mut record = beside_base();
+    let mut record = against_base();
     let is_other = |piece: &Evidence| {
         let piece = piece.of_base().unwrap_or(piece);
         !matches!(piece, Evidence::Profile { .. })
@@ -352,7 +352,7 @@ fn what_changed_since_the_base_is_profiled_on_both_sides() {
         &record.policy,
         &record.evidence,
     );
-    let beside: Vec<_> = asked.iter().filter(|it| it.beside_base).collect();
+    let beside: Vec<_> = asked.iter().filter(|it| it.against_base).collect();
     assert!(beside.iter().all(|it| it.case.variant == "direct"));
     assert_eq!((asked.len(), beside.len()), (4, 2));
 }

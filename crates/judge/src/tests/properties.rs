@@ -60,7 +60,7 @@ fn not_seen<T>(how: u8) -> Seen<T> {
     }
 }
 
-/// Of whatever was seen of each case.
+/// Breaks the observations of each case.
 fn broken(mut record: Record, breaks: &[Break]) -> Record {
     for one in breaks {
         match one {
@@ -181,14 +181,14 @@ fn any_run() -> impl Strategy<Value = Record> {
     prop::sample::select(vec![
         record(),
         with_tails(record()),
-        record_beside_base(),
-        with_tails(record_beside_base()),
+        record_against_base(),
+        with_tails(record_against_base()),
         record_simulated(),
         record_without_gpu(),
     ])
 }
 
-/// What may be wrong with a policy or a plan. Gates on what cannot have them, and limits of every kind.
+/// A mistake in a policy or a plan. Gates on subjects that cannot have them, and limits of every kind.
 fn an_oddity() -> impl Strategy<Value = fn(&mut Record)> {
     fn add(record: &mut Record, subject: Subject, rule: Rule) {
         record.policy.gates.push(gate(subject, rule));

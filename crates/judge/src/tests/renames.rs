@@ -1,7 +1,7 @@
 //! Names that are gone are matched with names that are new, and a base is put under head's names.
 
 use super::*;
-use crate::renames::{Asked, Names, find};
+use crate::renames::{Names, PlanAndGates, find};
 
 /// A side of one kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,15 +35,15 @@ impl Side {
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
-        Asked {
+    fn asked(&self) -> PlanAndGates<'_> {
+        PlanAndGates {
             plan: &self.plan,
             gates: &self.gates,
         }
     }
 
     fn under(&self, renames: &[Rename]) -> Self {
-        let mut base = record_beside_base().policy.base.unwrap();
+        let mut base = record_against_base().policy.base.unwrap();
         base.plan = self.plan.clone();
         base.gates.clone_from(&self.gates);
         Names { renames }.carry(&mut base);

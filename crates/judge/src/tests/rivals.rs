@@ -1,4 +1,4 @@
-//! Other programs beside a kernel: what limits against them rest on, and that nothing missing of them passes.
+//! Other programs paired a kernel: what limits against them rest on, and that nothing missing of them passes.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn outcome_and_reason(record: &Record, bound: &str) -> (Outcome, Reason) {
 }
 
 #[test]
-fn a_limit_against_a_contestant_holds_the_faster_kernel_and_breaks_the_slower() {
+fn a_limit_against_a_backend_holds_the_faster_kernel_and_breaks_the_slower() {
     let record = record_beside_rival();
     let bound = "1.0 * torch.flash.p50";
     let fast = verdict_on(&record, "fast", against(bound));
@@ -65,7 +65,7 @@ fn what_is_missing_of_a_rival_is_named_and_never_passes() {
     let right = record_beside_rival();
     let skipped = Reason::RivalSkipped {
         rival: "torch".into(),
-        contestant: "math".into(),
+        backend: "math".into(),
         because: "no kernel for this shape".into(),
     };
     let math = outcome_and_reason(&right, "torch.math.p50");
@@ -131,7 +131,7 @@ fn what_is_missing_of_a_rival_is_named_and_never_passes() {
         let mut record = right.clone();
         rerival(&mut record, |_, seen| {
             if let Seen::Got(facts) = seen
-                && let Some(Contest::Timed(times)) = facts.contestants.get_mut("flash")
+                && let Some(Contest::Timed(times)) = facts.backends.get_mut("flash")
             {
                 change(times);
             }
@@ -173,7 +173,7 @@ fn without_a_gpu_rivals_are_skipped_as_times_are() {
     let [not] = &standing.not_compared[..] else {
         panic!("{standing:?}");
     };
-    assert_eq!(not.contestants, ["flash", "math"]);
+    assert_eq!(not.backends, ["flash", "math"]);
     assert_eq!((not.cases.len(), not.reason.code()), (4, "no-device"));
 }
 
@@ -184,19 +184,19 @@ fn how_a_case_stands_is_the_rivals_time_over_its_own() {
     assert_eq!(standing.versions["torch"], "2.9.0");
     let found: Vec<_> = standing.compared.iter().collect();
     assert_eq!(found.len(), 4);
-    for beside in found {
-        let own = usual(&beside.case.variant) as f64;
-        assert_eq!(beside.contestant, "flash");
-        assert!((beside.ours.0 - own).abs() < 10.0, "{beside:?}");
-        assert!((beside.theirs.0 - FLASH as f64).abs() < 10.0, "{beside:?}");
+    for paired in found {
+        let own = usual(&paired.case.variant) as f64;
+        assert_eq!(paired.backend, "flash");
+        assert!((paired.ours.0 - own).abs() < 10.0, "{paired:?}");
+        assert!((paired.theirs.0 - FLASH as f64).abs() < 10.0, "{paired:?}");
         let ratio = FLASH as f64 / own;
-        assert!((beside.times_as_fast.0 - ratio).abs() < 1e-3, "{beside:?}");
+        assert!((paired.times_as_fast.0 - ratio).abs() < 1e-3, "{paired:?}");
     }
     let [not] = &standing.not_compared[..] else {
         panic!("{standing:?}");
     };
     assert_eq!(
-        (&not.contestants[..], not.cases.len()),
+        (&not.backends[..], not.cases.len()),
         (&["math".to_owned()][..], 4)
     );
     // A kernel that is wrong has no times, and so no place.
@@ -214,7 +214,7 @@ fn how_a_case_stands_is_the_rivals_time_over_its_own() {
     );
 }
 
-/// The tasks that the rival is given beside these cases, each with the number of its process.
+/// The tasks that the rival is given paired these cases, each with the number of its process.
 fn turns(record: &Record, wanted: &[CaseId]) -> Vec<(CaseId, u32)> {
     let turns = next_rivals(
         &record.plan,
@@ -287,8 +287,8 @@ fn a_rival_is_asked_as_often_as_was_planned_and_not_after_it_broke() {
     let mut skipped = record.clone();
     rerival(&mut skipped, |_, seen| {
         if let Seen::Got(facts) = seen {
-            let math = facts.contestants["math"].clone();
-            facts.contestants.insert("flash".into(), math);
+            let math = facts.backends["math"].clone();
+            facts.backends.insert("flash".into(), math);
         }
     });
     assert_eq!(turns(&skipped, &wanted), []);
@@ -296,7 +296,7 @@ fn a_rival_is_asked_as_often_as_was_planned_and_not_after_it_broke() {
 
 #[test]
 fn another_program_under_a_gate_is_a_looser_gate() {
-    let mut record = record_beside_base();
+    let mut record = record_against_base();
     let rule = against("torch.flash.p50");
     let named = gate(case("fast", "small"), rule.clone());
     record.plan.rivals = vec![rival()];

@@ -405,7 +405,7 @@ fn not_written_not_deterministic_not_intact() {
     );
 }
 
-/// What the driver says of `direct@small`, changed.
+/// Changes the driver's values for `direct@small`.
 fn driver_says(change: impl Fn(&mut DriverFacts)) -> Record {
     let mut record = record();
     for piece in &mut record.evidence {
@@ -635,7 +635,7 @@ fn nothing_judged_is_no_pass() {
     assert_eq!(ruled(&record).conclusion, Conclusion::NothingJudged);
 }
 
-/// Of `direct` on the record's device.
+/// The reason for `direct` on the record's device.
 pub(super) fn no_architecture(record: &Record) -> Reason {
     let device = record.environment.device.got().unwrap();
     Reason::NoArchitecture {

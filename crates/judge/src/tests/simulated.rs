@@ -242,7 +242,7 @@ fn what_counts_more_is_told_with_the_lines_that_count_most() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Fail,
-        // Of the launch that counts most: the second seed's.
+        // The lines of the launch that counts most: the second seed's.
         more_wavefronts(130.0, lines(2)),
     );
 }

@@ -1,9 +1,9 @@
-//! Samples of single launches beside the base: as many as are judged where a gate rests on them, and only as
+//! Samples of single launches against the base: as many as are judged where a gate rests on them, and only as
 //! many as cost little where reports alone show them.
 
 use super::*;
 
-fn beside(metric: Metric) -> Rule {
+fn against_base(metric: Metric) -> Rule {
     of_base(metric, 0.05)
 }
 
@@ -20,9 +20,9 @@ fn too_few(metric: Metric) -> Reason {
     }
 }
 
-/// What is asked of `fast@small`, which changed, where `subject` has this gate as well.
+/// The samples asked of `fast@small`, which changed, where `subject` has this gate as well.
 fn with_gate(subject: Subject, rule: Rule) -> (Record, Singles) {
-    let mut record = with_tails(record_beside_base());
+    let mut record = with_tails(record_against_base());
     record.policy.gates.push(gate(subject, rule));
     let mut first = record.clone();
     first
@@ -34,7 +34,7 @@ fn with_gate(subject: Subject, rule: Rule) -> (Record, Singles) {
         .find(|(case, _)| *case == case_id("fast", "small"))
         .unwrap();
     match timing {
-        Timing::BesideBase(singles) => (record, *singles),
+        Timing::AgainstBase(singles) => (record, *singles),
         Timing::Alone => panic!("{asked:?}"),
     }
 }
@@ -52,19 +52,27 @@ fn they_are_judged_where_a_gate_rests_on_them_and_nowhere_else() {
     let expr = |text: &str| Rule::Condition { expr: expr(text) };
     let small = |variant: &str| case(variant, "small");
     for (subject, rule, singles) in [
-        (small("fast"), beside(Metric::P50), Singles::Shown),
+        (small("fast"), against_base(Metric::P50), Singles::Shown),
         (small("fast"), within(Metric::Cycles, 0.1), Singles::Shown),
         (small("fast"), expr("p50 <= 1ms"), Singles::Shown),
-        (small("direct"), beside(Metric::P99), Singles::Shown),
-        (case("fast", "ragged"), beside(Metric::P99), Singles::Shown),
+        (small("direct"), against_base(Metric::P99), Singles::Shown),
+        (
+            case("fast", "ragged"),
+            against_base(Metric::P99),
+            Singles::Shown,
+        ),
         (small("direct"), expr("p99 <= 1ms"), Singles::Shown),
-        (small("fast"), beside(Metric::P99), Singles::Judged),
-        (small("fast"), beside(Metric::SlowShare), Singles::Judged),
+        (small("fast"), against_base(Metric::P99), Singles::Judged),
+        (
+            small("fast"),
+            against_base(Metric::SlowShare),
+            Singles::Judged,
+        ),
         (small("fast"), within(Metric::P90, 0.1), Singles::Judged),
         (small("fast"), at_most(Metric::Cv, 0.1), Singles::Judged),
         (small("fast"), expr("p99 <= 1ms"), Singles::Judged),
         (small("direct"), expr("fast.p99 <= p50"), Singles::Judged),
-        // What cannot be read may name anything.
+        // An unreadable expression may name anything.
         (small("direct"), expr("p99 <="), Singles::Judged),
     ] {
         let (_, asked) = with_gate(subject.clone(), rule.clone());
@@ -75,7 +83,7 @@ fn they_are_judged_where_a_gate_rests_on_them_and_nowhere_else() {
 #[test]
 fn too_few_decide_nothing_about_tails() {
     for metric in [Metric::P90, Metric::P99, Metric::Cv, Metric::SlowShare] {
-        for rule in [beside(metric), at_most(metric, 1e9)] {
+        for rule in [against_base(metric), at_most(metric, 1e9)] {
             let (mut record, _) = with_gate(fast(), rule.clone());
             few(&mut record);
             let outcome = Outcome::Inconclusive;
@@ -90,7 +98,7 @@ fn too_few_decide_nothing_about_tails() {
 
 #[test]
 fn reports_show_what_there_is_to_see() {
-    let mut record = with_tails(record_beside_base());
+    let mut record = with_tails(record_against_base());
     few(&mut record);
     let index = index(&record);
     let values = index.head();
@@ -103,14 +111,14 @@ fn reports_show_what_there_is_to_see() {
 /// The base's record was to show them alone, and a gate of head's would rest on them.
 #[test]
 fn too_few_are_no_figure_to_be_held_against() {
-    let mut head = with_tails(record_beside_base());
+    let mut head = with_tails(record_against_base());
     let rule = within(Metric::P99, 0.5);
     head.policy.gates.push(gate(fast(), rule.clone()));
     let outcome = |base: &Record| {
         let judgement = compare(base, &head, Loosening::Allowed);
         verdict_of(&judgement, &fast(), rule.clone()).outcome
     };
-    let mut base = with_tails(record_beside_base());
+    let mut base = with_tails(record_against_base());
     assert_eq!(outcome(&base), Outcome::Pass);
     few(&mut base);
     assert_ne!(outcome(&base), Outcome::Pass);

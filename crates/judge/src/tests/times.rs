@@ -379,7 +379,7 @@ fn a_missing_process_is_no_smaller_sample() {
     );
 }
 
-/// Of several that are wrong; a later one cannot make it a mere skip.
+/// The first of several wrong processes decides; a later one cannot make it a mere skip.
 #[test]
 fn the_first_process_that_is_wrong_decides() {
     let mut record = record();

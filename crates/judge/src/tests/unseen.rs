@@ -1,4 +1,4 @@
-//! What a change could take away from a run, and what would then be missing without a word.
+//! Evidence that a change could take away from a run, and what would then be missing without a word.
 
 use super::rules::no_architecture;
 use super::*;
@@ -111,7 +111,7 @@ fn what_was_simulated_when_it_was_agreed_on_is_not_skipped_silently() {
         assert_eq!(findings(&record), was);
         assert_eq!(ruled(&record).conclusion, Conclusion::Pass);
     }
-    // What an earlier failure or a filter kept from running is reported elsewhere.
+    // A case that an earlier failure or a filter kept from running is reported elsewhere.
     for why in [
         NotRun::NoReferenceVariant {
             variant: "fast".to_owned(),

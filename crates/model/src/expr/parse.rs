@@ -189,8 +189,8 @@ fn name(text: &str) -> Result<(Token, usize), String> {
     let name = match parts[..] {
         [name] => Name::plain(name),
         [owner, name] => Name::Dotted(owner.to_owned(), name.to_owned()),
-        [rival, contestant, name] => {
-            Name::Rival(rival.to_owned(), contestant.to_owned(), name.to_owned())
+        [rival, backend, name] => {
+            Name::Rival(rival.to_owned(), backend.to_owned(), name.to_owned())
         }
         _ => return Err(format!("`{text}` has more than three parts")),
     };

@@ -8,9 +8,7 @@ fn env(values: &[(&str, ExprValue)]) -> Env {
         .map(|(name, value)| {
             let name = match name.split_once('.') {
                 Some((owner, rest)) => match rest.split_once('.') {
-                    Some((contestant, name)) => {
-                        Name::Rival(owner.into(), contestant.into(), name.into())
-                    }
+                    Some((backend, name)) => Name::Rival(owner.into(), backend.into(), name.into()),
                     None => Name::Dotted(owner.into(), rest.into()),
                 },
                 None => Name::plain(*name),

@@ -1,4 +1,4 @@
-//! What is remembered of each place in shared memory: the last write and two reads. Eight
+//! The remembered accesses to each place in shared memory: the last write and two reads. Eight
 //! neighbouring places share a block, field by field, so that they are looked at together.
 
 use super::race::Strength;
@@ -6,7 +6,7 @@ use super::race::Strength;
 /// An access, as far as it is remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Of the warp; 0: nobody.
+    /// The epoch of the warp; 0: nobody.
     pub epoch: u32,
     /// One, for a write.
     pub lanes: u32,
@@ -72,7 +72,7 @@ struct Block {
     read: [Accesses; 2],
 }
 
-/// What lanes of one warp do in one block of places: the lanes of each place, none where they do
+/// The accesses of one warp's lanes in one block of places: the lanes of each place, none where they do
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
@@ -81,7 +81,7 @@ pub struct Touch {
     pub lanes: Row,
 }
 
-/// What is ordered before a warp's present accesses.
+/// The accesses that are ordered before a warp's present ones.
 #[derive(Clone, Copy)]
 pub struct Before {
     pub warp: u32,
@@ -175,7 +175,7 @@ impl Cells {
         let earlier = if mine(old0) {
             old0
         } else {
-            // Of several other warps the one that came first stays.
+            // Where several other warps came, the first one stays.
             r1.set(i, if mine(old1) { old0 } else { old1 });
             old1
         };

@@ -1,6 +1,6 @@
 //! Races in global memory within a launch, by happens-before.
 //!
-//! Of each place the last write is kept and two reads (`page`). Within a block the block's own clocks
+//! The last write of each place is kept and two reads (`page`). Within a block the block's own clocks
 //! say what is ordered (barriers, warp syncs, atomics: `race`), between blocks what fences and strong
 //! accesses handed on (`order`). A place is as large as the smallest access that its page has seen,
 //! from 16 bytes to one; pages come into being when they are touched.
@@ -62,7 +62,7 @@ impl Scoped {
     }
 }
 
-/// What the lanes of a warp did at one instruction between two synchronisations.
+/// The accesses of a warp's lanes at one instruction between two synchronisations.
 #[derive(Clone, Copy)]
 struct Stamp {
     block: u32,
@@ -77,7 +77,7 @@ struct Stamp {
 /// An earlier access that has no order with the present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Of the present access.
+    /// The lane of the present access.
     pub lane: u32,
     pub block: u32,
     pub warp: u32,
@@ -92,7 +92,7 @@ pub struct Conflict {
     pub unfenced: Option<u32>,
 }
 
-/// What could not be judged, by instruction.
+/// The accesses that could not be judged, by instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unjudged {
     /// Writes of places that more have read than are remembered.
@@ -229,7 +229,7 @@ impl GlobalShadow {
     }
 
     /// An access of `bytes` by each of the lanes, at their offsets in one allocation of `size`
-    /// bytes; a lane may stand for others of its warp as well ([`MANY`]) if they all read. What has no
+    /// bytes; a lane may stand for others of its warp as well ([`MANY`]) if they all read. Any access without
     /// order with it goes to `out`. Without `out`: false where something would; the same access has to
     /// come again, and what was noted of it does no harm.
     #[inline]
@@ -379,7 +379,7 @@ struct Check<'a> {
     write: bool,
 }
 
-/// Of an access that is not ordered for certain.
+/// The judgement on an access that is not ordered for certain.
 enum Judged {
     Race(Conflict),
     /// It is, if one may count on a flag that this instruction read.
@@ -405,7 +405,7 @@ impl Check<'_> {
         u64::from(s.block) * u64::from(self.me.warps) + u64::from(s.warp)
     }
 
-    /// Of a write: that several lanes wrote together, each of them has to come before; but who reads
+    /// Order after a write: if several lanes wrote together, each of them has to come before; but a lane that reads
     /// what it wrote itself reads its own.
     #[inline(always)]
     fn after_write(&self, cell: Cell, lane: u32) -> bool {
@@ -438,7 +438,7 @@ impl Check<'_> {
                 && (cell & MANY == 0 || !same_warp || me.clocks.meets(who, s.epoch) == Meets::All)
     }
 
-    /// Of an access for which `ordered` says no.
+    /// Judges an access for which `ordered` says no.
     #[cold]
     fn judge(&self, cell: Cell, lane: u32, was_write: bool) -> Judged {
         let (s, me) = (self.stamp_of(cell), self.me);
@@ -503,7 +503,7 @@ impl Order for &Check<'_> {
 
     fn before(&self, cell: Cell, new: Cell) -> bool {
         let (s, me) = (self.stamp_of(cell), self.me);
-        // What does not race with the new one may race with a weak one that came before.
+        // An access that does not race with the new one may race with a weak one that came before.
         if me.scoped.is_stronger(s.scoped) {
             return false;
         }

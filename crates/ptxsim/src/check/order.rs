@@ -1,4 +1,4 @@
-//! What a warp knows of other blocks: which of their accesses happened before its own, by the base
+//! A warp's knowledge of other blocks: which of their accesses happened before its own, by the base
 //! causality order of the PTX ISA (8.9.5).
 //!
 //! Between blocks the only edges begin at a strong write of global memory that a strong read (of another
@@ -127,7 +127,7 @@ fn covers(a: &[(u64, u32)], b: &[(u64, u32)]) -> (bool, bool) {
     (of_a, of_b)
 }
 
-/// What comes before a strong write, by how it was made ready to be handed on.
+/// The accesses before a strong write, by how it was made ready to be handed on.
 #[derive(Clone, Default)]
 pub struct Handed {
     /// By a fence of the writer, or as the write is a release.
@@ -150,7 +150,7 @@ impl Handed {
     }
 }
 
-/// What a fence that reaches other blocks does.
+/// The effect of a fence that reaches other blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
     pub acquire: bool,
@@ -242,7 +242,7 @@ impl Inter {
         }
     }
 
-    /// What a release hands on, when all of `block` comes before it; what is in doubt is in doubt there, too.
+    /// The accesses that a release hands on, when all of `block` comes before it; doubts are handed on, too.
     pub fn handed_by_release(&self, block: &Sparse) -> Handed {
         let mut handed = Handed {
             released: block.clone(),
@@ -414,7 +414,7 @@ mod tests {
             let known = w.known.epoch_of(3);
             let doubt = w.doubt(3, 7).filter(|_| known < 7);
             assert_eq!((known, doubt), expected);
-            // What is in doubt stays so for those to whom it is handed on.
+            // Doubtful accesses stay so for those to whom they are handed on.
             let mut third = Inter::default();
             third.see(&w.ready, true, 11);
             let known = third.known.epoch_of(3);

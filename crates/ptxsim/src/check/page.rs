@@ -1,4 +1,4 @@
-//! What is remembered of a page of global memory: of each place the last write, and two reads.
+//! Remembers the accesses to a page of global memory: for each place the last write, and two reads.
 //!
 //! Two are enough for a block whose warps meet at whole barriers, and for blocks that nothing orders:
 //! of two reads without order, each later write has none with one of them. Where flags or barriers of
@@ -14,15 +14,15 @@ pub const PAGE: usize = 4096;
 pub type Cell = u32;
 
 pub const LANE: u32 = 31;
-/// Of a read: other lanes of the warp as well.
+/// Set on a read: other lanes of the warp read as well.
 pub const MANY: u32 = 1 << 5;
 pub const STAMP_SHIFT: u32 = 6;
 /// All of a cell but its flags.
 pub const KEPT: u32 = (1 << 30) - 1;
 const STAMP: u32 = KEPT & !(LANE | MANY);
-/// Of a first read: the second one is of another block.
+/// Set on a first read: the second one is of another block.
 const PAIR: u32 = 1 << 31;
-/// Of a second read: a third is forgotten, a weak one or a strong one.
+/// Set on a second read: a third is forgotten, a weak one or a strong one.
 const FORGOT_WEAK: u32 = 1 << 31;
 const FORGOT_STRONG: u32 = 1 << 30;
 const FORGOT: u32 = FORGOT_WEAK | FORGOT_STRONG;
@@ -42,22 +42,22 @@ pub struct Page {
     lost: bool,
 }
 
-/// What is left of the forgotten reads of a warp.
+/// The remainder of a warp's forgotten reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Forgotten {
-    /// Of the launch.
+    /// The warp's number in the launch.
     pub warp: u64,
-    /// Of the newest.
+    /// The epoch of the newest.
     pub epoch: u32,
     /// That read, all together.
     pub lanes: u32,
 }
 
-/// What is known of a read, for deciding whether to keep it.
+/// The known facts on a read, for deciding whether to keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reader {
     pub block: u32,
-    /// Of the block.
+    /// The warp's number in the block.
     pub warp: u32,
     pub epoch: u32,
     pub strength: Strength,
@@ -77,7 +77,7 @@ impl Room<'_> {
     }
 }
 
-/// What becomes of a place that was read before, when it is read again.
+/// The next state of a place that was read before, when it is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Nothing before matters any more.
@@ -116,7 +116,7 @@ impl<O> Reading<O> {
         }
     }
 
-    /// What comes is on this page.
+    /// The next accesses are on this page.
     #[inline(always)]
     pub fn turn_to(&mut self, page: usize) {
         if self.page != page {
@@ -367,7 +367,7 @@ fn forgot(strong: bool) -> u32 {
     if strong { FORGOT_STRONG } else { FORGOT_WEAK }
 }
 
-/// What to do, and whether it is the same for all lanes of the warp where the same two have read.
+/// Decides the step, and whether it is the same for all lanes of the warp where the same two have read.
 fn decide(first: Cell, second: Cell, new: Cell, order: &impl Order) -> (Step, bool) {
     let (a, n) = (order.reader(first), order.reader(new));
     let same_warp = |x: Reader| (x.block, x.warp) == (n.block, n.warp);

@@ -3,7 +3,7 @@
 //!
 //! Every warp has a clock that ticks at each of its synchronisations. Between warps order is known
 //! per warp: edges are barriers and atomics. Within a warp it is known per lane: the edges are
-//! `bar.warp.sync` and barriers; running in step is none. Of the reads of a location the last two
+//! `bar.warp.sync` and barriers; running in step is none. The last two reads of a location
 //! by different warps are kept: a race against an older one can be missed, none is invented.
 
 use super::cells::*;
@@ -37,7 +37,7 @@ impl Strength {
     }
 }
 
-/// What is known of an access that happened.
+/// The known facts on an access that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     pub instruction: u32,
@@ -55,7 +55,7 @@ pub struct Past {
 
 #[derive(Clone)]
 struct WarpClock {
-    /// What this warp knows of each warp; at its own place the present epoch.
+    /// The known epoch of each warp; at its own place the present epoch.
     knows: [u32; WARPS],
     /// Up to this epoch of its own, all lanes know of one another.
     full: u32,
@@ -70,11 +70,11 @@ pub struct Shadow {
     shift: u32,
     cells: Cells,
     warps: Vec<WarpClock>,
-    /// Of [`Plain::Told`]: other instructions, and the lanes that race with each.
+    /// For [`Plain::Told`]: other instructions, and the lanes that race with each.
     pub racing: Vec<(u32, u32)>,
 }
 
-/// What a quick look says of accesses.
+/// The result of a quick look at accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {
     /// They may race: each has to be looked at.
@@ -100,7 +100,7 @@ struct Now {
     before: Before,
 }
 
-/// Of the other lanes of a warp: with how many a lane has met.
+/// The number of other lanes of a warp that a lane has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meets {
     None,
@@ -108,7 +108,7 @@ pub enum Meets {
     All,
 }
 
-/// What barriers and atomics hand on.
+/// The epochs that barriers and atomics hand on.
 pub type Clock = [u32; WARPS];
 
 impl Shadow {
@@ -214,7 +214,7 @@ impl Shadow {
         (offset >> self.shift) as usize..=last as usize
     }
 
-    /// What `who` does now, and `lanes` with it, as it will be remembered.
+    /// The present access of `who`, and of `lanes` with it, as it will be remembered.
     #[inline(always)]
     fn present(clock: &WarpClock, who: Who, lanes: u32, strength: Strength) -> Seen {
         Seen {
@@ -368,7 +368,7 @@ impl Shadow {
                         continue;
                     }
                     let other = seen.mark.instruction();
-                    // What the same store left there may be what it stores now.
+                    // The value that the same store left there may be the one that it stores now.
                     let again = write && was_write && other == now.instruction;
                     let within = seen.mark.warp() == now.warp;
                     if again || within || (last != Some(other) && !is_told(other)) {
@@ -445,7 +445,7 @@ impl Shadow {
         self.warps[warp as usize].knows[warp as usize % WARPS]
     }
 
-    /// What a warp knows of each warp of the block, itself included.
+    /// A warp's knowledge of each warp of the block, itself included.
     pub fn knowledge(&self, warp: u32) -> &Clock {
         &self.warps[warp as usize].knows
     }

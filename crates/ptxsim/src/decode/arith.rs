@@ -81,7 +81,7 @@ impl Decoder<'_> {
             int_ops::lookup(&key, ty)
         };
         match op {
-            // What is added to a wide product is as wide as it.
+            // The addend of a wide product is as wide as it.
             Some(op) if words.contains(&"wide") => self.plain_with(i, op, ty, Ty::B32),
             Some(op) => self.plain(i, op, ty),
             None => self.unsupported(i, ""),
@@ -373,7 +373,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// What `set` writes for true: 1.0 or all ones. Of halves compared, each has its own.
+    /// The value that `set` writes for true: 1.0 or all ones. Where halves are compared, each has its own.
     fn store_comparison(
         &mut self,
         i: &Instruction,

@@ -143,7 +143,7 @@ impl Decoder<'_> {
         functions.any(|f| f.name == name && f.body.is_some())
     }
 
-    /// Of a call: where it lies in local memory, and the register that it is read to or written from.
+    /// An argument of a call: where it lies in local memory, and the register that it is read to or written from.
     fn argument(&mut self, at: u32, register: (Class, u32)) -> Access {
         Access {
             space: AddressSpace::Local,
@@ -241,7 +241,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Of a function that may be entered again while it waits for a call.
+    /// The frame of a function that may be entered again while it waits for a call.
     fn frame_of(&mut self, caller: &str) -> u32 {
         let next = self.frame_numbers.len() as u32;
         *self.frame_numbers.entry(caller.into()).or_insert(next)
@@ -302,7 +302,7 @@ fn function<'m>(module: &'m Module, name: &str) -> Option<(u64, &'m Function)> {
     Some((address(n), f))
 }
 
-/// Of the n-th function of a module.
+/// The address of the n-th function of a module.
 pub(super) fn address(n: usize) -> u64 {
     FUNCTION_BASE + 16 * n as u64
 }
@@ -358,7 +358,7 @@ impl Calls {
         calls
     }
 
-    /// What a function may call itself.
+    /// The functions that a function may call itself.
     pub fn direct(&self, name: &str) -> impl Iterator<Item = &String> {
         self.edges.get(name).into_iter().flatten()
     }

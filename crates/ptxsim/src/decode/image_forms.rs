@@ -58,7 +58,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Registers of x, y, z and of the layer. Of three coordinates PTX writes four, of a 2D layer too.
+    /// Registers of x, y, z and of the layer. PTX writes four for three coordinates, and for a 2D layer too.
     fn texel(
         &mut self,
         i: &Instruction,

@@ -30,7 +30,7 @@ impl Product {
     }
 }
 
-/// What a `wmma` of this shape can be of: A and B, and C and D.
+/// The possible element types of a `wmma` of this shape: A and B, and C and D.
 fn wmma_types(s: Shape) -> (&'static [Elem], &'static [Elem]) {
     use Elem::*;
     match (s.m, s.n, s.k) {

@@ -1,5 +1,5 @@
 //! `ast::Module` -> `Program`: names become register numbers and addresses, dotted words become
-//! operations. What is not built is refused here, with its line; nothing is left for run time.
+//! operations. Anything that is not implemented is refused here, with its line; nothing is left for run time.
 //!
 //! Callees come before their caller in the code array. The scheduler runs the lanes with the
 //! lowest instruction number first, so that lanes inside a callee return before the rest goes on.
@@ -49,7 +49,7 @@ pub enum LoadError {
 
 pub(crate) type Load<T> = Result<T, LoadError>;
 
-/// What all entries of a module have in common, found once: a module may have hundreds.
+/// The parts that all entries of a module share, found once: a module may have hundreds.
 pub struct Common {
     calls: calls::Calls,
     asks_for_reserved: bool,
@@ -166,7 +166,7 @@ struct Decoder<'a> {
     scopes: Scopes,
     placed: HashMap<String, Placed>,
     placing: HashSet<String>,
-    /// Of functions whose body is placed.
+    /// Entries of functions whose body is placed.
     entries: HashMap<String, u32>,
     calls: &'a calls::Calls,
     /// Instruction, which of its targets, function.

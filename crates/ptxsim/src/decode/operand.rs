@@ -152,7 +152,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Of a variable of this activation.
+    /// The address of a variable of this activation.
     fn frame_address(&mut self, at: u32, offset: i64, class: Class) -> u32 {
         let by = self.constant64(u64::from(at).wrapping_add(offset as u64));
         let wide = self.register(Class::R64);
@@ -182,7 +182,7 @@ impl Decoder<'_> {
             Symbol::Frame(at) => return Ok(self.frame_address(at, offset, class)),
             Symbol::Address(a) => a,
             Symbol::Shared(a) | Symbol::Local(a, _) | Symbol::Parameter(a) => u64::from(a),
-            // What the program's static part comes to is known when all is decoded, but kernels
+            // The size of the program's static part is known when all is decoded, but kernels
             // declare their shared variables before they use them.
             Symbol::DynamicShared => u64::from(self.shared_bytes.next_multiple_of(128)),
             _ => return self.invalid(i.pos, "this symbol has no address"),

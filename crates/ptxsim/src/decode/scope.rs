@@ -18,7 +18,7 @@ pub enum Symbol {
     Local(u32, u32),
     /// From the stack pointer on: of a function that may be entered again.
     Frame(u32),
-    /// Of the kernel.
+    /// A parameter of the kernel.
     Parameter(u32),
 }
 
@@ -146,7 +146,7 @@ pub fn special(name: &str) -> Option<Special> {
         "%lanemask_gt" => Special::LaneMaskGt,
         "%dynamic_smem_size" => Special::DynamicSharedSize,
         "%total_smem_size" => Special::TotalSharedSize,
-        // What lies in that region is for the system's software to say (PTX ISA 10): cooperative groups
+        // The system's software decides what lies in that region (PTX ISA 10): cooperative groups
         // have all of it from the first offset on.
         "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" | "%reserved_smem_offset_1" => {
             Special::ReservedShared { end: false }

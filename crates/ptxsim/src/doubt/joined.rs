@@ -26,7 +26,7 @@ struct Values<'a> {
     /// Registers that several instructions write.
     rewritten: HashMap<Register, bool>,
     now: HashMap<Register, Value>,
-    /// What an operation gives of the same values is the same.
+    /// An operation gives the same result for the same values.
     known: HashMap<(&'a str, Vec<Value>), u32>,
     symbols: u32,
 }
@@ -196,7 +196,7 @@ impl Place {
     }
 }
 
-/// Of each instruction whether it may become one with another.
+/// For each instruction, whether it may become one with another.
 pub fn joined(program: &Program) -> Vec<bool> {
     let code = &program.code;
     let mut found = vec![false; code.len()];
@@ -268,7 +268,7 @@ pub fn joined(program: &Program) -> Vec<bool> {
     found
 }
 
-/// A loop without branches inside, which ptxas may unroll: accesses of one turn beside those of the next.
+/// A loop without branches inside, which ptxas may unroll: accesses of one turn compared with those of the next.
 fn unrolled(values: &Values, stretch: &[Place], found: &mut [bool]) {
     let grown: BTreeMap<u32, i64> = values
         .now

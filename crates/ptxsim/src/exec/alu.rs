@@ -17,7 +17,7 @@ type VectorFn = unsafe fn(&mut Regs, &Operands, usize);
 /// As above, on the lanes of the mask.
 type EachFn = fn(&mut Regs, &Operands, u32);
 
-/// What is compiled of one operation.
+/// The compiled forms of one operation.
 struct Compiled {
     /// None of an operation that is rare, or of which a vector is no faster.
     vector: Option<VectorFn>,
@@ -83,7 +83,7 @@ pub fn has_v3() -> bool {
     }
 }
 
-/// Lets a test run what processors without AVX2 run. Tests beside it may see it: both give the same.
+/// Lets a test run what processors without AVX2 run. Tests that run at the same time may see it: both give the same.
 #[cfg(test)]
 static BASE_ONLY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 

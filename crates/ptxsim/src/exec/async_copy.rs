@@ -226,7 +226,7 @@ pub struct InFlight {
 #[derive(Clone, Copy, Default)]
 struct Pending {
     copies: u32,
-    /// Of the one that began last.
+    /// The instruction of the copy that began last.
     instruction: u32,
 }
 
@@ -283,7 +283,7 @@ impl BlockState {
         }
         self.in_flight.end(copy.to, copy.bytes);
         if let Some(shadow) = &mut self.shadow {
-            // It arrives now, in the copying thread's name. What raced was told at the start.
+            // It arrives now, in the copying thread's name. Races were reported at the start.
             let who = Who {
                 warp,
                 lane: copy.lane,

@@ -80,7 +80,7 @@ impl Machine<'_> {
     }
 }
 
-/// What one lane does to its place in memory; whether anything is another value now.
+/// Applies one lane's update to its place in memory; returns whether the value there changed.
 fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: bool) -> bool {
     let width = atom.access.width;
     let read = |regs: &Regs, r: u32| match atom.class {

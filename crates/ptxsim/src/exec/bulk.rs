@@ -1,8 +1,8 @@
 //! Bulk copies between shared and global memory (PTX ISA 9.7.9.25.4). Each belongs to one thread.
 //!
 //! A copy reads its source when it is issued and writes as late as it may: to shared memory when somebody waits for
-//! the phase of the mbarrier that its bytes end, to global memory when its thread waits for its group or ends. What
-//! others do to either place in between is told.
+//! the phase of the mbarrier that its bytes end, to global memory when its thread waits for its group or ends. Accesses
+//! of others to either place in between are reported.
 //!
 //! Bulk copies go through the async proxy. A completed copy to shared memory is seen by whoever waited for it, without
 //! a fence. A copy to global memory sees what threads wrote to shared memory only behind a `fence.proxy.async`: one by
@@ -61,7 +61,7 @@ impl BulkRead {
     fn end(self, b: &mut BlockState, warp: u32) {
         b.being_read.end(self.from, self.bytes);
         if let Some(shadow) = &mut b.shadow {
-            // It may have been read as late as now. What raced was told when it began.
+            // It may have been read as late as now. Races were reported when it began.
             let who = Who {
                 warp,
                 lane: self.lane,

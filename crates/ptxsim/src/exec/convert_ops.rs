@@ -105,7 +105,7 @@ ops! { Fn1
     ClampUToU8(a: u64) -> u64 { a.min(255) }
     ClampUToU16(a: u64) -> u64 { a.min(65535) }
     ClampUToU32(a: u64) -> u64 { a.min(u64::from(u32::MAX)) }
-    // What saturates to [0, 1] as an integer converts exactly in every rounding.
+    // A value that saturates to [0, 1] as an integer converts exactly in every rounding.
     UnitS(a: u64) -> u64 { (a as i64).clamp(0, 1) as u64 }
     UnitU(a: u64) -> u64 { a.min(1) }
     // tf32 is f32 with 10 bits of fraction.

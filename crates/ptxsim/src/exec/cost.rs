@@ -1,4 +1,4 @@
-//! What memory accesses cost, in the units that hardware counters use.
+//! Counts memory accesses in the units that hardware counters use.
 
 use super::address::{Addresses, Site, lanes};
 use super::regs::LANES;
@@ -190,7 +190,7 @@ impl Machine<'_> {
     }
 
     pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32, way: Way) {
-        // What is counted lies in shared memory, which is smaller than 4 GiB.
+        // The counted addresses lie in shared memory, which is smaller than 4 GiB.
         let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes, way);
         self.add_shared(s, passes);
     }
@@ -228,7 +228,7 @@ mod tests {
         wavefronts(&at, mask, bytes, Way::Load).taken
     }
 
-    /// What ncu counted on an H100 (CALIBRATION.md).
+    /// The counts of ncu on an H100 (CALIBRATION.md).
     #[test]
     fn wide_accesses_go_in_parts_that_may_be_joined() {
         let all = u32::MAX;

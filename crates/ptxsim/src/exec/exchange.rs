@@ -53,7 +53,7 @@ fn source_of(regs: &Regs, inst: &Inst, mode: ShflMode, l: usize) -> (u32, bool) 
     (if inside { from } else { lane }, inside)
 }
 
-/// What the lanes that are there hand to one another.
+/// Exchanges values between the lanes that are there.
 fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
     let o = &inst.o;
     let members = regs.r32[o[4] as usize].0;

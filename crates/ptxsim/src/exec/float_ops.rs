@@ -3,7 +3,7 @@
 //! NaNs: an f32 result is 0x7fffffff, an f16 or bf16 result 0x7fff (9.7.3), also of `neg` and
 //! `abs`. For f64 the ISA leaves the payload open; here it is that of an H100: an operand that is a
 //! NaN, made quiet, whatever sign the operation would have given it, or 0xfff8000000000000 where no
-//! operand is one. Of two NaNs the second, in a division the first; of three the second, the third.
+//! operand is one. With two NaNs it is the second, in a division the first; with three the second, the third.
 
 use super::alu::*;
 use super::half_ops;
@@ -331,7 +331,7 @@ macro_rules! dressed_modes {
         }
     };
 }
-/// What stands between the name of a floating-point instruction and its type.
+/// The words between the name of a floating-point instruction and its type.
 #[derive(Clone, Copy)]
 pub struct Modifiers {
     pub mode: Round,

@@ -8,7 +8,7 @@ use crate::report::*;
 /// Bytes of registers and local memory that a thread may have put aside.
 pub const STACK: usize = 64 << 10;
 
-/// What one lane has put aside: a word for each register, and local bytes with what is known of them.
+/// State that one lane has put aside: a word for each register, and local bytes with what is known of them.
 pub struct Saved {
     words: Vec<u64>,
     local: Vec<(u8, bool)>,
@@ -19,7 +19,7 @@ impl Saved {
         8 * self.words.len() + self.local.len()
     }
 
-    /// What a 64-bit register held, if it is one of the frame's.
+    /// The value of a 64-bit register, if it is one of the frame's.
     fn wide(&self, f: &Frame, register: u32) -> Option<u64> {
         let [p, r, (first, end)] = f.registers;
         if !(first..end).contains(&register) {
@@ -57,7 +57,7 @@ impl Machine<'_> {
             };
             w.saved.resize_with(32, Vec::new);
             let stack = &mut w.saved[l];
-            // Of one function after another of different sizes: all of one size is near enough.
+            // The limit assumes functions of one size; for functions of different sizes it is near enough.
             if (stack.len() + 1) * saved.bytes().max(16) > STACK {
                 let what = format!(
                     "recursion {} deep: more than {STACK} bytes of stack",
@@ -151,14 +151,14 @@ impl Machine<'_> {
         }
     }
 
-    /// Of the local variables of a function, in the local memory of the block.
+    /// The places of a function's local variables in the local memory of the block.
     fn places<'f>(&self, f: &'f Frame, thread: u32) -> impl Iterator<Item = usize> + use<'f> {
         let base = (thread * self.program.local_bytes) as usize;
         let each = f.locals.iter();
         each.flat_map(move |&(at, bytes)| (0..bytes as usize).map(move |i| base + at as usize + i))
     }
 
-    /// What a table holds for each lane's address; a fault where it holds nothing.
+    /// The targets that a table holds for each lane's address; a fault where it holds nothing.
     pub fn targets(
         &self,
         b: &BlockState,

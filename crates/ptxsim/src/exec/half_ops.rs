@@ -131,7 +131,7 @@ ops! { Fn1
     AbsB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a & 0x7fff } }
     Ex2H(a: u32) -> u32 { f32_to_f16(approx::ex2(h(a))) }
     TanhH(a: u32) -> u32 { f32_to_f16(approx::tanh(h(a))) }
-    // Of bf16 always with .ftz.
+    // For bf16 always with .ftz.
     Ex2B(a: u32) -> u32 { f32_to_bf16(f(flush(approx::ex2(b(a)).to_bits()))) }
     TanhB(a: u32) -> u32 { f32_to_bf16(approx::tanh(b(a))) }
 }
@@ -245,7 +245,7 @@ mod tests {
             let [a, b] = [a, b].map(wh);
             (MulH::f(a, b), MulFtzH::f(a, b))
         };
-        // Of 2^-25: 2048 are the smallest normal number, and the numbers below it are the even ones. Operands are
+        // In units of 2^-25: 2048 is the smallest normal number, and the numbers below are the even ones. Operands are
         // normal, as subnormal ones are flushed.
         let (one, step) = (2.0f64.powi(-7), 2.0f64.powi(-18));
         // 2047.5: with 11 bits a tie, and 2048 is even.

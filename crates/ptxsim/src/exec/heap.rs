@@ -19,7 +19,7 @@ const MOST_BLOCKS: usize = 1 << 20;
 #[derive(Clone, Debug)]
 struct Block {
     bytes: u64,
-    /// Of this launch, which of its threads asked for it.
+    /// For a block of this launch, which of its threads asked for it.
     by: Option<At>,
     /// Where it was freed.
     freed: Option<String>,
@@ -114,7 +114,7 @@ impl Machine<'_> {
         self.progress += 1;
     }
 
-    /// Of an address that lies in no allocation, if it lay in a block that was freed: what to say of it.
+    /// For an address that lies in no allocation, the message if it lay in a block that was freed.
     pub fn freed(&self, address: u64) -> Option<String> {
         let (base, block) = self.memory.heap.holding(address)?;
         let freed = block.freed.as_ref()?;

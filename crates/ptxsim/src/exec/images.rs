@@ -1,5 +1,5 @@
 //! Texture fetches and surface accesses of a warp (`image` has the formulas). Texels lie in global memory,
-//! and so the checks of global memory see who reads and writes them. What hardware counts for them was
+//! and so the checks of global memory see who reads and writes them. The counts of hardware for them were
 //! never compared: see `doubt`.
 
 use super::address::{Site, addresses, lanes};

@@ -13,7 +13,7 @@ use crate::report::*;
 
 const COUNT: u64 = (1 << 20) - 1;
 
-/// What an mbarrier is made of.
+/// The fields of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     /// Arrivals that the present phase still waits for, and how many each phase expects.
@@ -73,7 +73,7 @@ impl State {
     }
 }
 
-/// What those who arrive hand on, and what the last phase has handed to those who wait.
+/// The accesses that arriving threads hand on, and those that the last phase has handed to those who wait.
 #[derive(Clone)]
 pub struct Meeting {
     arrived: (Clock, Inter),

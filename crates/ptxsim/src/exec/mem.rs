@@ -346,7 +346,7 @@ impl Machine<'_> {
             for i in 0..bytes as usize {
                 let (f, t) = (base + from as usize + i, base + to as usize + i);
                 b.local[t] = b.local[f];
-                // What has no value hands on none.
+                // A lane without a value hands on none.
                 let known = b.local_known.missing(f, 1).is_none();
                 b.local_known.put(t, known);
                 if !known && let Some(origin) = b.local_origins.get(&f).copied() {

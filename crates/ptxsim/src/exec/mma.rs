@@ -49,7 +49,7 @@ impl Elem {
         }
     }
 
-    /// Of the registers that hold it.
+    /// The class of the registers that hold it.
     pub fn class(self) -> Class {
         match self {
             Elem::F64 => Class::R64,
@@ -133,13 +133,13 @@ pub struct Multiply {
     pub a: Vec<u32>,
     pub b: Vec<u32>,
     pub c: Vec<u32>,
-    /// Of a, b, c and d.
+    /// The places of a, b, c and d.
     pub places: [Places; 4],
     /// Columns of A that one instruction of the machine takes, in the order of these.
     pub groups: Vec<Vec<usize>>,
 }
 
-/// What becomes of an element of A and one of B before they are added up.
+/// The combination of an element of A and one of B before they are added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
     Multiply,
@@ -161,7 +161,7 @@ pub struct Integers {
     pub a: Vec<u32>,
     pub b: Vec<u32>,
     pub c: Vec<u32>,
-    /// Of a, b, and of c and d.
+    /// The places of a, of b, and of c and d.
     pub places: [Places; 3],
 }
 

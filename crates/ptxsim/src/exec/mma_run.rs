@@ -30,7 +30,7 @@ impl Mma {
         )
     }
 
-    /// Of those that access no memory.
+    /// Computes the operations that access no memory.
     pub fn compute(&self, regs: &mut Regs) {
         match self {
             Mma::Multiply(m) => multiply(regs, m),
@@ -331,15 +331,15 @@ pub fn decode(elem: Elem, bits: u32) -> f64 {
     }
 }
 
-/// The power of two at or below `x`, but not below what the format's exponent can say; 0 of 0. Of
-/// an infinity or a NaN it is infinite.
+/// The power of two at or below `x`, but not below what the format's exponent can express; 0 for 0.
+/// Infinite for an infinity or a NaN.
 #[inline(always)]
 pub fn unit(x: f64, least: f64) -> f64 {
     let unit = f64::from_bits(x.to_bits() & 0x7ff << 52).max(least);
     if x == 0.0 { 0.0 } else { unit }
 }
 
-/// What tensor cores of sm_90 add up at once (`mma` in dev/proof finds no difference): each
+/// The sum as tensor cores of sm_90 add it up at once (`mma` in dev/proof finds no difference): each
 /// product and the addend is cut off 25 bits below the largest exponent among them (that of a
 /// product is the sum of its factors'), and what is left is added exactly.
 #[inline(always)]
@@ -438,7 +438,7 @@ fn rows_of(m: &Multiply, left: &[f64], right: &[f64], sum: &mut [f64]) {
         values,
         units,
     });
-    // What one instruction hands to the next.
+    // The value that one instruction hands to the next.
     let result = |x: f64| match m.cd[1] {
         Elem::F16 => F16.decode(F16.encode(x, Round::Nearest, false)),
         _ => f64::from(cut(x)),

@@ -31,7 +31,7 @@ pub struct Sparse {
 pub struct Quads {
     /// Whether A and B lie by column.
     pub layouts: [bool; 2],
-    /// Of C; D is f32. With f16 the order in which ptxas adds differs from element to element.
+    /// The element type of C; D is f32. With f16 the order in which ptxas adds differs from element to element.
     pub addend: Elem,
     pub d: Vec<u32>,
     pub a: Vec<u32>,
@@ -51,7 +51,7 @@ fn elements(registers: &[u32], elem: Elem) -> u32 {
     registers.len() as u32 * elem.per_register()
 }
 
-/// What the tensor cores add up at once, as `mma_run::fused` does for many.
+/// The sum as the tensor cores add it up at once, as `mma_run::fused` does for many.
 fn sum(c: f64, terms: &[(f64, f64)], least: f64) -> f64 {
     let smallest = f64::from_bits((1023 - 126) << 52);
     let product = |(a, b): &(f64, f64)| unit(*a, least) * unit(*b, least);

@@ -1,5 +1,5 @@
 //! How the addresses of a warp's access lie to one another, kept from one execution of an
-//! instruction to the next. What follows from the distances alone (bank conflicts, sectors, which
+//! instruction to the next. Anything that follows from the distances alone (bank conflicts, sectors, which
 //! lanes share an address) is worked out once; loops run over the same arrangement at another base.
 //!
 //! A pattern is only a memory of results: whether it is there changes no count and no finding.
@@ -44,7 +44,7 @@ pub struct Pattern {
     present: [u32; LANES],
     lowest: i64,
     pub shape: Shape,
-    /// Of each lane from the lowest address; 0 outside the mask.
+    /// The distance of each lane from the lowest address; 0 outside the mask.
     pub at: [u32; LANES],
     /// From the lowest byte to the highest, in bytes.
     pub span: u32,
@@ -255,7 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is kept is what counting the addresses themselves gives, also at another base.
+        /// A stored pattern equals a count of the addresses themselves, also at another base.
         #[test]
         fn as_counted_lane_by_lane(
             places in prop::array::uniform32(0_u64..90),

@@ -191,7 +191,7 @@ fn format(
                     s.zero && v.is_finite(),
                 );
             }
-            // What is not known is shown as it stands.
+            // An unknown conversion is shown as it stands.
             _ => {
                 let shown = rest.len() - tail.len();
                 out.push_str(&String::from_utf8_lossy(&rest[..shown]));
@@ -202,7 +202,7 @@ fn format(
     (out, used)
 }
 
-/// Of a width or a precision, which may be an argument.
+/// The number of a width or a precision, which may be an argument.
 fn number(
     c: &mut Option<u8>,
     next: &mut dyn FnMut() -> Option<u8>,

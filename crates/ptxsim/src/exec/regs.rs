@@ -37,7 +37,7 @@ impl Regs {
 /// Parts of eight lanes.
 pub const PARTS: usize = LANES / 8;
 
-/// What an operand of an arithmetic instruction can be, and how its lanes are reached.
+/// A possible operand of an arithmetic instruction, and how its lanes are reached.
 pub trait Lane: Copy {
     const CLASS: Class;
     const ZERO: Self;

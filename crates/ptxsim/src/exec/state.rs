@@ -35,7 +35,7 @@ pub enum Wait {
     },
 }
 
-/// What a message is about: an instruction, the thread that executes it, and where it looks.
+/// The subject of a message: an instruction, the thread that executes it, and where it looks.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     pub instruction: u32,
@@ -105,7 +105,7 @@ pub struct Warp {
     pub inter: Inter,
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
-    /// Of each lane, what functions that were entered again have put aside; empty until needed.
+    /// For each lane, the state that functions entered again have put aside; empty until needed.
     pub saved: Vec<Vec<super::frames::Saved>>,
     pub stream: super::stream::Stream,
     /// Lanes that it began with.
@@ -140,7 +140,7 @@ pub struct BlockState {
     pub warps: Vec<Option<Warp>>,
     pub shared: Vec<u8>,
     pub shared_known: Known,
-    /// Of bytes of shared and of local memory that hold undefined values: where those came from.
+    /// For bytes of shared and of local memory that hold undefined values: where those came from.
     pub shared_origins: QuickMap<usize, Origin>,
     pub local_origins: QuickMap<usize, Origin>,
     pub in_flight: InFlight,
@@ -160,7 +160,7 @@ pub struct BlockState {
     pub ended: u32,
 }
 
-/// What all blocks of a launch share.
+/// State that all blocks of a launch share.
 pub struct Machine<'a> {
     pub program: &'a Program,
     pub memory: &'a mut Memory,
@@ -189,7 +189,7 @@ pub struct Machine<'a> {
     pub hint: usize,
     /// With checks.
     pub global: Option<GlobalShadow>,
-    /// What was handed on between blocks, by address in global memory.
+    /// The order handed on between blocks, by address in global memory.
     pub handed: HashMap<u64, Handed>,
     /// Grows with everything that may end somebody's wait.
     pub progress: u64,
@@ -252,7 +252,7 @@ impl Machine<'_> {
         (0..1000).map_while(byte).take_while(|&b| b != 0).collect()
     }
 
-    /// What a failed `assert` says of itself.
+    /// The message of a failed `assert`.
     pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
         let number = |at: u32, bytes: usize| self.local_number(b, thread, at, bytes);
         let text = |at: u32| String::from_utf8_lossy(&self.text(number(at, 8))).into_owned();
@@ -329,7 +329,7 @@ impl Machine<'_> {
         let local = threads as usize * p.local_bytes as usize;
         let [gx, gy, _] = self.grid;
         let mut shared_known = Known::none(self.shared_bytes as usize);
-        // What the system keeps in its part begins as zeros.
+        // The system's part begins as zeros.
         shared_known.cover(0, p.reserved_shared as usize);
         BlockState {
             id,

@@ -238,8 +238,8 @@ fn accesses_memory(op: &Op) -> bool {
     )
 }
 
-/// Registers in which lanes of a warp may hold different values. What several instructions write may
-/// hang on which of them a lane has executed.
+/// Registers in which lanes of a warp may hold different values. A value that several instructions write may
+/// depend on which of them a lane has executed.
 fn varying(program: &Program) -> HashSet<Register> {
     let mut all: HashSet<Register> = HashSet::new();
     let of_lane = |special: &Special| {

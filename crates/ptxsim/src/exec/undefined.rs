@@ -46,7 +46,7 @@ impl Unwritten {
     }
 }
 
-/// Of 32 lanes; of a predicate the lowest bit.
+/// A bit for each of 32 lanes; for a predicate the lowest bit.
 type Bits = [u64; LANES];
 
 #[derive(Clone)]
@@ -250,7 +250,7 @@ fn try_fillings(
     }
 }
 
-/// What is known of the undefined values of one source line.
+/// The known facts on the undefined values of one source line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Followed {
     tries: u32,
@@ -313,7 +313,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Of what a lane stores by an access: the undefined bytes, and where they came from.
+    /// The undefined bytes that a lane stores by an access, and where they came from.
     pub fn stored_undefined(w: &Warp, access: &Access, lane: usize) -> Option<(u32, Origin)> {
         let undefined = w.undefined.as_ref()?;
         let (mut bytes, mut origin) = (0_u32, None);
@@ -394,7 +394,7 @@ impl Machine<'_> {
         })
     }
 
-    /// Of a warp with undefined bits: arithmetic.
+    /// Arithmetic of a warp with undefined bits.
     pub fn alu_undefined(&mut self, w: &mut Warp, inst: &Inst, now: u32, mask: u32) {
         let Op::Alu(op) = &inst.op else { return };
         let Some(undefined) = &mut w.undefined else {
@@ -554,8 +554,8 @@ impl Machine<'_> {
     }
 }
 
-/// Places of one store that are remembered to be looked at when the launch has ended. What is left beyond
-/// those reads as never written.
+/// Places of one store that are remembered to be looked at when the launch has ended. Places beyond
+/// those read as never written.
 const MOST_LEFT: usize = 1 << 16;
 
 /// By store and origin: places in global memory that hold undefined values.

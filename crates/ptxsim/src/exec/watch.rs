@@ -13,7 +13,7 @@ use crate::check::race::{Strength, WARPS};
 use crate::program::{Access, Order};
 use crate::report::FindingKind;
 
-/// Of a load or a store. A guess goes with atomics as if it were one.
+/// The strength of a load or a store. A guess goes with atomics as if it were one.
 pub fn strength(access: &Access) -> Strength {
     match access.order {
         Order::Weak if !access.guess => Strength::Weak,
@@ -22,7 +22,7 @@ pub fn strength(access: &Access) -> Strength {
     }
 }
 
-/// What a strong access does with the place.
+/// The effect of a strong access on the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     Read,
@@ -31,7 +31,7 @@ pub enum Does {
 }
 
 impl Machine<'_> {
-    /// What lanes hand on and take over at places that they access strongly; nothing for weak
+    /// The order that lanes hand on and take over at places that they access strongly; none for weak
     /// accesses. Within a block a flag orders without a fence: the block's warps share a cache.
     pub fn meet(
         &mut self,
@@ -98,7 +98,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What the warp has done so far may be handed on from here.
+    /// Work that the warp has done so far may be handed on from here.
     pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, fence: Option<Fence>) {
         let Some(clocks) = &mut b.shadow else { return };
         w.fenced = clocks.epoch(w.index);

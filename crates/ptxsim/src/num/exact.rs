@@ -130,7 +130,7 @@ type Term = (bool, u128, i32);
 
 fn sum(x: Term, y: Term, mode: Round) -> f64 {
     let lifted = |(sign, m, e): Term| {
-        // One bit is left for the carry. What is shifted out below is jammed into the last bit:
+        // One bit is left for the carry. Bits shifted out below are jammed into the last bit:
         // the terms have 106 bits at most, so where that happens no cancellation reaches it.
         let lift = (m.leading_zeros() as i32 - 1).max(0);
         (sign, if m == 0 { 0 } else { m << lift }, e - lift)

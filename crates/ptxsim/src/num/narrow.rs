@@ -11,7 +11,7 @@ pub struct Format {
     max_finite: u32,
     /// Magnitude bits of infinity; `None` for e4m3, which has none.
     infinity: Option<u32>,
-    /// What PTX writes for a NaN.
+    /// The value that PTX writes for a NaN.
     nan: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What PTX text says, before anything is known about what an instruction means.
+//! The syntax of PTX text, before anything is known about what an instruction means.
 //!
 //! Names follow the PTX ISA (9.0, chapters 4 and 5). Nothing here is checked against the
 //! instruction set: an instruction is its dotted words and its operands.

@@ -28,7 +28,7 @@ struct Line {
     calls: Vec<LineId>,
 }
 
-/// Calls that are kept where PTX does not say which of them is meant. Of more nothing is said.
+/// Calls that are kept where PTX does not say which of them is meant. Beyond that number nothing is said.
 const MOST_CALLS: usize = 8;
 
 /// Calls that a line comes with, one inlined at the next.
@@ -181,9 +181,9 @@ pub struct Call<'a> {
 pub struct Reading<'a> {
     pub lines: Lines,
     known: HashMap<Line, LineId>,
-    /// What stands in the function, by position.
+    /// The lines at a position in the function.
     here: HashMap<At, Vec<LineId>>,
-    /// Of that what was named as a call.
+    /// Those lines that were named as a call.
     named: HashMap<Call<'a>, Vec<LineId>>,
     /// Several calls that look like one: a macro makes them.
     alike: HashSet<Call<'a>>,

@@ -2,7 +2,7 @@
 
 use super::ast::{Number, Pos};
 
-/// What is wrong with a text, and where.
+/// An error in a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("PTX line {}, column {}: {message}", pos.line, pos.column)]
 pub struct ParseError {

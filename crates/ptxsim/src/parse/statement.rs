@@ -197,7 +197,7 @@ impl Parser<'_> {
         Ok(Operand::Address { base, offset })
     }
 
-    /// What follows the name of a texture, a surface or a tensor.
+    /// Parses what follows the name of a texture, a surface or a tensor.
     fn element(&mut self, base: String) -> Result<Operand, ParseError> {
         let mut at = Vec::new();
         while self.s.take_if(b',')? {

@@ -131,7 +131,7 @@ pub fn cpu_seconds() -> f64 {
     t.tv_sec() as f64 + t.tv_nsec() as f64 / 1e9
 }
 
-/// What came of a launch of an attention kernel.
+/// The outcome of a launch of an attention kernel.
 pub struct Attention {
     pub report: Result<Report, Fault>,
     /// The largest absolute error against f64.

@@ -1,7 +1,7 @@
 //! How git is called, from here alone.
 //!
 //! git takes settings from many places, and some of them name programs. Those of the user's own files and of `.git` are
-//! trusted: a pull request cannot commit them. What it can commit must not count: a bare repository among its files,
+//! trusted: a pull request cannot commit them. Files that it can commit must not count: a bare repository among them,
 //! and attributes that ask for a program. So each call names what git may not do. Objects are read as their hashes say:
 //! nothing replaces them, nothing gives a commit other parents, and nothing is fetched.
 

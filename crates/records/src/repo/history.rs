@@ -35,7 +35,7 @@ pub struct FileVersions {
     pub shallow: bool,
 }
 
-/// What a commit made of a file.
+/// The effect of a commit on a file.
 pub struct FileVersion {
     pub commit: Commit,
     /// `None` where the commit removed it.
@@ -69,7 +69,7 @@ pub fn versions(
         "--date=short",
         "--name-status",
         "--no-renames",
-        // What a merge made of two versions is a version, too.
+        // A version that a merge made of two is a version, too.
         "-c",
         "--relative",
         "--",
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(texts(&some, "b/x.json"), ["two\n", "three\n"]);
     }
 
-    /// Of a file, `-` where it was removed.
+    /// The versions of a file, `-` where it was removed.
     fn texts<'a>(versions: &'a FileVersions, name: &str) -> Vec<&'a str> {
         let file = versions.files.get(Path::new(name)).unwrap();
         let texts = file.iter();

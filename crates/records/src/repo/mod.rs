@@ -32,7 +32,7 @@ pub fn commit(root: &Path) -> Option<String> {
     ))
 }
 
-/// What is compiled, read as gates or run as a rival, where git does not know the file yet.
+/// The extensions of files that are compiled, read as gates or run as a rival, where git does not know the file yet.
 const SOURCES: [&str; 18] = [
     "c", "cc", "cpp", "cu", "cubin", "cuh", "cxx", "fatbin", "h", "hh", "hpp", "hxx", "inc", "inl",
     "ptx", "py", "yaml", "yml",

@@ -19,7 +19,7 @@ const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
 /// The repository's files at another revision.
 #[derive(Debug)]
 pub struct Tree {
-    /// What corresponds to the directory that was asked about.
+    /// The directory that corresponds to the one that was asked about.
     pub root: PathBuf,
     /// The whole tree.
     pub top: PathBuf,
@@ -158,7 +158,7 @@ pub fn files_with(top: &Path, word: &str, extensions: &[&str]) -> Result<Vec<Str
 /// Files with one of these extensions that git neither tracks nor ignores; from its top.
 ///
 /// # Errors
-/// What git says, where it cannot list them.
+/// git's message, where it cannot list them.
 pub fn untracked(top: &Path, extensions: &[&str]) -> std::result::Result<Vec<String>, String> {
     let names = git(top, &["ls-files", "-z", "--others", "--exclude-standard"])?;
     let names = names
@@ -202,8 +202,8 @@ fn used(tree: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Removes worktrees that were not used for long and are not in use, of all repositories. What cannot be removed stays:
-/// that is no reason not to run.
+/// Removes worktrees of all repositories that were not used for long and are not in use. A tree that cannot be removed
+/// stays: that is no reason not to run.
 fn sweep(trees: &Path, now: SystemTime) {
     for place in entries(trees) {
         let Ok(lock) = File::open(place.join(LOCK)) else {
@@ -541,7 +541,7 @@ mod tests {
         assert!(crate::repo::digest(root).is_some());
         assert!(crate::repo::commit(root).unwrap().ends_with('+'));
         assert!(!mark.exists());
-        // The attributes do what is said of them.
+        // The attributes do what their comments say.
         plain(
             root,
             &["checkout", "--quiet", "--force", "HEAD", "--", "a.bin"],

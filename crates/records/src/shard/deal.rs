@@ -1,9 +1,9 @@
 //! Who gets which cases: the same answer on every machine, from the plan and from recorded costs.
 //!
 //! Variants of a kernel at one shape stay together. They are what is compared within a run: by limits that name a
-//! sibling, as a reference, beside one rival, as fallbacks.
+//! sibling, as a reference, with one rival, as fallbacks.
 
-use model::{Case, CaseId, Plan, Took};
+use model::{Case, CaseCost, CaseId, Plan};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub struct TooMany {
     pub groups: usize,
 }
 
-/// What a case of no tensors counts where nothing is known of costs, in bytes: to build it and to start its workers.
+/// The weight of a case without tensors where nothing is known of costs, in bytes: to build it and to start its workers.
 const EACH: u64 = 1 << 20;
 
 /// Cases of one kernel and shape, and what they cost together.
@@ -24,7 +24,7 @@ struct Group<'a> {
 
 /// The cases of each of `of` shards, in the order of the plan. The most expensive group first, each to the shard that
 /// has least to do: so no shard is empty, and the longest takes at most 4/3 of what it would in the best dealing.
-pub fn deal(plan: &Plan, of: u32, took: &[Took]) -> Result<Vec<Vec<CaseId>>, TooMany> {
+pub fn deal(plan: &Plan, of: u32, took: &[CaseCost]) -> Result<Vec<Vec<CaseId>>, TooMany> {
     let mut groups = groups(plan, &costs(plan, took));
     let of = usize::try_from(of).unwrap_or(usize::MAX);
     if groups.len() < of {
@@ -72,7 +72,7 @@ fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
 }
 
 /// One for each case, none of them 0. A case that the record does not have counts as the mean of those that it has.
-fn costs(plan: &Plan, took: &[Took]) -> Vec<u64> {
+fn costs(plan: &Plan, took: &[CaseCost]) -> Vec<u64> {
     let took: HashMap<&CaseId, u64> = took.iter().map(|it| (&it.case, it.ms.max(1))).collect();
     let known = plan.cases.iter().filter_map(|case| took.get(&case.id));
     let (count, sum) = known.fold((0u64, 0u64), |(count, sum), ms| {
@@ -123,9 +123,9 @@ mod tests {
         Plan { cases, ..plan }
     }
 
-    fn took(plan: &Plan, ms: impl Fn(&CaseId) -> u64) -> Vec<Took> {
+    fn took(plan: &Plan, ms: impl Fn(&CaseId) -> u64) -> Vec<CaseCost> {
         let ids = plan.cases.iter().map(|case| case.id.clone());
-        let took = ids.map(|case| Took {
+        let took = ids.map(|case| CaseCost {
             ms: ms(&case),
             case,
         });

@@ -1,13 +1,13 @@
 //! One record of all shards of a run, for each GPU model that ran all of them; or why these records are no whole.
 //!
-//! A whole is every shard, once, on GPUs of one model and driver: what one of them shows then stands beside what
+//! A whole is every shard, once, on GPUs of one model and driver: what one of them shows then goes together with what
 //! another shows. Records of several models are several wholes of one plan. A record of a run that was not dealt out is
 //! a whole by itself.
 
 use super::Part;
 use model::{
-    BuildFacts, CaseId, Costs, Environment, Evidence, MergedPart, Plan, Policy, Record, Seen, Took,
-    UnitId, Whole,
+    BuildFacts, CaseCost, CaseId, Costs, Environment, Evidence, MergedPart, Plan, Policy, Record,
+    Seen, UnitId, Whole,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +21,7 @@ pub struct Named {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// What another program measured.
+    /// A measurement by another program.
     NotOurs { name: String },
     /// It was run outside git, and nothing says of which sources.
     NoSources { name: String },
@@ -96,7 +96,7 @@ pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
     wholes.map(|(on, group)| merge_one(on, group)).collect()
 }
 
-/// What all records have in common, whatever they ran on.
+/// The properties that all records share, whatever they ran on.
 fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     let (ours, theirs) = (&first.environment, &other.environment);
     let version = |it: &Environment| (it.gatekeeper.clone(), it.timing_protocol);
@@ -119,7 +119,7 @@ fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     if agreed(&policy) != agreed(&their_policy) {
         return Some(Foreign::Baselines);
     }
-    // What is left follows from gates.yaml and the options.
+    // The rest follows from gates.yaml and the options.
     (json(&policy) != json(&their_policy)).then_some(Foreign::Plan)
 }
 
@@ -136,7 +136,7 @@ fn refuse_foreign(first: &Named, other: &Named, what: Foreign) -> Refused {
     }
 }
 
-/// What the whole run was to do, and what it is judged by.
+/// The plan and policy of the whole run.
 fn whole(record: &Record) -> (Plan, Policy) {
     let policy = record.policy.clone();
     match &record.shard {
@@ -160,7 +160,7 @@ fn whole(record: &Record) -> (Plan, Policy) {
     }
 }
 
-/// What a record was made on, as far as its figures follow from it.
+/// The device of a record, as far as its values follow from it.
 pub fn device(environment: &Environment) -> String {
     match (&environment.device, &environment.simulator) {
         (Seen::Got(device), _) => format!(
@@ -205,7 +205,7 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
             }
         }
         let part = part(&other.record);
-        // One that was not dealt out is all shards by itself, and beside it each is there twice.
+        // One that was not dealt out is all shards by itself, and in addition to it each is there twice.
         let number = part.map_or(1, |part| part.number);
         of = part.map_or(of, |part| part.of);
         let mut known = shards.values();
@@ -238,12 +238,12 @@ fn join(first: &Record, shards: &[Named]) -> Result<Record, Refused> {
     let (plan, policy) = whole(first);
     let mut environment = first.environment.clone();
     environment.parts = shards.iter().map(|shard| origin(&shard.record)).collect();
-    // What was accepted until a day has to hold on the last one.
+    // An acceptance with a last day has to hold on the last machine's day.
     let started = environment.parts.iter().map(|part| &part.started).max();
     environment.started = started.cloned().unwrap_or_default();
     let costs = shards.iter().map(|shard| shard.record.costs);
     let costs = costs.fold(Costs::default(), together);
-    let took: HashMap<&CaseId, &Took> = shards
+    let took: HashMap<&CaseId, &CaseCost> = shards
         .iter()
         .flat_map(|shard| shard.record.took.iter().map(|took| (&took.case, took)))
         .collect();
@@ -273,7 +273,7 @@ fn origin(record: &Record) -> MergedPart {
     }
 }
 
-/// Of several machines: what all of them spent.
+/// Combines several machines: what all of them spent.
 fn together(a: Costs, b: Costs) -> Costs {
     Costs {
         compiler_ms: a.compiler_ms + b.compiler_ms,
@@ -317,7 +317,7 @@ fn evidence(shards: &[Named]) -> Result<Vec<Evidence>, Refused> {
                         unit: unit.id,
                     });
                 }
-                // What one shard could not build is not built.
+                // A unit that one shard could not build is not built.
                 (Some(Seen::Got(_)), Some(Seen::Fault(_))) => *known = piece.clone(),
                 _ => {}
             }
@@ -326,7 +326,7 @@ fn evidence(shards: &[Named]) -> Result<Vec<Evidence>, Refused> {
     Ok(all)
 }
 
-/// What evidence of a unit is about.
+/// The subject of a unit's evidence.
 #[derive(PartialEq, Eq, Hash)]
 struct OfUnit {
     id: UnitId,

@@ -5,7 +5,7 @@
 //! a baseline that silently is not there would read as `new`.
 
 use super::file::{FileProblem, expect_schema, write_whole};
-use super::once::keys_stand_once;
+use super::once::reject_duplicate_keys;
 use super::record;
 use judge::{ANY_SHAPE, Refused, acceptable};
 use model::{
@@ -183,7 +183,7 @@ fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> 
 
 pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> {
     expect_schema(text, BASELINE_SCHEMA)?;
-    keys_stand_once(text)?;
+    reject_duplicate_keys(text)?;
     let baseline: Baseline =
         serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
@@ -196,7 +196,7 @@ pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Fi
     }
 }
 
-/// What it says of itself cannot be believed, so its place says what it covers.
+/// Its own content cannot be believed, so its place says what it covers.
 pub(super) fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name)
@@ -258,7 +258,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// What an update did and did not.
+/// The outcome of an update.
 #[derive(Debug)]
 pub struct Update {
     pub changes: Vec<Change>,
@@ -388,7 +388,7 @@ pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathB
             && new.cases.insert(is.clone(), agreed).is_some()
         {
             return usage(format!(
-                "{}/{} has figures of @{is} already",
+                "{}/{} has values of @{is} already",
                 old.kernel, old.variant
             ));
         }
@@ -440,7 +440,7 @@ fn directory_of(root: &Path) -> PathBuf {
     root.join(DIR)
 }
 
-/// What was measured is code, launch and arguments, and the judge names the code alone.
+/// A measurement belongs to code, launch and arguments, and the judge names the code alone.
 fn identify(baseline: &mut Baseline, plan: &Plan) {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
     for (shape, metrics) in &mut baseline.cases {
@@ -518,7 +518,7 @@ fn merge(
     Ok((file, merged, Some(old)))
 }
 
-/// What the figures of a baseline under `shape` are about.
+/// The subject of a baseline's values under `shape`.
 pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
     let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
     match key {

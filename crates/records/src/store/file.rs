@@ -77,7 +77,7 @@ struct Header {
     schema: String,
 }
 
-/// What is wrong with a file before its content counts, and where (`3:14`) if anywhere.
+/// A problem with a file before its content counts, and where (`3:14`) if anywhere.
 pub(super) struct FileProblem {
     pub message: String,
     pub position: Option<String>,

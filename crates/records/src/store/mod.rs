@@ -1,4 +1,4 @@
-//! What stays on disk: records of runs, and the baselines that a team committed. Knows formats and
+//! Files that stay on disk: records of runs, and the baselines that a team committed. Knows formats and
 //! files, and nothing of what either means to a verdict.
 
 mod baselines;

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// # Errors
 /// Where an object has a duplicate key, or the text is not JSON.
-pub(super) fn keys_stand_once(text: &str) -> Result<(), FileProblem> {
+pub(super) fn reject_duplicate_keys(text: &str) -> Result<(), FileProblem> {
     serde_json::from_str::<Once>(text)
         .map(drop)
         .map_err(|error| FileProblem::json(&error))
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Option<String> {
-        let problem = keys_stand_once(text).err()?;
+        let problem = reject_duplicate_keys(text).err()?;
         Some(format!(
             "{}: {}",
             problem.position.unwrap_or_default(),

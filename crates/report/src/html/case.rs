@@ -1,16 +1,16 @@
-//! Each case of a run: its verdicts, its samples beside what they are held against, what it takes, how its agreed
+//! Each case of a run: its verdicts, its samples and what they are held against, what it takes, how its agreed
 //! figures moved, and what the simulator found in it. By kernel, with its ladder.
 
 use super::chart::{self, Bar, Change, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
 use super::svg::Ink;
-use super::{Told, site};
+use super::{ReportInput, site};
 use crate::diagnosis;
 use crate::figures;
-use crate::ladder::{self, Figure, Ladder};
+use crate::ladder::{self, Ladder, Reading};
 use crate::page::{Kind, Table};
 use crate::summary;
-use explain::diagnosis::beside::notable;
+use explain::diagnosis::changes::notable;
 use judge::stats;
 use judge::{Index, SeenFinding};
 use maud::{Markup, html};
@@ -27,11 +27,11 @@ use wording::words;
 const MOST_SERIES: usize = 4;
 
 pub struct Cases<'a> {
-    told: &'a Told<'a>,
+    input: &'a ReportInput<'a>,
     index: &'a Index<'a>,
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
-    /// Of those that failed or are better than their baseline.
+    /// Reasons for the cases that failed or are better than their baseline.
     why: BTreeMap<CaseId, Vec<String>>,
 }
 
@@ -45,19 +45,19 @@ struct Shown<'a> {
 }
 
 impl<'a> Cases<'a> {
-    pub fn new(told: &'a Told<'a>, index: &'a Index<'a>) -> Self {
+    pub fn new(input: &'a ReportInput<'a>, index: &'a Index<'a>) -> Self {
         let mut verdicts: BTreeMap<&Subject, Vec<&Verdict>> = BTreeMap::new();
-        for verdict in &told.judgement.verdicts {
+        for verdict in &input.judgement.verdicts {
             verdicts.entry(&verdict.subject).or_default().push(verdict);
         }
         let mut history: BTreeMap<&Subject, Vec<&Series>> = BTreeMap::new();
-        for series in told.history.iter().flat_map(|it| &it.series) {
+        for series in input.history.iter().flat_map(|it| &it.series) {
             history.entry(&series.subject).or_default().push(series);
         }
-        let why = notable(index, told.judgement).into_iter();
+        let why = notable(index, input.judgement).into_iter();
         let why = why.map(|it| (it.case.clone(), diagnosis::lines(index, &it)));
         Self {
-            told,
+            input,
             why: why.collect(),
             index,
             verdicts,
@@ -66,7 +66,7 @@ impl<'a> Cases<'a> {
     }
 
     pub fn links(&self) -> Links {
-        let plan = &self.told.record.plan;
+        let plan = &self.input.record.plan;
         let cases = plan.cases.iter().enumerate();
         let cases = cases.map(|(at, case)| (case.id.to_string(), format!("#{}", anchor(at))));
         let units = plan.units.iter().filter_map(|unit| {
@@ -77,9 +77,9 @@ impl<'a> Cases<'a> {
         units.chain(cases).collect()
     }
 
-    /// What did not hold comes first, of kernels and in each of its cases. `room`: bytes.
+    /// Failures come first, of kernels and in each of its cases. `room`: bytes.
     pub fn render(&self, ladders: &[Ladder], mut room: usize) -> Markup {
-        let all = self.told.record.plan.cases.iter().enumerate();
+        let all = self.input.record.plan.cases.iter().enumerate();
         let mut all: Vec<Shown> = all
             .map(|(at, case)| {
                 let subject = Subject::Case(case.id.clone());
@@ -101,7 +101,7 @@ impl<'a> Cases<'a> {
             let block = self.block(it);
             match room.checked_sub(block.0.len()) {
                 Some(left) => room = left,
-                // What comes after it matters less.
+                // Later parts matter less.
                 None => break,
             }
             blocks.push((&it.case.id.kernel, block));
@@ -191,7 +191,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// What a reader wants to know of a case that is folded.
+    /// The line that a reader wants of a case that is folded.
     fn line(&self, subject: &Subject) -> Option<String> {
         let p50 = self.index.head().metric(subject, Metric::P50).ok()?.number;
         let p50 = format!("p50 {}", words::quantity(Metric::P50, p50));
@@ -208,7 +208,7 @@ impl<'a> Cases<'a> {
         })
     }
 
-    /// What broke first, then what is compared with something; of the rest a line each of what held and what was not
+    /// Failures first, then comparisons; a line each for the rest of what held and what was not
     /// judged.
     fn verdicts(&self, shown: &Shown) -> Markup {
         let units = self.units(&shown.case.id);
@@ -218,7 +218,7 @@ impl<'a> Cases<'a> {
         let mut told: Vec<&Verdict> = Vec::new();
         let mut held: Vec<String> = Vec::new();
         let mut unjudged: Vec<(Outcome, String, Vec<String>)> = Vec::new();
-        let environment = &self.told.record.environment;
+        let environment = &self.input.record.environment;
         for verdict in all {
             match verdict.outcome {
                 Outcome::Pass if allowed(verdict).is_none() => held.push(with_figure(verdict)),
@@ -238,7 +238,7 @@ impl<'a> Cases<'a> {
         let has_baselines = told.iter().any(|it| it.baseline.is_some());
         let has_reason = |it: &Verdict| it.outcome != Outcome::Pass || it.measured.is_none();
         let has_reasons = told.iter().any(|it| has_reason(it));
-        let command = summary::reproduce(self.told.record, self.told.judgement, &shown.subject);
+        let command = summary::reproduce(self.input.record, self.input.judgement, &shown.subject);
         html! {
             @if !told.is_empty() {
                 div.scroll {
@@ -304,7 +304,7 @@ impl<'a> Cases<'a> {
     }
 
     fn units(&self, id: &CaseId) -> impl Iterator<Item = &'a Unit> {
-        let units = self.told.record.plan.units.iter();
+        let units = self.input.record.plan.units.iter();
         units.filter(move |unit| is_of(unit, id))
     }
 
@@ -326,7 +326,7 @@ impl<'a> Cases<'a> {
         part::table(&Table::new(columns, rows), &Shared::unbounded())
     }
 
-    /// Of the first seed, with the source line that has most of each.
+    /// Counters of the first seed, with the source line that has most of each.
     fn counters(&self, id: &CaseId) -> Markup {
         let simulated = self.index.head().simulations(id);
         let Some((seed, facts)) = simulated.first() else {
@@ -386,7 +386,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// Of the case, and of what it is built from.
+    /// The history of the case, and of what it is built from.
     fn history(&self, shown: &Shown) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
@@ -423,12 +423,12 @@ impl<'a> Cases<'a> {
             let bars = shape
                 .rungs
                 .iter()
-                .filter_map(|rung| match rung.figures.get(&metric)? {
-                    Figure::Value(value) => Some(Bar {
+                .filter_map(|rung| match rung.values.get(&metric)? {
+                    Reading::Value(value) => Some(Bar {
                         label: rung.variant.clone(),
                         value: value.0,
                     }),
-                    Figure::Missing { .. } => None,
+                    Reading::Missing { .. } => None,
                 });
             let bars: Vec<_> = bars.collect();
             let title = format!("{}@{}: {metric}", ladder.kernel, shape.shape);
@@ -477,7 +477,7 @@ fn rank(outcome: Option<Outcome>) -> usize {
     place.unwrap_or(usize::MAX)
 }
 
-/// Samples of one launch in ns, with base beside head: of one process, or of two runs.
+/// Samples of one launch in ns, base next to head: from one process, or from two runs.
 fn times(index: &Index, id: &CaseId) -> Vec<Process> {
     let mut head = index.head().timed(id).peekable();
     let base = index
@@ -554,7 +554,7 @@ fn allowed(verdict: &Verdict) -> Option<f64> {
     }
 }
 
-/// What a level is called where it does not fit the scale.
+/// The label of a level where it does not fit the scale.
 struct Named {
     name: String,
     value: f64,
@@ -679,7 +679,7 @@ fn changes(verdicts: &[&Verdict]) -> Markup {
     }
     html! {
         figure {
-            (chart::changes("change with its interval, beside the limit", &rows))
+            (chart::changes("change with its interval, and the limit", &rows))
             figcaption {
                 "Change of each time, right is slower. "
                 span.key {} "95 % interval" (key(Ink::Limit, "limit"))

@@ -10,7 +10,7 @@ const ROW: u32 = 62;
 /// Room for the labels below an axis.
 const BELOW: i32 = 40;
 
-/// What is drawn of one chart at most; of more, evenly spaced ones.
+/// The most dots that are drawn in one chart; of more, evenly spaced ones.
 const MOST_DOTS: usize = 1500;
 
 /// One timing process.
@@ -27,7 +27,7 @@ pub struct Times {
     pub p50: Option<f64>,
 }
 
-/// What samples are held against.
+/// A value that samples are held against.
 pub struct Level {
     pub value: f64,
     pub ink: Ink,
@@ -38,11 +38,11 @@ pub struct Samples<'a> {
     pub levels: &'a [Level],
     /// Where the median is, by its interval.
     pub interval: Option<[f64; 2]>,
-    /// What to divide by for the labels.
+    /// The divisor for the labels.
     pub scale: f64,
 }
 
-/// What a drawing of samples does not show.
+/// Samples that a drawing does not show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Slower than the scale goes: they are at its upper edge.
@@ -53,7 +53,7 @@ pub struct LeftOut {
     pub one_of: usize,
 }
 
-/// A change with its interval, beside the limit on it. Shares: 0.02 for 2 %.
+/// A change with its interval, and the limit on it. Shares: 0.02 for 2 %.
 pub struct Change {
     pub label: String,
     pub change: f64,
@@ -78,7 +78,7 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
         return (html! {}, LeftOut::default());
     };
     let high = sorted.get(sorted.len() * 98 / 100).copied().unwrap_or(most);
-    // Of samples that are all alike, a thousandth of them.
+    // For samples that are all alike, a thousandth of them.
     let span = (high - low).max(low.abs() / 1000.0);
     let mut range = low..high;
     let mut include = |value: f64| {
@@ -178,7 +178,7 @@ pub fn changes(title: &str, rows: &[Change]) -> Markup {
 pub fn bars(title: &str, rows: &[Bar], text: &dyn Fn(f64) -> String) -> Markup {
     let most = rows.iter().map(|row| row.value).fold(0.0, f64::max);
     let count = rows.len() as f64;
-    // What has no length is no chart.
+    // A bar without length is no chart.
     if most <= 0.0 || !most.is_finite() {
         return html! {};
     }
@@ -203,7 +203,7 @@ pub fn line(title: &str, values: &[f64]) -> Markup {
     if low > high {
         return html! {};
     }
-    // Of values that are near each other a tenth of them, or noise would look like cliffs.
+    // For values that are near each other a tenth of them, or noise would look like cliffs.
     let missing = (high.abs().max(low.abs()) / 10.0 - (high - low)).max(0.0);
     let pad = (high - low) * 0.08 + missing / 2.0;
     let pad = if pad > 0.0 { pad } else { 1.0 };
@@ -222,7 +222,7 @@ pub fn line(title: &str, values: &[f64]) -> Markup {
     plot.finish(title)
 }
 
-/// A drawing with a coordinate system: values along and up. What is beyond its edges is drawn at them.
+/// A drawing with a coordinate system: values along and up. Points beyond its edges are drawn at them.
 struct Plot {
     drawing: Drawing,
     height: u32,

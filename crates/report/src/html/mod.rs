@@ -31,13 +31,13 @@ const SCRIPT: &str = include_str!("script.js");
 const STYLE_HASH: &str = "fJO8kqjUNoHPXn8S52dC8tbrluBxqc/HBP8wT/zG/Zw=";
 const SCRIPT_HASH: &str = "Y8/4v9Tl3tWpPolZLStH8TgEkSrNXmVR9SFLMoFHZ4w=";
 
-/// What a page tells.
-pub struct Told<'a> {
+/// The input of a page.
+pub struct ReportInput<'a> {
     pub record: &'a Record,
     pub judgement: &'a Judgement,
     /// In a comparison: the other record, and what the two are called.
     pub base: Option<&'a Record>,
-    /// Of the committed baselines; `None` where there is no git history.
+    /// The history of the committed baselines; `None` where there is no git history.
     pub history: Option<&'a History>,
 }
 
@@ -53,14 +53,14 @@ const ROOM: Room = Room {
     cases: 3_000_000,
 };
 
-pub fn render(told: &Told) -> String {
-    render_within(told, ROOM)
+pub fn render(input: &ReportInput) -> String {
+    render_within(input, ROOM)
 }
 
-fn render_within(told: &Told, room: Room) -> String {
-    let index = Index::against(told.base, told.record);
-    let page = page::lay_out(&index, told.record, told.judgement);
-    let cases = Cases::new(told, &index);
+fn render_within(input: &ReportInput, room: Room) -> String {
+    let index = Index::against(input.base, input.record);
+    let page = page::lay_out(&index, input.record, input.judgement);
+    let cases = Cases::new(input, &index);
     let shared = Shared {
         links: cases.links(),
         room: Cell::new(room.sections),
@@ -70,18 +70,18 @@ fn render_within(told: &Told, room: Room) -> String {
     let (folded, open): (Vec<Placed>, Vec<Placed>) = sections
         .filter(|(_, section)| part::is_shown(section))
         .partition(|(_, section)| section.is_folded);
-    let ladders = ladder::ladders(index.head(), told.judgement);
+    let ladders = ladder::ladders(index.head(), input.judgement);
     let title = format!("{} - gatekeeper", page.headline);
     let body = html! {
         header.(conclusion(page.conclusion)) {
             h1 { (page.headline) }
             p { (page.circumstances) }
-            @if let Some(base) = told.base {
+            @if let Some(base) = input.base {
                 p { "compared with " (summary::circumstances(base)) }
             }
             nav {
                 @for (id, section) in &open { a href=(format!("#{id}")) { (section.title) } }
-                @if !told.record.plan.cases.is_empty() { a href="#cases" { "Cases" } }
+                @if !input.record.plan.cases.is_empty() { a href="#cases" { "Cases" } }
                 @for (id, section) in &folded { a href=(format!("#{id}")) { (section.title) } }
             }
         }

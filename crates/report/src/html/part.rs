@@ -1,7 +1,7 @@
-//! Sections that every format has, as HTML. What a table names is a link to it.
+//! Sections that every format has, as HTML. Names in a table are links.
 
 use super::chart;
-use crate::beside::LoosenedGates;
+use crate::against_base::LoosenedGates;
 use crate::page::{Chart, Kind, Part, Section, Table};
 use crate::printed::Printed;
 use crate::problems::Problem;
@@ -16,7 +16,7 @@ pub type Links = BTreeMap<String, String>;
 /// Letters of a cell of text that is a sentence.
 const LONG: usize = 24;
 
-/// What the sections of one page share.
+/// State that the sections of one page share.
 pub struct Shared {
     pub links: Links,
     /// Bytes that are left for the rows and blocks of all sections.
@@ -24,7 +24,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Of a part that is small whatever a run has.
+    /// Room for a part that is small whatever a run has.
     pub fn unbounded() -> Self {
         Self {
             links: Links::new(),
@@ -118,7 +118,7 @@ fn problem(problem: &Problem, links: &Links) -> Markup {
     }
 }
 
-/// What stands between two backticks is code.
+/// Text between two backticks is code.
 fn with_code(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     let is_paired = parts.len() % 2 == 1;

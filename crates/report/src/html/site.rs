@@ -220,7 +220,7 @@ fn case(id: &CaseId, all: &[&Series]) -> String {
         main {
             @for it in several { (whole(it)) }
             @if !single.rows.is_empty() {
-                section { h2 { "Of one version" } (part::table(&single, &Shared::unbounded())) }
+                section { h2 { "One version" } (part::table(&single, &Shared::unbounded())) }
             }
             @if !gone.is_empty() {
                 section {

@@ -10,7 +10,7 @@ pub const WIDTH: u32 = 720;
 /// A place in a drawing, right and down.
 pub type Place = (i32, i32);
 
-/// What something is drawn as: a class of the page's style.
+/// The look of a drawn thing: a class of the page's style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     Axis,

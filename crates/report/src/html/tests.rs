@@ -16,8 +16,8 @@ fn page(record: &Record) -> String {
     render(&alone(record, &judgement))
 }
 
-fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
-    Told {
+fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> ReportInput<'a> {
+    ReportInput {
         record,
         judgement,
         base: None,
@@ -28,7 +28,7 @@ fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
 /// Elements that have no end.
 const VOID: [&str; 4] = ["meta", "input", "br", "hr"];
 
-/// What a page is made of: its elements with their attributes, and the text between them. Panics where an element
+/// The parts of a page: its elements with their attributes, and the text between them. Panics where an element
 /// does not end, or where it is not in its place.
 struct Parsed {
     elements: Vec<(String, Vec<(String, String)>)>,
@@ -186,7 +186,7 @@ fn links_lead_to_what_is_on_the_page() {
 #[test]
 fn what_a_name_or_a_message_says_is_text() {
     let hostile = "</script><script>x()</script>\"onload='y()' <img src=z>&lt;\u{202e}\u{1b}[2J##[error]\n::error ::q";
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     slow_down(&mut record, &fixture::case_id("fast", "small"));
     let name = |id: &mut String| *id = hostile.to_owned();
     for case in &mut record.plan.cases {
@@ -247,7 +247,7 @@ fn what_a_name_or_a_message_says_is_text() {
     );
 }
 
-/// By 5 % beside its base, in as many processes as that takes.
+/// By 5 % against its base, in as many processes as that takes.
 fn slow_down(record: &mut Record, id: &CaseId) {
     let is_of = |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if case == id);
     record.evidence.retain(|piece| !is_of(piece));
@@ -263,7 +263,7 @@ fn slow_down(record: &mut Record, id: &CaseId) {
 /// Every sample, the limit, the interval: all of it is there.
 #[test]
 fn a_pair_is_drawn_with_its_limit_and_interval() {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     let id = fixture::case_id("fast", "small");
     slow_down(&mut record, &id);
     let page = page(&record);
@@ -282,7 +282,7 @@ fn a_pair_is_drawn_with_its_limit_and_interval() {
     for class in ["a interval", "l limit", "l median", "a bad", "d median"] {
         assert!(block.contains(&format!("class=\"{class}\"")), "{class}");
     }
-    // What was not measured beside the base is drawn alone.
+    // A case that was not measured against the base is drawn alone.
     let start = page.find("data-name=\"k/direct@small\"").unwrap();
     let block = &page[start..];
     let block = &block[..block.find("</details>").unwrap()];
@@ -331,14 +331,14 @@ fn a_finding_is_shown_with_its_lines() {
     assert!(page.contains("kernels/k.cu:40  </span>sum += tile[0];\n"));
 }
 
-/// What there is no room for is counted, and what broke has its place first.
+/// Cases that there is no room for are counted, and broken ones have their place first.
 #[test]
 fn a_page_keeps_to_its_room() {
     let record = broken();
     let judgement = judged(&record);
-    let told = alone(&record, &judgement);
+    let input = alone(&record, &judgement);
     let bare = |sections, cases| {
-        let page = render_within(&told, Room { sections, cases });
+        let page = render_within(&input, Room { sections, cases });
         (page.len(), parse(&page))
     };
     let (least, empty) = bare(0, 0);
@@ -359,13 +359,13 @@ fn a_page_keeps_to_its_room() {
     let shown = some.values("data-outcome");
     assert!((1..4).contains(&shown.len()));
     assert!(shown.iter().all(|it| *it == "fail"), "{shown:?}");
-    // The frame of a page, with its style and script, is small beside what it holds.
+    // The frame of a page, with its style and script, is small compared with what it holds.
     assert!(least + ROOM.sections + ROOM.cases < 5_000_000, "{least}");
 }
 
 #[test]
 fn a_page_of_one_case() {
-    let mut record = fixture::record_beside_base();
+    let mut record = fixture::record_against_base();
     let id = fixture::case_id("fast", "small");
     record.plan.units.retain(|unit| unit.id.variant == "fast");
     record.plan.cases.retain(|case| case.id == id);

@@ -34,8 +34,8 @@ fn in_terminal(record: &Record) -> String {
     terminal::render_groups(&groups(record), PLAIN)
 }
 
-/// Of the variant `fast`, what is said of it beside the other, which is both the first and the one before.
-fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
+/// The texts on the variant `fast` against the other, which is both the first and the one before.
+fn relative(record: &Record, shape: &str) -> [Option<String>; 2] {
     let ladders = of(record);
     let shape = ladders[0]
         .shapes
@@ -44,7 +44,7 @@ fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
         .unwrap();
     let rung = &shape.rungs[1];
     assert_eq!(rung.variant, "fast");
-    let said = |beside: &Option<ToVariant>| Some(beside.as_ref()?.message.clone());
+    let said = |relative: &Option<ToVariant>| Some(relative.as_ref()?.message.clone());
     [said(&rung.to_the_one_before), said(&rung.to_the_first)]
 }
 
@@ -58,11 +58,11 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     insta::assert_snapshot!("ladder-markdown", markdown);
     let both = |text: &str| [Some(text.to_owned()), Some(text.to_owned())];
     assert_eq!(
-        beside(&record, "small"),
+        relative(&record, "small"),
         both("1.25 times as fast as direct")
     );
     assert_eq!(
-        beside(&record, "large"),
+        relative(&record, "large"),
         both("0.80 times as fast as direct")
     );
 
@@ -77,7 +77,7 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     let rung = &ladder["shapes"][0]["rungs"][1];
     let ratio = rung["to_the_first"]["ratio"].as_f64().unwrap();
     assert!((ratio - 0.8).abs() < 1e-3, "{ratio}");
-    assert_eq!(rung["figures"]["max_err"]["value"], 0.001);
+    assert_eq!(rung["values"]["max_err"]["value"], 0.001);
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn what_is_missing_is_named_and_nothing_is_compared_with_it() {
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Time { case, .. } if *case == lost));
-    assert_eq!(beside(&record, "small"), [None, None]);
-    assert!(beside(&record, "large")[0].is_some());
+    assert_eq!(relative(&record, "small"), [None, None]);
+    assert!(relative(&record, "large")[0].is_some());
     let text = in_terminal(&record);
     assert!(
         text.contains("no p50, p90, p99, cycles and cv of k/direct@small: "),
@@ -135,7 +135,7 @@ fn variants_that_compute_something_else_are_no_steps_of_one_ladder() {
         text.contains("no kernel of this record has two variants that compute the same"),
         "{text}"
     );
-    // What the record does not have is no reference that another could share.
+    // A reference that the record does not have is none that another could share.
     of_fast(&mut record, variant("gone"));
     assert!(of(&record).is_empty());
 }
@@ -172,7 +172,7 @@ fn what_a_step_adds_is_what_its_build_has_otherwise() {
 }
 
 #[test]
-fn each_variant_stands_beside_every_contestant_that_was_timed() {
+fn each_variant_stands_beside_every_backend_that_was_timed() {
     let record = fixture::record_beside_rival();
     let ladders = of(&record);
     let said = |rung: &Rung| -> Vec<String> {
@@ -184,7 +184,7 @@ fn each_variant_stands_beside_every_contestant_that_was_timed() {
     assert_eq!(said(&rungs[1]), ["1.12 times as fast as torch flash"]);
     let text = in_terminal(&record);
     for says in [
-        "beside rivals",
+        "against rivals",
         // The rest of it is on the next line.
         "0.90 times as fast as",
         "note     torch math: not compared with 4 cases of k: no kernel for this shape",

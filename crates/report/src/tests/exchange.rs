@@ -260,7 +260,7 @@ fn junit_has_the_elements_and_attributes_that_jenkins_takes() {
     }
 }
 
-/// As much of JSON Schema as schemars writes. What is wrong first, by its path.
+/// As much of JSON Schema as schemars writes. The first misfit, by its path.
 fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     if schema == &Value::Bool(true) {
         return None;
@@ -355,7 +355,7 @@ fn records_and_reports_are_as_their_schemas_say() {
         fixture::record(),
         fixture::record_simulated(),
         fixture::record_without_gpu(),
-        fixture::record_beside_base(),
+        fixture::record_against_base(),
         fixture::record_beside_rival(),
         with_targets(fixture::record()),
     ];
@@ -368,7 +368,7 @@ fn records_and_reports_are_as_their_schemas_say() {
         let report: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(find_misfit(&of_report, &of_report, &report, ""), None);
     }
-    // What is written otherwise is found.
+    // A misfit is found.
     let mut wrong = serde_json::to_value(&records[0]).unwrap();
     wrong["environment"]["started"] = 5.into();
     let wrong = serde_json::json!({"schema": "gatekeeper.record/1", "seal": "x", "record": wrong});

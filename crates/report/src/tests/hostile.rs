@@ -1,4 +1,4 @@
-//! What a source, a reason or a name says can neither break a report nor give orders to what reads it.
+//! Text from a source, a reason or a name can neither break a report nor give orders to what reads it.
 
 use super::*;
 use model::BrokenBaseline;
@@ -37,7 +37,7 @@ fn markdown_cannot_be_broken_out_of() {
     assert!(text.contains("`a >= 50 \\|\\| b < '50'`"), "{text}");
 }
 
-/// What the author of a change writes cannot end a list, nor make a headline, a link or an image.
+/// Text of a change's author cannot end a list, nor make a headline, a link or an image.
 #[test]
 fn markdown_of_a_reason_stays_on_its_line() {
     let mut record = fixture::record();
@@ -182,7 +182,7 @@ impl Free {
                 .into_iter()
                 .filter(|it| is_free(&place(it)))
                 .collect(),
-            // A name as a key: of a shape, of a contestant.
+            // A name as a key: of a shape, of a backend.
             keys: values.into_iter().filter(|it| is_free(&key(it))).collect(),
         }
     }
@@ -283,7 +283,7 @@ fn is_visible(line: &str, what: &str) {
     assert!(line.chars().all(is_plain), "{what}: {line:?}");
 }
 
-/// Of GitHub's markdown: what is neither in a code span nor in a block of code.
+/// The part of GitHub's markdown that is neither in a code span nor in a block of code.
 fn prose(shown: &str) -> String {
     let mut in_block = false;
     let mut kept = String::new();
@@ -385,7 +385,7 @@ fn every_format(record: &Record, text: &str) {
         assert!(!line.contains("##["), "{line:?}");
         is_visible(line, "github");
     }
-    let bounds = || ::explain::diagnosis::beside::all(&index);
+    let bounds = || ::explain::diagnosis::changes::all(&index);
     let groups = diagnosis::lay_out(&bounds());
     gives_no_orders(&terminal::render_groups(&groups, PLAIN), "diagnosis");
     is_markdown_of_ours(
@@ -396,13 +396,13 @@ fn every_format(record: &Record, text: &str) {
     gives_no_orders(&explain::terminal(&explained), "explain");
     is_markdown_of_ours(&explain::markdown(&explained), "explain");
 
-    let told = html::Told {
+    let input = html::ReportInput {
         record,
         judgement: &judgement,
         base: Some(record),
         history: Some(&history),
     };
-    let page = html::render(&told);
+    let page = html::render(&input);
     gives_no_orders(&page, "html");
     html::tests::is_ours(&page);
     for page in html::site::pages(&history) {
@@ -475,7 +475,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
             message: "torch: failed".into(),
         });
     });
-    let mut accepted = fixture::record_beside_base();
+    let mut accepted = fixture::record_against_base();
     fixture::rebuild(&mut accepted, "direct", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 129
     });

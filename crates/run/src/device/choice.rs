@@ -21,7 +21,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// Of the device that is opened first.
+    /// The ordinal of the device that is opened first.
     pub fn ordinal(self) -> u32 {
         match self {
             Self::Auto | Self::CudaAll | Self::Sim => 0,
@@ -32,7 +32,7 @@ impl DeviceChoice {
     /// For a command that only measures times, which are taken on one GPU.
     ///
     /// # Errors
-    /// What is no name of one device.
+    /// A text that names no single device.
     pub fn of_one(text: &str) -> Result<Self, BadDevice> {
         match text.parse()? {
             Self::CudaAll => Err(BadDevice::Several),
@@ -78,7 +78,7 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// What was seen of NVIDIA hardware and its driver before any device was opened.
+/// Signs of NVIDIA hardware and its driver, before any device was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traces {
     /// Device nodes: `/dev/nvidia0`, or `/dev/dxg` under WSL 2.

@@ -13,13 +13,13 @@ use system::files;
 /// Where the locks of all users stand: two users share a GPU, and neither a home nor a cache.
 pub const SHARED: &str = "/tmp";
 
-/// What is waited for longer is said.
+/// A longer wait is announced.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Characters of a command that are shown.
 const COMMAND: usize = 120;
 
-/// What the GPU is wanted for.
+/// The purpose for which the GPU is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Together with other checks.

@@ -1,4 +1,4 @@
-//! What runs kernels. May not know of gates, references, processes or reports.
+//! Devices run kernels. They may not know of gates, references, processes or reports.
 //!
 //! `cuda` alone names cudarc. A simulated device has the same trait and no timer.
 
@@ -136,21 +136,21 @@ pub trait Device {
 
     fn sync(&mut self) -> Result<()>;
 
-    /// What the driver says of the entries that this call launches: of those of a cubin step by step.
+    /// The driver's facts on the entries that this call launches: step by step for those of a cubin.
     fn describe(&mut self, call: &Call) -> Result<DriverFacts>;
 
     /// `None` where there is no clock to trust.
     fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>>;
 }
 
-/// What is timed: one call, or two side by side.
+/// The timed calls: one, or two side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
     pub head: Target<'a>,
     pub base: Option<Target<'a>>,
 }
 
-/// Which of the two calls. What is timed alone is the head.
+/// Which of the two calls. A call that is timed alone is the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Head,
@@ -171,7 +171,7 @@ pub struct Restores {
     pub when: RestoredBefore,
 }
 
-/// What the copies are done before.
+/// The point before which the copies are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoredBefore {
     /// Launches of one batch may follow one another.

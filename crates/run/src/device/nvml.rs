@@ -83,7 +83,7 @@ impl Monitor {
 /// The state of a GPU on which nothing of this process runs. `None` is what NVML does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Condition {
-    /// Of the whole GPU, where this one is a slice of it.
+    /// The id of the whole GPU, where this one is a slice of it.
     pub uuid: Option<String>,
     pub sm_mhz: Option<u32>,
     pub max_sm_mhz: Option<u32>,
@@ -217,7 +217,7 @@ pub fn unknown_state() -> GpuState {
     }
 }
 
-/// What several looks at the same measurement saw together: the worst of each. Why the GPU was slow is
+/// Combines several looks at the same measurement: the worst of each. Why the GPU was slow is
 /// known only if every look could tell.
 pub fn worst(states: impl IntoIterator<Item = GpuState>) -> GpuState {
     let worse = |mut all: GpuState, state: GpuState| {

@@ -5,7 +5,7 @@ use super::{Address, Device, Result};
 /// Bytes before and after each buffer: a row of a tile or a stray block's writes land inside.
 pub const BYTES: usize = 16 * 1024;
 
-/// What surrounds a buffer. The two differ, so that a kernel that copies past both ends is seen.
+/// The bytes around a buffer. The two differ, so that a kernel that copies past both ends is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedzonePattern {
     /// NaN in every float type: what a kernel reads past an input shows in its output.

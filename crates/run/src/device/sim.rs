@@ -38,7 +38,7 @@ const LINES: usize = 3;
 /// Bytes of what a launch prints that are kept.
 const PRINTED: usize = 4 << 10;
 
-/// What a matrix product costs the simulator, in other instructions: a warp's 16 x 8 x 16 takes about 16 times as
+/// The cost of a matrix product in the simulator, in other instructions: a warp's 16 x 8 x 16 takes about 16 times as
 /// long (sdpa_f16/causal@long, 2026-11-22: products are 4 % of the instructions and 41 % of the time).
 const MATRIX_COST: u64 = 16;
 
@@ -55,9 +55,9 @@ pub struct SimDevice {
     programs: Vec<Loaded>,
     /// Whose variables are in memory.
     selected: Option<Program>,
-    /// What the host reads where no kernel has written.
+    /// The bytes that the host reads where no kernel has written.
     poison: BTreeMap<Address, Poison>,
-    /// What the last launch showed.
+    /// The facts of the last launch.
     shown: Option<SimulationFacts>,
     /// The circumstances that a launch sees with unusual values.
     varied: Circumstances,
@@ -166,7 +166,7 @@ impl SimDevice {
         self.poison.insert(at, poison);
     }
 
-    /// What the last launch showed beside what it wrote; `None` before it.
+    /// The facts of the last launch besides its outputs; `None` before it.
     pub fn shown(&self) -> Option<SimulationFacts> {
         self.shown.clone()
     }
@@ -311,7 +311,7 @@ impl SimDevice {
     }
 }
 
-/// What the steps of a launch have shown so far.
+/// The facts of a launch's steps so far.
 #[derive(Default)]
 struct Shown {
     findings: Vec<Finding>,
@@ -484,7 +484,7 @@ fn not_loaded() -> Failure {
     )
 }
 
-/// The arguments where the kernel looks for them. What a driver cannot see is seen here: that there are as
+/// The arguments where the kernel looks for them. This checks what a driver cannot: that there are as
 /// many as the kernel has parameters, and of the same sizes.
 fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
     let places = kernel.parameters();

@@ -1,7 +1,7 @@
-//! One timing process of one case, alone or beside its base (`pair`): what is sampled, in which order. The device's `Timer` takes the
+//! One timing process of one case, alone or against its base (`pair`): what is sampled, in which order. The device's `Timer` takes the
 //! samples; no statistics and no limits here.
 //!
-//! What the kernel overwrites is restored before each sample, never inside one: within a batch the kernel works on
+//! Data that the kernel overwrites is restored before each sample, never inside one: within a batch the kernel works on
 //! its own results. Where no launch may follow another without that, every sample is of one launch.
 
 mod pair;

@@ -29,7 +29,7 @@ impl Dice {
         self.0.next_u32() & 1 == 1
     }
 
-    /// Below `bound`, which is small beside 2^32.
+    /// Below `bound`, which is small compared with 2^32.
     pub fn below(&mut self, bound: u32) -> u32 {
         self.0.next_u32() % bound.max(1)
     }
@@ -253,7 +253,7 @@ fn settle(timer: &mut dyn Timer, cold: bool) -> Result<()> {
     Ok(())
 }
 
-/// What broke there says nothing of head.
+/// A failure there says nothing about head.
 pub fn of_base<T>(result: Result<T>) -> Result<T> {
     result.map_err(|failure| match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {

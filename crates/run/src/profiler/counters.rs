@@ -8,7 +8,7 @@
 
 use model::{ProfileMetric, Stall};
 
-/// What a metric is made of.
+/// The source of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Source {
     /// One counter, in per cent.
@@ -19,7 +19,7 @@ pub enum Source {
     Sum(&'static [(&'static str, f64)]),
     /// Counters of which a chip has some.
     Some(&'static [&'static str]),
-    /// Of the instructions of the machine code: passes through shared memory beyond the fewest.
+    /// Instructions of the machine code: passes through shared memory beyond the fewest.
     Excess(Access),
 }
 
@@ -54,7 +54,7 @@ pub fn source(of: ProfileMetric) -> Source {
         M::L1HitRate => Percent("l1tex__t_sector_hit_rate.pct"),
         M::L2HitRate => Percent("lts__t_sector_hit_rate.pct"),
         // l1tex__data_bank_conflicts_* count arbitration as well: 280 to 368 of a kernel that has none, and another
-        // number each time. What instructions ask for is exact.
+        // number each time. The instructions' own requests are exact.
         M::BankConflicts => Excess(Access::Any),
         M::BankConflictsLoad => Excess(Access::Load),
         M::BankConflictsStore => Excess(Access::Store),
@@ -116,7 +116,7 @@ pub fn source(of: ProfileMetric) -> Source {
     }
 }
 
-/// Cycles of a warp in this state for each instruction that it issues. Of one state there are samples alone.
+/// Cycles of a warp in this state for each instruction that it issues. One state has samples alone.
 pub fn of_stall(stall: Stall) -> Option<String> {
     let name = format!("smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio");
     (stall != Stall::WarpgroupArrive).then_some(name)
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// What `ncu --query-metrics --chip` of Nsight Compute 2025.3.1 lists of these names: `chip: name ...`.
+    /// The names among these that `ncu --query-metrics --chip` of Nsight Compute 2025.3.1 lists: `chip: name ...`.
     const CHIPS: &str = include_str!("captured/chips.txt");
 
     fn chips() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
@@ -207,7 +207,7 @@ mod tests {
         let chips = chips();
         for name in all() {
             let is_known = chips.values().any(|names| names.contains(base(&name)))
-                // What the host knows of a launch is no counter of a chip.
+                // A value that the host knows about a launch is no counter of a chip.
                 || name.starts_with("launch__");
             assert!(is_known, "{name}");
         }

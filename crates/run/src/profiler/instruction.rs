@@ -17,7 +17,7 @@ pub struct Instruction {
     /// Lanes whose predicate holds.
     lanes: Option<u64>,
     divergent: Option<u64>,
-    /// Of global memory, as the addresses ask for them: before L1, and in 32 bytes.
+    /// Sectors of global memory, as the addresses ask for them: before L1, and in 32 bytes.
     sectors: Option<u64>,
     sectors_ideal: Option<u64>,
     /// Passes through shared memory.
@@ -100,7 +100,7 @@ impl Instruction {
     }
 }
 
-/// What the simulator counts of PTX, counted of machine code. Without what the page has no column for.
+/// The simulator's counters of PTX, counted on machine code. Without those that the page has no column for.
 pub fn counters<'a>(
     instructions: impl Iterator<Item = &'a Instruction> + Clone,
 ) -> BTreeMap<Counter, u64> {

@@ -1,4 +1,4 @@
-//! What the profiler says of itself, in its log: by which words its troubles are known.
+//! Reads the profiler's log: the words by which its troubles are known.
 
 use model::{Fault, FaultKind};
 use std::fs::File;
@@ -30,7 +30,7 @@ pub fn find_lock(temporary: &Path) -> Option<Fault> {
     })
 }
 
-/// What kept it from profiling, where something did.
+/// The trouble that kept it from profiling, where there was any.
 pub fn find_trouble(log: &str) -> Option<Fault> {
     let said = |words: &[&str]| {
         log.lines()
@@ -54,7 +54,7 @@ pub fn find_trouble(log: &str) -> Option<Fault> {
     Some(Fault { kind, message })
 }
 
-/// What to do, beside what is wrong: whoever reads it has the machine before them.
+/// The remedy, besides the problem itself: the reader has the machine at hand.
 fn mend(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::CountersLocked => {

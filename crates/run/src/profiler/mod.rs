@@ -4,7 +4,7 @@
 //! The profiler starts the worker and hands on its standard input and output, so that the host speaks with the worker
 //! as ever. The worker prepares a case as for timing, and marks one launch by the driver's cuProfilerStart and
 //! cuProfilerStop: that one is profiled, kernel by kernel, each run again for every group of counters that fits in
-//! one pass. What was counted goes to a file, which is read back when the worker has ended.
+//! one pass. The counters go to a file, which is read back when the worker has ended.
 
 mod counters;
 mod instruction;
@@ -31,7 +31,7 @@ const MOST_LOG: u64 = 16 << 20;
 /// For reading a report back: a second, of large kernels some.
 const READING: Duration = Duration::from_secs(120);
 
-/// What the profiler may take longer than the case itself: it starts, patches the machine code, saves and restores
+/// Time that the profiler may take beyond the case itself: it starts, patches the machine code, saves and restores
 /// memory, and runs the launch some twenty times.
 const OVERHEAD: Duration = Duration::from_secs(300);
 
@@ -68,7 +68,7 @@ pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<
             if trouble.kind == FaultKind::ProfilerBroke && fault.kind != FaultKind::Environment => {
         }
         (Some(trouble), _) => {
-            // Of a lock its words are not known of every version.
+            // Not every version's words for a lock are known.
             let lock = match trouble.kind {
                 FaultKind::ProfilerBroke => log::find_lock(&std::env::temp_dir()),
                 _ => None,
@@ -130,7 +130,7 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
     all
 }
 
-/// What the report says of each kernel, in the order of their launch.
+/// Reads the report's values for each kernel, in the order of their launch.
 fn read(profiler: &Profiler, report: &Path) -> Result<Vec<model::KernelProfile>, String> {
     let page = |options: &[&str]| {
         let mut command = helper::command(&profiler.program);

@@ -10,7 +10,7 @@ use super::instruction::{Instruction, at_least_nothing, number};
 use model::{KernelProfile, LineProfile, Num, ProfileMetric, Seen, Stall, Unsupported};
 use std::collections::BTreeMap;
 
-/// What the three pages say of each kernel. Without lines where their page has none.
+/// Combines the three pages for each kernel. Without lines where their page has none.
 ///
 /// # Errors
 /// Where the first two cannot be read, or are not of the same kernels.
@@ -79,7 +79,7 @@ fn dimensions(text: &str) -> Result<[u32; 3], String> {
         .ok_or_else(|| format!("the raw page of its report has a size of `{text}`"))
 }
 
-/// Of one line of text.
+/// Splits one line of text.
 fn row(line: &str) -> Vec<String> {
     let mut reader = csv::ReaderBuilder::new();
     let mut reader = reader
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(count("matrix", C::MatrixLoadWavefronts), warps * 32);
         assert_eq!(count("matrix", C::MatrixInstructions), warps);
         assert_eq!(count("matrix", C::Atomics), 264);
-        // What is not executed under its predicate loads nothing.
+        // An instruction that its predicate disables loads nothing.
         assert_eq!(count("matrix", C::SharedLoadRequests), 0);
     }
 
@@ -417,7 +417,7 @@ mod tests {
         let counters = &line.unwrap().counters;
         assert_eq!(counters[&Counter::GlobalLoadSectors], 32 * 264 * 32);
         assert_eq!(counters[&Counter::GlobalStoreSectors], 8 * 264 * 32);
-        // What is not there is not said.
+        // A missing value is left out.
         assert!(!counters.contains_key(&Counter::SharedLoadRequests));
     }
 
@@ -431,7 +431,7 @@ mod tests {
         assert!(counters.contains_key(&Counter::GlobalLoadSectorsIdeal));
     }
 
-    /// Of this repository's sdpa_f16/mma_plain, without columns that are not read.
+    /// The page of this repository's sdpa_f16/mma_plain, without columns that are not read.
     const ASYNC: &str = r#""Kernel Name","sdpa_f16"
 "Address","Source","Instructions Executed","Access Operation","L1 Wavefronts Shared Excessive"
 "0x7f64c37aca20","      LDGSTS.E.BYPASS.128 desc[UR4][R12.64], P1, [R25]","256","Load,Store","1664"
@@ -479,7 +479,7 @@ mod tests {
         let executed = |name: &str| conflict.instructions.get(name).copied();
         assert_eq!(executed("LDS"), Some(42_240));
         assert_eq!(executed("IMAD"), Some(5 * 42_240));
-        // What never ran is none of them.
+        // An instruction that never ran is none of them.
         assert_eq!(executed("BRA"), None);
         let sum: u64 = conflict.instructions.values().sum();
         assert_eq!(

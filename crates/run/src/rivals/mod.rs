@@ -16,7 +16,7 @@ use system::temporary::TemporaryDir;
 /// The rivals of one run.
 #[derive(Default)]
 pub struct Rivals {
-    /// What they may write to: one process finds what another has compiled. Made for the first.
+    /// The directory that they may write to: one process finds what another has compiled. Made for the first.
     scratch: Option<TemporaryDir>,
 }
 
@@ -106,7 +106,7 @@ fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, 
 /// A larger file is none that a compiler makes of a kernel.
 const LARGEST_FILE: u64 = 4 << 30;
 
-/// What a rival may see of the environment, by how names begin: where programs and libraries are, and how they use the
+/// Variables that a rival may see, by how their names begin: where programs and libraries are, and how they use the
 /// GPU.
 const TOLD: [&str; 17] = [
     "PATH",

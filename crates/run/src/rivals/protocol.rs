@@ -1,5 +1,5 @@
-//! What a rival is asked and what it answers: one JSON document each way. docs/gates.md describes it for whoever
-//! writes one. Pure.
+//! The request to a rival and its answer: one JSON document each way. docs/gates.md describes it for authors of
+//! rivals. Pure.
 
 use model::{
     CaseId, Contest, DeviceFacts, Mode, Plan, Rival, RivalFacts, RivalTimes, Schedule, Task,
@@ -26,10 +26,10 @@ pub struct Request<'a> {
     schema: &'static str,
     rival: &'a str,
     /// Each is to be timed, or skipped with a reason.
-    contestants: &'a [String],
+    backends: &'a [String],
     gpu: Gpu<'a>,
     sampling: Sampling,
-    tasks: Vec<Asked<'a>>,
+    tasks: Vec<RequestedTask<'a>>,
 }
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ struct Sampling {
 }
 
 #[derive(Serialize)]
-struct Asked<'a> {
+struct RequestedTask<'a> {
     id: String,
     #[serde(skip)]
     case: &'a CaseId,
@@ -76,12 +76,12 @@ struct Answer {
 #[serde(deny_unknown_fields)]
 struct AnsweredTask {
     id: String,
-    contestants: Vec<AnsweredContestant>,
+    backends: Vec<AnsweredBackend>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AnsweredContestant {
+struct AnsweredBackend {
     name: String,
     timed: Option<RivalTimes>,
     skipped: Option<String>,
@@ -103,7 +103,7 @@ impl<'a> Request<'a> {
             ..
         } = plan.timing;
         let cases = tasks.iter().filter_map(|id| plan.case(id));
-        let tasks = cases.map(|case| Asked {
+        let tasks = cases.map(|case| RequestedTask {
             id: case.id.to_string(),
             case: &case.id,
             task: plan.task(case),
@@ -111,7 +111,7 @@ impl<'a> Request<'a> {
         Self {
             schema: SCHEMA,
             rival: &rival.name,
-            contestants: &rival.contestants,
+            backends: &rival.backends,
             gpu: Gpu {
                 name: &device.name,
                 uuid: &device.uuid,
@@ -130,7 +130,7 @@ impl<'a> Request<'a> {
     /// In bytes.
     pub fn longest_answer(&self) -> u64 {
         let samples = u64::from(self.sampling.iterations) + u64::from(self.sampling.singles);
-        let contests = self.contestants.len() as u64 * self.tasks.len() as u64;
+        let contests = self.backends.len() as u64 * self.tasks.len() as u64;
         OTHER_BYTES.saturating_add(
             SAMPLE_BYTES
                 .saturating_mul(samples)
@@ -139,7 +139,7 @@ impl<'a> Request<'a> {
     }
 
     /// # Errors
-    /// What an answer may not be: anything but an answer to all that was asked, and to nothing else.
+    /// Anything but an answer to all that was asked, and to nothing else.
     pub fn read(&self, output: &[u8]) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
         let answer: Answer = serde_json::from_slice(output).map_err(|error| {
             scrubbed(&format!(
@@ -153,9 +153,9 @@ impl<'a> Request<'a> {
             )));
         }
         let versions = versions(answer.versions)?;
-        let facts = |contestants| RivalFacts {
+        let facts = |backends| RivalFacts {
             versions: versions.clone(),
-            contestants,
+            backends,
         };
         if let Some(because) = answer.skipped {
             if !answer.tasks.is_empty() {
@@ -164,10 +164,7 @@ impl<'a> Request<'a> {
             let skipped = Contest::Skipped {
                 because: reason(&because)?,
             };
-            let skipped = self
-                .contestants
-                .iter()
-                .map(|it| (it.clone(), skipped.clone()));
+            let skipped = self.backends.iter().map(|it| (it.clone(), skipped.clone()));
             let skipped: BTreeMap<_, _> = skipped.collect();
             let tasks = self.tasks.iter();
             return Ok(tasks
@@ -175,12 +172,12 @@ impl<'a> Request<'a> {
                 .collect());
         }
         let mut answered = BTreeMap::new();
-        for AnsweredTask { id, contestants } in answer.tasks {
+        for AnsweredTask { id, backends } in answer.tasks {
             let asked = self.tasks.iter().find(|task| task.id == id);
             let asked =
                 asked.ok_or_else(|| scrubbed(&format!("it answers `{id}`, which is no task")))?;
-            let contestants = self.contests(&id, contestants)?;
-            let known = answered.insert(asked.case.clone(), facts(contestants));
+            let backends = self.contests(&id, backends)?;
+            let known = answered.insert(asked.case.clone(), facts(backends));
             if known.is_some() {
                 return Err(format!("it answers {id} twice"));
             }
@@ -194,18 +191,18 @@ impl<'a> Request<'a> {
     fn contests(
         &self,
         id: &str,
-        answered: Vec<AnsweredContestant>,
+        answered: Vec<AnsweredBackend>,
     ) -> Result<BTreeMap<String, Contest>, String> {
         let mut contests = BTreeMap::new();
-        for AnsweredContestant {
+        for AnsweredBackend {
             name,
             timed,
             skipped,
         } in answered
         {
-            if !self.contestants.contains(&name) {
+            if !self.backends.contains(&name) {
                 return Err(scrubbed(&format!(
-                    "{id}: `{name}` is not among the contestants in gates.yaml"
+                    "{id}: `{name}` is not among the backends in gates.yaml"
                 )));
             }
             let contest = match (timed, skipped) {
@@ -223,7 +220,7 @@ impl<'a> Request<'a> {
                 return Err(format!("{id}: {name} is there twice"));
             }
         }
-        let mut asked = self.contestants.iter();
+        let mut asked = self.backends.iter();
         match asked.find(|name| !contests.contains_key(*name)) {
             Some(name) => Err(format!("{id}: it does not answer for {name}")),
             None => Ok(contests),
@@ -281,7 +278,7 @@ fn reason(because: &str) -> Result<String, String> {
     }
 }
 
-/// What a rival wrote, as one short line that cannot move a cursor.
+/// A rival's output as one short line that cannot move a cursor.
 pub fn scrubbed(text: &str) -> String {
     let plain: String = text
         .chars()

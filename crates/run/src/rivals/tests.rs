@@ -10,7 +10,7 @@ fn rival(script: &str) -> Rival {
         kernel: "k".into(),
         name: "torch".into(),
         command: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        contestants: vec!["flash".into(), "math".into()],
+        backends: vec!["flash".into(), "math".into()],
         deadline_ms: 60_000,
     }
 }
@@ -28,7 +28,7 @@ fn answer_of(rival: &Rival) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
         })
 }
 
-/// What a script that writes this comes to.
+/// The outcome of a script that writes this.
 fn read(answer: &Value) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
     answer_of(&rival(&format!("cat >/dev/null; printf %s '{answer}'")))
 }
@@ -44,7 +44,7 @@ fn right() -> Value {
         "versions": {"torch": "2.9.0"},
         "tasks": [{
             "id": "k/direct@small",
-            "contestants": [
+            "backends": [
                 {"name": "flash", "timed": {
                     "launches_per_sample": 10,
                     "batched_ns": [129_000, 129_100, 128_900, 129_000],
@@ -61,13 +61,13 @@ fn an_answer_becomes_facts_of_each_task() {
     let facts = read(&right()).unwrap();
     let facts = &facts[&fixture::case_id("direct", "small")];
     assert_eq!(facts.versions["torch"], "2.9.0");
-    let Contest::Timed(times) = &facts.contestants["flash"] else {
+    let Contest::Timed(times) = &facts.backends["flash"] else {
         panic!("{facts:?}");
     };
     assert_eq!(times.launches_per_sample, 10);
     assert_eq!(times.batched_ns.len(), 4);
     assert_eq!(
-        facts.contestants["math"],
+        facts.backends["math"],
         Contest::Skipped {
             because: "no kernel for f16".into()
         }
@@ -75,15 +75,15 @@ fn an_answer_becomes_facts_of_each_task() {
 }
 
 #[test]
-fn everything_skipped_is_every_contestant_skipped() {
+fn everything_skipped_is_every_backend_skipped() {
     let skipped = read(&json!({
         "schema": "gatekeeper.rival/1",
         "skipped": "PyTorch is not installed\u{1b}[31m\n",
     }));
     let skipped = skipped.unwrap();
-    let contestants = &skipped[&fixture::case_id("direct", "small")].contestants;
-    assert_eq!(contestants.len(), 2);
-    for contest in contestants.values() {
+    let backends = &skipped[&fixture::case_id("direct", "small")].backends;
+    assert_eq!(backends.len(), 2);
+    for contest in backends.values() {
         let because = "PyTorch is not installed [31m".into();
         assert_eq!(*contest, Contest::Skipped { because });
     }
@@ -98,7 +98,7 @@ fn with(pointer: &str, value: Value) -> Value {
 
 #[test]
 fn what_is_not_asked_for_is_refused() {
-    let flash = "/tasks/0/contestants/0";
+    let flash = "/tasks/0/backends/0";
     let timed = |key: &str| format!("{flash}/timed/{key}");
     for (answer, says) in [
         (json!([]), "not what the protocol asks for"),
@@ -127,7 +127,7 @@ fn what_is_not_asked_for_is_refused() {
             "math is there twice",
         ),
         (
-            with("/tasks/0/contestants", json!([])),
+            with("/tasks/0/backends", json!([])),
             "does not answer for flash",
         ),
         (
@@ -135,7 +135,7 @@ fn what_is_not_asked_for_is_refused() {
             "either `timed` or `skipped`",
         ),
         (
-            with("/tasks/0/contestants/1/skipped", json!(" \n")),
+            with("/tasks/0/backends/1/skipped", json!(" \n")),
             "without a reason",
         ),
         (
@@ -209,7 +209,7 @@ fn a_rival_is_told_what_to_do_and_on_which_gpu() {
         r#""kernel":"k""#,
         r#""shape":"small""#,
         r#""dims":{"N":64}"#,
-        r#""contestants":["flash","math"]"#,
+        r#""backends":["flash","math"]"#,
         r#""sampling":{"mode":"warm","warmup":5,"iterations":4,"batch_ns":100000,"singles":4}"#,
         r#""reference":{"softmax":{"x":"x","out":"out"}}"#,
     ];
@@ -225,7 +225,7 @@ fn a_rival_is_told_what_to_do_and_on_which_gpu() {
 #[test]
 fn a_rival_writes_to_its_scratch_alone_and_sees_no_token() {
     let answer = format!("printf %s '{}'", right());
-    // What it compiles stays for its next process.
+    // Its compiled files stay for its next process.
     let mut rivals = Rivals::default();
     let (plan, device) = (fixture::plan(), fixture::device());
     let task = fixture::case_id("direct", "small");

@@ -38,7 +38,7 @@ pub struct WorkerCosts {
 }
 
 impl WorkerCosts {
-    /// What was spent after `before`.
+    /// The costs since `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             workers: self.workers.saturating_sub(before.workers),
@@ -56,7 +56,7 @@ impl WorkerCosts {
     }
 }
 
-/// What one seed's check has shown.
+/// The result of one seed's check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckAnswer {
     pub driver: Seen<DriverFacts>,
@@ -68,7 +68,7 @@ pub struct Crew<'a> {
     worker: Option<Worker>,
     /// It may do no more than a user's launcher should.
     is_confined: bool,
-    /// Of the first worker. Without one there is nothing to run jobs on.
+    /// Facts of the first worker's device. Without one there is nothing to run jobs on.
     device: Option<Seen<DeviceFacts>>,
     locks: PathBuf,
     /// Held from the first job of its use until another use or `retire`.
@@ -81,7 +81,7 @@ pub struct Crew<'a> {
     announced: Option<Job>,
     /// How long a worker may take to end.
     farewell: Duration,
-    /// What the worker has been sent ahead of time.
+    /// The job that the worker has been sent ahead of time.
     sent: Option<(Job, Sent)>,
 }
 
@@ -233,7 +233,7 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// What the kernel wrote of its own clock. Its deadline is the case's.
+    /// The values that the kernel wrote of its own clock. Its deadline is the case's.
     pub fn clock(&mut self, job: ClockJob) -> Seen<Vec<u64>> {
         let deadline = deadline(&job.case);
         let end = self.run(Use::Measure, &Job::Clock(Box::new(job)), deadline, |_| {});
@@ -524,7 +524,7 @@ fn fault_of(lost: Lost) -> Fault {
     }
 }
 
-/// What kept a worker from ever answering while it was at the base says nothing of head.
+/// A fault that kept a worker from answering while it was at the base says nothing about head.
 fn of_base(fault: Fault) -> Fault {
     let kind = match fault.kind {
         FaultKind::Hang | FaultKind::WorkerDied => FaultKind::Base,

@@ -109,7 +109,7 @@ impl<'a> Crews<'a> {
     /// GPU is free. Answers stand as the jobs do. `on_done` hears the number of the case as each job ends, and
     /// how long that took.
     ///
-    /// A crew that had a fault of the environment finishes its case, which then tells of it, and is dealt no
+    /// A crew that had a fault of the environment finishes its case, which then reports it, and is dealt no
     /// other while there is another crew. The last one goes on, whatever it meets.
     pub fn check(
         &mut self,
@@ -189,7 +189,7 @@ impl<'a> Crews<'a> {
     }
 }
 
-/// What there is to check, and what was found.
+/// The seeds to check, and the results.
 struct Table<'a> {
     cases: &'a [Vec<CheckJob>],
     /// Numbers of cases that nobody has begun.
@@ -222,7 +222,7 @@ impl Table<'_> {
             let mut fit = true;
             for (position, job) in jobs.iter().enumerate() {
                 let next = jobs.get(position + 1).or_else(|| {
-                    // Of the last few cases none is kept from a crew that could begin it now.
+                    // None of the last few cases is kept from a crew that could begin it now.
                     ahead = self.deal(seats);
                     ahead.and_then(|ahead| self.jobs(ahead).first())
                 });
@@ -291,7 +291,7 @@ fn side_by_side<T: Send>(
     (done, busiest.unwrap_or_default())
 }
 
-/// What has to be the same of all: what was seen on one of them then stands for the others.
+/// The properties that all devices must share: an observation on one of them then stands for the others.
 fn kind(device: &DeviceFacts) -> (&str, u8, u8, u32, &str) {
     (
         &device.name,

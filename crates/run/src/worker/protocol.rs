@@ -1,4 +1,4 @@
-//! What is said between the host and a worker.
+//! Messages between the host and a worker.
 
 use crate::device::Failure;
 use build::Artifact;
@@ -132,7 +132,7 @@ pub struct Arm {
     pub artifact: Artifact,
 }
 
-/// What would it cost to simulate one seed of one case?
+/// Asks for the cost of simulating one seed of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EstimateJob {
     pub case: Case,
@@ -151,7 +151,7 @@ pub struct SimulateJob {
     pub threads: usize,
 }
 
-/// What one simulated launch has shown.
+/// The facts of one simulated launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Simulated {
     pub check: CheckFacts,
@@ -171,7 +171,7 @@ pub struct Line {
 pub enum Frame {
     /// The first frame of every worker.
     Ready(Ready),
-    /// What it is about to do; shown where it is never heard of again.
+    /// The worker's next step; shown where nothing more is heard of it.
     Step(String),
     /// As `Step`, with the base revision alone: a worker that is never heard of again is then its doing.
     BaseStep(String),
@@ -188,9 +188,9 @@ pub enum Frame {
     Checked(Box<CheckFacts>),
     Timed(Box<TimeFacts>),
     Paired(Box<PairFacts>),
-    /// The launch is over. What was counted is with the profiler.
+    /// The launch is over. The profiler has the counters.
     Profiled,
-    /// What the kernel wrote of its clock.
+    /// The values that the kernel wrote of its clock.
     Clocked(Vec<u64>),
     /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
     Estimated(Option<u64>),

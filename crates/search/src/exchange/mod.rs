@@ -39,7 +39,7 @@ pub struct Evaluation {
     pub result: Result<f64, Failure>,
     /// Each launch, in milliseconds.
     pub runtimes: Vec<f64>,
-    /// What the evaluation took, in milliseconds.
+    /// The time that the evaluation took, in milliseconds.
     pub spent: Spent,
     /// As it was written.
     pub timestamp: Option<String>,

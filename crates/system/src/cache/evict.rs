@@ -1,4 +1,4 @@
-//! What the cache holds, and what of it goes where it has become too large: what was not used for longest first.
+//! Lists what the cache holds and evicts entries when it has become too large: least recently used first.
 
 use super::Cache;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ pub struct Entry {
     pub used: SystemTime,
 }
 
-/// What people call a part, its directory, and how far below it the entries are.
+/// The name of a part for people, its directory, and how far below it the entries are.
 const PARTS: [(&str, &str, u32); 10] = [
     ("compilers", "toolchains", 1),
     ("builds", "build/objects", 1),
@@ -32,7 +32,7 @@ const PARTS: [(&str, &str, u32); 10] = [
     ("microbenchmark", "micro", 1),
 ];
 
-/// What is to remain.
+/// The most that may remain in the cache, by size and by age.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     pub bytes: Option<u64>,
@@ -40,7 +40,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What goes, least recently used first.
+    /// Returns the entries to evict, least recently used first.
     pub fn choose(self, mut entries: Vec<Entry>, now: SystemTime) -> Vec<Entry> {
         entries.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
         let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
@@ -118,7 +118,7 @@ impl Cache {
 }
 
 fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<Entry>) -> io::Result<()> {
-    // What is elsewhere is another's.
+    // A link leads to a place that is not ours.
     if dir.is_symlink() || !dir.is_dir() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What ends with this process: programs that it started and files that are not whole yet.
+//! Things that end with this process: programs that it started and files that are not complete yet.
 //!
 //! SIGINT, SIGTERM and SIGHUP kill the one and remove the other, and end this process with 128 and the number of the
 //! signal, as a shell reports it. Where this process is killed outright, the system kills the programs, workers end when
@@ -53,7 +53,7 @@ fn end(code: i32) -> ! {
         kill_group(*group);
     }
     for path in &living.unfinished {
-        // What it was to become stays as it was; nobody is left to be told of a failure.
+        // The final file stays as it was; nobody is left to be told of a failure.
         let _ = match path.is_dir() {
             true => std::fs::remove_dir_all(path),
             false => std::fs::remove_file(path),

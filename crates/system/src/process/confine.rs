@@ -1,4 +1,4 @@
-//! What a program that strangers wrote or steer may do: the compilers, which take their flags and sources, and
+//! Limits on programs that strangers wrote or control: the compilers, which take their flags and sources, and
 //! references and launchers, which are their code.
 //!
 //! On Linux, by Landlock (files, signals to others, reading another process) and seccomp (sockets, leaving the process
@@ -48,7 +48,7 @@ impl Hidden {
     }
 }
 
-/// What one program may do beside reading and computing.
+/// Permissions of one program besides reading and computing.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     /// Directories in which it may change files. Elsewhere it can only read.
@@ -72,7 +72,7 @@ pub enum Sockets {
 /// The newest Landlock that is used where the system has it: 6 (Linux 6.12) keeps signals inside.
 const LANDLOCK: ABI = ABI::V6;
 
-/// What the system enforces of it.
+/// The parts of the rules that the system enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Support {
     /// Linux 5.13. Without it a program can change every file that the user can.
@@ -108,7 +108,7 @@ fn landlock_version() -> libc::c_long {
     }
 }
 
-/// Of the environment of this process the program sees what begins with one of `told` alone: tokens of a runner are
+/// Passes on only those variables of this process's environment that begin with one of `told`: a runner's tokens are
 /// there, too.
 pub fn tell(command: &mut Command, told: &[&str]) {
     for (name, _) in std::env::vars_os() {
@@ -202,8 +202,8 @@ fn with_own_process(files: RulesetCreated) -> io::Result<RulesetCreated> {
         .map_err(|_| last_error())
 }
 
-/// Of a process of root, as in many containers, all but those on files go: with CAP_PERFMON alone it could still read
-/// the environment of others. Who has none to drop is refused, and is no root.
+/// Drops all capabilities of a root process, as in many containers, except those on files: with CAP_PERFMON alone it
+/// could still read the environment of others. A process that is refused has none to drop, and is not root.
 fn drop_capabilities() {
     // linux/capability.h: CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER and FSETID are 0 to 4; 63 is the last possible.
     for capability in 5..=63 {
@@ -234,7 +234,7 @@ fn files(rules: &Rules) -> io::Result<RulesetCreated> {
         ruleset = ruleset.add_rule(rule).map_err(io::Error::other)?;
     }
     for place in rules.hidden.map(Hidden::rest).into_iter().flatten() {
-        // Some are gone meanwhile. What cannot be allowed stays hidden.
+        // Some are gone meanwhile. A place that cannot be allowed stays hidden.
         if let Ok(place) = open(&place) {
             let _ = (&mut ruleset).add_rule(PathBeneath::new(place, read));
         }
@@ -256,7 +256,7 @@ fn filter(sockets: Sockets) -> Result<BpfProgram, Unfilterable> {
     let other = |error: seccompiler::BackendError| Unfilterable::Other(io::Error::other(error));
     let always = Vec::new();
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = [
-        // What is not in the group is not killed with it.
+        // A process that leaves the group is not killed with it.
         libc::SYS_setsid,
         libc::SYS_setpgid,
         // Other processes of the user: where Landlock is missing, nothing else keeps it from them.
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(shell(&tool, &NOTHING).log, "ran\n");
     }
 
-    /// What the shell cannot do, a small C program tries.
+    /// A small C program tries what the shell cannot do.
     fn run_c(body: &str, rules: &Rules) -> Ended {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("t.c"), dir.path().join("t"));
@@ -520,7 +520,7 @@ mod tests {
         assert!(!shell(&script, &rules).status.success());
         assert_eq!(own.path().join("big").metadata().unwrap().len(), 1 << 16);
 
-        // What a runner left open: standard streams are all that is there.
+        // A runner may have left others open: the program gets only the standard streams.
         let left = std::fs::File::open("/dev/null").unwrap();
         use std::os::fd::AsRawFd;
         nix::fcntl::fcntl(

@@ -67,7 +67,7 @@ pub fn how(status: ExitStatus) -> String {
 }
 
 /// Runs a program in a process group of its own; `None` where the deadline passed and the whole group was
-/// killed. Of what it prints, the last `most` bytes are kept.
+/// killed. The last `most` bytes of its output are kept.
 ///
 /// # Errors
 /// Where it cannot be started.
@@ -92,8 +92,8 @@ pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Op
 /// How much of the end of stderr is kept of a program that was asked.
 const LOG: u64 = 4 << 10;
 
-/// As [`run`], of a program that reads `input` on stdin and answers on stdout. Of a longer answer than `most`
-/// bytes one byte more is kept.
+/// As [`run`], for a program that reads `input` on stdin and answers on stdout. If the answer is longer than `most`
+/// bytes, one byte more is kept.
 ///
 /// # Errors
 /// Where it cannot be started.

@@ -169,7 +169,7 @@ fn alike(thresholds: &Thresholds, a: &Interval, b: &Interval) -> bool {
     apart <= thresholds.same_center && overlap(a, b) >= thresholds.same_overlap
 }
 
-/// Of the narrower interval; one of no width lies within the other or does not.
+/// The overlap as a share of the narrower interval; one of no width lies within the other or does not.
 fn overlap(a: &Interval, b: &Interval) -> f64 {
     let (lower, upper) = (a.lower.max(b.lower), a.upper.min(b.upper));
     if upper < lower {
@@ -255,7 +255,7 @@ mod tests {
         head: Vec<f64>,
         base_mhz: Option<Vec<f64>>,
         head_mhz: Option<Vec<f64>>,
-        /// Of the presets default, strict and permissive with the samples, and of default with summaries.
+        /// The verdicts of the presets default, strict and permissive with the samples, and of default with summaries.
         verdicts: [Verdict; 4],
     }
 

@@ -51,7 +51,7 @@ pub struct Functions {
     reads: Mutex<Reads>,
 }
 
-/// What identifies a program before its source is read.
+/// Identifies a program before its source is read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Build {
     source: String,
@@ -101,7 +101,7 @@ impl Build {
 #[derive(Clone, Debug)]
 pub struct ReferenceProgram {
     executable: PathBuf,
-    /// Of its bytes and of the shared libraries that it loads: all that it can compute with, wherever the compiler
+    /// Covers its bytes and the shared libraries that it loads: all that it can compute with, wherever the compiler
     /// had it from.
     pub identity: String,
     /// Where its calls are made.
@@ -136,7 +136,7 @@ impl Functions {
     /// changes do not matter to this run.
     ///
     /// # Errors
-    /// What the compiler said, arguments that a function cannot take, no host compiler.
+    /// The compiler's message, arguments that a function cannot take, no host compiler.
     pub fn build(&self, case: &Case) -> std::result::Result<ReferenceProgram, NoAnswer> {
         let (build, function) = Build::of(case)?;
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
@@ -247,7 +247,7 @@ impl Functions {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&bytes);
         let executable = self.programs.join(hasher.finalize().to_hex().as_str());
-        // What lies there may have been emptied, cut or replaced; what is new is used last, for whoever prunes the cache.
+        // The file may have been emptied, cut or replaced; a new one counts as used last when the cache is pruned.
         if !files::read(&executable, LARGEST_FILE).is_ok_and(|there| there == bytes) {
             std::fs::File::open(&program)
                 .and_then(|file| file.sync_all())
@@ -337,14 +337,14 @@ const MOST_OUTPUT: u64 = 16 << 10;
 /// A larger file is none that a compiler makes of a reference.
 const LARGEST_FILE: u64 = 4 << 30;
 
-/// What the compiler and the program may do: both do what the tree's author wants.
+/// Permissions of the compiler and the program: both do what the tree's author wants.
 fn rules<'a>(writes: &'a [&'a Path], hidden: Option<&'a Hidden>, answer: Option<u64>) -> Rules<'a> {
     Rules {
         writes,
         hidden,
         sockets: Sockets::None,
         memory: memory_of_machine(),
-        // What it prints goes to a file, too.
+        // Its output goes to a file, too.
         file: Some(answer.map_or(LARGEST_FILE, |bytes| bytes.saturating_add(1 << 20))),
     }
 }
@@ -378,7 +378,7 @@ fn run(
         .ok_or(NotEnded::Hung)
 }
 
-/// What a program printed that ended well.
+/// The output of a program that ended well.
 fn output(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
     if ended.status.success() {
         Ok(ended.log)

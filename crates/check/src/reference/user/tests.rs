@@ -119,7 +119,7 @@ fn a_function_is_built_once_and_again_when_a_header_changes() {
     assert_eq!(bench.programs(), 2, "the same program");
 }
 
-/// What is linked is in no preprocessed source.
+/// Linked objects appear in no preprocessed source.
 #[test]
 fn an_object_that_the_flags_name_is_a_part_of_it() {
     let bench = Bench::new(&SCALE.replace(
@@ -175,7 +175,7 @@ fn two_trees_have_the_same_program_where_it_computes_alike() {
     assert!(Bench::new("#error").functions().build(&case).is_err());
 }
 
-/// What neither gates.yaml nor the preprocessed source shows.
+/// Inputs that neither gates.yaml nor the preprocessed source shows.
 #[test]
 fn whatever_a_program_is_made_of_is_a_part_of_its_identity() {
     let bench = Bench::new(SCALE);
@@ -534,7 +534,7 @@ fn a_strangers_function_sees_no_secrets_and_no_network() {
 
 #[test]
 fn an_answer_that_is_no_file_of_the_right_size() {
-    // What the generated `main` opens for writing is there already.
+    // The file that the generated `main` opens for writing exists already.
     let fifo = hostile("mkfifo(\"later\", 0700);\natexit([] { rename(\"later\", \"out\"); });");
     assert!(
         fifo.message(&scale_case())

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// Of an H100's events, in ns.
+/// The clock step of an H100's events, in ns.
 const TICK: u64 = 32;
 
 struct Dice(ChaCha8Rng);
@@ -88,7 +88,7 @@ const ONE_MODE: [(&str, Kind); 11] = [
     }),
 ];
 
-/// 3 processes of 200 and 12 of 100: what a run and a comparison beside a base have.
+/// 3 processes of 200 and 12 of 100: what a run and a comparison against a base have.
 const SIZES: [(usize, usize); 2] = [(3, 200), (12, 100)];
 
 fn share_found(runs: u64, size: (usize, usize), kind: impl Fn(&mut Dice, f64) -> f64) -> f64 {
@@ -262,7 +262,7 @@ fn p99_seen(runs: u64, processes: usize, launches: usize, slow: f64, beyond: f64
 #[test]
 fn p99_that_doubles_with_p50_unchanged_is_seen() {
     for (processes, launches, slow, least) in [
-        // Of 200 launches two lie beyond p99, and of 100 one: where 2 % are slow, many a process has no more
+        // Two of 200 launches lie beyond p99, and one of 100: where 2 % are slow, many a process has no more
         // of them than that, and its p99 does not move. Measured: 99.5, 97.5, 90.5, 94, 97 %.
         (3, 200, 0.05, 0.98),
         (6, 200, 0.03, 0.94),

@@ -1,4 +1,4 @@
-//! Of `global`: by hand, and against the whole past.
+//! Tests of `global`: by hand, and against the whole past.
 
 use super::*;
 use crate::check::order::Sparse;
@@ -89,7 +89,7 @@ fn two_readers_are_remembered_and_a_third_is_not_taken_for_done() {
     assert_eq!(write(small, &[0]), (0, 1));
 }
 
-/// What happened at a place since its last write: block, warp, lane, epoch.
+/// The accesses at a place since its last write: block, warp, lane, epoch.
 #[derive(Default)]
 struct Past {
     write: Option<(u32, u32, u32, u32)>,

@@ -546,7 +546,7 @@ fn sessions_of_one_code_join_and_widen_what_a_new_day_is_held_to() {
     assert_eq!(comparison.sessions, None);
 }
 
-/// The launch is a part of what was measured, beside the code.
+/// The launch is a part of what was measured, in addition to the code.
 #[test]
 fn another_launch_is_another_measurement() {
     let (dir, place) = sessions();

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use system::error::Result;
 
-/// What a benchmark without axes is a case of.
+/// The shape of a benchmark without axes.
 const ONLY: &str = "default";
 
 pub(super) struct File {
@@ -23,7 +23,7 @@ pub(super) struct File {
     pub writer: String,
     pub command: String,
     pub device: Device,
-    /// Of files that gatekeeper wrote; 0 is NVBench's own.
+    /// The protocol of files that gatekeeper wrote; 0 is NVBench's own.
     pub protocol: u32,
     pub cases: Vec<(CaseId, Seen<TimeFacts>)>,
 }
@@ -155,7 +155,7 @@ impl Timed<'_> {
         refused(self.path, format!("{}: {message}", self.case))
     }
 
-    /// A figure that gatekeeper kept beside its samples.
+    /// A value that gatekeeper kept in addition to its samples.
     fn count(&self, name: &str) -> Result<Option<u64>> {
         let Some(text) = self.state.get(TIMING).and_then(|own| own.get(name)) else {
             return Ok(None);

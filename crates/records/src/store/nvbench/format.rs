@@ -1,7 +1,7 @@
 //! NVBench's JSON, as its `nvbench/json_printer.cu` writes it under file version 1.0.0
 //! (`docs/json_output.md` of NVIDIA/nvbench): only the keys that gatekeeper writes or reads.
 //!
-//! What its printer does in ways of its own: a list that would be empty is `null` (`axes`, `axis_values`,
+//! Peculiarities of its printer: a list that would be empty is `null` (`axes`, `axis_values`,
 //! `summaries`), and values of summaries and of a state's axes are strings whatever their type, while those
 //! of devices are numbers.
 
@@ -44,7 +44,7 @@ pub struct Versions {
     pub json: Version,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvbench: Option<Version>,
-    /// What wrote the file in NVBench's place.
+    /// The writer of the file, if it is not NVBench.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gatekeeper: Option<String>,
 }
@@ -197,7 +197,7 @@ pub enum Kind {
     Int64,
     Float64,
     String,
-    /// Of axes alone: a list of C++ types.
+    /// An axis of C++ types; only axes have this type.
     Type,
 }
 

@@ -25,8 +25,8 @@ use std::path::Path;
 use system::error::{Diagnostic, Error, Result};
 use system::files;
 
-/// What NVBench does not say. It is part of the keys that two sides are compared under, so that they never
-/// agree with what gatekeeper measured itself.
+/// Stands for values that NVBench does not give. It is part of the keys that two sides are compared under, so that they
+/// never agree with gatekeeper's own measurements.
 const UNKNOWN: &str = "unknown";
 
 /// Whether it is NVBench's, which has no schema of its own.
@@ -107,11 +107,11 @@ fn refused(path: &Path, message: impl Into<String>) -> Error {
     Error::Usage(
         Diagnostic::new(message)
             .at(path.display().to_string())
-            .help("NVBench writes it, and the files of its samples beside it, with `--jsonbin FILE.json`"),
+            .help("NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`"),
     )
 }
 
-/// Of files of one GPU and one writer, a process each.
+/// The record of files from one GPU and one writer, a process each.
 fn record(files: Vec<File>) -> Result<Record> {
     let Some(first) = files.first() else {
         return Err(Error::usage("no file of NVBench was named"));
@@ -248,7 +248,7 @@ fn device(device: &Device) -> DeviceFacts {
     }
 }
 
-/// What there is, was planned: nobody else can say how much should have been.
+/// Takes the existing samples as the plan: nobody else can say how many there should have been.
 fn schedule(files: &[File]) -> Schedule {
     let timed = || {
         let cases = files.iter().flat_map(|file| &file.cases);

@@ -26,7 +26,7 @@ pub struct File {
     pub bytes: Vec<u8>,
 }
 
-/// `process-0.json` and its side files, and so on for every timing process; what was timed beside a base
+/// `process-0.json` and its side files, and so on for every timing process; what was timed against a base
 /// revision in two directories, `base/` and `head/`, with the same processes in both.
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub fn render(record: &Record) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// What each timing process of each side did, by case.
+/// The work of each timing process of each side, by case.
 type Processes<'a> = BTreeMap<(&'static str, u32), BTreeMap<&'a CaseId, Timed<'a>>>;
 
 /// Its samples, or why there are none.
@@ -279,12 +279,12 @@ fn hz(facts: &TimeFacts) -> Option<f64> {
     (hz > 0.0 && hz.is_finite()).then_some(hz)
 }
 
-/// Of isolated launches, in NVBench's order.
+/// Summaries of isolated launches, in NVBench's order.
 fn cold(sample: &Sample, values: &[u64]) -> Vec<Summary> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     let mean = seconds(sample.mean());
-    // Of fewer than five NVBench claims none either, and says `inf` (`nvbench/detail/statistics.cuh`).
+    // For fewer than five NVBench claims none either, and writes `inf` (`nvbench/detail/statistics.cuh`).
     let deviation = sample.deviation().filter(|_| values.len() >= 5);
     let deviation = deviation.map_or(f64::INFINITY, seconds);
     let [first, median, third] =

@@ -39,7 +39,7 @@ fn times(record: &Record) -> BTreeMap<(String, u32), Seen<TimeFacts>> {
     times.collect()
 }
 
-/// What NVBench's format has no place for.
+/// The facts that NVBench's format has a place for.
 fn without_the_rest(mut facts: TimeFacts) -> TimeFacts {
     let gpu = &mut facts.gpu;
     let clock = gpu

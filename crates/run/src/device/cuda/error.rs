@@ -20,7 +20,7 @@ pub fn describe(code: CUresult) -> String {
     format!("{name} ({}): {meaning}", code as u32)
 }
 
-/// What an error of queued device work means for the process.
+/// The fault that an error of queued device work means for the process.
 fn sticky(code: CUresult) -> Option<FaultKind> {
     use CUresult as E;
     match code {

@@ -15,7 +15,7 @@ const NAMES_SINCE: u32 = 12_030;
 pub struct Graph(sys::CUgraph);
 
 impl Graph {
-    /// What `queue` puts on the stream, not run.
+    /// Captures the work that `queue` puts on the stream, without running it.
     ///
     /// # Errors
     /// `Unsupported` where it does what cannot be captured, such as waiting for the stream.

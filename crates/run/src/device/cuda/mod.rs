@@ -27,7 +27,7 @@ pub use open::{Opened, open};
 
 pub struct CudaDevice {
     facts: DeviceFacts,
-    /// Of the machine, as far as CUDA shows them to this process.
+    /// The number of devices in the machine, as far as CUDA shows them to this process.
     devices: u32,
     stream: sys::CUstream,
     allocations: Vec<Address>,

@@ -23,7 +23,7 @@ type LauncherFunction = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 pub enum LoadedArtifact {
     Module {
         module: sys::CUmodule,
-        /// Of each step.
+        /// The entry of each step.
         entries: Vec<Entry>,
         /// Symbols of what kernels can write.
         variables: Vec<String>,
@@ -186,7 +186,7 @@ impl LoadedArtifact {
                     return Err(misfit(1, call));
                 };
                 let mut args = pointers(&step.args);
-                // SAFETY: the shim reads one value through each pointer. What the user's code does
+                // SAFETY: the shim reads one value through each pointer. Anything that the user's code does
                 // beyond that is the reason why this runs in a process of its own.
                 match unsafe { function(args.as_mut_ptr()) } {
                     0 => Ok(()),
@@ -461,8 +461,8 @@ fn get(function: sys::CUfunction, attribute: Attribute) -> Result<u32> {
     Ok(value as u32)
 }
 
-/// What the driver says of every kernel that the call launches, step by step. A launcher is captured into a
-/// graph for that, and nothing of it runs.
+/// The driver's facts on every kernel that the call launches, step by step. A launcher is captured into a
+/// graph for that, and none of it runs.
 pub fn describe(
     loaded: &LoadedArtifact,
     call: &Call,

@@ -39,7 +39,7 @@ pub struct CudaTimer<'a> {
     flush: Option<(Address, usize)>,
     /// Two u64 for the spinning kernel.
     clock: Address,
-    /// What the host needs to queue one sample: the most of late.
+    /// The host time to queue one sample: the most of late.
     host_ns: u64,
 }
 
@@ -86,7 +86,7 @@ impl<'a> CudaTimer<'a> {
             Side::Base => self
                 .base
                 .as_mut()
-                .ok_or_else(|| lost("no base was given to time beside it")),
+                .ok_or_else(|| lost("no base was given to time it against")),
         }
     }
 

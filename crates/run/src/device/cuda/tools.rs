@@ -16,7 +16,7 @@ const PTX: &CStr =
 const KNOWN_GOOD_THREADS: u32 = 256;
 pub const KNOWN_GOOD_BYTES: usize = KNOWN_GOOD_THREADS as usize * 4;
 
-/// What the known-good kernel writes at `i`.
+/// The value that the known-good kernel writes at `i`.
 pub fn known_good(i: u32) -> u32 {
     i.wrapping_mul(2_654_435_761).wrapping_add(12345)
 }

@@ -1,6 +1,6 @@
 //! Memory for what is read from the device, used again: fresh memory costs more than the copy into it.
 
-/// Of what waits to be used again.
+/// The size of buffers that wait to be used again.
 const MOST_BYTES: usize = 256 << 20;
 
 #[derive(Default)]

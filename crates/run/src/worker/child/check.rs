@@ -21,13 +21,13 @@ use model::{
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-/// Of outputs that wait to be compared.
+/// The size of outputs that wait to be compared.
 const MOST_WAITING_BYTES: usize = 256 << 20;
 
 /// Poison alternates, so two launches are needed to tell an output that was not written.
 const LEAST_LAUNCHES: u32 = 2;
 
-/// What is expected, by which inputs.
+/// The expected outputs, by which inputs.
 pub(super) struct Want {
     seen: Arc<Outputs>,
     original: Option<Arc<Outputs>>,
@@ -90,7 +90,7 @@ pub fn check(
     Ok(facts)
 }
 
-/// What the memory around the outputs shows after launches.
+/// The state of the memory around the outputs after launches.
 #[derive(Default)]
 pub(super) struct After {
     clobbered_inputs: Vec<String>,
@@ -207,7 +207,7 @@ pub(super) fn launch_prepared(
     stage.outputs(device, buffers)
 }
 
-/// What the launches of one case have shown so far.
+/// The results of one case's launches so far.
 pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
@@ -216,7 +216,7 @@ pub(super) struct Runs<'a> {
     /// The worst of all launches.
     pub error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
-    /// Of what is expected before quantisation against what is expected after it.
+    /// The error of the expected values before quantisation against those after it.
     codec: Option<ErrorFacts>,
     pub differs: Option<Difference>,
     pub unwritten: u64,
@@ -469,7 +469,7 @@ fn nothing_compared() -> ErrorFacts {
     }
 }
 
-/// What is left where outputs were held to being numbers alone.
+/// The facts that remain where outputs were only required to be numbers.
 fn without_distances(facts: ErrorFacts) -> ErrorFacts {
     let unknown = Num(f64::NAN);
     ErrorFacts {

@@ -7,7 +7,7 @@ use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{ClockJob, Frame};
 use model::FaultKind;
 
-/// Of the second launch: the first one is for the clock's speed and for what is loaded once.
+/// Returns the clock of the second launch: the first one is for the clock's speed and for what is loaded once.
 ///
 /// # Errors
 /// The kernel's faults.

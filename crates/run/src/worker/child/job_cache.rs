@@ -1,4 +1,4 @@
-//! What a worker keeps from one job for the next: inputs and expected outputs, as variants of a kernel
+//! A worker keeps inputs and expected outputs from one job for the next, as variants of a kernel
 //! and seeds come back to the same ones. While the device works on one job, files of the next are read.
 
 use super::buffers::Buffers;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use system::cache::{Cache, CacheDir};
 
-/// Of each of the two.
+/// The size of each of the two.
 const MOST_BYTES: usize = 1 << 30;
 
 pub struct JobCache {
@@ -88,7 +88,7 @@ impl Shared {
         Ok(kept.put(path.to_owned(), outputs, bytes))
     }
 
-    /// What cannot be read is said by the job that asks for it, which tries again.
+    /// A file that cannot be read is reported by the job that asks for it, which tries again.
     fn read_ahead(&self, next: &Job) {
         let (case, seed) = match next {
             Job::KnownGood | Job::Count => return,

@@ -1,4 +1,4 @@
-//! A device with a clock beside it: how long a job was inside the driver, which is what a run cannot save.
+//! A device with a clock around it: how long a job was inside the driver, which is what a run cannot save.
 
 use crate::device::{Address, Call, Device, Program, Result, Targets, Timer};
 use build::Artifact;
@@ -75,7 +75,7 @@ impl Device for Metered<'_> {
     fn describe(&mut self, call: &Call) -> Result<DriverFacts> {
         self.whole(|device| device.describe(call))
     }
-    /// What the timer then does is not seen here: see `whole`.
+    /// The timer's later work is not seen here: see `whole`.
     fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
         self.device.timer(targets)
     }

@@ -19,7 +19,7 @@ use ptxsim::COUNTER_MODEL;
 use ptxsim::{Circumstance, Circumstances};
 use std::sync::Arc;
 
-/// Of the whole process: a kernel under test must not take the machine's memory.
+/// The limit for the whole process: a kernel under test must not take the machine's memory.
 const MOST_BYTES: u64 = 16 << 30;
 
 /// Takes orders until there are no more.
@@ -112,7 +112,7 @@ fn simulate(
     runs.look_between_strides(&stage.gaps(&outputs, 1)?);
     runs.take(1, outputs)?;
     dump.after(runs.first.as_ref())?;
-    // What the kernel did not write reads as whatever the host put there: the poison of a second launch shows
+    // Memory that the kernel did not write reads as whatever the host put there: the poison of a second launch shows
     // it, without that launch.
     stage.poison(2, |address, pattern, count| {
         device.show_poison(address, pattern, count);

@@ -87,7 +87,7 @@ impl<'a> StagedCase<'a> {
         })
     }
 
-    /// What another case over the same tensors is called with.
+    /// The call of another case over the same tensors.
     pub fn call(&self, device: &mut dyn Device, case: &Case, program: Program) -> Result<Call> {
         Ok(Call {
             program,
@@ -207,12 +207,12 @@ impl<'a> StagedCase<'a> {
             .collect()
     }
 
-    /// Of what `outputs` gives.
+    /// The size of what `outputs` gives.
     pub fn output_bytes(&self) -> usize {
         self.written().map(|placed| placed.data.bytes).sum()
     }
 
-    /// What launch number `launch` changed between the strides of its outputs, where it has no business.
+    /// Lists the gaps between the strides of its outputs that launch number `launch` changed, where it must not write.
     pub fn gaps(&self, outputs: &OutputImages, launch: u32) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for placed in self
@@ -424,7 +424,7 @@ fn has_surface(args: &[Arg], name: &str) -> bool {
     })
 }
 
-/// What a kernel may only read, beside the tensors themselves.
+/// Memory that a kernel may only read, besides the tensors themselves.
 fn constant(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<Guarded> {
     let placed = Guarded::alloc(device, name, bytes.len(), RedzonePattern::NotANumber)?;
     device.write(placed.address, bytes)?;

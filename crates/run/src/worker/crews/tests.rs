@@ -15,7 +15,7 @@ const SEED: u32 = 999_002;
 #[derive(Clone)]
 struct Gpu {
     greeting: Frame,
-    /// What it does before it answers a check.
+    /// Its action before it answers a check.
     before: &'static str,
     /// Whether the known-good kernel holds there.
     sane: bool,

@@ -1,9 +1,9 @@
-//! A run beside a base revision: what it was held against, how long both sides took, and which gates are
+//! A run against a base revision: what it was held against, how long both sides took, and which gates are
 //! looser than there. Lays out what the judge said, and decides nothing.
 
 use model::{
-    BaseDemand, BesideBase, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome, Plan,
-    Question, Reason, Record, Subject, Verdict,
+    AgainstBase, BaseDemand, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome,
+    Plan, Question, Reason, Record, Subject, Verdict,
 };
 use std::collections::BTreeSet;
 use wording::names::in_words;
@@ -11,7 +11,7 @@ use wording::reasons;
 use wording::words::{self, plural};
 
 /// `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
-pub fn compared_with(base: &BesideBase) -> String {
+pub fn compared_with(base: &AgainstBase) -> String {
     let counts: Vec<_> = [
         (base.changed.len(), "changed"),
         (base.unchanged.len(), "unchanged"),
@@ -37,19 +37,19 @@ pub fn compared_with(base: &BesideBase) -> String {
 }
 
 /// As it was named; a whole hash, which a workflow names, no longer than one is read.
-pub fn revision(base: &BesideBase) -> &str {
+pub fn revision(base: &AgainstBase) -> &str {
     match base.revision == base.commit {
         true => commit(base),
         false => &base.revision,
     }
 }
 
-pub fn commit(base: &BesideBase) -> &str {
+pub fn commit(base: &AgainstBase) -> &str {
     base.commit.get(..12).unwrap_or(&base.commit)
 }
 
 /// Cases that were not timed against the base, by name and with the reason.
-pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
+pub fn untimed(record: &Record, base: &AgainstBase) -> Vec<String> {
     let unchanged = match base.unchanged_timed {
         true => &[][..],
         false => &base.unchanged,
@@ -71,9 +71,9 @@ pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
     .collect()
 }
 
-/// What the base was checked on, and what needed no check of it.
-pub fn checked(record: &Record, base: &BesideBase) -> Vec<String> {
-    // Beside times there is a line on what did not change already.
+/// Lists what the base was checked on, and what needed no check of it.
+pub fn checked(record: &Record, base: &AgainstBase) -> Vec<String> {
+    // With times there is already a line on what did not change.
     let alike = match record.environment.simulator {
         Some(_) => &base.checked_alike[..],
         None => &[],
@@ -116,7 +116,7 @@ fn briefly(plan: &Plan, cases: &[CaseId]) -> String {
 }
 
 /// `up to 11 processes a case, 384 samples, 0.4 s of GPU time, of which one verdict took at most 0.2 s`;
-/// `None` where nothing was timed beside the base.
+/// `None` where nothing was timed against the base.
 pub fn effort(judgement: &Judgement) -> Option<String> {
     let effort = judgement.base.as_ref()?.effort;
     if effort.processes == 0 {
@@ -171,7 +171,7 @@ pub struct Compared<'a> {
     pub outcome: Outcome,
 }
 
-/// What was measured beside the base, in the order of the gates: a row for each figure, whatever number of
+/// Measurements against the base, in the order of the gates: a row for each value, whatever number of
 /// gates it has.
 pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
     let mut rows: Vec<(&Subject, Metric, Vec<&Verdict>)> = Vec::new();
@@ -192,7 +192,7 @@ pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
         .collect()
 }
 
-/// GPU time is known of what was timed beside the base, and of nothing else.
+/// GPU time is known for cases that were timed against the base, and for no others.
 fn is_measured(verdict: &Verdict) -> bool {
     verdict.effort.is_some_and(|it| it.gpu_ms.is_some())
 }
@@ -266,25 +266,25 @@ pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
 /// Gates of head that are looser than at base: of a subject that is gone all at once, else one.
 pub struct LoosenedGates<'a> {
     pub subject: &'a Subject,
-    /// What base asked; at least one.
+    /// The base's demands; at least one.
     demands: Vec<&'a BaseDemand>,
-    /// What head asks.
+    /// Head's demand.
     how: &'a Loosened,
     pub outcome: Outcome,
-    /// Of the reason.
+    /// The code of the reason.
     pub code: &'static str,
     /// Where head declares what it has instead.
     pub declared: Option<&'a str>,
 }
 
 impl LoosenedGates<'_> {
-    /// What base asked: `registers <= 128, spills <= 0 B`.
+    /// The base's demand: `registers <= 128, spills <= 0 B`.
     pub fn asked(&self) -> String {
         let demands = self.demands.iter().map(|demand| reasons::demand(demand));
         demands.collect::<Vec<_>>().join(", ")
     }
 
-    /// What head has in its place.
+    /// Head's gate in its place.
     pub fn now(&self) -> String {
         reasons::loosened(self.how)
     }
@@ -335,7 +335,7 @@ pub fn is_looser(verdict: &Verdict) -> bool {
     is_listed && demand(verdict).is_some()
 }
 
-/// What base asked, of a verdict on whether head asks as much.
+/// The base's demand, for a verdict on whether head asks as much.
 pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
     match &verdict.question {
         Question::NoLooser(demand) => Some(demand),

@@ -4,9 +4,9 @@
 use super::candidate::{Candidate, dropped};
 use super::outcome::{Dropped, DroppedBy};
 use super::race::{Reading, Track};
-use crate::pipeline::{Bench, Proven, Shop};
+use crate::pipeline::{Bench, CandidateBuilder, Proven};
 use build::Built;
-use config::Asked;
+use config::ResolvedVariant;
 use explain::diagnosis::{self, Diagnosis};
 use judge::stats;
 use judge::{Admission, Index, Stage};
@@ -21,8 +21,8 @@ use system::error::{Error, Result};
 use wording::reasons;
 use wording::words;
 
-/// Compiles, beside whatever else goes on.
-pub trait Builds: Sync {
+/// Compiles while other work goes on.
+pub trait Builder: Sync {
     /// In the order of the units.
     ///
     /// # Errors
@@ -30,11 +30,11 @@ pub trait Builds: Sync {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>>;
 }
 
-pub trait Lab: Track {
+pub trait Evaluator: Track {
     /// Whether it takes times. Else it gives estimates.
     fn has_clock(&self) -> bool;
 
-    /// What the last proof took, without building and references.
+    /// The time of the last proof, without building and references.
     fn took(&self) -> Duration;
 
     /// Holds each to its gates, at all shapes.
@@ -66,21 +66,21 @@ fn estimated_ns(diagnosis: &Diagnosis) -> Option<f64> {
     (ns.is_finite() && ns > 0.0).then_some(ns)
 }
 
-impl Builds for Shop<'_> {
+impl Builder for CandidateBuilder<'_> {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
         Self::build(self, units)
     }
 }
 
 /// A bench, and what is timed on it.
-pub struct OnBench<'b, 'a> {
+pub struct DeviceEvaluator<'b, 'a> {
     pub bench: &'b mut Bench<'a>,
     pub objective: &'b [(String, f64)],
-    /// Of this search: orders and placements follow from it.
+    /// The number of the process in this search: orders and placements follow from it.
     process: u32,
 }
 
-impl<'b, 'a> OnBench<'b, 'a> {
+impl<'b, 'a> DeviceEvaluator<'b, 'a> {
     pub fn new(bench: &'b mut Bench<'a>, objective: &'b [(String, f64)]) -> Self {
         Self {
             bench,
@@ -90,7 +90,7 @@ impl<'b, 'a> OnBench<'b, 'a> {
     }
 }
 
-impl Track for OnBench<'_, '_> {
+impl Track for DeviceEvaluator<'_, '_> {
     fn fresh(&mut self) {
         self.bench.fresh();
         self.process += 1;
@@ -169,7 +169,7 @@ fn unread(message: String) -> Dropped {
     Dropped::new(DroppedBy::Timing, "timing", "timing", message)
 }
 
-impl Lab for OnBench<'_, '_> {
+impl Evaluator for DeviceEvaluator<'_, '_> {
     fn has_clock(&self) -> bool {
         self.bench.device().is_some()
     }
@@ -182,12 +182,12 @@ impl Lab for OnBench<'_, '_> {
     /// take its deadline for each seed of each shape.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let asked = batch.iter().map(|it| it.asked.as_ref());
-        let asked = asked.collect::<std::result::Result<Vec<&Asked>, _>>();
+        let asked = asked.collect::<std::result::Result<Vec<&ResolvedVariant>, _>>();
         let whole = asked.map_err(|why| Error::environment(why.clone()))?;
         if !self.has_clock() {
             return self.judge(batch, &whole);
         }
-        let glances: Vec<Asked> = whole.iter().map(|asked| glance(asked)).collect();
+        let glances: Vec<ResolvedVariant> = whole.iter().map(|asked| glance(asked)).collect();
         let first = self.judge(batch, &glances.iter().collect::<Vec<_>>())?;
         let is_right = |at: usize| matches!(first.get(at), Some(Ok(_)));
         let right = batch.iter().zip(&whole).enumerate();
@@ -214,7 +214,7 @@ impl Lab for OnBench<'_, '_> {
         let budget = self.bench.simulation_budget();
         let job = [(asked, candidate.built.as_slice())];
         let proven = self.bench.simulate(budget, &job)?;
-        // What the simulator cannot run is no less right than before.
+        // A candidate that the simulator cannot run is no less right than before.
         Ok(match failure(&proven, &candidate.name()) {
             Some(why) => Err(why),
             None => Ok(()),
@@ -232,7 +232,7 @@ fn failure(proven: &Proven, name: &str) -> Option<Dropped> {
 }
 
 /// The smallest case with its first seed.
-fn glance(asked: &Asked) -> Asked {
+fn glance(asked: &ResolvedVariant) -> ResolvedVariant {
     let case = asked.cases.iter().min_by_key(|case| elements(case));
     one_seed(asked, case.cloned().into_iter().collect())
 }
@@ -241,8 +241,8 @@ fn elements(case: &Case) -> usize {
     case.tensors.iter().map(Tensor::len).sum()
 }
 
-/// Of some of its cases, each with its first seed.
-fn one_seed(asked: &Asked, mut cases: Vec<Case>) -> Asked {
+/// A part with only these cases, each with its first seed.
+fn one_seed(asked: &ResolvedVariant, mut cases: Vec<Case>) -> ResolvedVariant {
     for case in &mut cases {
         case.seeds.truncate(1);
     }
@@ -250,18 +250,18 @@ fn one_seed(asked: &Asked, mut cases: Vec<Case>) -> Asked {
         Subject::Unit(_) => true,
         Subject::Case(id) => cases.iter().any(|case| case.id == *id),
     };
-    Asked {
+    ResolvedVariant {
         units: asked.units.clone(),
         gates: asked.gates.iter().filter(is_here).cloned().collect(),
         cases,
     }
 }
 
-impl OnBench<'_, '_> {
+impl DeviceEvaluator<'_, '_> {
     fn judge(
         &mut self,
         batch: &[&Candidate],
-        asked: &[&Asked],
+        asked: &[&ResolvedVariant],
     ) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let has_clock = self.has_clock();
         let jobs = asked.iter().zip(batch);
@@ -320,7 +320,7 @@ fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
 fn judge_one(
     proven: &Proven,
     refused: &Refused,
-    (name, asked): (&str, &Asked),
+    (name, asked): (&str, &ResolvedVariant),
     has_clock: bool,
 ) -> Result<std::result::Result<Proof, Dropped>> {
     let environment = &proven.record.environment;

@@ -1,12 +1,12 @@
-//! A run beside a base revision.
+//! A run against a base revision.
 
 use super::*;
 use model::{BaseReference, Limit, Metric, NeutralInput, Rule};
 
 /// One case slower than the base and one undecided, two unchanged, one that the base does not have; two gates
 /// that ask less than there.
-fn beside_base() -> Record {
-    let mut record = fixture::record_beside_base();
+fn against_base() -> Record {
+    let mut record = fixture::record_against_base();
     record.costs.gpu_ms = 3100;
     let fast = |shape| fixture::case_id("fast", shape);
     fixture::repair(&mut record, &fast("small"), |process, facts| {
@@ -75,13 +75,13 @@ fn beside_base() -> Record {
 }
 
 #[test]
-fn a_run_beside_a_base() {
-    everywhere("base", &beside_base());
+fn a_run_against_a_base() {
+    everywhere("base", &against_base());
 }
 
 #[test]
-fn a_run_beside_a_base_that_may_ask_less() {
-    let mut record = beside_base();
+fn a_run_against_a_base_that_may_ask_less() {
+    let mut record = against_base();
     record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
     record.plan.pairing.as_mut().unwrap().unchanged = true;
     for process in 0..6 {
@@ -104,8 +104,8 @@ fn needs_no_device(piece: &Evidence) -> bool {
 }
 
 #[test]
-fn a_run_beside_a_base_without_a_gpu() {
-    let mut record = beside_base();
+fn a_run_against_a_base_without_a_gpu() {
+    let mut record = against_base();
     record.environment.device = fixture::no_gpu();
     record.evidence.retain(needs_no_device);
     everywhere("base-no-gpu", &record);
@@ -113,7 +113,7 @@ fn a_run_beside_a_base_without_a_gpu() {
 
 #[test]
 fn an_input_that_the_bases_reference_did_not_take_is_named() {
-    let mut record = beside_base();
+    let mut record = against_base();
     for piece in &mut record.evidence {
         if let Evidence::BaseReference {
             case,
@@ -136,7 +136,7 @@ fn an_input_that_the_bases_reference_did_not_take_is_named() {
 /// Whoever reads one line only, reads that.
 #[test]
 fn a_new_case_that_nothing_checked_is_in_the_headline() {
-    let mut record = beside_base();
+    let mut record = against_base();
     record.environment.device = fixture::no_gpu();
     record.evidence.retain(needs_no_device);
     let judgement = judged(&record);
@@ -148,15 +148,15 @@ fn a_new_case_that_nothing_checked_is_in_the_headline() {
         assert!(text.contains(says), "{text}");
     }
     // One that was checked, and one that the base has, are not named.
-    let checked = judged(&beside_base());
-    let text = terminal::render(&beside_base(), &checked, PLAIN);
+    let checked = judged(&against_base());
+    let text = terminal::render(&against_base(), &checked, PLAIN);
     assert!(!text.contains("nothing checked it"), "{text}");
 }
 
 /// As a workflow names its base.
 #[test]
 fn a_base_that_is_named_by_its_whole_hash_is_shown_by_its_beginning() {
-    let mut record = beside_base();
+    let mut record = against_base();
     let hash = "0a34415f00d0a34415f00d0a34415f00d0a34415".to_owned();
     let base = record.policy.base.as_mut().unwrap();
     base.revision.clone_from(&hash);

@@ -1,4 +1,4 @@
-//! What a run as a whole was held against, and how its timed cases stand to it.
+//! Describes the base that a run as a whole was held against, and how its timed cases stand to it.
 
 use super::index::View;
 use super::review::{Ended, without_answer_of_base};
@@ -7,10 +7,10 @@ use super::rules::correctness;
 use super::value::BaseStatus;
 use model::*;
 
-pub(super) fn beside_base(view: View) -> Option<BesideBase> {
+pub(super) fn summarize(view: View) -> Option<AgainstBase> {
     let base = view.policy().base.as_ref()?;
     let pairing = view.plan().pairing.as_ref();
-    let mut beside = BesideBase {
+    let mut beside = AgainstBase {
         revision: base.revision.clone(),
         commit: base.commit.clone(),
         changed: Vec::new(),

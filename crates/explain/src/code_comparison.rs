@@ -1,6 +1,6 @@
-//! The machine code of two sides, line beside line and loop beside loop.
+//! The machine code of two sides, line by line and loop by loop.
 
-use super::{CausePlace, Of, Side, Sides, counts, loops};
+use super::{CausePlace, PlaceSide, Side, Sides, counts, loops};
 use build::is_of_system;
 use model::{CodeFacts, CodeLine, CodePlace, EntryCode, InstructionKind, LineCode, Mix};
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ const MOST_LINES: usize = 4096;
 /// Machine code of both sides.
 #[derive(Debug, Default)]
 pub struct CodeComparison {
-    lines: BTreeMap<Line, Spot>,
+    lines: BTreeMap<Line, LineSides>,
     loops: Vec<LoopPair>,
     sizes: (u32, u32),
 }
@@ -21,7 +21,7 @@ pub struct CodeComparison {
 enum Line {
     Head(CodeLine),
     Base(CodeLine),
-    /// Of code whose line is not known.
+    /// Code whose line is not known.
     Unknown,
 }
 
@@ -40,15 +40,15 @@ pub struct LoopPair {
 }
 
 #[derive(Debug, Default)]
-struct Spot {
+struct LineSides {
     text: Option<String>,
-    base: Pile,
-    head: Pile,
+    base: LineBucket,
+    head: LineBucket,
 }
 
 /// Instructions of one line on one side.
 #[derive(Debug, Default)]
-pub struct Pile {
+pub struct LineBucket {
     kinds: BTreeMap<InstructionKind, Counted>,
     predicated: Counted,
     calls: BTreeMap<String, Counted>,
@@ -68,7 +68,7 @@ impl Counted {
     }
 }
 
-impl Pile {
+impl LineBucket {
     pub fn of(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Counted {
         let fitting = self.kinds.iter().filter(|(kind, _)| wanted(**kind));
         fitting.fold(Counted::default(), |sum, (_, it)| Counted {
@@ -120,10 +120,10 @@ impl Pile {
     }
 }
 
-/// Of base and of head; `None` of a line that does not count.
+/// Counts of base and of head; `None` for a line that does not count.
 pub type OfBoth = Option<(Counted, Counted)>;
 
-/// A file of base beside the same of head.
+/// A file of base and the same file of head.
 pub type Pair = HashMap<u32, u32>;
 
 /// How much more there is of some kinds.
@@ -180,15 +180,15 @@ impl CodeComparison {
         let mut found = Self::default();
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
             let turns = loops::pair(base_entry, head_entry, &in_head);
-            found.pile_up(base_entry, Of::Base, base, &turns.base, &|place| {
+            found.fill_buckets(base_entry, PlaceSide::Base, base, &turns.base, &|place| {
                 files.key_of_base(place)
             });
-            found.pile_up(head_entry, Of::Head, head, &turns.head, &|place| {
+            found.fill_buckets(head_entry, PlaceSide::Head, head, &turns.head, &|place| {
                 files.key_of_head(place)
             });
             let quoted = turns.pairs.into_iter().map(|(pair, line)| LoopPair {
                 place: line.map(|line| CausePlace {
-                    of: Of::Head,
+                    of: PlaceSide::Head,
                     text: text(head, &line),
                     line,
                 }),
@@ -199,10 +199,10 @@ impl CodeComparison {
         found
     }
 
-    fn pile_up(
+    fn fill_buckets(
         &mut self,
         entry: &EntryCode,
-        of: Of,
+        of: PlaceSide,
         facts: &CodeFacts,
         turns: &[f64],
         key: &dyn Fn(&CodePlace) -> Line,
@@ -210,22 +210,24 @@ impl CodeComparison {
         for line in &entry.lines {
             let key = line.place.as_ref().map_or(Line::Unknown, key);
             let quoted = match (&key, of) {
-                (Line::Base(line), Of::Base) | (Line::Head(line), Of::Head) => text(facts, line),
+                (Line::Base(line), PlaceSide::Base) | (Line::Head(line), PlaceSide::Head) => {
+                    text(facts, line)
+                }
                 _ => None,
             };
             let runs = line.in_loop.and_then(|at| turns.get(at)).copied();
             let spot = self.lines.entry(key).or_default();
             spot.text = quoted.or_else(|| spot.text.take());
             let (pile, size) = match of {
-                Of::Base => (&mut spot.base, &mut self.sizes.0),
-                Of::Head => (&mut spot.head, &mut self.sizes.1),
+                PlaceSide::Base => (&mut spot.base, &mut self.sizes.0),
+                PlaceSide::Head => (&mut spot.head, &mut self.sizes.1),
             };
             *size += size_of(&line.mix);
             pile.add(line, runs.unwrap_or(1.0));
         }
     }
 
-    /// What was counted of a warp of head corrects the guess of how often loops turn, on average.
+    /// The counts of a warp of head correct the guess of how often loops turn, on average.
     fn scale(&mut self, head: &Side) {
         let guessed: f64 = self.lines.values().map(|it| it.head.runs(&|_| true)).sum();
         let Some(counted) = counts::instructions_per_warp(head) else {
@@ -253,18 +255,18 @@ impl CodeComparison {
         &self.loops
     }
 
-    /// Of which instructions of some kinds there are more at head.
+    /// The growth of instructions of some kinds at head.
     pub fn growth(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Growth {
         self.growth_of(&|pile| pile.of(wanted))
     }
 
-    /// Of what there is more at head.
-    pub fn growth_of(&self, counted: &dyn Fn(&Pile) -> Counted) -> Growth {
+    /// The growth of a count at head.
+    pub fn growth_of(&self, counted: &dyn Fn(&LineBucket) -> Counted) -> Growth {
         self.growth_where(&|base, head| Some((counted(base), counted(head))))
     }
 
     /// The same of those lines alone that `counted` wants.
-    pub fn growth_where(&self, counted: &dyn Fn(&Pile, &Pile) -> OfBoth) -> Growth {
+    pub fn growth_where(&self, counted: &dyn Fn(&LineBucket, &LineBucket) -> OfBoth) -> Growth {
         let mut total = 0.0;
         let mut lines = Vec::new();
         for (line, spot) in &self.lines {
@@ -274,8 +276,8 @@ impl CodeComparison {
             let runs = head.runs - base.runs;
             total += runs;
             let (of, line) = match line {
-                Line::Head(line) => (Of::Head, line),
-                Line::Base(line) => (Of::Base, line),
+                Line::Head(line) => (PlaceSide::Head, line),
+                Line::Base(line) => (PlaceSide::Base, line),
                 Line::Unknown => continue,
             };
             if runs > 0.0 {
@@ -344,7 +346,7 @@ impl Files<'_> {
         was.as_deref().map(code_of) != is.as_deref().map(code_of)
     }
 
-    /// Of code that was inlined: the innermost line that was edited, else the innermost one.
+    /// The line of inlined code: the innermost one that was edited, else the innermost one.
     fn key_of_base(&self, place: &CodePlace) -> Line {
         let keys = own_lines_of(place).map(|line| match self.in_head(line) {
             None => (Line::Base(line.clone()), true),
@@ -502,7 +504,7 @@ mod tests {
         let pairs = pair_lines(&base, &head);
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_unstable();
-        // What stands alone between two that are the same was edited.
+        // A line alone between two that are the same was edited.
         assert_eq!(pairs, [(3, 3), (4, 5), (5, 6), (9, 10)]);
     }
 

@@ -1,4 +1,4 @@
-//! What bounded a case before and what bounds it now, of the cases of a judgement that a reader asks about.
+//! Compares what bounded a case before with what bounds it now, for the cases of a judgement that a reader asks about.
 
 use super::{Diagnosis, Moved, Residency, Resource, diagnose};
 use judge::Index;
@@ -15,7 +15,7 @@ pub struct Diagnosed {
     /// At the base; `None` where there is none, or it does not have the case.
     pub before: Option<Diagnosis>,
     pub after: Diagnosis,
-    /// What moved between the two, the most first.
+    /// The changes between the two, the largest first.
     pub changes: Vec<Change>,
 }
 
@@ -80,7 +80,7 @@ pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
         .map(|(standing, id)| diagnosed(index, id, standing))
         .collect();
     found.retain(|it| it.after.is_known() || it.before.as_ref().is_some_and(Diagnosis::is_known));
-    // What failed stands first, in the order of gates.yaml.
+    // Failures stand first, in the order of gates.yaml.
     found.sort_by_key(|it| it.standing);
     found
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// Every process of `fast` takes `ratio` times as long.
-fn beside(ratio: f64) -> Record {
-    let mut record = record_beside_base();
+fn paired(ratio: f64) -> Record {
+    let mut record = record_against_base();
     repair(&mut record, &case_id("fast", "small"), |process, facts| {
         *facts = pair_facts(usual("fast"), ratio, process);
     });
@@ -18,9 +18,9 @@ fn p50(base: &Record, head: &Record) -> Verdict {
 
 #[test]
 fn heads_own_samples_are_compared_where_both_were_timed_so() {
-    let same = p50(&beside(1.0), &beside(1.0));
+    let same = p50(&paired(1.0), &paired(1.0));
     assert_eq!(same.outcome, Outcome::Pass, "{:?}", same.reason);
-    let slower = p50(&beside(1.0), &beside(1.03));
+    let slower = p50(&paired(1.0), &paired(1.03));
     assert_eq!(slower.outcome, Outcome::Fail, "{:?}", slower.reason);
     assert!((slower.change.unwrap().0 - 0.03).abs() < 1e-3);
     // Not beside its own base, which took as long as head.
@@ -29,7 +29,7 @@ fn heads_own_samples_are_compared_where_both_were_timed_so() {
 
 #[test]
 fn one_alone_and_one_interleaved_are_two_protocols() {
-    for (base, head) in [(record(), beside(1.0)), (beside(1.0), record())] {
+    for (base, head) in [(record(), paired(1.0)), (paired(1.0), record())] {
         let found = p50(&base, &head);
         let metric = Metric::P50;
         let why = Box::new(Reason::TwoProtocols);
@@ -37,7 +37,7 @@ fn one_alone_and_one_interleaved_are_two_protocols() {
             (found.outcome, found.reason),
             (Outcome::Inconclusive, Reason::BaseLacks { metric, why })
         );
-        // What was timed alone on both sides is compared as ever.
+        // Times taken alone on both sides are compared as ever.
         let judgement = compare(&base, &head, Loosening::Fails);
         let direct = verdict_of(&judgement, &case("direct", "small"), p50_change());
         assert_eq!(direct.outcome, Outcome::Pass);

@@ -1,6 +1,6 @@
-//! What the base's reference computes beside head's, on head's inputs: bit for bit.
+//! Compares the base's reference with head's, on head's inputs, bit for bit.
 //!
-//! How either is written does not matter, and neither does where it lies. What comes to the same program and
+//! How and where either is written does not matter. A reference with the same program and
 //! the same inputs is not run.
 
 use super::cache::{Answer, References, read};
@@ -157,7 +157,7 @@ fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
         .count() as u64
 }
 
-/// What both sides compare: the rest holds nobody to anything.
+/// The elements that both sides compare: the rest is required of neither.
 fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
     let is_part = |case: &Case| case.tensors.iter().any(|it| it.compare.is_some());
     if !is_part(base) && !is_part(head) {
@@ -187,7 +187,7 @@ fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFac
     let Some(worst) = facts.worst.filter(|_| differing > 0) else {
         return;
     };
-    // What is no number on one side alone is further apart than any two.
+    // Where only one side is a number, they are further apart than any two numbers.
     let apart = |worst: &Worst| {
         let apart = (worst.got.0 - worst.want.0).abs();
         if apart.is_nan() { f64::INFINITY } else { apart }
@@ -388,7 +388,7 @@ mod tests {
         let other = found(bench.compare(&unary(Unary::Abs), &unary(Unary::Copy)));
         assert!(other.differing > 0 && other.differing < other.elements);
         let (_, worst) = other.largest.unwrap();
-        assert_eq!(worst.got.0, -worst.want.0, "head's beside base's");
+        assert_eq!(worst.got.0, -worst.want.0, "head's against base's");
 
         // A function of the user's own in the place of a built-in one.
         bench.write("head", &program("const float* x", "x[i]"));
