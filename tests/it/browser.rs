@@ -31,12 +31,7 @@ fn record() -> Record {
 
 fn page() -> String {
     let record = record();
-    let judgement = judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
+    let judgement = judge(&record);
     render(&ReportInput {
         record: &record,
         judgement: &judgement,

@@ -120,15 +120,7 @@ fn wait_for(dir: &Path, what: &str, is_there: impl Fn() -> bool) {
 
 /// A record without when, where and how long.
 fn verdicts(record: &Record) -> serde_json::Value {
-    let Record {
-        plan,
-        environment,
-        policy,
-        evidence,
-        ..
-    } = record;
-    let judgement = judge::judge(plan, environment, policy, evidence);
-    serde_json::to_value(judgement).unwrap()
+    serde_json::to_value(judge::judge(record)).unwrap()
 }
 
 #[test]
