@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_new_or_gone_is_seen() {
+    fn saved_new_and_removed_files_are_seen() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("deep/er")).unwrap();

@@ -483,7 +483,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities() {
+    fn quantities_are_printed_with_their_units() {
         for (metric, value, text) in [
             (Metric::P50, 361_234.0, "361.2 us"),
             (Metric::P50, 512.0, "512 ns"),

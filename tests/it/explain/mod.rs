@@ -359,7 +359,7 @@ fn the_first_cause_of_each_regression() {
 
 /// A cause that only a profile can know is said to be unknown, and no other cause is named for it.
 #[test]
-fn what_needs_a_profile_is_not_guessed() {
+fn causes_that_need_a_profile_are_not_guessed() {
     let rows = regressions().filter(|row| row.needs == Needs::Profile);
     for row in rows {
         let Some(made) = all().get(row.name) else {

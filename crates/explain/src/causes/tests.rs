@@ -246,7 +246,7 @@ fn a_tail_accounts_for_a_share_of_the_time() {
 }
 
 #[test]
-fn what_else_changed_is_named() {
+fn other_changes_are_named() {
     let base = fixture::record();
     let mut head = fixture::record();
     head.plan.cases[0].dims.insert("N".to_owned(), 65);

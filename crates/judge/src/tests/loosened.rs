@@ -139,7 +139,7 @@ fn expressions_are_the_same_or_cannot_be_compared() {
 }
 
 #[test]
-fn what_is_gone_is_removed() {
+fn missing_gates_are_removed() {
     let mut head = record();
     head.policy
         .gates
@@ -295,7 +295,7 @@ fn inputs_of_other_values() {
 }
 
 #[test]
-fn what_a_kernel_is_given_and_what_is_looked_at() {
+fn changed_inputs_and_compared_outputs_are_loosened() {
     let tensor = |name: &str, role: Role| Tensor {
         name: name.into(),
         role,

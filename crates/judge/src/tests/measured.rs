@@ -237,7 +237,7 @@ fn a_check_that_the_change_took_away() {
 }
 
 #[test]
-fn what_the_base_did_not_check_either_is_not_lost() {
+fn checks_that_the_base_lacked_too_are_not_lost() {
     let mut both = against_base();
     for piece in &mut both.evidence {
         refuse(piece, &small(), &OVER);

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_for_long_is_removed_and_what_is_used_stays() {
+    fn unused_worktrees_are_removed_and_used_ones_stay() {
         let (dir, [old, new]) = repository();
         let store = tempfile::tempdir().unwrap();
         let cache = Cache::at(store.path()).unwrap();
