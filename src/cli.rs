@@ -2,12 +2,14 @@
 
 use crate::micro;
 use crate::tune::Method;
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use config::Budget;
 use model::{Arch, DEFAULT_CONFIG};
 use records::shard::Part;
 use run::device::DeviceChoice;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use system::limits::parse_size;
 
 #[derive(Debug, Parser)]
@@ -358,7 +360,7 @@ pub struct ReportArgs {
     pub record: PathBuf,
     /// Output format; html: one page for a browser; github: annotations, for the standard output of a workflow's step;
     /// nvbench: the times as NVBench's JSON with its binary samples, into the directory --out
-    #[arg(long, value_enum, default_value_t = ReportFormat::Markdown)]
+    #[arg(long, value_enum, default_value_t = ReportFormat::Printed(Format::Markdown))]
     pub format: ReportFormat,
     /// Each variant of a kernel against the one before it in gates.yaml and against the first, with what it adds; as
     /// terminal, markdown or json
@@ -746,30 +748,26 @@ pub enum MicroFormat {
 }
 
 /// Formats of `report`: everything that is printed, and those of several files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportFormat {
-    Terminal,
-    Markdown,
-    Html,
-    Json,
-    Junit,
-    Github,
-    Sarif,
+    Printed(Format),
     Nvbench,
 }
 
-impl ReportFormat {
-    /// `None` for what is not printed.
-    pub fn printed(self) -> Option<Format> {
+impl ValueEnum for ReportFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<ReportFormat>> = LazyLock::new(|| {
+            let printed = Format::value_variants().iter().copied();
+            let printed = printed.map(ReportFormat::Printed);
+            printed.chain([ReportFormat::Nvbench]).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
-            Self::Terminal => Some(Format::Terminal),
-            Self::Markdown => Some(Format::Markdown),
-            Self::Html => Some(Format::Html),
-            Self::Json => Some(Format::Json),
-            Self::Junit => Some(Format::Junit),
-            Self::Github => Some(Format::Github),
-            Self::Sarif => Some(Format::Sarif),
-            Self::Nvbench => None,
+            Self::Printed(format) => format.to_possible_value(),
+            Self::Nvbench => Some(PossibleValue::new("nvbench")),
         }
     }
 }

@@ -30,7 +30,7 @@ use model::{
 };
 use plan::Planned;
 use prepare::{Answers, Artifacts, Prepared};
-use ptxsim::facts::COUNTER_MODEL;
+use ptxsim::COUNTER_MODEL;
 use report::progress::Event;
 use run::device::DeviceChoice;
 use run::machine;

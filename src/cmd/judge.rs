@@ -8,6 +8,7 @@ use model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, 
 use records::store;
 use report::exit::Exit;
 use report::html::ReportInput;
+use report::page::Section;
 use std::path::Path;
 use system::error::{Diagnostic, Error, Result};
 
@@ -29,8 +30,8 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         print(&diagnosis(args, &record)?)?;
         return Ok(Exit::Held);
     }
-    match (args.format.printed(), &args.out) {
-        (Some(format), None) => {
+    match (args.format, &args.out) {
+        (ReportFormat::Printed(format), None) => {
             let history = match format {
                 Format::Html => history::load_next_to(&args.config),
                 _ => None,
@@ -42,14 +43,14 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
             };
             print(&render(format, &input)?)?;
         }
-        (None, Some(dir)) => write_nvbench(&record, dir)?,
-        (None, None) => {
+        (ReportFormat::Nvbench, Some(dir)) => write_nvbench(&record, dir)?,
+        (ReportFormat::Nvbench, None) => {
             return Err(Error::Usage(
                 Diagnostic::new("--format nvbench writes several files and has no --out")
                     .help("name a directory for them: --out DIR"),
             ));
         }
-        (Some(_), Some(_)) => {
+        (ReportFormat::Printed(_), Some(_)) => {
             return Err(Error::Usage(
                 Diagnostic::new("--out is for --format nvbench; every other format is printed")
                     .help("redirect it: > FILE"),
@@ -64,39 +65,39 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     let judgement = judged(record);
     let index = Index::of_record(record);
     let ladders = report::ladder::ladders(index.head(), &judgement);
-    let groups = || report::ladder::lay_out(index.head(), &judgement, &ladders);
-    match (args.format, &args.out) {
-        (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
-            &groups(),
-            terminal_options(),
-        )),
-        (ReportFormat::Markdown, None) => Ok(report::markdown::render_groups(
-            report::ladder::TITLE,
-            &groups(),
-        )),
-        (ReportFormat::Json, None) => report::ladder::json(index.head(), &ladders),
-        _ => Err(Error::Usage(
-            Diagnostic::new("--ladder is printed as terminal, markdown or json")
-                .help("without --format it is markdown"),
-        )),
-    }
+    paged(
+        args,
+        ("--ladder", report::ladder::TITLE),
+        &report::ladder::lay_out(index.head(), &judgement, &ladders),
+        || report::ladder::json(index.head(), &ladders),
+    )
 }
 
 /// Lists what bounds each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
     let found = changes::all(&Index::of_record(record));
+    let groups = report::diagnosis::lay_out(&found);
+    let named = ("--diagnosis", report::diagnosis::TITLE);
+    paged(args, named, &groups, || report::diagnosis::json(found))
+}
+
+/// A page that has no verdicts, and so no annotations.
+fn paged(
+    args: &ReportArgs,
+    (option, title): (&str, &str),
+    groups: &[Vec<Section>],
+    json: impl FnOnce() -> Result<String>,
+) -> Result<String> {
     match (args.format, &args.out) {
-        (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
-            &report::diagnosis::lay_out(&found),
-            terminal_options(),
-        )),
-        (ReportFormat::Markdown, None) => Ok(report::markdown::render_groups(
-            report::diagnosis::TITLE,
-            &report::diagnosis::lay_out(&found),
-        )),
-        (ReportFormat::Json, None) => report::diagnosis::json(found),
+        (ReportFormat::Printed(Format::Terminal), None) => {
+            Ok(report::terminal::render_groups(groups, terminal_options()))
+        }
+        (ReportFormat::Printed(Format::Markdown), None) => {
+            Ok(report::markdown::render_groups(title, groups))
+        }
+        (ReportFormat::Printed(Format::Json), None) => json(),
         _ => Err(Error::Usage(
-            Diagnostic::new("--diagnosis is printed as terminal, markdown or json")
+            Diagnostic::new(format!("{option} is printed as terminal, markdown or json"))
                 .help("without --format it is markdown"),
         )),
     }
@@ -171,7 +172,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     print(&match args.format {
         Format::Terminal => report::terminal::sides(sides.0, sides.1) + &report,
         Format::Markdown => report + &report::markdown::sides(sides.0, sides.1),
-        Format::Html | Format::Json | Format::Junit | Format::Github | Format::Sarif => report,
+        _ => report,
     })?;
     Ok(judgement.conclusion.into())
 }

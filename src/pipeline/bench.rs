@@ -13,7 +13,7 @@ use model::{
     Costs, DeviceFacts, Environment, Evidence, Judgement, NotRun, PairFacts, Plan, Policy,
     RECORD_SCHEMA, Record, Seen, Simulator, Unit,
 };
-use ptxsim::facts::COUNTER_MODEL;
+use ptxsim::COUNTER_MODEL;
 use report::progress::{Event, Phase};
 use run::worker::{Crews, PairJob};
 use std::path::PathBuf;

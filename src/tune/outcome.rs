@@ -66,42 +66,29 @@ pub struct Dropped {
     pub estimated_cost: Option<f64>,
 }
 
+model::named! {
 /// The kind of gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum DroppedBy {
     /// gates.yaml cannot call it so: a launch of no threads.
-    Call,
-    Build,
-    Resource,
-    Correctness,
+    Call = "call",
+    Build = "build",
+    Resource = "resource",
+    Correctness = "correctness",
     /// The simulator found a race or a stray access.
-    Race,
+    Race = "race",
     /// It faulted: a stray access that the device itself refused, an assert, a livelock.
-    Fault,
+    Fault = "fault",
     /// It did not end.
-    Hang,
+    Hang = "hang",
     /// It was right, and broke where it was timed.
-    Timing,
+    Timing = "timing",
     /// There is no estimate to rank it by.
-    Estimate,
+    Estimate = "estimate",
+}
 }
 
 impl DroppedBy {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Build => "build",
-            Self::Resource => "resource",
-            Self::Correctness => "correctness",
-            Self::Race => "race",
-            Self::Fault => "fault",
-            Self::Hang => "hang",
-            Self::Timing => "timing",
-            Self::Estimate => "estimate",
-        }
-    }
-
     /// As other tuners call it.
     pub fn failure(self) -> Failure {
         match self {

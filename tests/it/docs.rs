@@ -509,7 +509,7 @@ fn the_changelog_names_the_versions() {
     let changelog = read("CHANGELOG.md");
     let (_, record) = model::RECORD_SCHEMA.split_once('/').unwrap();
     for line in [
-        format!("| counter model | {} |", ptxsim::facts::COUNTER_MODEL),
+        format!("| counter model | {} |", ptxsim::COUNTER_MODEL),
         format!("| timing protocol | {} |", model::TIMING_PROTOCOL),
         format!("| file schemas (record, baseline, report) | {record} |"),
     ] {

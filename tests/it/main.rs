@@ -35,6 +35,7 @@ mod micro;
 mod nvbench;
 mod pages;
 mod pipelines;
+mod recipes;
 mod records;
 mod reference;
 mod regressions;

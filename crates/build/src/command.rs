@@ -1,7 +1,7 @@
 //! The nvcc command for one unit: its arguments, and the few lines of source that are generated around
 //! the user's. Pure; paths of this machine are added where the command is run.
 
-use model::{CType, Callable, Constant, LaunchedEntry, ScalarType, Unit};
+use model::{CType, Callable, Constant, LaunchedEntry, Number, ScalarType, Unit};
 use std::fmt::Write;
 use system::sources::{self, Made};
 
@@ -251,34 +251,23 @@ fn shim(function: &str, signature: &[CType]) -> String {
 }
 
 fn scalar_test(scalar: ScalarType) -> (String, String) {
-    let size = scalar.size();
-    let integer = |signed: bool, name: &str| {
-        let sign = if signed { "" } else { "!" };
-        (
-            format!("gk_shim::is_integer<Type, {size}>() && {sign}gk_shim::is_signed<Type>()"),
-            name.to_owned(),
-        )
+    let integer = |sign: &str| {
+        let size = scalar.size();
+        format!("gk_shim::is_integer<Type, {size}>() && {sign}gk_shim::is_signed<Type>()")
     };
-    let exactly =
-        |ctype: &str, name: &str| (format!("std::is_same_v<Type, {ctype}>"), name.to_owned());
-    match scalar {
-        ScalarType::Bool => exactly("bool", "bool"),
-        ScalarType::F32 => exactly("float", "f32"),
-        ScalarType::F64 => exactly("double", "f64"),
+    let test = match scalar.number() {
         // Named by their headers, which the source need not include.
-        ScalarType::F16 | ScalarType::Bf16 => (
-            "std::is_class_v<Type> && sizeof(Type) == 2".to_owned(),
-            "a 16-bit float".to_owned(),
-        ),
-        ScalarType::I8 => integer(true, "i8"),
-        ScalarType::I16 => integer(true, "i16"),
-        ScalarType::I32 => integer(true, "i32"),
-        ScalarType::I64 => integer(true, "i64"),
-        ScalarType::U8 => integer(false, "u8"),
-        ScalarType::U16 => integer(false, "u16"),
-        ScalarType::U32 => integer(false, "u32"),
-        ScalarType::U64 => integer(false, "u64"),
-    }
+        Number::Float(2) => {
+            let test = "std::is_class_v<Type> && sizeof(Type) == 2";
+            return (test.to_owned(), "a 16-bit float".to_owned());
+        }
+        number @ (Number::Bool | Number::Float(_)) => {
+            format!("std::is_same_v<Type, {}>", number.host_type())
+        }
+        Number::Signed(_) => integer(""),
+        Number::Unsigned(_) => integer("!"),
+    };
+    (test, scalar.name().to_owned())
 }
 
 const SHIM_SUPPORT: &str = r#"#line 1 "gates.yaml: shim"

@@ -12,7 +12,7 @@ use crate::toolchain::Toolchain;
 use gimli::{
     AttributeValue, DwAt, EndianSlice, LittleEndian, Operation, UnitOffset, constants as dw,
 };
-use model::{Arch, ElemType, Fault, ScalarType};
+use model::{Arch, ElemType, Fault, Number, ScalarType};
 use object::{Object, ObjectSection};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -268,19 +268,13 @@ fn scalar_named(text: &str) -> Option<ScalarType> {
 
 /// The element type of a tensor of this scalar.
 fn element(scalar: ScalarType) -> Option<ElemType> {
-    Some(match scalar {
-        ScalarType::Bool | ScalarType::U8 => ElemType::U8,
-        ScalarType::I8 => ElemType::I8,
-        ScalarType::I16 => ElemType::I16,
-        ScalarType::U16 => ElemType::U16,
-        ScalarType::I32 => ElemType::I32,
-        ScalarType::U32 => ElemType::U32,
-        ScalarType::I64 | ScalarType::U64 => ElemType::I64,
-        ScalarType::F16 => ElemType::F16,
-        ScalarType::Bf16 => ElemType::Bf16,
-        ScalarType::F32 => ElemType::F32,
-        ScalarType::F64 => ElemType::F64,
-    })
+    match scalar {
+        ScalarType::Bool => Some(ElemType::U8),
+        ScalarType::U64 => Some(ElemType::I64),
+        _ => ElemType::ALL
+            .into_iter()
+            .find(|elem| elem.name() == scalar.name()),
+    }
 }
 
 /// The DWARF description of a function.
@@ -695,20 +689,18 @@ fn fill_gaps(mut placed: Vec<(usize, Member)>, bytes: usize) -> Option<Vec<Membe
 }
 
 fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
-    Some(match (encoding, bytes) {
-        (dw::DW_ATE_boolean, 1) => ScalarType::Bool,
-        (dw::DW_ATE_float, 4) => ScalarType::F32,
-        (dw::DW_ATE_float, 8) => ScalarType::F64,
-        (dw::DW_ATE_signed | dw::DW_ATE_signed_char, 1) => ScalarType::I8,
-        (dw::DW_ATE_signed, 2) => ScalarType::I16,
-        (dw::DW_ATE_signed, 4) => ScalarType::I32,
-        (dw::DW_ATE_signed, 8) => ScalarType::I64,
-        (dw::DW_ATE_unsigned | dw::DW_ATE_unsigned_char, 1) => ScalarType::U8,
-        (dw::DW_ATE_unsigned, 2) => ScalarType::U16,
-        (dw::DW_ATE_unsigned, 4) => ScalarType::U32,
-        (dw::DW_ATE_unsigned, 8) => ScalarType::U64,
+    let number = match encoding {
+        dw::DW_ATE_boolean if bytes == 1 => Number::Bool,
+        dw::DW_ATE_float if bytes > 2 => Number::Float(bytes),
+        dw::DW_ATE_signed => Number::Signed(bytes),
+        dw::DW_ATE_signed_char if bytes == 1 => Number::Signed(bytes),
+        dw::DW_ATE_unsigned => Number::Unsigned(bytes),
+        dw::DW_ATE_unsigned_char if bytes == 1 => Number::Unsigned(bytes),
         _ => return None,
-    })
+    };
+    ScalarType::ALL
+        .into_iter()
+        .find(|scalar| scalar.number() == number)
 }
 
 /// The toolkit's own: half precision, and vectors of one type.

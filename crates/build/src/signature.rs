@@ -1,7 +1,7 @@
 //! The parameters of an entry: from its own name, where that is mangled, and from its PTX. Pure.
 
 use cpp_demangle::{DemangleOptions, Symbol};
-use model::{Arg, ScalarType, ScalarValue};
+use model::{Arg, Number, ScalarType, ScalarValue};
 
 /// Why a case cannot call an entry, with what it takes and what it is given; `None` where it can, and where the
 /// name does not say.
@@ -112,7 +112,7 @@ pub enum SlotKind {
     Bytes,
 }
 
-/// What is known about a type.
+/// The known kind of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Pointer,
@@ -222,8 +222,8 @@ fn fits_type(known: Known, arg: &Arg, bytes: usize) -> bool {
 }
 
 fn fits_slot(slot: Slot, arg: &Arg, bytes: usize) -> bool {
-    let is_float = |elem| matches!(elem, ScalarType::F32 | ScalarType::F64);
-    let is_half = |elem| matches!(elem, ScalarType::F16 | ScalarType::Bf16);
+    let is_float = |elem: ScalarType| matches!(elem.number(), Number::Float(4 | 8));
+    let is_half = |elem: ScalarType| elem.number() == Number::Float(2);
     let is_alike = match (slot.kind, Given::of(arg)) {
         (SlotKind::Word, Given::Scalar(elem)) => !is_float(elem) && !is_half(elem),
         (SlotKind::Float, Given::Scalar(elem)) => is_float(elem),

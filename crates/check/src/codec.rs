@@ -99,7 +99,7 @@ pub fn encode(
 
 /// Smallest and largest code of an integer element type; `None` for a float.
 fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>, String> {
-    let range = elem::range(elem);
+    let range = elem.range();
     match *scheme {
         CodecScheme::Symmetric {
             levels,

@@ -42,7 +42,7 @@ fn floats(elem: ElemType, values: &[f32]) -> Result<Vec<u8>, String> {
 }
 
 fn integers(elem: ElemType, values: &[i64]) -> Result<Vec<u8>, String> {
-    let Some((low, high)) = range(elem) else {
+    let Some((low, high)) = elem.range() else {
         return Err(format!("{elem:?} elements are not integers"));
     };
     if let Some(value) = values.iter().find(|value| !(low..=high).contains(value)) {
@@ -54,25 +54,6 @@ fn integers(elem: ElemType, values: &[i64]) -> Result<Vec<u8>, String> {
         ElemType::I16 | ElemType::U16 => pack(values, |value| (value as u16).to_le_bytes()),
         _ => pack(values, |value| [value as u8]),
     })
-}
-
-/// Smallest and largest value of an integer type.
-pub fn range(elem: ElemType) -> Option<(i64, i64)> {
-    match elem {
-        ElemType::I8 => Some((i8::MIN.into(), i8::MAX.into())),
-        ElemType::U8 => Some((0, u8::MAX.into())),
-        ElemType::I16 => Some((i16::MIN.into(), i16::MAX.into())),
-        ElemType::U16 => Some((0, u16::MAX.into())),
-        ElemType::I32 => Some((i32::MIN.into(), i32::MAX.into())),
-        ElemType::U32 => Some((0, u32::MAX.into())),
-        ElemType::I64 => Some((i64::MIN, i64::MAX)),
-        ElemType::F64
-        | ElemType::F32
-        | ElemType::F16
-        | ElemType::Bf16
-        | ElemType::E4m3
-        | ElemType::E5m2 => None,
-    }
 }
 
 /// Bytes of contiguous elements; a trailing part of an element is dropped.
@@ -298,7 +279,7 @@ mod tests {
             ElemType::U32,
             ElemType::I64,
         ] {
-            let (low, high) = range(elem).unwrap();
+            let (low, high) = elem.range().unwrap();
             let values = Values::I64(vec![low, high, 1]);
             let bytes = encode(elem, &values).unwrap();
             assert_eq!(bytes.len(), 3 * elem.size());

@@ -42,7 +42,7 @@ pub fn encode(
     let (structs, each) = extent(tensor);
     let width = blocks.values_each();
     let is_whole = width > 0 && values.len() == structs * width;
-    let (low, high) = match (elem::range(blocks.codes.elem), blocks.nibbles) {
+    let (low, high) = match (blocks.codes.elem.range(), blocks.nibbles) {
         (Some(_), Some(_)) if blocks.codes.elem == ElemType::U8 => (0, 15),
         (Some(range), None) => range,
         _ => return Err("codes are integers, and two of them share a u8".to_owned()),

@@ -161,25 +161,9 @@ mod tests {
     use super::*;
     use crate::{decode, testing::output};
 
-    const ALL: [ElemType; 13] = [
-        ElemType::F64,
-        ElemType::I16,
-        ElemType::U16,
-        ElemType::F32,
-        ElemType::F16,
-        ElemType::Bf16,
-        ElemType::E4m3,
-        ElemType::E5m2,
-        ElemType::I8,
-        ElemType::U8,
-        ElemType::I32,
-        ElemType::U32,
-        ElemType::I64,
-    ];
-
     #[test]
     fn poison_is_nan_for_floats_and_differs_between_neighbouring_launches() {
-        for elem in ALL {
+        for elem in ElemType::ALL {
             let tensor = output("y", elem, &[3]);
             for launch in 1..4 {
                 assert_ne!(poison(elem, launch), poison(elem, launch + 1));
@@ -196,7 +180,7 @@ mod tests {
 
     #[test]
     fn an_unwritten_tail_is_found_and_a_rightly_written_poison_is_not() {
-        for elem in ALL {
+        for elem in ElemType::ALL {
             let tensor = output("y", elem, &[2, 3]);
             let size = elem.size();
             let left = |launch, written: usize| {

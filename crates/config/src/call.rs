@@ -8,7 +8,6 @@ use model::{
     Arg, CType, Callable, Codec, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue,
     Tensor,
 };
-use std::ops::RangeInclusive;
 
 /// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same for every
 /// architecture since 3.0, and so known before there is a device.
@@ -213,10 +212,11 @@ fn resolve_arg(
 ) -> Result<Arg, Problem> {
     use RawArg as R;
     let refuse = |what: &str| Err(Problem::new(spot.at, what));
-    let integer = |formula, elem, range: RangeInclusive<i64>| {
+    let integer = |formula, elem: ScalarType| {
+        let (low, high) = elem.number().range().unwrap_or((i64::MIN, i64::MAX));
         Ok(Arg::Scalar {
             elem,
-            value: ScalarValue::Int(scope.eval_integer_in(formula, "the argument", range)?),
+            value: ScalarValue::Int(scope.eval_integer_in(formula, "the argument", low..=high)?),
         })
     };
     let float = |formula, elem, most: f64| {
@@ -299,15 +299,15 @@ fn resolve_arg(
         R::Nullptr => Ok(Arg::Null),
         R::Stream if callee == Callee::Launcher => Ok(Arg::Stream),
         R::Stream => refuse("only a launcher can take a stream"),
-        R::Bool(formula) => integer(formula, ScalarType::Bool, 0..=1),
-        R::I8(formula) => integer(formula, ScalarType::I8, i8::MIN.into()..=i8::MAX.into()),
-        R::U8(formula) => integer(formula, ScalarType::U8, 0..=u8::MAX.into()),
-        R::I16(formula) => integer(formula, ScalarType::I16, i16::MIN.into()..=i16::MAX.into()),
-        R::U16(formula) => integer(formula, ScalarType::U16, 0..=u16::MAX.into()),
-        R::I32(formula) => integer(formula, ScalarType::I32, i32::MIN.into()..=i32::MAX.into()),
-        R::U32(formula) => integer(formula, ScalarType::U32, 0..=u32::MAX.into()),
-        R::I64(formula) => integer(formula, ScalarType::I64, i64::MIN..=i64::MAX),
-        R::U64(formula) => integer(formula, ScalarType::U64, 0..=i64::MAX),
+        R::Bool(formula) => integer(formula, ScalarType::Bool),
+        R::I8(formula) => integer(formula, ScalarType::I8),
+        R::U8(formula) => integer(formula, ScalarType::U8),
+        R::I16(formula) => integer(formula, ScalarType::I16),
+        R::U16(formula) => integer(formula, ScalarType::U16),
+        R::I32(formula) => integer(formula, ScalarType::I32),
+        R::U32(formula) => integer(formula, ScalarType::U32),
+        R::I64(formula) => integer(formula, ScalarType::I64),
+        R::U64(formula) => integer(formula, ScalarType::U64),
         R::F16(formula) => float(formula, ScalarType::F16, 65_504.0),
         R::Bf16(formula) => float(formula, ScalarType::Bf16, BF16_MAX),
         R::F32(formula) => float(formula, ScalarType::F32, f64::from(f32::MAX)),

@@ -4,8 +4,7 @@ use super::kernel::KernelVariant;
 use super::scope::Scope;
 use super::yaml::{Problem, Spanned, Suggestion, suggest};
 use model::expr::{Expression, Name};
-use model::{Facet, Metric, Num, Rival};
-use ptxsim::facts::can_be_gated;
+use model::{Facet, Metric, Num, Rival, Tier};
 use std::collections::BTreeMap;
 
 /// The owner of a limit.
@@ -71,7 +70,7 @@ impl Context<'_> {
                 spot.at,
                 format!("a launcher is not simulated, so it has no {metric}"),
             )),
-            Metric::Counter(counter) if !can_be_gated(counter) => Err(Problem::new(
+            Metric::Counter(counter) if counter.tier() != Tier::Gate => Err(Problem::new(
                 spot.at,
                 format!("{counter} is shown for information and cannot be gated"),
             )

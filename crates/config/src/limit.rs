@@ -278,7 +278,7 @@ fn check_breakable(
         Metric::Profile(of) if of.is_share() && value > 1.0 => {
             Some("it is a share: write 50% or 0.5")
         }
-        Metric::Profile(of) if of.larger_is_better() && value == 0.0 => {
+        Metric::Profile(_) if metric.larger_is_better() && value == 0.0 => {
             Some("every kernel passes this")
         }
         _ if metric.facet() == Facet::Times && value == 0.0 => Some("every kernel fails this"),

@@ -3,7 +3,7 @@
 use super::raw::{RawBlocks, RawCodec, RawField, RawFill, RawType};
 use super::scope::Scope;
 use super::shape::check_identifier;
-use super::tensor::{self, Drawn, integer_range};
+use super::tensor::{self, Drawn};
 use super::yaml::{Ordered, Problem, Spanned, suggest};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
@@ -240,7 +240,8 @@ fn resolve_levels(
             ));
         }
         (elem, None) => {
-            let (low, high) = integer_range(elem)
+            let (low, high) = elem
+                .range()
                 .filter(|_| elem.size() <= 2)
                 .ok_or_else(|| Problem::new(codes.name.at, "codes are of i8, u8, i16 or u16"))?;
             (low, high, (high - low) / 2, (low + high + 1) / 2)

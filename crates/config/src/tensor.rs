@@ -398,32 +398,13 @@ fn resolve_strides(
     Ok(strides)
 }
 
-/// Smallest and largest value of an integer type.
-pub fn integer_range(elem: ElemType) -> Option<(i64, i64)> {
-    Some(match elem {
-        ElemType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
-        ElemType::U8 => (0, i64::from(u8::MAX)),
-        ElemType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        ElemType::U16 => (0, i64::from(u16::MAX)),
-        ElemType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        ElemType::U32 => (0, i64::from(u32::MAX)),
-        ElemType::I64 => (i64::MIN, i64::MAX),
-        ElemType::F64
-        | ElemType::F32
-        | ElemType::F16
-        | ElemType::Bf16
-        | ElemType::E4m3
-        | ElemType::E5m2 => return None,
-    })
-}
-
 fn resolve_fill(raw: &Spanned<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<Fill, Problem> {
     let Drawn {
         elem,
         floats,
         elements,
     } = drawn;
-    let (low, high) = match integer_range(elem) {
+    let (low, high) = match elem.range() {
         Some(range) if !floats => range,
         _ => (i64::MIN, i64::MAX),
     };
@@ -584,13 +565,14 @@ fn resolve_codec(
             zero_point,
             scale_divisor,
         } => {
-            let (low, high) = integer_range(elem).unwrap_or((0, 0));
+            let (low, high) = elem.range().unwrap_or((0, 0));
             let zero = match zero_point {
                 Some(formula) => scope.eval_integer_in(formula, "the zero point", low..=high)?,
                 None => offset,
             };
             let count = positive(levels.as_ref(), largest)?;
-            let room = integer_range(elem)
+            let room = elem
+                .range()
                 .map_or(largest, |(low, high)| (high - zero).min(zero - low) as f64);
             // i8 has one code more below zero than above; -128 of 127 levels is not used.
             if count > room {
@@ -614,7 +596,7 @@ fn resolve_codec(
         RawCodec::Blocks(_) => Err(Problem::new(raw.at, "`blocks` is the codec of a struct")
             .help("type: {struct: {d: {type: f16}, qs: {type: i8, count: 32}}}")),
         RawCodec::Affine { per, low, high } => {
-            let (least, most) = integer_range(elem).ok_or_else(|| {
+            let (least, most) = elem.range().ok_or_else(|| {
                 Problem::new(raw.at, "an affine codec needs an integer type").help("i8 or u8")
             })?;
             let from = match low {

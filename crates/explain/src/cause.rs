@@ -114,86 +114,53 @@ pub enum Measure {
     Profile(ProfileMetric),
 }
 
-/// The kind of reason. Names are stable: programs match on them.
+model::named! {
+/// The kind of reason, and the problem in a few words. Names are stable: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseClass {
-    BarrierAdded,
-    UnrollLost,
-    VectorAccessNarrowed,
-    CoalescingLost,
-    BankConflicts,
-    OccupancyRegisters,
-    OccupancyShared,
-    Spills,
-    LocalArray,
-    Divergence,
-    DoublePrecision,
-    SlowDivision,
-    SlowSpecialFunction,
-    L2Reuse,
-    TailWave,
-    AtomicsContended,
+pub enum CauseClass, title: &'static str {
+    BarrierAdded = "barrier-added" => "more barriers",
+    UnrollLost = "unroll-lost" => "a loop is unrolled less",
+    VectorAccessNarrowed = "vector-access-narrowed" => "memory is accessed in narrower pieces",
+    CoalescingLost = "coalescing-lost" => "accesses of a warp no longer coalesce",
+    BankConflicts = "bank-conflicts" => "bank conflicts in shared memory",
+    OccupancyRegisters = "occupancy-registers" => "fewer warps fit an SM, for their registers",
+    OccupancyShared = "occupancy-shared" => "fewer blocks fit an SM, for their shared memory",
+    Spills = "spills" => "registers are spilled",
+    LocalArray = "local-array" => "an array is in local memory",
+    Divergence = "divergence" => "lanes of a warp go different ways",
+    DoublePrecision = "double-precision" => "arithmetic in double precision",
+    SlowDivision = "slow-division" => "division that is rounded exactly",
+    SlowSpecialFunction = "slow-special-function" => "a special function in its exact form",
+    L2Reuse = "l2-reuse" => "less reuse in L2",
+    TailWave = "tail-wave" => "the last wave of blocks is emptier",
+    AtomicsContended = "atomics-contended" => "atomics on the same address",
     /// Memory is read again because the compiler cannot know that nobody wrote it meanwhile.
-    Reload,
-    AsyncCopySynchronous,
+    Reload = "reload" => "memory is read again that may have changed meanwhile",
+    AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
     /// A value that does not change in a loop is computed or read in every turn.
-    LoopInvariant,
-    LaunchBound,
+    LoopInvariant = "loop-invariant" => "a loop repeats work that does not change in it",
+    LaunchBound = "launch-bound" => "the launch bounds changed",
     /// Accesses under a condition where they had none.
-    PredicatedAccess,
+    PredicatedAccess = "predicated-access" => "accesses under a condition that had none",
     /// Data that was kept in shared memory is read from global memory every time.
-    StagingLost,
-    MoreInstructions,
+    StagingLost = "staging-lost" => "data that shared memory kept is read from global memory every time",
+    MoreInstructions = "more-instructions" => "more instructions",
     /// More is read from global memory or written there, in accesses as good as before.
-    MoreTraffic,
+    MoreTraffic = "more-traffic" => "more is read from global memory or written there",
     /// The tensors, seeds or arguments of the case are other ones.
-    Data,
-    Launch,
-    Compiler,
-    Driver,
-    Clocks,
+    Data = "data" => "other data",
+    Launch = "launch" => "another launch",
+    Compiler = "compiler" => "another compiler",
+    Driver = "driver" => "another GPU or driver",
+    Clocks = "clocks" => "other clocks",
     /// The machine code is another one, and nothing that is known of it says that it is slower.
-    CodeChanged,
+    CodeChanged = "code-changed" => "the machine code is another one, and no rule says why it would be slower",
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
-    NothingChanged,
+    NothingChanged = "nothing-changed" => "nothing in code or launch changed",
+}
 }
 
 impl CauseClass {
-    pub const ALL: [Self; 31] = [
-        Self::BarrierAdded,
-        Self::UnrollLost,
-        Self::VectorAccessNarrowed,
-        Self::CoalescingLost,
-        Self::BankConflicts,
-        Self::OccupancyRegisters,
-        Self::OccupancyShared,
-        Self::Spills,
-        Self::LocalArray,
-        Self::Divergence,
-        Self::DoublePrecision,
-        Self::SlowDivision,
-        Self::SlowSpecialFunction,
-        Self::L2Reuse,
-        Self::TailWave,
-        Self::AtomicsContended,
-        Self::Reload,
-        Self::AsyncCopySynchronous,
-        Self::LoopInvariant,
-        Self::LaunchBound,
-        Self::PredicatedAccess,
-        Self::StagingLost,
-        Self::MoreInstructions,
-        Self::MoreTraffic,
-        Self::Data,
-        Self::Launch,
-        Self::Compiler,
-        Self::Driver,
-        Self::Clocks,
-        Self::CodeChanged,
-        Self::NothingChanged,
-    ];
-
     /// Classes that bring this one about.
     pub fn origins(self) -> &'static [Self] {
         match self {
@@ -208,42 +175,6 @@ impl CauseClass {
             ],
             Self::OccupancyRegisters => &[Self::LaunchBound],
             _ => &[],
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::BarrierAdded => "barrier-added",
-            Self::UnrollLost => "unroll-lost",
-            Self::VectorAccessNarrowed => "vector-access-narrowed",
-            Self::CoalescingLost => "coalescing-lost",
-            Self::BankConflicts => "bank-conflicts",
-            Self::OccupancyRegisters => "occupancy-registers",
-            Self::OccupancyShared => "occupancy-shared",
-            Self::Spills => "spills",
-            Self::LocalArray => "local-array",
-            Self::Divergence => "divergence",
-            Self::DoublePrecision => "double-precision",
-            Self::SlowDivision => "slow-division",
-            Self::SlowSpecialFunction => "slow-special-function",
-            Self::L2Reuse => "l2-reuse",
-            Self::TailWave => "tail-wave",
-            Self::AtomicsContended => "atomics-contended",
-            Self::Reload => "reload",
-            Self::AsyncCopySynchronous => "async-copy-synchronous",
-            Self::LoopInvariant => "loop-invariant",
-            Self::LaunchBound => "launch-bound",
-            Self::PredicatedAccess => "predicated-access",
-            Self::StagingLost => "staging-lost",
-            Self::MoreInstructions => "more-instructions",
-            Self::MoreTraffic => "more-traffic",
-            Self::Data => "data",
-            Self::Launch => "launch",
-            Self::Compiler => "compiler",
-            Self::Driver => "driver",
-            Self::Clocks => "clocks",
-            Self::CodeChanged => "code-changed",
-            Self::NothingChanged => "nothing-changed",
         }
     }
 }

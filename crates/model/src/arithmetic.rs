@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a launch computes, by the unit that a GPU has for it.
+/// The arithmetic of a launch, by the unit that a GPU has for it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -47,4 +47,11 @@ pub struct Work {
     pub issued: u64,
     /// Operations of all lanes that took part; a product added to something is two.
     pub operations: u64,
+}
+
+impl std::ops::AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.issued += other.issued;
+        self.operations += other.operations;
+    }
 }

@@ -382,24 +382,25 @@ pub struct Withheld {
     pub place: String,
 }
 
-/// What a launch did that a GPU is not known to count as the simulator does.
+named! {
+/// A property of a launch that a GPU is not known to count as the simulator does.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "snake_case")]
 pub enum Doubt {
     /// A loop polls memory: how often it turns follows from a schedule that no GPU shares.
-    Polls,
+    Polls = "polls",
     /// A form of access that was never compared with a GPU.
-    Uncompared,
+    Uncompared = "uncompared",
     /// Lanes of a warp leave a loop in different turns, and the assembler unrolls it its own way.
-    RaggedLoop,
+    RaggedLoop = "ragged_loop",
     /// Accesses that the assembler may make into one.
-    Joined,
+    Joined = "joined",
     /// Wide asynchronous copies of other than whole sectors.
-    SplitCopy,
+    SplitCopy = "split_copy",
     /// A fragment is loaded with a stride of 0, of which the assembler may keep a part.
-    ZeroStride,
+    ZeroStride = "zero_stride",
+}
 }
 
 /// The count of one source line in a launch.
@@ -411,52 +412,34 @@ pub struct LineCount {
     pub count: u64,
 }
 
-/// What a check of the simulator can find, the gravest first: wrong data before order that is left to
+named! {
+/// The findings of the simulator's checks, the gravest first: wrong data before order that is left to
 /// luck.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// Data of an asynchronous copy is used before the wait for it, or overwritten by another copy.
-    AsyncBeforeWait,
+    AsyncBeforeWait = "async_before_wait",
     /// Something hangs on a value that nothing wrote.
-    Uninitialised,
+    Uninitialised = "uninitialised",
     /// An output depends on the machine or the moment: a multiprocessor's number, a clock, an address.
-    MachineDependence,
+    MachineDependence = "machine_dependence",
     /// A warp-wide instruction names other lanes than those that take part.
-    InvalidMembers,
+    InvalidMembers = "invalid_members",
     /// `free` of what `malloc` did not give, or gave and took back.
-    InvalidFree,
-    SharedRace,
-    GlobalRace,
+    InvalidFree = "invalid_free",
+    SharedRace = "shared_race",
+    GlobalRace = "global_race",
     /// A barrier was passed without threads of the block that had ended.
-    BarrierByPart,
+    BarrierByPart = "barrier_by_part",
     /// Lanes of one warp in different branches or iterations, and no `__syncwarp()` between them.
-    WarpRace,
+    WarpRace = "warp_race",
     /// Lanes of one warp in one instruction stream, and no `__syncwarp()` between them.
-    WarpHazard,
-    /// What `malloc` gave, nobody freed, and no pointer is left to.
-    Leak,
+    WarpHazard = "warp_hazard",
+    /// Memory from `malloc` that nobody freed, with no pointer left to it.
+    Leak = "leak",
 }
-
-impl FindingKind {
-    /// As records and accepted.yaml have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AsyncBeforeWait => "async_before_wait",
-            Self::Uninitialised => "uninitialised",
-            Self::MachineDependence => "machine_dependence",
-            Self::InvalidMembers => "invalid_members",
-            Self::InvalidFree => "invalid_free",
-            Self::SharedRace => "shared_race",
-            Self::GlobalRace => "global_race",
-            Self::BarrierByPart => "barrier_by_part",
-            Self::WarpRace => "warp_race",
-            Self::WarpHazard => "warp_hazard",
-            Self::Leak => "leak",
-        }
-    }
 }
 
 /// Where an instruction comes from.

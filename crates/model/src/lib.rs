@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods)]
 
+#[macro_use]
+mod named;
+
 mod arch;
 mod arithmetic;
 mod baseline;

@@ -4,55 +4,110 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Everything that a limit can be put on. Serialised by its name, as in gates.yaml and in records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Metric {
+/// The table of metrics: name, facet, unit, range and the better direction of each, after its documentation.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $facet:ident, $measure:ident, $range:ident, $better:ident;)*) => {
+        /// Everything that a limit can be put on. Serialised by its name, as in gates.yaml and in records.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Metric {
+            $($(#[$doc])* $variant,)*
+            /// A count of one launch, by the simulator.
+            Counter(Counter),
+            /// A value of one launch, read by a profiler from the GPU's own counters.
+            Profile(ProfileMetric),
+        }
+
+        impl Metric {
+            const NAMED: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                    Self::Counter(counter) => counter.name(),
+                    Self::Profile(metric) => metric.name(),
+                }
+            }
+
+            pub fn facet(self) -> Facet {
+                match self {
+                    $(Self::$variant => Facet::$facet,)*
+                    Self::Counter(_) => Facet::Counters,
+                    Self::Profile(_) => Facet::Profile,
+                }
+            }
+
+            pub fn measure(self) -> Measure {
+                match self {
+                    $(Self::$variant => Measure::$measure,)*
+                    Self::Counter(_) => Measure::Count,
+                    Self::Profile(metric) => metric.measure(),
+                }
+            }
+
+            /// The values that it can have.
+            pub fn range(self) -> Range {
+                match self {
+                    $(Self::$variant => Range::$range,)*
+                    // A profiler reads the two sides of a share in several passes, and their quotient may be above 1.
+                    Self::Counter(_) | Self::Profile(_) => Range::FROM_ZERO,
+                }
+            }
+
+            /// Which change of a value is an improvement; the other is a regression.
+            pub fn better(self) -> Better {
+                match self {
+                    $(Self::$variant => Better::$better,)*
+                    Self::Counter(_) => Better::Smaller,
+                    Self::Profile(metric) => metric.better(),
+                }
+            }
+        }
+    };
+}
+
+metrics! {
     /// Registers per thread, as PTXAS reports them.
-    Registers,
+    Registers = "registers", Resources, Count, REGISTERS, Smaller;
     /// Bytes: static shared memory of the cubin plus the dynamic shared memory of the launch.
-    Shared,
+    Shared = "shared", Resources, Bytes, FROM_ZERO, Smaller;
     /// Bytes of spill stores plus spill loads.
-    Spills,
+    Spills = "spills", Resources, Bytes, FROM_ZERO, Smaller;
     /// Bytes of stack frame (local memory per thread, whether or not anything was spilled).
-    Stack,
+    Stack = "stack", Resources, Bytes, FROM_ZERO, Smaller;
     /// Warps resident on one SM as a share (0 to 1) of the most that the architecture holds.
-    Occupancy,
+    Occupancy = "occupancy", Resources, Share, SHARE, Larger;
     /// Blocks resident on one SM.
-    BlocksPerSm,
+    BlocksPerSm = "blocks_per_sm", Resources, Count, FROM_ZERO, Larger;
     /// Largest |got - want| against the FP32 reference over the inputs as the kernel sees them
     /// (dequantised where they have a codec).
-    MaxErr,
-    MeanErr,
+    MaxErr = "max_err", Correctness, Output, FROM_ZERO, Smaller;
+    MeanErr = "mean_err", Correctness, Output, FROM_ZERO, Smaller;
     /// ||got - want|| / ||want||, both in f64.
-    RelL2,
+    RelL2 = "rel_l2", Correctness, Share, FROM_ZERO, Smaller;
     /// Share (0 to 1) of elements beyond the `max_err` limit.
-    OverTolerance,
+    OverTolerance = "over_tolerance", Correctness, Share, SHARE, Smaller;
     /// As `max_err`, against the reference over the inputs before quantisation.
-    OriginalMaxErr,
-    OriginalMeanErr,
-    /// What exact arithmetic on the quantised inputs errs by against the original inputs: the share of
+    OriginalMaxErr = "original_max_err", Correctness, Output, FROM_ZERO, Smaller;
+    OriginalMeanErr = "original_mean_err", Correctness, Output, FROM_ZERO, Smaller;
+    /// The error of exact arithmetic on the quantised inputs against the original inputs: the share of
     /// `original_max_err` that no kernel can avoid.
-    CodecMaxErr,
-    CodecMeanErr,
+    CodecMaxErr = "codec_max_err", Correctness, Output, FROM_ZERO, Smaller;
+    CodecMeanErr = "codec_mean_err", Correctness, Output, FROM_ZERO, Smaller;
     /// Median time of one launch in ns.
-    P50,
-    P90,
-    P99,
-    Mean,
-    Min,
-    Max,
+    P50 = "p50", Times, Nanoseconds, FROM_ZERO, Smaller;
+    P90 = "p90", Times, Nanoseconds, FROM_ZERO, Smaller;
+    P99 = "p99", Times, Nanoseconds, FROM_ZERO, Smaller;
+    Mean = "mean", Times, Nanoseconds, FROM_ZERO, Smaller;
+    Min = "min", Times, Nanoseconds, FROM_ZERO, Smaller;
+    Max = "max", Times, Nanoseconds, FROM_ZERO, Smaller;
     /// SM clock cycles of one launch: p50 times the SM clock that was measured right before and right after.
     /// A GPU's clock wanders by several per cent between processes; the cycles of a kernel that is bound by
     /// its SMs do not. For a kernel bound by device memory, whose clock stands still, p50 is the steadier.
-    Cycles,
+    Cycles = "cycles", Times, Count, FROM_ZERO, Smaller;
     /// Standard deviation over mean of samples of one launch each (0 to 1).
-    Cv,
+    Cv = "cv", Times, Share, FROM_ZERO, Smaller;
     /// Share (0 to 1) of single launches in the slower of two modes; 0 where there is one mode.
-    SlowShare,
-    /// Of one launch, counted by the simulator.
-    Counter(Counter),
-    /// Of one launch, read by a profiler from the GPU's own counters.
-    Profile(ProfileMetric),
+    SlowShare = "slow_share", Times, Share, SHARE, Smaller;
 }
 
 impl Serialize for Metric {
@@ -78,27 +133,18 @@ impl<'de> Deserialize<'de> for Metric {
     }
 }
 
-/// What kind of evidence a metric comes from, and so which baseline file holds it.
+named! {
+/// The kind of evidence that a metric comes from, and so which baseline file holds it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "snake_case")]
 pub enum Facet {
-    Resources,
-    Correctness,
-    Times,
-    Counters,
-    Profile,
+    Resources = "resources",
+    Correctness = "correctness",
+    Times = "times",
+    Counters = "counters",
+    Profile = "profile",
 }
-
-impl Facet {
-    pub const ALL: [Self; 5] = [
-        Self::Resources,
-        Self::Correctness,
-        Self::Times,
-        Self::Counters,
-        Self::Profile,
-    ];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +156,12 @@ pub enum Measure {
     /// In the unit of the kernel's output.
     Output,
     Nanoseconds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    Smaller,
+    Larger,
 }
 
 /// The values that a metric can have at all. NaN is none of them, and is a value: no limit holds for it.
@@ -128,6 +180,11 @@ impl Range {
         least: 0.0,
         most: 1.0,
     };
+    /// Eight bits of an instruction name a register, and one of the values is none.
+    const REGISTERS: Self = Self {
+        least: 0.0,
+        most: 255.0,
+    };
 
     pub fn contains(self, value: f64) -> bool {
         (self.least..=self.most).contains(&value)
@@ -135,32 +192,6 @@ impl Range {
 }
 
 impl Metric {
-    const NAMED: [Self; 23] = [
-        Self::Registers,
-        Self::Shared,
-        Self::Spills,
-        Self::Stack,
-        Self::Occupancy,
-        Self::BlocksPerSm,
-        Self::MaxErr,
-        Self::MeanErr,
-        Self::RelL2,
-        Self::OverTolerance,
-        Self::OriginalMaxErr,
-        Self::OriginalMeanErr,
-        Self::CodecMaxErr,
-        Self::CodecMeanErr,
-        Self::P50,
-        Self::P90,
-        Self::P99,
-        Self::Mean,
-        Self::Min,
-        Self::Max,
-        Self::Cycles,
-        Self::Cv,
-        Self::SlowShare,
-    ];
-
     const COUNTED: usize = Self::NAMED.len() + Counter::ALL.len();
 
     /// Counters of the simulator come behind, and those of a profile last.
@@ -180,138 +211,22 @@ impl Metric {
         all
     };
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Registers => "registers",
-            Self::Shared => "shared",
-            Self::Spills => "spills",
-            Self::Stack => "stack",
-            Self::Occupancy => "occupancy",
-            Self::BlocksPerSm => "blocks_per_sm",
-            Self::MaxErr => "max_err",
-            Self::MeanErr => "mean_err",
-            Self::RelL2 => "rel_l2",
-            Self::OverTolerance => "over_tolerance",
-            Self::OriginalMaxErr => "original_max_err",
-            Self::OriginalMeanErr => "original_mean_err",
-            Self::CodecMaxErr => "codec_max_err",
-            Self::CodecMeanErr => "codec_mean_err",
-            Self::P50 => "p50",
-            Self::P90 => "p90",
-            Self::P99 => "p99",
-            Self::Mean => "mean",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Cycles => "cycles",
-            Self::Cv => "cv",
-            Self::SlowShare => "slow_share",
-            Self::Counter(counter) => counter.name(),
-            Self::Profile(metric) => metric.name(),
-        }
-    }
-
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Of samples of one launch each: batches hide tails and modes.
+    /// Whether it comes from samples of one launch each: batches hide tails and modes.
     pub fn of_single_launches(self) -> bool {
         matches!(self, Self::P90 | Self::P99 | Self::Cv | Self::SlowShare)
     }
 
-    /// Of one process: of fewer, a quantile would be their maximum by another name.
+    /// The fewest for one process: with fewer, a quantile would be their maximum by another name.
     pub fn least_singles(self) -> u32 {
         match self {
             Self::P90 => 10,
             Self::P99 => 100,
             Self::Cv => 2,
             _ => 0,
-        }
-    }
-
-    pub fn facet(self) -> Facet {
-        match self {
-            Self::Registers
-            | Self::Shared
-            | Self::Spills
-            | Self::Stack
-            | Self::Occupancy
-            | Self::BlocksPerSm => Facet::Resources,
-            Self::MaxErr
-            | Self::MeanErr
-            | Self::RelL2
-            | Self::OverTolerance
-            | Self::OriginalMaxErr
-            | Self::OriginalMeanErr
-            | Self::CodecMaxErr
-            | Self::CodecMeanErr => Facet::Correctness,
-            Self::P50
-            | Self::P90
-            | Self::P99
-            | Self::Mean
-            | Self::Min
-            | Self::Max
-            | Self::Cycles
-            | Self::Cv
-            | Self::SlowShare => Facet::Times,
-            Self::Counter(_) => Facet::Counters,
-            Self::Profile(_) => Facet::Profile,
-        }
-    }
-
-    pub fn measure(self) -> Measure {
-        match self {
-            Self::Registers | Self::BlocksPerSm | Self::Cycles | Self::Counter(_) => Measure::Count,
-            Self::Shared | Self::Spills | Self::Stack => Measure::Bytes,
-            Self::Profile(metric) if metric.is_share() => Measure::Share,
-            Self::Profile(metric) if metric.is_bytes() => Measure::Bytes,
-            Self::Profile(_) => Measure::Count,
-            Self::Occupancy | Self::OverTolerance | Self::Cv | Self::SlowShare | Self::RelL2 => {
-                Measure::Share
-            }
-            Self::MaxErr
-            | Self::MeanErr
-            | Self::OriginalMaxErr
-            | Self::OriginalMeanErr
-            | Self::CodecMaxErr
-            | Self::CodecMeanErr => Measure::Output,
-            Self::P50 | Self::P90 | Self::P99 | Self::Mean | Self::Min | Self::Max => {
-                Measure::Nanoseconds
-            }
-        }
-    }
-
-    /// The values that it can have.
-    pub fn range(self) -> Range {
-        match self {
-            // Eight bits of an instruction name a register, and one of the values is none.
-            Self::Registers => Range {
-                most: 255.0,
-                ..Range::FROM_ZERO
-            },
-            Self::Occupancy | Self::OverTolerance | Self::SlowShare => Range::SHARE,
-            // A profiler reads the two sides of a share in several passes, and their quotient may be above 1.
-            Self::Profile(_) => Range::FROM_ZERO,
-            Self::Shared
-            | Self::Spills
-            | Self::Stack
-            | Self::BlocksPerSm
-            | Self::MaxErr
-            | Self::MeanErr
-            | Self::RelL2
-            | Self::OriginalMaxErr
-            | Self::OriginalMeanErr
-            | Self::CodecMaxErr
-            | Self::CodecMeanErr
-            | Self::P50
-            | Self::P90
-            | Self::P99
-            | Self::Mean
-            | Self::Min
-            | Self::Max
-            | Self::Cycles
-            | Self::Cv
-            | Self::Counter(_) => Range::FROM_ZERO,
         }
     }
 
@@ -328,12 +243,8 @@ impl Metric {
         )
     }
 
-    /// Whether a larger value is the better one. Decides which direction is a regression.
     pub fn larger_is_better(self) -> bool {
-        match self {
-            Self::Profile(metric) => metric.larger_is_better(),
-            _ => matches!(self, Self::Occupancy | Self::BlocksPerSm),
-        }
+        self.better() == Better::Larger
     }
 }
 
@@ -346,17 +257,5 @@ impl From<Counter> for Metric {
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl fmt::Display for Facet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Resources => "resources",
-            Self::Correctness => "correctness",
-            Self::Times => "times",
-            Self::Counters => "counters",
-            Self::Profile => "profile",
-        })
     }
 }

@@ -4,7 +4,6 @@ use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -246,111 +245,107 @@ pub enum CType {
     Stream,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ScalarType {
+/// A kind of number, with its bytes; C alignment is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
     Bool,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
-    U64,
-    F16,
-    Bf16,
-    F32,
-    F64,
+    Signed(usize),
+    Unsigned(usize),
+    Float(usize),
+}
+
+impl Number {
+    pub fn size(self) -> usize {
+        match self {
+            Self::Bool => 1,
+            Self::Signed(bytes) | Self::Unsigned(bytes) | Self::Float(bytes) => bytes,
+        }
+    }
+
+    /// Smallest and largest value of an integer type, as far as an `i64` has them.
+    pub fn range(self) -> Option<(i64, i64)> {
+        match self {
+            Self::Bool => Some((0, 1)),
+            Self::Signed(bytes) => {
+                Some((i64::MIN >> (64 - 8 * bytes), i64::MAX >> (64 - 8 * bytes)))
+            }
+            Self::Unsigned(8) => Some((0, i64::MAX)),
+            Self::Unsigned(bytes) => Some((0, (1 << (8 * bytes)) - 1)),
+            Self::Float(_) => None,
+        }
+    }
+
+    /// In host C++, which has no small floats that every compiler knows: those come as `float`.
+    pub fn host_type(self) -> String {
+        match self {
+            Self::Bool => "bool".to_owned(),
+            Self::Signed(bytes) => format!("std::int{}_t", 8 * bytes),
+            Self::Unsigned(bytes) => format!("std::uint{}_t", 8 * bytes),
+            Self::Float(8) => "double".to_owned(),
+            Self::Float(_) => "float".to_owned(),
+        }
+    }
 }
 
 impl ScalarType {
-    /// As gates.yaml has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bool => "bool",
-            Self::I8 => "i8",
-            Self::U8 => "u8",
-            Self::I16 => "i16",
-            Self::U16 => "u16",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-            Self::I64 => "i64",
-            Self::U64 => "u64",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        }
-    }
-
-    /// Bytes; C alignment is the same.
     pub fn size(self) -> usize {
-        match self {
-            Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
+        self.number().size()
     }
 }
 
+named! {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ScalarType, number: Number {
+    Bool = "bool" => Number::Bool,
+    I8 = "i8" => Number::Signed(1),
+    U8 = "u8" => Number::Unsigned(1),
+    I16 = "i16" => Number::Signed(2),
+    U16 = "u16" => Number::Unsigned(2),
+    I32 = "i32" => Number::Signed(4),
+    U32 = "u32" => Number::Unsigned(4),
+    I64 = "i64" => Number::Signed(8),
+    U64 = "u64" => Number::Unsigned(8),
+    F16 = "f16" => Number::Float(2),
+    Bf16 = "bf16" => Number::Float(2),
+    F32 = "f32" => Number::Float(4),
+    F64 = "f64" => Number::Float(8),
+}
+}
+
+named! {
 /// Element types of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ElemType {
-    F64,
-    F32,
-    F16,
-    Bf16,
+pub enum ElemType, number: Number {
+    F64 = "f64" => Number::Float(8),
+    F32 = "f32" => Number::Float(4),
+    F16 = "f16" => Number::Float(2),
+    Bf16 = "bf16" => Number::Float(2),
     /// OCP 8-bit float, 4 exponent bits, finite range +-448, no infinity.
-    E4m3,
+    E4m3 = "e4m3" => Number::Float(1),
     /// OCP 8-bit float, 5 exponent bits, finite range +-57344.
-    E5m2,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
+    E5m2 = "e5m2" => Number::Float(1),
+    I8 = "i8" => Number::Signed(1),
+    U8 = "u8" => Number::Unsigned(1),
+    I16 = "i16" => Number::Signed(2),
+    U16 = "u16" => Number::Unsigned(2),
+    I32 = "i32" => Number::Signed(4),
+    U32 = "u32" => Number::Unsigned(4),
+    I64 = "i64" => Number::Signed(8),
+}
 }
 
 impl ElemType {
-    /// As gates.yaml has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F64 => "f64",
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::E4m3 => "e4m3",
-            Self::E5m2 => "e5m2",
-            Self::I8 => "i8",
-            Self::U8 => "u8",
-            Self::I16 => "i16",
-            Self::U16 => "u16",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-            Self::I64 => "i64",
-        }
+    pub fn size(self) -> usize {
+        self.number().size()
     }
 
-    /// Bytes.
-    pub fn size(self) -> usize {
-        match self {
-            Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 => 1,
-            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
-            Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F64 | Self::I64 => 8,
-        }
+    /// Smallest and largest value of an integer type.
+    pub fn range(self) -> Option<(i64, i64)> {
+        self.number().range()
     }
 
     pub fn is_float(self) -> bool {
-        matches!(
-            self,
-            Self::F64 | Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2
-        )
+        matches!(self.number(), Number::Float(_))
     }
 }
 
@@ -1077,22 +1072,49 @@ pub enum Singles {
     Shown,
 }
 
+named! {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Launches back to back: inputs that fit stay in L2.
-    Warm,
+    Warm = "warm",
     /// L2 is flushed before each launch; samples are never batched.
-    Cold,
+    Cold = "cold",
+}
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Warm => "warm",
-            Self::Cold => "cold",
-        })
+#[cfg(test)]
+mod tests {
+    use super::{ElemType, Number, ScalarType};
+
+    #[test]
+    fn integers_have_the_range_of_their_bytes() {
+        let range = |scalar: ScalarType| scalar.number().range();
+        assert_eq!(range(ScalarType::Bool), Some((0, 1)));
+        assert_eq!(range(ScalarType::I8), Some((-128, 127)));
+        assert_eq!(range(ScalarType::U8), Some((0, 255)));
+        assert_eq!(range(ScalarType::I16), Some((-32_768, 32_767)));
+        assert_eq!(range(ScalarType::U16), Some((0, 65_535)));
+        assert_eq!(
+            range(ScalarType::I32),
+            Some((i32::MIN.into(), i32::MAX.into()))
+        );
+        assert_eq!(range(ScalarType::U32), Some((0, u32::MAX.into())));
+        assert_eq!(range(ScalarType::I64), Some((i64::MIN, i64::MAX)));
+        assert_eq!(range(ScalarType::U64), Some((0, i64::MAX)));
+        for elem in ElemType::ALL {
+            assert_eq!(elem.range().is_none(), elem.is_float(), "{elem}");
+        }
+    }
+
+    #[test]
+    fn small_floats_come_to_host_code_as_float() {
+        let name = |scalar: ScalarType| scalar.number().host_type();
+        assert_eq!(name(ScalarType::Bf16), "float");
+        assert_eq!(name(ScalarType::F64), "double");
+        assert_eq!(name(ScalarType::U16), "std::uint16_t");
+        assert_eq!(name(ScalarType::I64), "std::int64_t");
+        assert_eq!(Number::Bool.host_type(), "bool");
     }
 }

@@ -1,63 +1,66 @@
 //! The values that a profiler read for one launch from the GPU's own counters.
 
-use super::{Counter, Num, Seen};
+use super::{Better, Counter, Measure, Num, Seen};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
+named! {
 /// A figure of a profile that a limit can be put on, of one launch of a case. Which counter of which profiler
 /// gives it stands in the program's table of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ProfileMetric {
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub enum ProfileMetric, measure: Measure {
     /// Share of the cycles in which an SM was active that its tensor pipes were, too.
-    TensorActive,
+    TensorActive = "tensor_active" => Measure::Share,
     /// The same of the pipe of FP32 multiplications and additions,
-    Fp32Active,
-    Fp64Active,
+    Fp32Active = "fp32_active" => Measure::Share,
+    Fp64Active = "fp64_active" => Measure::Share,
     /// of the one of integers, comparisons and logic,
-    IntegerActive,
+    IntegerActive = "integer_active" => Measure::Share,
     /// and of the one of transcendental functions and conversions.
-    SpecialActive,
+    SpecialActive = "special_active" => Measure::Share,
     /// Share of the bandwidth of device memory, of the whole launch.
-    DramThroughput,
-    L2Throughput,
-    L1Throughput,
+    DramThroughput = "dram_throughput" => Measure::Share,
+    L2Throughput = "l2_throughput" => Measure::Share,
+    L1Throughput = "l1_throughput" => Measure::Share,
     /// Share of the passes through shared memory that there could have been.
-    SharedThroughput,
+    SharedThroughput = "shared_throughput" => Measure::Share,
     /// Share of the sectors that were asked of this cache and found in it.
-    L1HitRate,
-    L2HitRate,
+    L1HitRate = "l1_hit_rate" => Measure::Share,
+    L2HitRate = "l2_hit_rate" => Measure::Share,
     /// Loads and stores together.
-    BankConflicts,
-    BankConflictsLoad,
-    BankConflictsStore,
+    BankConflicts = "bank_conflicts" => Measure::Count,
+    BankConflictsLoad = "bank_conflicts_load" => Measure::Count,
+    BankConflictsStore = "bank_conflicts_store" => Measure::Count,
     /// Sectors of 32 bytes for each global load of a warp.
-    SectorsPerLoad,
-    SectorsPerStore,
+    SectorsPerLoad = "sectors_per_load" => Measure::Count,
+    SectorsPerStore = "sectors_per_store" => Measure::Count,
     /// Warps that were resident on an SM as a share of the most that it holds, while it was active.
-    AchievedOccupancy,
+    AchievedOccupancy = "achieved_occupancy" => Measure::Share,
     /// Share of the cycles in which a scheduler issued an instruction.
-    IssueActive,
+    IssueActive = "issue_active" => Measure::Share,
     /// Warps of a scheduler that could issue, on average over its cycles.
-    EligibleWarps,
+    EligibleWarps = "eligible_warps" => Measure::Count,
     /// Share of the launch in which an SM had work, on average over the SMs.
-    SmActive,
+    SmActive = "sm_active" => Measure::Share,
     /// Sectors of local memory, loads and stores together: spills, and arrays that are not in registers.
-    LocalSectors,
+    LocalSectors = "local_sectors" => Measure::Count,
     /// Read and written.
-    DramBytes,
-    L2Bytes,
-    /// Of all warps.
-    ExecutedInstructions,
+    DramBytes = "dram_bytes" => Measure::Bytes,
+    L2Bytes = "l2_bytes" => Measure::Bytes,
+    /// Instructions of all warps.
+    ExecutedInstructions = "executed_instructions" => Measure::Count,
     /// Floating-point operations of threads, a multiplication with addition counted as two. Those of
     /// tensor instructions stand apart.
-    Fp32Operations,
-    Fp16Operations,
-    Fp64Operations,
-    TensorOperations,
+    Fp32Operations = "fp32_operations" => Measure::Count,
+    Fp16Operations = "fp16_operations" => Measure::Count,
+    Fp64Operations = "fp64_operations" => Measure::Count,
+    TensorOperations = "tensor_operations" => Measure::Count,
     /// Blocks of the grid over those that fit on the GPU at a time.
-    Waves,
+    Waves = "waves" => Measure::Count,
+}
 }
 
 /// How figures of the kernels of one launch come to one.
@@ -70,100 +73,16 @@ pub enum Joined {
 }
 
 impl ProfileMetric {
-    pub const ALL: [Self; 29] = [
-        Self::TensorActive,
-        Self::Fp32Active,
-        Self::Fp64Active,
-        Self::IntegerActive,
-        Self::SpecialActive,
-        Self::DramThroughput,
-        Self::L2Throughput,
-        Self::L1Throughput,
-        Self::SharedThroughput,
-        Self::L1HitRate,
-        Self::L2HitRate,
-        Self::BankConflicts,
-        Self::BankConflictsLoad,
-        Self::BankConflictsStore,
-        Self::SectorsPerLoad,
-        Self::SectorsPerStore,
-        Self::AchievedOccupancy,
-        Self::IssueActive,
-        Self::EligibleWarps,
-        Self::SmActive,
-        Self::LocalSectors,
-        Self::DramBytes,
-        Self::L2Bytes,
-        Self::ExecutedInstructions,
-        Self::Fp32Operations,
-        Self::Fp16Operations,
-        Self::Fp64Operations,
-        Self::TensorOperations,
-        Self::Waves,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TensorActive => "tensor_active",
-            Self::Fp32Active => "fp32_active",
-            Self::Fp64Active => "fp64_active",
-            Self::IntegerActive => "integer_active",
-            Self::SpecialActive => "special_active",
-            Self::DramThroughput => "dram_throughput",
-            Self::L2Throughput => "l2_throughput",
-            Self::L1Throughput => "l1_throughput",
-            Self::SharedThroughput => "shared_throughput",
-            Self::L1HitRate => "l1_hit_rate",
-            Self::L2HitRate => "l2_hit_rate",
-            Self::BankConflicts => "bank_conflicts",
-            Self::BankConflictsLoad => "bank_conflicts_load",
-            Self::BankConflictsStore => "bank_conflicts_store",
-            Self::SectorsPerLoad => "sectors_per_load",
-            Self::SectorsPerStore => "sectors_per_store",
-            Self::AchievedOccupancy => "achieved_occupancy",
-            Self::IssueActive => "issue_active",
-            Self::EligibleWarps => "eligible_warps",
-            Self::SmActive => "sm_active",
-            Self::LocalSectors => "local_sectors",
-            Self::DramBytes => "dram_bytes",
-            Self::L2Bytes => "l2_bytes",
-            Self::ExecutedInstructions => "executed_instructions",
-            Self::Fp32Operations => "fp32_operations",
-            Self::Fp16Operations => "fp16_operations",
-            Self::Fp64Operations => "fp64_operations",
-            Self::TensorOperations => "tensor_operations",
-            Self::Waves => "waves",
-        }
-    }
-
-    /// 0 to 1, and shown as per cent.
     pub fn is_share(self) -> bool {
-        matches!(
-            self,
-            Self::TensorActive
-                | Self::Fp32Active
-                | Self::Fp64Active
-                | Self::IntegerActive
-                | Self::SpecialActive
-                | Self::DramThroughput
-                | Self::L2Throughput
-                | Self::L1Throughput
-                | Self::SharedThroughput
-                | Self::L1HitRate
-                | Self::L2HitRate
-                | Self::AchievedOccupancy
-                | Self::IssueActive
-                | Self::SmActive
-        )
-    }
-
-    pub fn is_bytes(self) -> bool {
-        matches!(self, Self::DramBytes | Self::L2Bytes)
+        self.measure() == Measure::Share
     }
 
     /// A machine that is kept busier is used better; work and waste are best small.
-    pub fn larger_is_better(self) -> bool {
-        self.is_share() || self == Self::EligibleWarps
+    pub fn better(self) -> Better {
+        match self.is_share() || self == Self::EligibleWarps {
+            true => Better::Larger,
+            false => Better::Smaller,
+        }
     }
 
     pub fn joined(self) -> Joined {
@@ -184,22 +103,10 @@ impl ProfileMetric {
     }
 }
 
-impl fmt::Display for ProfileMetric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// By its name, as gates.yaml and records have it.
-macro_rules! by_name {
-    ($of:ident, $what:literal) => {
-        impl Serialize for $of {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
-            }
-        }
-
-        impl schemars::JsonSchema for $of {
+/// The names alone: a map with these keys then lists them, and takes no others.
+macro_rules! schema_of_names {
+    ($of:ident) => {
+        impl JsonSchema for $of {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($of).into()
             }
@@ -207,112 +114,50 @@ macro_rules! by_name {
                 schemars::json_schema!({ "type": "string", "enum": Self::ALL.map(Self::name).to_vec() })
             }
         }
-
-        impl<'de> Deserialize<'de> for $of {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let name = String::deserialize(deserializer)?;
-                let mut all = Self::ALL.into_iter();
-                all.find(|it| it.name() == name).ok_or_else(|| {
-                    serde::de::Error::custom(format_args!(concat!("`{}` is no ", $what), name))
-                })
-            }
-        }
     };
 }
 
-by_name!(ProfileMetric, "metric of a profile");
-by_name!(Stall, "reason for a stall");
+schema_of_names!(ProfileMetric);
+schema_of_names!(Stall);
 
+named! {
 /// Why a warp did not issue in a cycle, under the profiler's own names; and `Selected`, where it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub enum Stall {
     /// Waits for global, local or texture memory.
-    LongScoreboard,
+    LongScoreboard = "long_scoreboard",
     /// Waits for shared memory, a transcendental function or the like.
-    ShortScoreboard,
-    Barrier,
-    Membar,
+    ShortScoreboard = "short_scoreboard",
+    Barrier = "barrier",
+    Membar = "membar",
     /// The queue of shared memory and special instructions is full.
-    MioThrottle,
+    MioThrottle = "mio_throttle",
     /// The queue of local and global memory is full.
-    LgThrottle,
-    TexThrottle,
+    LgThrottle = "lg_throttle",
+    TexThrottle = "tex_throttle",
     /// The pipe that it needs is busy.
-    MathPipeThrottle,
+    MathPipeThrottle = "math_pipe_throttle",
     /// A fixed latency between two instructions.
-    Wait,
+    Wait = "wait",
     /// It could issue, and another warp did.
-    NotSelected,
-    Selected,
+    NotSelected = "not_selected",
+    Selected = "selected",
     /// The instruction is not in the cache yet.
-    NoInstruction,
-    BranchResolving,
-    DispatchStall,
+    NoInstruction = "no_instruction",
+    BranchResolving = "branch_resolving",
+    DispatchStall = "dispatch_stall",
     /// Ends, and its stores are still under way.
-    Drain,
+    Drain = "drain",
     /// A constant is not in the cache yet.
-    ImcMiss,
+    ImcMiss = "imc_miss",
     /// Waits for matrix products of a warp group.
-    Gmma,
-    WarpgroupArrive,
-    Sleeping,
-    Misc,
+    Gmma = "gmma",
+    WarpgroupArrive = "warpgroup_arrive",
+    Sleeping = "sleeping",
+    Misc = "misc",
 }
-
-impl Stall {
-    pub const ALL: [Self; 20] = [
-        Self::LongScoreboard,
-        Self::ShortScoreboard,
-        Self::Barrier,
-        Self::Membar,
-        Self::MioThrottle,
-        Self::LgThrottle,
-        Self::TexThrottle,
-        Self::MathPipeThrottle,
-        Self::Wait,
-        Self::NotSelected,
-        Self::Selected,
-        Self::NoInstruction,
-        Self::BranchResolving,
-        Self::DispatchStall,
-        Self::Drain,
-        Self::ImcMiss,
-        Self::Gmma,
-        Self::WarpgroupArrive,
-        Self::Sleeping,
-        Self::Misc,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::LongScoreboard => "long_scoreboard",
-            Self::ShortScoreboard => "short_scoreboard",
-            Self::Barrier => "barrier",
-            Self::Membar => "membar",
-            Self::MioThrottle => "mio_throttle",
-            Self::LgThrottle => "lg_throttle",
-            Self::TexThrottle => "tex_throttle",
-            Self::MathPipeThrottle => "math_pipe_throttle",
-            Self::Wait => "wait",
-            Self::NotSelected => "not_selected",
-            Self::Selected => "selected",
-            Self::NoInstruction => "no_instruction",
-            Self::BranchResolving => "branch_resolving",
-            Self::DispatchStall => "dispatch_stall",
-            Self::Drain => "drain",
-            Self::ImcMiss => "imc_miss",
-            Self::Gmma => "gmma",
-            Self::WarpgroupArrive => "warpgroup_arrive",
-            Self::Sleeping => "sleeping",
-            Self::Misc => "misc",
-        }
-    }
-}
-
-impl fmt::Display for Stall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 /// One launch of a case under the profiler, on buffers prepared as for timing.

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a verdict answers.
+/// The question that a verdict answers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -30,7 +30,7 @@ pub enum Question {
     Failure(Vec<GateName>),
 }
 
-/// What a base revision asked of its kernels.
+/// The demand of a base revision on its kernels.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -76,7 +76,7 @@ pub enum BaseDemand {
     Baseline(Facet),
     /// The gates as they are, without an acceptance.
     NoAcceptance,
-    /// What a whole file of gates asks of a case.
+    /// The demands of a whole file of gates on a case.
     File(String),
     /// That no gate of a variant fails, but for these.
     NoFailure(Vec<GateName>),
@@ -84,46 +84,26 @@ pub enum BaseDemand {
     NoFallback(Option<String>),
 }
 
+coded! {
 /// Why a base gives nothing that head could be compared with. It passes by a label alone.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum BaseLack {
     /// With the reason of its build: the words of nvcc, or why it was not asked.
-    NotBuilt(Box<Reason>),
-    /// Its reference has no answer in its own tree to its own inputs either. What the compiler or the reference said.
-    ReferenceBroken(String),
-    /// Its reference did not answer before its deadline. What it said.
-    ReferenceLate(String),
+    // The name that it has for times.
+    NotBuilt(Box<Reason>) => Self::NotBuilt(_) => "base-not-built",
+    /// Its reference has no answer in its own tree to its own inputs either. Has the message of the compiler or the reference.
+    ReferenceBroken(String) = "base-reference-broken",
+    /// Its reference did not answer before its deadline. Has its message.
+    ReferenceLate(String) = "base-reference-late",
     /// Its record was checked, and has no digest of what its reference computed.
-    NoDigests,
+    NoDigests = "base-without-digests",
     /// A check of it gave no answer.
-    Unanswered(Box<Reason>),
+    Unanswered(Box<Reason>) = "base-unanswered",
     /// Its record is of another kind of device, and answers what head's does not.
-    OtherDevice,
+    OtherDevice = "base-on-other-device",
 }
-
-impl BaseLack {
-    const CODES: [&str; 5] = [
-        "base-reference-broken",
-        "base-reference-late",
-        "base-without-digests",
-        "base-unanswered",
-        "base-on-other-device",
-    ];
-
-    pub fn code(&self) -> &'static str {
-        let [broken, late, without_digests, unanswered, elsewhere] = Self::CODES;
-        match self {
-            // The name that it has for times.
-            Self::NotBuilt(_) => "base-not-built",
-            Self::ReferenceBroken(_) => broken,
-            Self::ReferenceLate(_) => late,
-            Self::NoDigests => without_digests,
-            Self::Unanswered(_) => unanswered,
-            Self::OtherDevice => elsewhere,
-        }
-    }
 }
 
 /// How head asks less than base did.
@@ -205,7 +185,7 @@ pub enum Loosened {
 impl Loosened {
     const CODE: &str = "loosened";
 
-    /// What is lost without a word has the name that it has without a base.
+    /// A check that is lost silently has the name that it has without a base.
     fn code(&self) -> &'static str {
         match self {
             Self::ChecksLost(_) => "check-lost",
@@ -248,7 +228,7 @@ pub enum Side {
     Base,
 }
 
-/// What one timing process lacks.
+/// The gap in one timing process.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -293,7 +273,7 @@ pub enum DriverFigure {
     BlocksPerSm,
 }
 
-/// What a figure is compared with.
+/// The value that another is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -319,11 +299,11 @@ pub struct Comparison {
     pub now: Option<Num>,
     /// (now - was) / was; of the slow share now - was.
     pub change: Num,
-    /// 95 % interval of `change` against a baseline, the bounds of the look against the base. Of times.
+    /// 95 % interval of `change` against a baseline, the bounds of the look against the base. For times.
     pub interval: Option<[Num; 2]>,
     /// Worse by at most this share.
     pub allowed: Num,
-    /// Of times against a baseline: sessions that it rests on, where the spread between days is known.
+    /// For times against a baseline: sessions that it rests on, where the spread between days is known.
     pub sessions: Option<u32>,
     /// Fresh processes of head.
     pub processes: Option<u32>,
@@ -384,7 +364,7 @@ pub enum KeyField {
     Profiler,
 }
 
-/// What there is no baseline of.
+/// The part that has no baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -440,88 +420,89 @@ pub struct AcceptedFinding {
     pub declared: String,
 }
 
+coded! {
 /// Why a verdict came out as it did. [`Reason::code`] is its stable name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    // What held.
-    Held,
+    // Held.
+    Held = "held",
     Compiled {
         warnings: u32,
-    },
+    } = "compiled",
     WithinLimit {
         metric: Metric,
         value: Num,
-    },
+    } = "within-limit",
     ConditionHolds {
         operands: Vec<Operand>,
-    },
+    } = "condition-holds",
     /// `slow_share` of launches that have one mode.
-    OneMode,
-    WithinChange(Box<Comparison>),
+    OneMode = "one-mode",
+    WithinChange(Box<Comparison>) = "within-change",
     CountersHold {
         compared: u32,
         withheld: Vec<WithheldCounters>,
-    },
+    } = "counters-hold",
     /// Same machine code, launch and arguments as the base, and so not timed.
     UnchangedSinceBase {
         revision: String,
-    },
+    } = "unchanged-since-base",
     Accepted {
         own: Box<Reason>,
         accepted: Box<AcceptedLimit>,
-    },
+    } = "accepted",
     /// There are no others.
     FindingsAccepted {
         findings: Vec<AcceptedFinding>,
-    },
-    LooseningAllowed(Box<Loosened>),
+    } = "findings-accepted",
+    LooseningAllowed(Box<Loosened>) = "loosening-allowed",
     /// Another variant stands in, which holds all of its own gates.
     FellBack {
         own: Box<Reason>,
         to: String,
-    },
-    /// Of a variant that is kept to fail: what its gate found.
+    } = "fell-back",
+    /// For a variant that is kept to fail: the finding of its gate.
     ExpectedFailure {
         own: Box<Reason>,
-    },
+    } = "expected-failure",
 
     // A kernel that is wrong.
     SameCode {
         variant: String,
-    },
+    } = "same-code",
     NonFinite {
         seed: u64,
         count: u64,
         elements: u64,
         worst: Option<Worst>,
-    },
+    } = "non-finite",
     Unwritten {
         seed: u64,
         count: u64,
         first: Option<Location>,
-    },
+    } = "unwritten",
     Nondeterministic {
         seed: u64,
         launch: u32,
         elements: u64,
         at: Location,
-    },
+    } = "nondeterministic",
     /// The output of a later launch is another, as it finds what the first one left.
     FirstLaunchOnly {
         seed: u64,
         differs: KeptDifference,
         kept: Vec<KeptVariable>,
-    },
+    } = "first-launch-only",
     WroteOutside {
         seed: u64,
         places: Vec<String>,
-    },
+    } = "wrote-outside",
     InputWritten {
         seed: u64,
         inputs: Vec<String>,
-    },
+    } = "input-written",
     /// The first few findings of the first seed that has any that nobody accepted.
     Findings {
         seed: u64,
@@ -529,31 +510,31 @@ pub enum Reason {
         more: usize,
         /// Those of this seed that somebody did accept.
         accepted: usize,
-    },
+    } = "findings",
     /// Hazards within a warp that the base does not have, of the first seed that has any.
     NewHazards {
         seed: u64,
         first: Vec<Finding>,
         more: usize,
-    },
-    NoEntry,
+    } = "new-hazards",
+    NoEntry = "no-entry",
     UndeclaredEntry {
         symbol: String,
-    },
+    } = "undeclared-entry",
     DriverDisagrees {
         entry: String,
         figure: DriverFigure,
         ours: u64,
         drivers: u64,
-    },
+    } = "driver-disagrees",
     LaunchedOtherwise {
         entry: String,
-    },
+    } = "launched-otherwise",
     SharedBeyondDeclared {
         entry: String,
         asked: u32,
         declared: Option<u32>,
-    },
+    } = "shared-beyond-declared",
 
     // A limit that is broken.
     BeyondLimit {
@@ -562,500 +543,356 @@ pub enum Reason {
         op: Op,
         bound: Num,
         worst: Option<(u64, Worst)>,
-    },
+    } = "beyond-limit",
     /// With the seed, and how many of how many elements are not finite.
     NotANumber {
         metric: Metric,
         because: Option<(u64, u64, u64)>,
-    },
+    } = "not-a-number",
     ConditionBroken {
         operands: Vec<Operand>,
-    },
-    BeyondChange(Box<Comparison>),
+    } = "condition-broken",
+    BeyondChange(Box<Comparison>) = "beyond-change",
     CountersRose {
         against: Against,
         rises: Vec<CounterRise>,
         allowed: Num,
-    },
-    Loosened(Box<Loosened>),
+    } = "counters-rose",
+    Loosened(Box<Loosened>) => Self::Loosened(it) => it.code(),
     AcceptanceExpired {
         by: String,
         until: String,
         day: String,
-    },
+    } = "acceptance-expired",
     AcceptanceUndated {
         started: String,
-    },
+    } = "acceptance-undated",
     AcceptanceOfNothing {
         case: String,
-    },
+    } = "acceptance-of-nothing",
     AcceptanceWithoutGate {
         case: String,
-    },
+    } = "acceptance-without-gate",
     AcceptanceUnused {
         by: String,
         until: String,
-    },
+    } = "acceptance-unused",
     /// A variant that is kept to fail holds all of its gates.
-    ExpectedFailurePassed,
+    ExpectedFailurePassed = "expected-failure-passed",
     /// It fails gates that it is not kept for.
     FailedOtherwise {
         /// On the first of its cases and units that does.
         on: Box<Subject>,
         failed: Vec<Rule>,
-    },
+    } = "failed-otherwise",
     /// No launch of the cases that an acceptance names has the finding.
     AcceptedFindingGone {
         by: String,
         until: String,
-    },
+    } = "accepted-finding-gone",
     /// Broken, and no longer accepted.
     AcceptedUntil {
         own: Box<Reason>,
         accepted: Box<AcceptedLimit>,
-    },
+    } = "accepted-until",
     BeyondAccepted {
         own: Box<Reason>,
         accepted: Box<AcceptedLimit>,
-    },
+    } = "beyond-accepted",
     BaselineUnreadable {
         path: String,
         problem: String,
-    },
+    } = "baseline-unreadable",
     BaselineUnusable {
         of: Against,
         metric: Metric,
         problem: FigureProblem,
-    },
+    } = "baseline-unusable",
 
     // Something broke, cannot be done, or was not run.
-    Fault(Fault),
-    Unsupported(Unsupported),
-    NotRun(NotRun),
-    /// Of a variant that is kept to fail: none of the gates that it is kept for gave an answer that decides.
-    ExpectedFailureOpen,
+    Fault(Fault) => Self::Fault(it) => it.kind.code(),
+    Unsupported(Unsupported) => Self::Unsupported(it) => it.code(),
+    NotRun(NotRun) => Self::NotRun(it) => it.code(),
+    /// For a variant that is kept to fail: none of the gates that it is kept for gave an answer that decides.
+    ExpectedFailureOpen = "expected-failure-open",
     GpuRequired {
         why: Box<Reason>,
-    },
+    } = "gpu-required",
     NotBuilt {
         unit: UnitId,
-    },
+    } = "not-built",
     NotProven {
         why: Box<Reason>,
-    },
-    /// Of the code for one of several architectures.
+    } = "not-proven",
+    /// For the code of one of several architectures.
     OnArchitecture {
         arch: Arch,
         why: Box<Reason>,
-    },
-    NoErrorLimit,
+    } => Self::OnArchitecture { why, .. } => why.code(),
+    NoErrorLimit = "no-error-limit",
     /// gates.yaml says that there is no reference.
-    Unreferenced,
+    Unreferenced = "unreferenced",
     NotSelected {
         what: String,
-    },
+    } = "not-selected",
     NotInPlan {
         what: String,
-    },
+    } = "not-in-plan",
     NoArchitecture {
         kernel: String,
         variant: String,
         device: String,
         arch: Arch,
-    },
-    NotSimulated,
-    NotProfiled,
-    NoSibling,
+    } = "no-architecture",
+    NotSimulated = "not-simulated",
+    NotProfiled = "not-profiled",
+    NoSibling = "no-sibling",
     DeclaredNondeterministic {
         because: String,
-    },
-    RepeatsByConstruction,
+    } = "declared-nondeterministic",
+    RepeatsByConstruction = "repeats-by-construction",
     UnknownArchitecture {
         arch: Arch,
-    },
+    } = "unknown-architecture",
     LauncherElsewhere {
         arch: Arch,
-    },
-    NoCodec,
+    } = "launcher-elsewhere",
+    NoCodec = "no-codec",
     CounterWithheld {
         counter: Counter,
         why: Option<Withheld>,
-    },
+    } = "counter-withheld",
     CountersWithheld {
         why: Option<Withheld>,
-    },
+    } = "counters-withheld",
     /// In the rival's own words.
     RivalSkipped {
         rival: String,
         backend: String,
         because: String,
-    },
+    } = "rival-skipped",
 
     // Evidence that does not decide.
-    EvidenceMissing(Piece),
+    EvidenceMissing(Piece) = "evidence-missing",
     EvidenceRepeated {
         piece: Piece,
         times: usize,
-    },
+    } = "evidence-repeated",
     TimingIncomplete {
         process: u32,
         gap: TimingGap,
-    },
+    } = "timing-incomplete",
     TooFewProcesses {
         have: usize,
         needed: usize,
-    },
+    } = "too-few-processes",
     TooFewSingles {
         metric: Metric,
         have: usize,
         needed: u32,
-    },
+    } = "too-few-singles",
     TooFewLaunches {
         have: usize,
-    },
+    } = "too-few-launches",
     Throttled {
         throttled: usize,
         processes: usize,
         needed: usize,
         causes: Vec<String>,
-    },
+    } = "throttled",
     /// The profile has no entry for it, not even that it cannot be had.
     NotInProfile {
         metric: Metric,
-    },
+    } = "not-in-profile",
     TooFewProfiles {
         metric: Metric,
         have: usize,
         needed: usize,
-    },
+    } = "too-few-profiles",
     /// Profiles of one code disagree on whether the limit holds: it lies inside their spread.
     RepeatsDisagree {
         metric: Metric,
         low: Num,
         high: Num,
         repeats: usize,
-    },
-    ClockUnknown,
+    } = "repeats-disagree",
+    ClockUnknown = "clock-unknown",
     ClockTooCoarse {
         metric: Metric,
         side: Side,
         value: Num,
         tick_ns: u64,
-    },
-    NoSpread,
+    } = "clock-too-coarse",
+    NoSpread = "no-spread",
     Undecided {
         comparison: Box<Comparison>,
         visible: Option<Num>,
         needed: Option<u32>,
-    },
+    } = "undecided",
     #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Undecidable {
         metric: Metric,
         #[serde(serialize_with = "as_text")]
         #[schemars(with = "String")]
         problem: Undecidable,
-    },
-    PairingUnknown,
-    NoSeeds,
+    } = "undecidable",
+    PairingUnknown = "pairing-unknown",
+    NoSeeds = "no-seeds",
     NothingCompared {
         seed: u64,
-    },
+    } = "nothing-compared",
     TooFewRepeats {
         seed: u64,
         have: u32,
         needed: u32,
-    },
+    } = "too-few-repeats",
     DriverEntries {
         count: usize,
         expected: usize,
-    },
+    } = "driver-entries",
     EntriesDiffer {
         declared: usize,
         reported: usize,
-    },
+    } = "entries-differ",
     LaunchUnknown {
         unit: UnitId,
-    },
+    } = "launch-unknown",
     SiblingUnknown {
         variant: String,
-    },
+    } = "sibling-unknown",
     NoCommonShape {
         variant: String,
-    },
+    } = "no-common-shape",
     NoTolerance {
         metric: Metric,
-    },
+    } = "no-tolerance",
     /// A gate or metric on a subject that cannot have it.
     Misplaced {
         metric: Option<Metric>,
-    },
+    } = "misplaced",
     BadChange {
         allowed: Num,
-    },
+    } = "bad-change",
     NoRelative {
         metric: Metric,
-    },
+    } = "no-relative",
     #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Unparsed {
         text: String,
         #[serde(serialize_with = "as_text")]
         #[schemars(with = "String")]
         problem: ExprError,
-    },
+    } = "unparsed",
     #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Unevaluated {
         text: String,
         #[serde(serialize_with = "as_text")]
         #[schemars(with = "String")]
         problem: EvalError,
-    },
+    } = "unevaluated",
     UnknownName {
         text: String,
         name: String,
-    },
+    } = "unknown-name",
     TimeInCorrectness {
         text: String,
         metric: Metric,
-    },
+    } = "time-in-correctness",
     OperandUnknown {
         name: String,
         why: Box<Reason>,
-    },
+    } = "operand-unknown",
     /// The simulator checked it when its baselines were made, and does not now.
     CheckLost {
         shape: String,
         why: Box<Reason>,
-    },
+    } = "check-lost",
     CountersLost {
         lost: Vec<(Counter, Option<Withheld>)>,
-    },
+    } = "counters-lost",
     PartlyAccepted {
         own: Box<Reason>,
         accepted: Box<AcceptedLimit>,
         other: Box<Reason>,
-    },
+    } = "partly-accepted",
 
     // Nothing to compare with.
     New {
         metric: Metric,
         lacking: Lacking,
-    },
+    } = "new",
     NewSinceBase {
         revision: String,
-    },
+    } = "new-since-base",
     NewSinceAnchor {
         since: Since,
         found: String,
-    },
-    NoBase,
+    } = "new-since-anchor",
+    NoBase = "no-base",
     OtherKey {
         differences: Vec<KeyDifference>,
-    },
+    } = "other-key",
     AnchorOtherKey {
         since: Since,
         differences: Vec<KeyDifference>,
-    },
+    } = "anchor-other-key",
     AnchorMissing {
         since: Since,
-    },
+    } = "anchor-missing",
     AnchorUnreadable {
         since: Since,
         path: String,
         problem: String,
-    },
+    } = "anchor-unreadable",
     TwoBaselines {
         dates: [String; 2],
-    },
+    } = "two-baselines",
     BaseLacks {
         metric: Metric,
         why: Box<Reason>,
-    },
+    } = "base-lacks",
     /// The base was not simulated, so nobody knows whether it has these hazards within a warp too.
     HazardsNotCompared {
         count: usize,
         why: Box<Reason>,
-    },
+    } = "hazards-not-compared",
     BaseNotBuilt {
         why: Box<Reason>,
-    },
-    BaseIncomparable(BaseLack),
+    } = "base-not-built",
+    BaseIncomparable(BaseLack) => Self::BaseIncomparable(it) => it.code(),
     BaseArchitecture {
         revision: String,
         case: Box<CaseId>,
         device: String,
-    },
+    } = "base-architecture",
     HeadPassedOver {
         why: Box<Reason>,
-    },
-    TwoProtocols,
+    } = "head-passed-over",
+    TwoProtocols = "two-protocols",
 
     // Not fit to become a baseline.
     /// The run does not hold head to what the base asks here: why.
     NotHeldToBase {
         why: Box<Reason>,
-    },
-    TimedAgainstBase,
+    } = "not-held-to-base",
+    TimedAgainstBase = "timed-against-base",
     ThrottledProcesses {
         count: u32,
-    },
-    NothingMeasured,
+    } = "throttled-processes",
+    NothingMeasured = "nothing-measured",
+}
 }
 
 fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
-/// One list gives each variant its code and all of them their order in the documentation.
-macro_rules! codes {
-    ($($variant:ident => $code:literal,)*) => {
-        impl Reason {
-            /// Codes of the reasons that the judge itself gives, in the order of the documentation.
-            const OWN: &[&str] = &[$($code),*];
-
-            /// Stable: programs match on it. What a fault, a refusal or a skip is has its own.
-            pub fn code(&self) -> &'static str {
-                match self {
-                    Self::Fault(fault) => fault.kind.code(),
-                    Self::Unsupported(why) => why.code(),
-                    Self::NotRun(why) => why.code(),
-                    Self::OnArchitecture { why, .. } => why.code(),
-                    Self::Loosened(how) => how.code(),
-                    Self::BaseIncomparable(lack) => lack.code(),
-                    $(Self::$variant { .. } => $code,)*
-                }
-            }
-        }
-    };
-}
-
-codes! {
-    Held => "held",
-    Compiled => "compiled",
-    WithinLimit => "within-limit",
-    ConditionHolds => "condition-holds",
-    OneMode => "one-mode",
-    WithinChange => "within-change",
-    CountersHold => "counters-hold",
-    UnchangedSinceBase => "unchanged-since-base",
-    Accepted => "accepted",
-    FindingsAccepted => "findings-accepted",
-    LooseningAllowed => "loosening-allowed",
-    FellBack => "fell-back",
-    ExpectedFailure => "expected-failure",
-    SameCode => "same-code",
-    NonFinite => "non-finite",
-    Unwritten => "unwritten",
-    Nondeterministic => "nondeterministic",
-    FirstLaunchOnly => "first-launch-only",
-    WroteOutside => "wrote-outside",
-    InputWritten => "input-written",
-    Findings => "findings",
-    NewHazards => "new-hazards",
-    NoEntry => "no-entry",
-    UndeclaredEntry => "undeclared-entry",
-    DriverDisagrees => "driver-disagrees",
-    LaunchedOtherwise => "launched-otherwise",
-    SharedBeyondDeclared => "shared-beyond-declared",
-    BeyondLimit => "beyond-limit",
-    NotANumber => "not-a-number",
-    ConditionBroken => "condition-broken",
-    BeyondChange => "beyond-change",
-    CountersRose => "counters-rose",
-    AcceptanceExpired => "acceptance-expired",
-    AcceptanceUndated => "acceptance-undated",
-    AcceptanceOfNothing => "acceptance-of-nothing",
-    AcceptanceWithoutGate => "acceptance-without-gate",
-    AcceptanceUnused => "acceptance-unused",
-    ExpectedFailurePassed => "expected-failure-passed",
-    FailedOtherwise => "failed-otherwise",
-    AcceptedFindingGone => "accepted-finding-gone",
-    AcceptedUntil => "accepted-until",
-    BeyondAccepted => "beyond-accepted",
-    BaselineUnreadable => "baseline-unreadable",
-    BaselineUnusable => "baseline-unusable",
-    ExpectedFailureOpen => "expected-failure-open",
-    GpuRequired => "gpu-required",
-    NotBuilt => "not-built",
-    NotProven => "not-proven",
-    NoErrorLimit => "no-error-limit",
-    Unreferenced => "unreferenced",
-    NotSelected => "not-selected",
-    NotInPlan => "not-in-plan",
-    NoArchitecture => "no-architecture",
-    NotSimulated => "not-simulated",
-    NotProfiled => "not-profiled",
-    NoSibling => "no-sibling",
-    DeclaredNondeterministic => "declared-nondeterministic",
-    RepeatsByConstruction => "repeats-by-construction",
-    UnknownArchitecture => "unknown-architecture",
-    LauncherElsewhere => "launcher-elsewhere",
-    NoCodec => "no-codec",
-    CounterWithheld => "counter-withheld",
-    CountersWithheld => "counters-withheld",
-    RivalSkipped => "rival-skipped",
-    EvidenceMissing => "evidence-missing",
-    EvidenceRepeated => "evidence-repeated",
-    TimingIncomplete => "timing-incomplete",
-    TooFewProcesses => "too-few-processes",
-    TooFewSingles => "too-few-singles",
-    TooFewLaunches => "too-few-launches",
-    Throttled => "throttled",
-    NotInProfile => "not-in-profile",
-    TooFewProfiles => "too-few-profiles",
-    RepeatsDisagree => "repeats-disagree",
-    ClockUnknown => "clock-unknown",
-    ClockTooCoarse => "clock-too-coarse",
-    NoSpread => "no-spread",
-    Undecided => "undecided",
-    Undecidable => "undecidable",
-    PairingUnknown => "pairing-unknown",
-    NoSeeds => "no-seeds",
-    NothingCompared => "nothing-compared",
-    TooFewRepeats => "too-few-repeats",
-    DriverEntries => "driver-entries",
-    EntriesDiffer => "entries-differ",
-    LaunchUnknown => "launch-unknown",
-    SiblingUnknown => "sibling-unknown",
-    NoCommonShape => "no-common-shape",
-    NoTolerance => "no-tolerance",
-    Misplaced => "misplaced",
-    BadChange => "bad-change",
-    NoRelative => "no-relative",
-    Unparsed => "unparsed",
-    Unevaluated => "unevaluated",
-    UnknownName => "unknown-name",
-    TimeInCorrectness => "time-in-correctness",
-    OperandUnknown => "operand-unknown",
-    CheckLost => "check-lost",
-    CountersLost => "counters-lost",
-    PartlyAccepted => "partly-accepted",
-    New => "new",
-    NewSinceBase => "new-since-base",
-    NewSinceAnchor => "new-since-anchor",
-    NoBase => "no-base",
-    OtherKey => "other-key",
-    AnchorOtherKey => "anchor-other-key",
-    AnchorMissing => "anchor-missing",
-    AnchorUnreadable => "anchor-unreadable",
-    TwoBaselines => "two-baselines",
-    BaseLacks => "base-lacks",
-    HazardsNotCompared => "hazards-not-compared",
-    BaseNotBuilt => "base-not-built",
-    BaseArchitecture => "base-architecture",
-    HeadPassedOver => "head-passed-over",
-    TwoProtocols => "two-protocols",
-    NotHeldToBase => "not-held-to-base",
-    TimedAgainstBase => "timed-against-base",
-    ThrottledProcesses => "throttled-processes",
-    NothingMeasured => "nothing-measured",
-}
-
 impl Reason {
     /// Every code that a verdict can have.
     pub fn codes() -> impl Iterator<Item = &'static str> {
-        let own = Self::OWN.iter().copied();
+        let own = Self::CODES.iter().copied();
         own.chain([Loosened::CODE])
-            .chain(BaseLack::CODES)
+            .chain(BaseLack::CODES.iter().copied())
             .chain(super::FaultKind::ALL.map(super::FaultKind::code))
             .chain(Unsupported::CODES.iter().copied())
             .chain(NotRun::CODES.iter().copied())

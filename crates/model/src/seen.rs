@@ -34,23 +34,7 @@ impl<T> Seen<T> {
     }
 }
 
-/// Gives each variant a stable code, and lists them.
-macro_rules! codes {
-    ($of:ident: $($variant:ident => $code:literal,)*) => {
-        impl $of {
-            /// In the order of the documentation.
-            pub const CODES: &[&str] = &[$($code),*];
-
-            /// Stable: programs match on it.
-            pub fn code(&self) -> &'static str {
-                match self {
-                    $(Self::$variant { .. } => $code,)*
-                }
-            }
-        }
-    };
-}
-
+coded! {
 /// Why something was not tried. No fault: somebody decided so, or there is nothing to try it on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -58,130 +42,94 @@ pub enum NotRun {
     /// The machine has no NVIDIA GPU. With what looking for one gave.
     NoDevice {
         problem: String,
-    },
+    } = "no-device",
     /// The simulator was asked for.
-    SimulatorAsked,
+    SimulatorAsked = "simulator-asked",
     /// `judge::admit` said no. Why follows from the evidence before it.
-    EarlierStage,
+    EarlierStage = "earlier-stage",
     /// Warp instructions, over all seeds of the case.
     OverBudget {
         estimate: u64,
         budget: u64,
-    },
+    } = "over-budget",
     /// Bytes of all tensors of the case.
     OverMemory {
         bytes: u64,
         limit: u64,
-    },
+    } = "over-memory",
     /// A few blocks alone pass the budget, and the first seed alone was run.
-    EstimateUnknown,
+    EstimateUnknown = "estimate-unknown",
     /// The variant that is its reference is not part of this run.
     NoReferenceVariant {
         variant: String,
-    },
+    } = "no-reference-variant",
     /// Nothing was built for what this run executes on.
-    NoArtifact,
+    NoArtifact = "no-artifact",
     /// The worker ended before it asked the driver.
-    DriverNotAsked,
-    DeviceNotAsked,
+    DriverNotAsked = "driver-not-asked",
+    DeviceNotAsked = "device-not-asked",
     /// The build cache no longer has the machine code.
-    CodeNotKept,
+    CodeNotKept = "code-not-kept",
     /// There is no nvdisasm, which takes machine code apart.
-    NoDisassembler,
+    NoDisassembler = "no-disassembler",
     /// Another program ran the kernels and did not record it.
     OtherProgram {
         program: String,
-    },
+    } = "other-program",
     /// Another program passed over it. In its own words.
     PassedOver {
         said: Option<String>,
-    },
+    } = "passed-over",
+}
 }
 
-codes! { NotRun:
-    NoDevice => "no-device",
-    SimulatorAsked => "simulator-asked",
-    EarlierStage => "earlier-stage",
-    OverBudget => "over-budget",
-    OverMemory => "over-memory",
-    EstimateUnknown => "estimate-unknown",
-    NoReferenceVariant => "no-reference-variant",
-    NoArtifact => "no-artifact",
-    DriverNotAsked => "driver-not-asked",
-    DeviceNotAsked => "device-not-asked",
-    CodeNotKept => "code-not-kept",
-    NoDisassembler => "no-disassembler",
-    OtherProgram => "other-program",
-    PassedOver => "passed-over",
-}
-
-/// What a device or tool cannot do, whatever the kernel.
+coded! {
+/// A thing that a device or tool cannot do, whatever the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Unsupported {
     /// Host code, in the simulator.
-    Launcher,
+    Launcher = "launcher-not-simulated",
     /// Clusters of blocks, in the simulator.
-    Clusters,
+    Clusters = "clusters-not-simulated",
     /// Machine code that was made elsewhere, in the simulator, which runs PTX.
-    Cubin,
+    Cubin = "cubin-not-simulated",
     /// A figure that PTXAS tells and the machine code does not.
-    NotInCubin,
+    NotInCubin = "not-in-cubin",
     /// PTX of a newer version than the PTXAS that is there: there is no machine code.
-    NewerPtx,
+    NewerPtx = "ptx-too-new",
     /// The machine code of a launcher's kernels, which is inside its library.
-    LauncherCode,
+    LauncherCode = "launcher-code-not-read",
     /// An instruction that the simulator does not have, or PTX that it does not understand.
-    Ptx { problem: String },
-    /// Of the device or of the simulator.
-    OutOfMemory { problem: String },
+    Ptx { problem: String } = "ptx-not-simulated",
+    /// Memory of the device or of the simulator.
+    OutOfMemory { problem: String } = "out-of-memory",
     /// The device has no clock to trust.
-    Clock,
+    Clock = "no-clock",
     /// There is no driver to ask, in the simulator.
-    Driver,
-    /// What this driver cannot do, or comes without.
-    DriverLacks { problem: String },
+    Driver = "no-driver",
+    /// A thing that this driver cannot do, or comes without.
+    DriverLacks { problem: String } = "driver-lacks",
     /// The launcher cannot be captured into a CUDA graph.
-    Capture { problem: String },
+    Capture { problem: String } = "not-capturable",
     /// The host is too slow to keep its own time out of the samples.
-    HostTooSlow { problem: String },
+    HostTooSlow { problem: String } = "host-too-slow",
     /// A GPU was asked to simulate.
-    Simulation,
+    Simulation = "gpu-does-not-simulate",
     /// It is the reference that cannot be had.
     ReferenceVariant {
         variant: String,
         why: Box<Unsupported>,
-    },
+    } = "reference-unsupported",
     /// Another program took times and kept no samples.
-    SamplesNotKept { program: String },
+    SamplesNotKept { program: String } = "samples-not-kept",
     /// The GPU's architecture has no such counter, or the profiler knows none.
-    NotCounted,
+    NotCounted = "not-counted",
     /// A share of each of several kernels, of which there is none of all together.
-    SeveralKernels { kernels: u32 },
-    /// What is run confined cannot be profiled.
-    ProfiledConfined,
+    SeveralKernels { kernels: u32 } = "several-kernels",
+    /// A confined program cannot be profiled.
+    ProfiledConfined = "confined-not-profiled",
 }
-
-codes! { Unsupported:
-    Launcher => "launcher-not-simulated",
-    Clusters => "clusters-not-simulated",
-    Cubin => "cubin-not-simulated",
-    NotInCubin => "not-in-cubin",
-    NewerPtx => "ptx-too-new",
-    LauncherCode => "launcher-code-not-read",
-    Ptx => "ptx-not-simulated",
-    OutOfMemory => "out-of-memory",
-    Clock => "no-clock",
-    Driver => "no-driver",
-    DriverLacks => "driver-lacks",
-    Capture => "not-capturable",
-    HostTooSlow => "host-too-slow",
-    Simulation => "gpu-does-not-simulate",
-    ReferenceVariant => "reference-unsupported",
-    SamplesNotKept => "samples-not-kept",
-    NotCounted => "not-counted",
-    SeveralKernels => "several-kernels",
-    ProfiledConfined => "confined-not-profiled",
 }
 
 /// Something broke while a kernel was built, launched, checked or timed.
@@ -189,86 +137,44 @@ codes! { Unsupported:
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// What the compiler, driver or host said, in full.
+    /// The message of the compiler, driver or host, in full.
     pub message: String,
 }
 
+named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultKind {
+pub enum FaultKind, code: &'static str {
     /// nvcc or the host compiler refused the source.
-    Compile,
+    Compile = "compile" => "does-not-compile",
     /// PTXAS reported nothing for the entry, or the entry is not in the cubin, or its name is ambiguous.
-    EntryNotFound,
-    /// What gates.yaml passes is not what the entry takes.
-    Arguments,
+    EntryNotFound = "entry_not_found" => "entry-not-found",
+    /// The arguments of gates.yaml do not fit the entry.
+    Arguments = "arguments" => "arguments-do-not-fit",
     /// The driver refused the launch: too much shared memory, too many threads, bad cluster.
-    LaunchRefused,
+    LaunchRefused = "launch_refused" => "launch-refused",
     /// The kernel faulted on the device (illegal address, misaligned access, trap, assert).
-    DeviceFault,
+    DeviceFault = "device_fault" => "kernel-faulted",
     /// The worker did not answer within its deadline and was killed.
-    Hang,
+    Hang = "hang" => "hung",
     /// The worker process died without a word of its own (signal or exit code in the message).
-    WorkerDied,
+    WorkerDied = "worker_died" => "worker-died",
     /// nvdisasm broke, or what it wrote is not what is expected of it.
-    Disassembler,
+    Disassembler = "disassembler" => "disassembler-broke",
     /// The reference could not be computed.
-    Reference,
+    Reference = "reference" => "no-reference",
     /// The base revision's kernel broke while head's was timed against it.
-    Base,
+    Base = "base" => "base-broke",
     /// A rival's process broke, or what it wrote is not what the protocol asks for.
-    Rival,
+    Rival = "rival" => "rival-broke",
     /// No profiler is installed.
-    ProfilerMissing,
+    ProfilerMissing = "profiler_missing" => "no-profiler",
     /// The driver lets only administrators read the GPU's counters.
-    CountersLocked,
+    CountersLocked = "counters_locked" => "counters-locked",
     /// Another user's profiler left a file that keeps others out.
-    ProfilerLocked,
+    ProfilerLocked = "profiler_locked" => "profiler-locked",
     /// The profiler cannot profile this GPU with this driver, or its output cannot be read.
-    ProfilerBroke,
+    ProfilerBroke = "profiler_broke" => "profiler-broke",
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
-    Environment,
+    Environment = "environment" => "environment-failed",
 }
-
-impl FaultKind {
-    pub const ALL: [Self; 16] = [
-        Self::Compile,
-        Self::EntryNotFound,
-        Self::Arguments,
-        Self::LaunchRefused,
-        Self::DeviceFault,
-        Self::Hang,
-        Self::WorkerDied,
-        Self::Disassembler,
-        Self::Reference,
-        Self::Base,
-        Self::Rival,
-        Self::ProfilerMissing,
-        Self::CountersLocked,
-        Self::ProfilerLocked,
-        Self::ProfilerBroke,
-        Self::Environment,
-    ];
-
-    /// Stable: programs match on it.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Compile => "does-not-compile",
-            Self::EntryNotFound => "entry-not-found",
-            Self::Arguments => "arguments-do-not-fit",
-            Self::LaunchRefused => "launch-refused",
-            Self::DeviceFault => "kernel-faulted",
-            Self::Hang => "hung",
-            Self::WorkerDied => "worker-died",
-            Self::Disassembler => "disassembler-broke",
-            Self::Reference => "no-reference",
-            Self::Base => "base-broke",
-            Self::Rival => "rival-broke",
-            Self::ProfilerMissing => "no-profiler",
-            Self::CountersLocked => "counters-locked",
-            Self::ProfilerLocked => "profiler-locked",
-            Self::ProfilerBroke => "profiler-broke",
-            Self::Environment => "environment-failed",
-        }
-    }
 }

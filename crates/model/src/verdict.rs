@@ -4,7 +4,6 @@ use super::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// The answer to one question. Everything that a report shows is here; reports decide nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -91,58 +90,27 @@ pub struct AgainstBase {
     pub effort: Effort,
 }
 
+named! {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The limit is broken, or the kernel faulted.
-    Fail,
+    Fail = "fail",
     /// Device, driver or machine failed.
-    Environment,
+    Environment = "environment",
     /// There is evidence, and it does not decide.
-    Inconclusive,
+    Inconclusive = "inconclusive",
     /// This device or tool cannot judge it.
-    Unsupported,
+    Unsupported = "unsupported",
     /// It was not run, for a reason that is no fault: no GPU, filtered out, an earlier failure.
-    Skipped,
+    Skipped = "skipped",
     /// It did not hold, and another variant stands in for this one.
-    Replaced,
+    Replaced = "replaced",
     /// It failed, of a variant that is kept to fail there.
-    Expected,
-    Pass,
+    Expected = "expected",
+    Pass = "pass",
 }
-
-impl Outcome {
-    pub const ALL: [Self; 8] = [
-        Self::Fail,
-        Self::Environment,
-        Self::Inconclusive,
-        Self::Unsupported,
-        Self::Skipped,
-        Self::Replaced,
-        Self::Expected,
-        Self::Pass,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Environment => "environment",
-            Self::Inconclusive => "inconclusive",
-            Self::Unsupported => "unsupported",
-            Self::Skipped => "skipped",
-            Self::Replaced => "replaced",
-            Self::Expected => "expected",
-            Self::Pass => "pass",
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 /// All that `judge` says of a record.

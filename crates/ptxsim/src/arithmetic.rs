@@ -1,42 +1,8 @@
 //! Counts the arithmetic of a launch: operations by the unit that a GPU has for them, as PTX names them. For reading, and
 //! never gated: ptxas may join, split and drop arithmetic.
 
+use model::{Arithmetic, Work};
 use std::collections::BTreeMap;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Arithmetic {
-    /// Additions, products and both in one, of floats of 16 bits.
-    Fp16,
-    Fp32,
-    Fp64,
-    /// Exponentials, logarithms, roots, reciprocals, quotients, sines.
-    Special,
-    /// Products of matrices, by the type of what is multiplied.
-    TensorF16,
-    TensorBf16,
-    TensorTf32,
-    TensorFp8,
-    TensorFp64,
-    TensorInt8,
-    /// Integers of less than eight bits.
-    TensorNarrow,
-}
-
-/// How much of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Instructions that warps issued.
-    pub issued: u64,
-    /// Operations of all lanes that took part; a product added to something is two.
-    pub operations: u64,
-}
-
-impl std::ops::AddAssign for Work {
-    fn add_assign(&mut self, other: Self) {
-        self.issued += other.issued;
-        self.operations += other.operations;
-    }
-}
 
 pub type Computed = BTreeMap<Arithmetic, Work>;
 

@@ -1,141 +1,14 @@
 //! Counts the costs of a launch, as named numbers that are the same on every run and machine.
 //!
-//! A counter of the *gate* tier equals what a GPU's own counters say of the same launch, where the launch
-//! does not put it in [`Doubt`](crate::Doubt); CALIBRATION.md has the comparison. One of the *information*
-//! tier was not compared or differs.
+//! [`Counter`] is the table of them. One of the *gate* tier equals what a GPU's own counters say of the same launch,
+//! where the launch does not put it in [`Doubt`](crate::Doubt); CALIBRATION.md has the comparison.
 
 use crate::report::{Cost, Counters, Kind, LineCost};
+use model::{Counter, LineCount, Tier, Withheld};
 use std::collections::BTreeMap;
 
 /// Grows whenever the same launch may count differently than before: part of a baseline's key.
 pub const COUNTER_MODEL: u32 = 3;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Tier {
-    Gate,
-    Information,
-}
-
-/// Warps count, not lanes, unless a name says otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Counter {
-    /// PTX instructions that warps issued. A GPU counts machine instructions.
-    Instructions,
-    /// Lanes that executed one.
-    LaneInstructions,
-    /// Loads, and copies to shared memory that read: a GPU counts both as loads.
-    GlobalLoadRequests,
-    /// 32-byte sectors, and the fewest that hold the bytes.
-    GlobalLoadSectors,
-    GlobalLoadSectorsIdeal,
-    GlobalStoreRequests,
-    GlobalStoreSectors,
-    GlobalStoreSectorsIdeal,
-    SharedLoadRequests,
-    /// Passes through shared memory, and what they would be without bank conflicts.
-    SharedLoadWavefronts,
-    SharedLoadWavefrontsIdeal,
-    SharedStoreRequests,
-    SharedStoreWavefronts,
-    SharedStoreWavefrontsIdeal,
-    /// Those of the loads' sectors that copies read.
-    AsyncCopySectors,
-    AsyncCopyWavefronts,
-    MatrixInstructions,
-    MatrixLoads,
-    MatrixLoadWavefronts,
-    Atomics,
-    Barriers,
-    DivergentBranches,
-}
-
-impl Counter {
-    pub const ALL: [Counter; 22] = {
-        use Counter::*;
-        [
-            Instructions,
-            LaneInstructions,
-            GlobalLoadRequests,
-            GlobalLoadSectors,
-            GlobalLoadSectorsIdeal,
-            GlobalStoreRequests,
-            GlobalStoreSectors,
-            GlobalStoreSectorsIdeal,
-            SharedLoadRequests,
-            SharedLoadWavefronts,
-            SharedLoadWavefrontsIdeal,
-            SharedStoreRequests,
-            SharedStoreWavefronts,
-            SharedStoreWavefrontsIdeal,
-            AsyncCopySectors,
-            AsyncCopyWavefronts,
-            MatrixInstructions,
-            MatrixLoads,
-            MatrixLoadWavefronts,
-            Atomics,
-            Barriers,
-            DivergentBranches,
-        ]
-    };
-
-    /// As it is written in gates, records and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Counter::Instructions => "instructions",
-            Counter::LaneInstructions => "lane_instructions",
-            Counter::GlobalLoadRequests => "global_load_requests",
-            Counter::GlobalLoadSectors => "global_load_sectors",
-            Counter::GlobalLoadSectorsIdeal => "global_load_sectors_ideal",
-            Counter::GlobalStoreRequests => "global_store_requests",
-            Counter::GlobalStoreSectors => "global_store_sectors",
-            Counter::GlobalStoreSectorsIdeal => "global_store_sectors_ideal",
-            Counter::SharedLoadRequests => "shared_load_requests",
-            Counter::SharedLoadWavefronts => "shared_load_wavefronts",
-            Counter::SharedLoadWavefrontsIdeal => "shared_load_wavefronts_ideal",
-            Counter::SharedStoreRequests => "shared_store_requests",
-            Counter::SharedStoreWavefronts => "shared_store_wavefronts",
-            Counter::SharedStoreWavefrontsIdeal => "shared_store_wavefronts_ideal",
-            Counter::AsyncCopySectors => "async_copy_sectors",
-            Counter::AsyncCopyWavefronts => "async_copy_wavefronts",
-            Counter::MatrixInstructions => "matrix_instructions",
-            Counter::MatrixLoads => "matrix_loads",
-            Counter::MatrixLoadWavefronts => "matrix_load_wavefronts",
-            Counter::Atomics => "atomics",
-            Counter::Barriers => "barriers",
-            Counter::DivergentBranches => "divergent_branches",
-        }
-    }
-
-    /// By the tables of CALIBRATION.md; a launch may give doubts in addition.
-    pub fn tier(self) -> Tier {
-        use Counter::*;
-        match self {
-            GlobalLoadRequests
-            | GlobalLoadSectors
-            | GlobalStoreRequests
-            | GlobalStoreSectors
-            | SharedLoadRequests
-            | SharedLoadWavefronts
-            | SharedStoreRequests
-            | SharedStoreWavefronts
-            | MatrixLoads
-            | MatrixLoadWavefronts => Tier::Gate,
-            // Counted in other units by hardware, not by it at all, or seen in too few kernels.
-            Instructions
-            | LaneInstructions
-            | GlobalLoadSectorsIdeal
-            | GlobalStoreSectorsIdeal
-            | SharedLoadWavefrontsIdeal
-            | SharedStoreWavefrontsIdeal
-            | AsyncCopySectors
-            | AsyncCopyWavefronts
-            | MatrixInstructions
-            | Atomics
-            | Barriers
-            | DivergentBranches => Tier::Information,
-        }
-    }
-}
 
 impl Counters {
     /// Zero where the launch did nothing of the kind.
@@ -143,9 +16,18 @@ impl Counters {
         value(counter, &self.total, &self.by_kind)
     }
 
+    /// All of them: those that a gate can rest on in this launch, and the others.
+    pub fn split(&self, withheld: &BTreeMap<Counter, Withheld>) -> [BTreeMap<Counter, u64>; 2] {
+        let all = Counter::ALL.map(|counter| (counter, self.get(counter)));
+        let (gated, others) = all.into_iter().partition(|(counter, _)| {
+            counter.tier() == Tier::Gate && !withheld.contains_key(counter)
+        });
+        [gated, others]
+    }
+
     /// The source lines that count most of it, at most so many, the largest first; of equal ones in the
     /// order of their names. `k.cu:5 inlined at k.cu:40`, where that is the same for all of the line.
-    pub fn lines(&self, counter: Counter, most: usize) -> Vec<(String, u64)> {
+    pub fn lines(&self, counter: Counter, most: usize) -> Vec<LineCount> {
         let lines = self.by_line.iter();
         let mut lines: Vec<(&String, &LineCost, u64)> = lines
             .map(|(line, cost)| (line, cost, value(counter, &cost.total, &cost.by_kind)))
@@ -160,7 +42,10 @@ impl Counters {
                 (None, _) => "",
                 _ => " inlined at several places",
             };
-            (format!("{line}{how}"), count)
+            LineCount {
+                place: format!("{line}{how}"),
+                count,
+            }
         });
         places.collect()
     }
@@ -208,11 +93,22 @@ fn value(counter: Counter, total: &Cost, by_kind: &BTreeMap<Kind, Cost>) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Doubt;
 
     #[test]
-    fn names_are_different_and_all_are_listed() {
-        let names: std::collections::BTreeSet<_> = Counter::ALL.map(Counter::name).into();
-        assert_eq!(names.len(), Counter::ALL.len());
+    fn only_counters_of_the_gate_tier_that_are_not_withheld_are_gated() {
+        let counters = Counters::default();
+        let [gated, others] = counters.split(&BTreeMap::new());
+        assert_eq!(gated.len() + others.len(), Counter::ALL.len());
+        assert!(gated.keys().all(|counter| counter.tier() == Tier::Gate));
+        assert!(others.keys().all(|counter| counter.tier() != Tier::Gate));
+        let polls = Withheld {
+            doubt: Doubt::Polls,
+            place: "k.cu:1".to_owned(),
+        };
+        let withheld = gated.keys().map(|it| (*it, polls.clone())).collect();
+        let [none, all] = counters.split(&withheld);
+        assert_eq!((none.len(), all.len()), (0, Counter::ALL.len()));
     }
 
     #[test]
@@ -236,9 +132,13 @@ mod tests {
             ]),
             ..Counters::default()
         };
+        let line = |place: &str, count| LineCount {
+            place: place.to_owned(),
+            count,
+        };
         assert_eq!(
             counters.lines(Counter::GlobalLoadSectors, 2),
-            [("k.cu:3".to_owned(), 5), ("k.cu:1".to_owned(), 3)]
+            [line("k.cu:3", 5), line("k.cu:1", 3)]
         );
         assert_eq!(counters.lines(Counter::Atomics, 2), []);
     }

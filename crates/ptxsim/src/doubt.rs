@@ -3,53 +3,14 @@
 
 mod joined;
 
-use crate::counters::{Counter, Tier};
 use crate::exec::mma::Mma;
 use crate::exec::regs::Class;
 use crate::flow;
 use crate::program::{AddressSpace, Op, Program};
 use crate::report::{Cost, Kind, kind_of};
+use model::{Counter, Doubt, Tier, Withheld};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-
-/// Why a counter of a launch is not known to be what a GPU counts. CALIBRATION.md has the kernels that
-/// showed each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Doubt {
-    /// A loop waits for what others do, or has an atomic whose result hangs on them: how often it turns is a matter of the schedule, which no GPU shares.
-    Polls,
-    /// A form of access that was never compared with a GPU.
-    Uncompared,
-    /// Lanes of one warp leave a loop in different turns. ptxas unrolls loops, and which lanes go
-    /// together in the last turns follows from how it does.
-    RaggedLoop,
-    /// Accesses that ptxas may make into one: side by side, or loads of the same place.
-    Joined,
-    /// 16-byte `cp.async` that moves other than whole sectors of 32 bytes to whole sectors, or one of any
-    /// size that reads a part of its bytes.
-    SplitCopy,
-    /// `wmma.load` whose stride turned out to be 0: ptxas keeps one of equal loads if it can see that.
-    ZeroStride,
-}
-
-impl Doubt {
-    pub const ALL: [Doubt; 6] = [
-        Doubt::Polls,
-        Doubt::Uncompared,
-        Doubt::RaggedLoop,
-        Doubt::Joined,
-        Doubt::SplitCopy,
-        Doubt::ZeroStride,
-    ];
-}
-
-/// Why one counter of a launch is withheld from gates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Withheld {
-    pub doubt: Doubt,
-    /// The first source line that gives it.
-    pub place: String,
-}
 
 /// For each counter of the gate tier that no gate may rest on, the first doubt, in the order of [`Doubt`]
 /// and of the program.

@@ -85,7 +85,6 @@ mod counters;
 mod decode;
 mod doubt;
 mod exec;
-pub mod facts;
 mod flow;
 pub mod image;
 mod launch;
@@ -98,13 +97,13 @@ mod quick;
 mod report;
 mod schedule;
 
-pub use arithmetic::{Arithmetic, Computed, Work};
+pub use arithmetic::Computed;
 pub use circumstance::{Circumstance, Circumstances, Look};
-pub use counters::{COUNTER_MODEL, Counter, Tier};
+pub use counters::COUNTER_MODEL;
 pub use decode::LoadError;
-pub use doubt::{Doubt, Withheld};
 pub use launch::{Limits, sample};
 pub use memory::Memory;
+pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
 pub use report::{
     Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Place, Report,
 };

@@ -1,10 +1,9 @@
 //! The result of a launch: findings, counters, or the fault that stopped it.
 
 use crate::arithmetic::{self, Computed};
-use crate::counters::Counter;
-use crate::doubt::Withheld;
 use crate::program::{AddressSpace, Op, Program};
 use crate::quick::QuickMap;
+use model::{Counter, Withheld};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -64,7 +64,10 @@ fn counts_stand_at_the_users_own_line() {
         let report = clean(run(name, own, 200));
         report.counters.lines(Counter::GlobalLoadSectors, 9)
     };
-    let line = |text: &str, count| (text.to_owned(), count);
+    let line = |place: &str, count| LineCount {
+        place: place.to_owned(),
+        count,
+    };
     assert_eq!(
         lines("in_order", own),
         [line("inlined.cu:3 inlined at several places", 16)]

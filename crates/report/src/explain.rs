@@ -18,45 +18,6 @@ pub struct Explanation {
     pub gaps: Vec<String>,
 }
 
-/// The problem in a few words.
-pub fn title(class: CauseClass) -> &'static str {
-    match class {
-        CauseClass::BarrierAdded => "more barriers",
-        CauseClass::UnrollLost => "a loop is unrolled less",
-        CauseClass::VectorAccessNarrowed => "memory is accessed in narrower pieces",
-        CauseClass::CoalescingLost => "accesses of a warp no longer coalesce",
-        CauseClass::BankConflicts => "bank conflicts in shared memory",
-        CauseClass::OccupancyRegisters => "fewer warps fit an SM, for their registers",
-        CauseClass::OccupancyShared => "fewer blocks fit an SM, for their shared memory",
-        CauseClass::Spills => "registers are spilled",
-        CauseClass::LocalArray => "an array is in local memory",
-        CauseClass::Divergence => "lanes of a warp go different ways",
-        CauseClass::DoublePrecision => "arithmetic in double precision",
-        CauseClass::SlowDivision => "division that is rounded exactly",
-        CauseClass::SlowSpecialFunction => "a special function in its exact form",
-        CauseClass::L2Reuse => "less reuse in L2",
-        CauseClass::TailWave => "the last wave of blocks is emptier",
-        CauseClass::AtomicsContended => "atomics on the same address",
-        CauseClass::Reload => "memory is read again that may have changed meanwhile",
-        CauseClass::AsyncCopySynchronous => "asynchronous copies became synchronous",
-        CauseClass::LoopInvariant => "a loop repeats what does not change in it",
-        CauseClass::LaunchBound => "the launch bounds are other ones",
-        CauseClass::PredicatedAccess => "accesses under a condition that had none",
-        CauseClass::StagingLost => "what shared memory kept is read from global memory every time",
-        CauseClass::MoreInstructions => "more instructions",
-        CauseClass::MoreTraffic => "more is read from global memory or written there",
-        CauseClass::Data => "other data",
-        CauseClass::Launch => "another launch",
-        CauseClass::Compiler => "another compiler",
-        CauseClass::Driver => "another GPU or driver",
-        CauseClass::Clocks => "other clocks",
-        CauseClass::CodeChanged => {
-            "the machine code is another one, and no rule says why it would be slower"
-        }
-        CauseClass::NothingChanged => "nothing in code or launch changed",
-    }
-}
-
 pub fn unexplained(why: &Unexplained) -> &'static str {
     match why {
         Unexplained::NoBase => "the run had no base",
@@ -105,7 +66,7 @@ fn place(place: &CausePlace) -> String {
 
 /// A cause in one line: `more barriers at k.cu:12: barrier instructions 1 -> 2`.
 pub fn line(cause: &Cause) -> String {
-    let mut line = title(cause.class).to_owned();
+    let mut line = cause.class.title().to_owned();
     if let Some(first) = cause.places.first() {
         let _ = write!(line, " at {}", place(first));
     }

@@ -11,6 +11,7 @@
 use crate::common;
 mod table;
 
+use ::explain::CauseClass;
 use common::{RECORD, copy, gatekeeper, git, root, run, stderr, stdout};
 use judge::stats::Sample;
 use model::{BuildFacts, CheckFacts, Evidence, Record, SimulationFacts, TimeFacts};
@@ -19,9 +20,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
-use table::{
-    CLASSES, Edit, HARMLESS, HELD_OUT, Harmless, MARKER, Needs, REGRESSIONS, Reached, Regression,
-};
+use table::{Edit, HARMLESS, HELD_OUT, Harmless, MARKER, Needs, REGRESSIONS, Reached, Regression};
 
 fn regressions() -> impl Iterator<Item = &'static Regression> {
     REGRESSIONS.iter().chain(HELD_OUT)
@@ -326,7 +325,8 @@ fn reached(row: &Regression, explained: &Explained) -> Reached {
         println!("| {} | {} | {marked:?} | {causes:?} |", row.name, row.class);
     }
     if first.class != row.class {
-        return Reached::Other(CLASSES.iter().find(|class| **class == first.class).unwrap());
+        let mut classes = CauseClass::ALL.into_iter().map(CauseClass::name);
+        return Reached::Other(classes.find(|class| *class == first.class).unwrap());
     }
     let is_near = match (marked, &first.line) {
         (Some((file, at)), Some((found, number))) => file == found && (at - number).abs() <= NEAR,

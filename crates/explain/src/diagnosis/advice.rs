@@ -5,51 +5,29 @@ use model::Stall;
 use model::occupancy::Limiter;
 use serde::Serialize;
 
+model::named! {
 /// Stable names: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Advice {
-    CoalesceLoads,
-    CoalesceStores,
-    AvoidBankConflicts,
-    MoveFewerBytes,
-    ReuseInSharedMemory,
-    ReuseInRegisters,
-    UseAsynchronousProducts,
-    UseTensorCores,
-    UseSinglePrecision,
-    UseFasterFunctions,
-    IssueFewerInstructions,
-    KeepMoreWarps,
-    LoadEarlier,
-    WaitAtFewerBarriers,
-    OverlapInstructions,
-    UseMoreBlocks,
-    EvenOutBlocks,
-    JoinLaunches,
+    CoalesceLoads = "coalesce-loads",
+    CoalesceStores = "coalesce-stores",
+    AvoidBankConflicts = "avoid-bank-conflicts",
+    MoveFewerBytes = "move-fewer-bytes",
+    ReuseInSharedMemory = "reuse-in-shared-memory",
+    ReuseInRegisters = "reuse-in-registers",
+    UseAsynchronousProducts = "use-asynchronous-products",
+    UseTensorCores = "use-tensor-cores",
+    UseSinglePrecision = "use-single-precision",
+    UseFasterFunctions = "use-faster-functions",
+    IssueFewerInstructions = "issue-fewer-instructions",
+    KeepMoreWarps = "keep-more-warps",
+    LoadEarlier = "load-earlier",
+    WaitAtFewerBarriers = "wait-at-fewer-barriers",
+    OverlapInstructions = "overlap-instructions",
+    UseMoreBlocks = "use-more-blocks",
+    EvenOutBlocks = "even-out-blocks",
+    JoinLaunches = "join-launches",
 }
-
-impl Advice {
-    pub const ALL: [Self; 18] = [
-        Self::CoalesceLoads,
-        Self::CoalesceStores,
-        Self::AvoidBankConflicts,
-        Self::MoveFewerBytes,
-        Self::ReuseInSharedMemory,
-        Self::ReuseInRegisters,
-        Self::UseAsynchronousProducts,
-        Self::UseTensorCores,
-        Self::UseSinglePrecision,
-        Self::UseFasterFunctions,
-        Self::IssueFewerInstructions,
-        Self::KeepMoreWarps,
-        Self::LoadEarlier,
-        Self::WaitAtFewerBarriers,
-        Self::OverlapInstructions,
-        Self::UseMoreBlocks,
-        Self::EvenOutBlocks,
-        Self::JoinLaunches,
-    ];
 }
 
 const MOST: usize = 2;

@@ -90,33 +90,20 @@ pub enum Bound {
     },
 }
 
+model::named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Resource {
-    Tensor,
-    Fp32,
-    Fp64,
-    Fp16,
-    SpecialFunctions,
+    Tensor = "tensor",
+    Fp32 = "fp32",
+    Fp64 = "fp64",
+    Fp16 = "fp16",
+    SpecialFunctions = "special-functions",
     /// Issue slots of the schedulers: whatever the instructions are.
-    IssueSlots,
-    SharedMemory,
-    L2,
-    Dram,
+    IssueSlots = "issue-slots",
+    SharedMemory = "shared-memory",
+    L2 = "l2",
+    Dram = "dram",
 }
-
-impl Resource {
-    pub const ALL: [Self; 9] = [
-        Self::Tensor,
-        Self::Fp32,
-        Self::Fp64,
-        Self::Fp16,
-        Self::SpecialFunctions,
-        Self::IssueSlots,
-        Self::SharedMemory,
-        Self::L2,
-        Self::Dram,
-    ];
 }
 
 /// Why there is no verdict.

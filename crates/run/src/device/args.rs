@@ -153,38 +153,21 @@ fn scalar(elem: ScalarType, value: ScalarValue) -> Result<Vec<u8>> {
             "{value:?} does not fit an argument of type {elem:?}"
         ))
     };
-    let int = || match value {
-        ScalarValue::Int(int) => Ok(int),
-        ScalarValue::Float(_) => Err(misfit()),
-    };
     let float = match value {
         ScalarValue::Int(int) => int as f64,
         ScalarValue::Float(float) => float.0,
     };
-    macro_rules! fit {
-        ($kind:ty) => {
-            <$kind>::try_from(int()?)
-                .map(|value| value.to_ne_bytes().to_vec())
-                .map_err(|_| misfit())
-        };
-    }
     match elem {
-        ScalarType::Bool => match int()? {
-            bit @ (0 | 1) => Ok(vec![bit as u8]),
-            _ => Err(misfit()),
-        },
-        ScalarType::I8 => fit!(i8),
-        ScalarType::U8 => fit!(u8),
-        ScalarType::I16 => fit!(i16),
-        ScalarType::U16 => fit!(u16),
-        ScalarType::I32 => fit!(i32),
-        ScalarType::U32 => fit!(u32),
-        ScalarType::I64 => fit!(i64),
-        ScalarType::U64 => fit!(u64),
         ScalarType::F16 => Ok(half::f16::from_f64(float).to_ne_bytes().to_vec()),
         ScalarType::Bf16 => Ok(half::bf16::from_f64(float).to_ne_bytes().to_vec()),
         ScalarType::F32 => Ok((float as f32).to_ne_bytes().to_vec()),
         ScalarType::F64 => Ok(float.to_ne_bytes().to_vec()),
+        _ => match (elem.number().range(), value) {
+            (Some((low, high)), ScalarValue::Int(int)) if (low..=high).contains(&int) => {
+                Ok(int.to_le_bytes()[..elem.size()].to_vec())
+            }
+            _ => Err(misfit()),
+        },
     }
 }
 

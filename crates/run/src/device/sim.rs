@@ -9,11 +9,10 @@ use crate::device::args::PackedArg;
 use build::{Artifact, is_of_system};
 use model::Unsupported;
 use model::{
-    DriverFacts, ElemType, Fault, FaultKind, Finding, FindingKind, Image, ImageMemory, Launch,
-    Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress, TextureFilter,
-    TextureRead,
+    Counter, DriverFacts, ElemType, Fault, FaultKind, Finding, FindingKind, Image, ImageMemory,
+    Launch, Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress, TextureFilter,
+    TextureRead, Withheld,
 };
-use ptxsim::facts::counted;
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
 use ptxsim::{
@@ -32,6 +31,9 @@ pub const MOST_BYTES: u64 = 4 << 30;
 
 /// Findings of one launch that are kept, by kind and source lines: more than a kernel has.
 const FINDINGS: usize = 1000;
+
+/// Lines of each counter that are kept: where to look, and not a profile.
+const LINES: usize = 3;
 
 /// Bytes of what a launch prints that are kept.
 const PRINTED: usize = 4 << 10;
@@ -315,7 +317,7 @@ struct Shown {
     findings: Vec<Finding>,
     not_judged: Vec<String>,
     counters: Counters,
-    withheld: BTreeMap<ptxsim::Counter, ptxsim::Withheld>,
+    withheld: BTreeMap<Counter, Withheld>,
     printed: Vec<String>,
 }
 
@@ -348,15 +350,16 @@ impl Shown {
         // The gravest first, whichever step they are of.
         self.findings
             .sort_by_key(|found| (found.kind, Reverse(found.times)));
-        let counted = counted(&self.counters, &self.withheld);
+        let [counters, information] = self.counters.split(&self.withheld);
+        let lines = Counter::ALL.map(|counter| (counter, self.counters.lines(counter, LINES)));
         SimulationFacts {
             findings: self.findings,
             not_judged: self.not_judged,
-            counters: counted.gated,
-            information: counted.information,
-            withheld: counted.withheld,
-            lines: counted.lines,
-            computed: counted.computed,
+            counters,
+            information,
+            withheld: self.withheld,
+            lines: lines.into_iter().filter(|(_, it)| !it.is_empty()).collect(),
+            computed: self.counters.computed,
             printed: printed(&self.printed),
         }
     }

@@ -4,7 +4,7 @@ use crate::inputs::{Inputs, View};
 use crate::layout::Layout;
 use crate::reference::NoAnswer;
 use crate::{Values, elem, poison};
-use model::{Arg, Case, ElemType, Num, Role, ScalarType, ScalarValue, Tensor};
+use model::{Arg, Case, ElemType, Num, Number, Role, ScalarType, ScalarValue, Tensor};
 use std::fmt::Write as _;
 
 /// Bytes behind each argument that the function must leave alone.
@@ -74,30 +74,13 @@ impl<'a> Param<'a> {
                 } else {
                     ""
                 };
-                format!(
-                    "{constant}{}*",
-                    match stored(tensor) {
-                        ElemType::I8 => "std::int8_t",
-                        ElemType::U8 => "std::uint8_t",
-                        ElemType::I16 => "std::int16_t",
-                        ElemType::U16 => "std::uint16_t",
-                        ElemType::I32 => "std::int32_t",
-                        ElemType::U32 => "std::uint32_t",
-                        ElemType::I64 => "std::int64_t",
-                        ElemType::F64 => "double",
-                        ElemType::F32
-                        | ElemType::F16
-                        | ElemType::Bf16
-                        | ElemType::E4m3
-                        | ElemType::E5m2 => "float",
-                    }
-                )
+                format!("{constant}{}*", stored(tensor).number().host_type())
             }
             Self::Scales(_) => "const float*".to_owned(),
             Self::ZeroPoints(_) => "const std::int32_t*".to_owned(),
             Self::Bytes(_) => "const std::uint8_t*".to_owned(),
             Self::Null => "const void*".to_owned(),
-            Self::Scalar(elem, _) => c_scalar(*elem).to_owned(),
+            Self::Scalar(elem, _) => elem.number().host_type(),
         }
     }
 
@@ -143,50 +126,24 @@ impl<'a> Param<'a> {
     }
 }
 
-/// Host C++ has no 16-bit floats that every compiler knows: those come as `float`.
-fn c_scalar(elem: ScalarType) -> &'static str {
-    match elem {
-        ScalarType::Bool => "bool",
-        ScalarType::I8 => "std::int8_t",
-        ScalarType::U8 => "std::uint8_t",
-        ScalarType::I16 => "std::int16_t",
-        ScalarType::U16 => "std::uint16_t",
-        ScalarType::I32 => "std::int32_t",
-        ScalarType::U32 => "std::uint32_t",
-        ScalarType::I64 => "std::int64_t",
-        ScalarType::U64 => "std::uint64_t",
-        ScalarType::F16 | ScalarType::Bf16 | ScalarType::F32 => "float",
-        ScalarType::F64 => "double",
-    }
-}
-
 fn scalar_bytes(elem: ScalarType, value: ScalarValue) -> Result<Vec<u8>, NoAnswer> {
     let number = match value {
         ScalarValue::Int(value) => value as f64,
         ScalarValue::Float(Num(value)) => value,
     };
-    let (low, high): (i128, i128) = match elem {
-        ScalarType::F16 | ScalarType::Bf16 | ScalarType::F32 => {
-            return Ok((number as f32).to_le_bytes().to_vec());
-        }
-        ScalarType::F64 => return Ok(number.to_le_bytes().to_vec()),
-        ScalarType::Bool => (0, 1),
-        ScalarType::I8 => (i8::MIN.into(), i8::MAX.into()),
-        ScalarType::U8 => (0, u8::MAX.into()),
-        ScalarType::I16 => (i16::MIN.into(), i16::MAX.into()),
-        ScalarType::U16 => (0, u16::MAX.into()),
-        ScalarType::I32 => (i32::MIN.into(), i32::MAX.into()),
-        ScalarType::U32 => (0, u32::MAX.into()),
-        ScalarType::I64 => (i64::MIN.into(), i64::MAX.into()),
-        ScalarType::U64 => (0, u64::MAX.into()),
+    let range = match (elem.number(), value) {
+        (Number::Float(8), _) => return Ok(number.to_le_bytes().to_vec()),
+        (Number::Float(_), _) => return Ok((number as f32).to_le_bytes().to_vec()),
+        (kind, ScalarValue::Int(value)) => kind.range().map(|range| (range, value)),
+        (_, ScalarValue::Float(_)) => None,
     };
-    match value {
-        ScalarValue::Int(value) if (low..=high).contains(&value.into()) => {
+    match range {
+        Some(((low, high), value)) if (low..=high).contains(&value) => {
             Ok(value.to_le_bytes()[..elem.size()].to_vec())
         }
         _ => Err(NoAnswer::Reference(format!(
             "{number} is not a value of {}",
-            c_scalar(elem)
+            elem.number().host_type()
         ))),
     }
 }

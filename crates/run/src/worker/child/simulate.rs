@@ -15,7 +15,7 @@ use model::{
     Determinism, FaultKind, Finding, FindingKind, KeptVariable, SimulationFacts, Simulator,
     Unsupported,
 };
-use ptxsim::facts::COUNTER_MODEL;
+use ptxsim::COUNTER_MODEL;
 use ptxsim::{Circumstance, Circumstances};
 use std::sync::Arc;
 

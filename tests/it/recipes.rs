@@ -1,0 +1,122 @@
+//! The recipes of CONTRIBUTING.md name all places of what grows, and no others.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+
+use ::explain::CauseClass;
+use clap::ValueEnum;
+use common::root;
+use gatekeeper::cli::ReportFormat;
+use model::{Counter, Metric};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+struct Recipe {
+    subject: String,
+    /// Files to touch, relative to the repository.
+    touched: BTreeSet<String>,
+    /// Texts that stand in these files alone.
+    example: Vec<String>,
+}
+
+fn recipes() -> Vec<Recipe> {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let rows = page
+        .split("| to add | touch | example |")
+        .nth(1)
+        .unwrap()
+        .lines();
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [subject, touch, example] = cells[..] else {
+            panic!("three cells: {row}");
+        };
+        let code = |cell: &str| -> Vec<String> {
+            let parts = cell.split('`').skip(1).step_by(2);
+            parts.map(str::to_owned).collect()
+        };
+        Recipe {
+            subject: subject.to_owned(),
+            touched: code(touch)
+                .into_iter()
+                .filter(|it| it.contains('/'))
+                .collect(),
+            example: code(example),
+        }
+    })
+    .collect()
+}
+
+/// All sources of what users get, without tests: path from the root, and text.
+fn sources() -> Vec<(String, String)> {
+    fn walk(dir: &Path, found: &mut Vec<(String, String)>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                if !matches!(name, "tests" | "benches" | "target") {
+                    walk(&path, found);
+                }
+            } else if name.ends_with(".rs") && name != "tests.rs" {
+                let text = fs::read_to_string(&path).unwrap();
+                let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
+                let path = path.strip_prefix(root()).unwrap().to_str().unwrap();
+                found.push((path.to_owned(), text.to_owned()));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for dir in ["crates", "src"] {
+        walk(&root().join(dir), &mut found);
+    }
+    found
+}
+
+#[test]
+fn every_recipe_names_all_files_of_its_example() {
+    let (recipes, sources) = (recipes(), sources());
+    assert_eq!(recipes.len(), 6);
+    for Recipe {
+        subject,
+        touched,
+        example,
+    } in recipes
+    {
+        for file in &touched {
+            assert!(root().join(file).is_file(), "{subject}: {file}");
+        }
+        for text in &example {
+            let having = sources.iter().filter(|(_, source)| source.contains(text));
+            let having: BTreeSet<String> = having.map(|(path, _)| path.clone()).collect();
+            assert!(!having.is_empty(), "{subject}: nothing has {text}");
+            let beyond: Vec<_> = having.difference(&touched).collect();
+            assert!(beyond.is_empty(), "{subject}: {text} is also in {beyond:?}");
+        }
+    }
+}
+
+#[test]
+fn every_metric_counter_cause_and_format_is_documented() {
+    let page = |name: &str| fs::read_to_string(root().join("docs").join(name)).unwrap();
+    let missing = |page: String, names: Vec<&'static str>| {
+        let unknown = |name: &&str| !page.contains(&format!("`{name}`"));
+        names.into_iter().filter(unknown).collect::<Vec<_>>()
+    };
+    let none: Vec<&str> = Vec::new();
+    assert_eq!(
+        missing(page("gates.md"), Metric::ALL.map(Metric::name).to_vec()),
+        none
+    );
+    let counters = Counter::ALL.map(Counter::name).to_vec();
+    assert_eq!(missing(page("gates.md"), counters), none);
+    let causes = CauseClass::ALL.map(CauseClass::name).to_vec();
+    assert_eq!(missing(page("explain.md"), causes), none);
+    let formats = ReportFormat::value_variants().iter();
+    let names = formats.map(|it| it.to_possible_value().unwrap().get_name().to_owned());
+    let cli = page("cli.md");
+    for name in names {
+        assert!(cli.contains(&format!("`{name}`")), "{name}");
+    }
+}
