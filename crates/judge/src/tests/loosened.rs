@@ -139,7 +139,7 @@ fn expressions_are_the_same_or_cannot_be_compared() {
 }
 
 #[test]
-fn missing_gates_are_removed() {
+fn missing_gates_and_cases_count_as_removed() {
     let mut head = record();
     head.policy
         .gates

@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn named_values_give_their_results() {
+    fn known_operands_give_known_results() {
         assert_eq!(Prmt::f(0x3322_1100, 0x7766_5544, 0x5150), 0x5511_5500);
         assert_eq!(Prmt::f(0x8000_0000, 0, 0xbbbb), u32::MAX);
         assert_eq!(

@@ -72,7 +72,7 @@ fn excluded_configurations_are_not_in_the_space() {
 }
 
 #[test]
-fn unknown_formats_are_refused() {
+fn malformed_caches_are_refused() {
     let refusal = |from: &str, to: &str| {
         assert!(CACHE.contains(from));
         let read = read_cache(&CACHE.replacen(from, to, 1));
