@@ -24,7 +24,7 @@ const DEPTH: usize = 16;
 /// Runs, and runs again; until a signal ends the program.
 ///
 /// # Errors
-/// None: what is wrong is said, and mended by the next change.
+/// None: a mistake is reported, and mended by the next change.
 pub fn watch(args: &RunArgs, run_once: impl Fn(&RunArgs) -> Result<Exit>) -> Result<Exit> {
     let root = match args.config.config.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     pub class: CauseClass,
-    /// Where in the source, the most telling line first. None where it is no matter of lines.
+    /// Where in the source, the most telling line first. None where lines do not matter.
     pub places: Vec<CausePlace>,
     /// The values that show it.
     pub figures: Vec<Figure>,
@@ -153,7 +153,7 @@ pub enum CauseClass, title: &'static str {
     Compiler = "compiler" => "another compiler",
     Driver = "driver" => "another GPU or driver",
     Clocks = "clocks" => "other clocks",
-    /// The machine code is another one, and nothing that is known of it says that it is slower.
+    /// The machine code differs, and nothing known about it says that it is slower.
     CodeChanged = "code-changed" => "the machine code is another one, and no rule says why it would be slower",
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
     NothingChanged = "nothing-changed" => "nothing in code or launch changed",

@@ -421,7 +421,7 @@ named! {
 pub enum FindingKind {
     /// Data of an asynchronous copy is used before the wait for it, or overwritten by another copy.
     AsyncBeforeWait = "async_before_wait",
-    /// Something hangs on a value that nothing wrote.
+    /// Something depends on a value that nothing wrote.
     Uninitialised = "uninitialised",
     /// An output depends on the machine or the moment: a multiprocessor's number, a clock, an address.
     MachineDependence = "machine_dependence",

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// One piece of evidence: observed, or one of three named ways of not having been observed.
 ///
-/// There is no default on purpose: whoever reads evidence has to say what each of the four means.
+/// There is no default on purpose: each reader of evidence has to handle all four.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen<T> {

@@ -610,7 +610,7 @@ fn slower_reads_as_slower_in_every_format() {
     assert!(!text.contains("+20.0 %"), "{text}");
 }
 
-/// One case of four; the others have four launches each, of which nothing is said.
+/// One case of four; the others have four launches each, without further notes.
 #[test]
 fn two_modes_read_as_two_modes() {
     let mut record = fixture::record();

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edit_distances_are_counted() {
+    fn distances() {
         let bytes = |x: &[f32]| x.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>();
         let d = distance(
             &bytes(&[1.0, 2.0, -0.0]),

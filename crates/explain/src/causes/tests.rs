@@ -313,7 +313,7 @@ fn reuse_in_l2_is_what_a_profile_says() {
         classes(&base, &profiled(0.4, 3e6, 300_000)),
         [CauseClass::L2Reuse]
     );
-    // More is asked for, too: that is no matter of reuse alone.
+    // More is requested, too: that is not reuse alone.
     assert_eq!(
         classes(&base, &profiled(0.4, 3e6, 900_000)),
         [CauseClass::NothingChanged]

@@ -193,7 +193,7 @@ fn unjudged_acceptances_are_not_called_unused() {
     inconclusive.policy.baselines.clear();
     assert_eq!(failures(&inconclusive), []);
 
-    // An error on a GPU is another than one in the simulator.
+    // An error on a GPU differs from one in the simulator.
     let errors = accept(vec![small()], at_most(Metric::MaxErr, 0.1));
     assert_eq!(failures(&with(record_simulated(), errors.clone())), []);
     assert_eq!(failures(&with(record(), errors)).len(), 1);

@@ -12,7 +12,7 @@ fn between(base: &Record, head: &Record) -> Vec<Change> {
     found
 }
 
-/// A gate that is another one in head.
+/// A gate that differs in head.
 fn instead(subject: Subject, base: Rule, how: fn(Rule) -> Loosened, head: Rule) -> Change {
     (subject, BaseDemand::Gate(base), how(head))
 }
@@ -413,7 +413,7 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
     let cleared = with(&|it| it[1].fill = zeros());
     assert_eq!(between(&cleared, &cleared), []);
     assert_eq!(between(&cleared, &base), []);
-    // Another shape is said once.
+    // Another shape is reported once.
     let mut head = with(&|it| it[2].dims = vec![1]);
     head.plan.cases[0].dims.insert("N".into(), 1);
     assert_eq!(

@@ -293,7 +293,7 @@ fn the_base_runs_where_head_does_not_tell_its_answer() {
         case.seeds.push(3);
     }
     assert_eq!(needed(&more).len(), more.plan.cases.len());
-    // Without a limit relative to anything, only what gives no answer is asked of the base.
+    // Without a relative limit, the base is asked only about cases that give no answer.
     let mut plain = against_base();
     let is_relative = |rule: &Rule| {
         *rule == COUNTERS

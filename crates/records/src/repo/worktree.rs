@@ -62,7 +62,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let tree = trees.join(&commit);
     let used = used(&tree).map_err(|error| cannot_write(&tree, &error.to_string()))?;
     provide(&repository, &tree, &commit).map_err(|said| cannot_write(&tree, &said))?;
-    // For whoever prunes the cache.
+    // For the pruning of the cache.
     let _ = File::open(&tree).and_then(|tree| tree.set_modified(SystemTime::now()));
     Ok(Tree {
         root: tree.join(inside),
@@ -187,7 +187,7 @@ fn files_of<'a>(top: &Path, names: impl Iterator<Item = &'a str>) -> Vec<String>
         .collect()
 }
 
-/// Held by whoever makes or removes a worktree of one repository.
+/// Held while a worktree of one repository is made or removed.
 const LOCK: &str = "lock";
 
 /// Beside a worktree: when it was asked for last, and locked by those who use it.
