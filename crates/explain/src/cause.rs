@@ -154,7 +154,7 @@ pub enum CauseClass, title: &'static str {
     Driver = "driver" => "another GPU or driver",
     Clocks = "clocks" => "other clocks",
     /// The machine code differs, and nothing known about it says that it is slower.
-    CodeChanged = "code-changed" => "the machine code is another one, and no rule says why it would be slower",
+    CodeChanged = "code-changed" => "the machine code differs, and no rule says why it would be slower",
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
     NothingChanged = "nothing-changed" => "nothing in code or launch changed",
 }
