@@ -372,7 +372,7 @@ pub struct ReportArgs {
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The gates file beside whose baselines git has the history that --format html shows
+    /// The gates file next to the baselines whose history in git --format html shows
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }

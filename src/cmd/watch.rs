@@ -24,7 +24,7 @@ const DEPTH: usize = 16;
 /// Runs, and runs again; until a signal ends the program.
 ///
 /// # Errors
-/// None: what is wrong is said, and mended by the next change.
+/// None: a mistake is reported, and mended by the next change.
 pub fn watch(args: &RunArgs, run_once: impl Fn(&RunArgs) -> Result<Exit>) -> Result<Exit> {
     let root = match args.config.config.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_new_or_gone_is_seen() {
+    fn saved_new_and_removed_files_are_seen() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("deep/er")).unwrap();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_a_kernel_is_taken_from_its_command() {
+    fn options_that_change_a_kernel_are_taken_from_its_command() {
         let tree = tempfile::tempdir().unwrap();
         let root = std::fs::canonicalize(tree.path()).unwrap();
         let outside = tempfile::tempdir().unwrap();

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_say_stays_in_its_comment() {
+    fn text_of_others_stays_in_its_comment() {
         assert_eq!(shown("a\u{1b}[31mb\nkernels: {}"), "a[31mb");
         assert_eq!(shown(&"x".repeat(200)).len(), SHOWN + 3);
     }

@@ -17,7 +17,7 @@ use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
 
-/// Names of head's kernels that the base has otherwise or lacks. Head is all of its gates.yaml.
+/// Names of head's kernels that differ from the base's or that the base lacks. Head is all of its gates.yaml.
 ///
 /// # Errors
 /// Environment, where the cache cannot be read.

@@ -273,7 +273,7 @@ impl Answers {
         }
     }
 
-    /// Digests of the reference outputs, for whoever compares two records.
+    /// Digests of the reference outputs, for comparisons of two records.
     pub fn digests(&self, plan: &Plan) -> Vec<Evidence> {
         let cases = plan.cases.iter();
         let seeds = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (&case.id, seed)));

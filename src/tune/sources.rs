@@ -53,7 +53,7 @@ impl Texts {
 
     fn digest(&self, hasher: &mut blake3::Hasher) {
         let mut texts: Vec<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
-        // Not by path: that is another one in another checkout.
+        // Not by path: that differs between checkouts.
         texts.sort_unstable();
         for text in texts {
             hasher.update(&(text.len() as u64).to_le_bytes());

@@ -115,7 +115,7 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
 
 /// Against a base revision an acceptance that the change adds is a loosened gate, until somebody allows it.
 #[test]
-fn what_a_change_accepts_beyond_its_base_is_loosened() {
+fn acceptances_that_a_change_adds_are_loosened() {
     let project = broken();
     let dir = project.path();
     let git = |args: &[&str]| {

@@ -577,7 +577,7 @@ fn no_script_has_an_expression_in_it() {
 
 /// The owner of a tag decides later what it is.
 #[test]
-fn what_others_wrote_is_pinned_to_a_commit() {
+fn actions_of_others_are_pinned_to_a_commit() {
     let mut used = Vec::new();
     let workflows = fs::read_dir(root().join(".github/workflows")).unwrap();
     let files = workflows.map(|entry| entry.unwrap().path());

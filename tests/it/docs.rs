@@ -521,7 +521,8 @@ fn the_changelog_names_the_versions() {
 #[test]
 fn the_layout_is_that_of_the_tree() {
     let blocks = blocks("docs/ARCHITECTURE.md", "text");
-    let layout = blocks.iter().find(|it| it.starts_with("src/")).unwrap();
+    let layout = blocks.iter().find(|it| it.starts_with("crates/"));
+    let layout = layout.unwrap();
     let mut named = BTreeSet::new();
     let mut above = "";
     for line in layout.lines() {

@@ -95,7 +95,7 @@ fn two_runs_are_compared_by_what_the_cache_has() {
     assert!(classes.contains(&"double-precision".into()), "{classes:?}");
     assert!(classes.contains(&"barrier-added".into()), "{classes:?}");
 
-    // On a machine that built neither, that is said, and is no answer.
+    // On a machine that built neither, the command says so and gives no answer.
     let elsewhere = common::fresh_cache("gatekeeper-explain-");
     let output = common::gatekeeper()
         .current_dir(dir)

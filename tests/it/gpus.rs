@@ -1,5 +1,5 @@
 //! `--device cuda:all`: on real GPUs, where one is enough to run it, and several are what it is for; and without
-//! any, what is said before a kernel runs.
+//! any, the messages before a kernel runs.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -136,7 +136,7 @@ fn compiled(dir: &Path) -> (u64, u64) {
 
 /// As a pull request is run: with a cache of its own, beside the one that all share.
 #[test]
-fn what_a_pull_request_makes_stays_in_its_own_cache() {
+fn files_of_a_pull_request_stay_in_its_own_cache() {
     let (project, shared) = (project(), fresh_cache("shared"));
     let own = tempfile::tempdir().unwrap();
     let run = |caches: &[(&str, &Path)]| {
@@ -204,7 +204,7 @@ fn ends(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_is_no_file_is_a_mistake_at_once() {
+fn special_files_are_refused_at_once() {
     for what in IN_PLACE_OF_A_FILE {
         for (file, args) in [
             ("gates.yaml", &["validate"][..]),

@@ -37,7 +37,7 @@ fn kernels_of_a_repository_are_listed_and_run() {
     insta::assert_snapshot!("init", written.replace(alike, ""));
     assert!(stdout(&run(dir, &["validate"], 0)).contains("11 kernels"));
 
-    // All is checked that can be, and nothing is said to be right.
+    // Everything that can be is checked, and nothing is called right.
     run(dir, &["run", "--device", "sim"], 3);
     let judged: Value = serde_json::from_str(&report(dir)).unwrap();
     let verdicts = judged["verdicts"].as_array().unwrap();

@@ -55,7 +55,7 @@ fn loosened(dir: &Path, says: &str) {
 }
 
 #[test]
-fn what_is_held_against_itself_says_so() {
+fn a_run_against_its_own_commit_says_so() {
     let project = repository();
     let dir = project.path();
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
@@ -70,7 +70,7 @@ fn what_is_held_against_itself_says_so() {
 }
 
 #[test]
-fn what_the_command_line_says_is_no_loosened_gate() {
+fn options_of_the_command_line_are_no_loosened_gates() {
     let project = repository();
     let dir = project.path();
     for more in [&["--seeds", "7"][..], &["--sim-budget", "100000"]] {

@@ -288,7 +288,7 @@ fn a_broken_baseline_is_not_a_pass() {
         );
         assert!(said.replace("\n     ", " ").contains(says), "{said}");
     }
-    // Also where no gate needs it; and another kernel's is said, and no more.
+    // Also where no gate needs it; another kernel's is only reported.
     fs::write(&file, &good[..good.len() / 2]).unwrap();
     let gates = dir.join("gates.yaml");
     let agreed = "registers: [\"<= 32\", \"+0%\"]";

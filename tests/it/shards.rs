@@ -202,7 +202,7 @@ fn a_case_that_the_base_has_and_head_has_not_is_seen_when_the_shards_are_merged(
 }
 
 #[test]
-fn what_is_no_whole_is_refused() {
+fn incomplete_shards_are_refused() {
     let project = repository();
     let dir = project.path();
     assert_eq!(run_shards(dir, 3, &[]), [0, 0, 0]);

@@ -110,7 +110,7 @@ fn a_wrong_result() {
 
 /// The output that a kernel prints stands next to the failure, and in the JSON also where nothing failed.
 #[test]
-fn what_a_kernel_prints() {
+fn output_of_a_kernel_is_reported() {
     let project = project_with("swap.cu", SWAP);
     let dir = project.path();
     let source = dir.join("swap.cu");

@@ -76,7 +76,7 @@ fn of_other(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_kept_to_fail_does_and_is_red_once_it_does_not() {
+fn a_variant_kept_to_fail_is_red_once_it_holds() {
     let project = with_variant(KEPT);
     let dir = project.path();
     let said = simulated(dir, &[], 0);
@@ -97,7 +97,7 @@ fn what_is_kept_to_fail_does_and_is_red_once_it_does_not() {
 }
 
 #[test]
-fn what_fails_otherwise_is_red() {
+fn another_failure_than_the_expected_one_is_red() {
     let project = with_variant("other: {define: {RACY: 1}, expect: {fail: [max_err]}}");
     let dir = project.path();
     simulated(dir, &[], 1);

@@ -432,7 +432,7 @@ fn seeds_are_tried_first() {
 }
 
 #[test]
-fn what_is_no_file_of_seeds_is_refused() {
+fn files_without_seeds_are_refused() {
     let project = project();
     let dir = project.path();
     let tune = |strategy: &'static str| {

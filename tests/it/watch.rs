@@ -52,7 +52,7 @@ fn a_save_flips_the_verdict_and_ctrl_c_ends_it() {
     lines_of(child.stderr.take().unwrap(), to);
     await_lines(&lines, &["PASS: ", "watching "]);
     let gates = dir.join("gates.yaml");
-    // A mistake is said, and does not end it.
+    // A mistake is reported, and does not end it.
     edit(&gates, "version: 1", "version: 7");
     await_lines(&lines, &["changed: ", "unknown version 7", "watching "]);
     edit(&gates, "version: 7", "version: 1");

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_no_bound() {
+    fn text_that_is_no_number_is_no_bound() {
         for wrong in [
             ".maxntid 4294967295, 2",
             ".minnctapersm x",

@@ -628,7 +628,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     files::read(path, LARGEST_FILE).map_err(|error| failed(path, error))
 }
 
-/// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
+/// Every file that any pass of the preprocessor read. Not taken from nvcc's `-MD`: that costs another pass over all
 /// headers, and one for the host, which takes other branches of `__CUDA_ARCH__`.
 fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     let mut files: Vec<String> = Vec::new();

@@ -415,7 +415,7 @@ $L__BB0_2:
     }
 
     #[test]
-    fn what_is_no_module_is_no_module() {
+    fn text_that_is_no_module_is_refused() {
         for text in [
             "{",
             "x",

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
+    fn edit_distances_are_counted() {
         for (a, b, far) in [
             ("", "", 0),
             ("", "abc", 3),

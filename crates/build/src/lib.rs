@@ -245,7 +245,7 @@ fn on_this_machine(unit: &Unit) -> Unit {
     }
 }
 
-/// A directory that a variable names: what the compiler says of it is said as in gates.yaml.
+/// A directory that a variable names: the compiler's messages name it as gates.yaml does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Outside {
     here: String,

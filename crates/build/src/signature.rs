@@ -112,7 +112,7 @@ pub enum SlotKind {
     Bytes,
 }
 
-/// What is known about a type.
+/// The known kind of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Pointer,

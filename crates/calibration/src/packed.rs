@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording() {
+    fn refuses_files_that_are_no_recordings() {
         assert!(read(&b"not gzip"[..]).is_err());
         assert!(read(text("{}").as_slice()).is_err());
         let mut whole = Vec::new();

@@ -26,7 +26,7 @@ pub struct Contest {
     pub processes: Vec<Process>,
 }
 
-/// What head is, compared with its base.
+/// The kind of head, compared with its base.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {

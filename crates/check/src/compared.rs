@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_compare() {
+    fn only_elements_that_both_compare_are_compared() {
         let one = |part: &[bool]| Compared([("y".to_owned(), part.to_vec())].into());
         let both = one(&[true, true, false]).and(one(&[true, false, false]));
         assert_eq!(both, one(&[true, false, false]));

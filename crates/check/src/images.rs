@@ -60,7 +60,7 @@ impl InputCache {
         Ok(images)
     }
 
-    /// So that `images` finds it in memory. Only what a file has: nothing is made, and no error is said.
+    /// So that `images` finds it in memory. Only what a file has: nothing is made, and no error is reported.
     pub fn read_ahead(&mut self, tensor: &Tensor, seed: u64) {
         let (true, Some(dir), Ok(key)) = (tensor.is_drawn(), &self.dir, key(tensor, seed)) else {
             return;

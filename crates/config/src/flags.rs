@@ -116,7 +116,7 @@ pub(super) fn check_host_flag(flag: &Spanned<String>) -> Result<String, Problem>
     check_programs(flag)
 }
 
-/// A compiler that runs programs of the tree runs code of whoever wrote it, and its result depends on more
+/// A compiler that runs programs of the tree runs code of its author, and its result depends on more
 /// than what it is kept under.
 fn check_programs(flag: &Spanned<String>) -> Result<String, Problem> {
     let runs = [

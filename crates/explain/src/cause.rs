@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     pub class: CauseClass,
-    /// Where in the source, the most telling line first. None where it is no matter of lines.
+    /// Where in the source, the most telling line first. None where lines do not matter.
     pub places: Vec<CausePlace>,
     /// The values that show it.
     pub figures: Vec<Figure>,
@@ -138,12 +138,12 @@ pub enum CauseClass, title: &'static str {
     Reload = "reload" => "memory is read again that may have changed meanwhile",
     AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
     /// A value that does not change in a loop is computed or read in every turn.
-    LoopInvariant = "loop-invariant" => "a loop repeats what does not change in it",
-    LaunchBound = "launch-bound" => "the launch bounds are other ones",
+    LoopInvariant = "loop-invariant" => "a loop repeats work that does not change in it",
+    LaunchBound = "launch-bound" => "the launch bounds changed",
     /// Accesses under a condition where they had none.
     PredicatedAccess = "predicated-access" => "accesses under a condition that had none",
     /// Data that was kept in shared memory is read from global memory every time.
-    StagingLost = "staging-lost" => "what shared memory kept is read from global memory every time",
+    StagingLost = "staging-lost" => "data that shared memory kept is read from global memory every time",
     MoreInstructions = "more-instructions" => "more instructions",
     /// More is read from global memory or written there, in accesses as good as before.
     MoreTraffic = "more-traffic" => "more is read from global memory or written there",
@@ -153,8 +153,8 @@ pub enum CauseClass, title: &'static str {
     Compiler = "compiler" => "another compiler",
     Driver = "driver" => "another GPU or driver",
     Clocks = "clocks" => "other clocks",
-    /// The machine code is another one, and nothing that is known of it says that it is slower.
-    CodeChanged = "code-changed" => "the machine code is another one, and no rule says why it would be slower",
+    /// The machine code differs, and nothing known about it says that it is slower.
+    CodeChanged = "code-changed" => "the machine code differs, and no rule says why it would be slower",
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
     NothingChanged = "nothing-changed" => "nothing in code or launch changed",
 }

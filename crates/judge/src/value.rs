@@ -183,7 +183,7 @@ impl<'a> View<'_, 'a> {
     }
 
     /// Green before fast: only a case that is right is timed. A failure has its own gate; here it
-    /// is the reason of a skip. Whether the base is right is no matter of what it shows.
+    /// is the reason of a skip. The base's evidence counts whether or not the base is right.
     pub fn timeable(self, id: &CaseId) -> Judged<()> {
         let not_proven = |why: Unavailable| match why.outcome {
             Outcome::Fail => Unavailable {

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_compatibility() {
+    fn runs_binaries_of_the_same_major_version() {
         let arch = |name: &str| name.parse::<Arch>().unwrap();
         assert!(arch("sm_80").runs_on(8, 9));
         assert!(!arch("sm_89").runs_on(8, 0));

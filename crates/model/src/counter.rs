@@ -11,7 +11,7 @@ pub enum Tier {
 }
 
 named! {
-/// What the simulator counts of one launch, the same on every run and machine. Warps count, not lanes,
+/// The simulator's counts of one launch, the same on every run and machine. Warps count, not lanes,
 /// unless a name says otherwise; requests are memory instructions of a warp, sectors 32 bytes of global
 /// memory, wavefronts passes through shared memory. `ideal` is the fewest that move as many bytes.
 #[derive(

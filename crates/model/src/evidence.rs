@@ -383,7 +383,7 @@ pub struct Withheld {
 }
 
 named! {
-/// What a launch did that a GPU is not known to count as the simulator does.
+/// A property of a launch that a GPU is not known to count as the simulator does.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -413,7 +413,7 @@ pub struct LineCount {
 }
 
 named! {
-/// What a check of the simulator can find, the gravest first: wrong data before order that is left to
+/// The findings of the simulator's checks, the gravest first: wrong data before order that is left to
 /// luck.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -421,7 +421,7 @@ named! {
 pub enum FindingKind {
     /// Data of an asynchronous copy is used before the wait for it, or overwritten by another copy.
     AsyncBeforeWait = "async_before_wait",
-    /// Something hangs on a value that nothing wrote.
+    /// Something depends on a value that nothing wrote.
     Uninitialised = "uninitialised",
     /// An output depends on the machine or the moment: a multiprocessor's number, a clock, an address.
     MachineDependence = "machine_dependence",
@@ -437,7 +437,7 @@ pub enum FindingKind {
     WarpRace = "warp_race",
     /// Lanes of one warp in one instruction stream, and no `__syncwarp()` between them.
     WarpHazard = "warp_hazard",
-    /// What `malloc` gave, nobody freed, and no pointer is left to.
+    /// Memory from `malloc` that nobody freed, with no pointer left to it.
     Leak = "leak",
 }
 }

@@ -11,9 +11,9 @@ macro_rules! metrics {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Metric {
             $($(#[$doc])* $variant,)*
-            /// Of one launch, counted by the simulator.
+            /// A count of one launch, by the simulator.
             Counter(Counter),
-            /// Of one launch, read by a profiler from the GPU's own counters.
+            /// A value of one launch, read by a profiler from the GPU's own counters.
             Profile(ProfileMetric),
         }
 
@@ -89,7 +89,7 @@ metrics! {
     /// As `max_err`, against the reference over the inputs before quantisation.
     OriginalMaxErr = "original_max_err", Correctness, Output, FROM_ZERO, Smaller;
     OriginalMeanErr = "original_mean_err", Correctness, Output, FROM_ZERO, Smaller;
-    /// What exact arithmetic on the quantised inputs errs by against the original inputs: the share of
+    /// The error of exact arithmetic on the quantised inputs against the original inputs: the share of
     /// `original_max_err` that no kernel can avoid.
     CodecMaxErr = "codec_max_err", Correctness, Output, FROM_ZERO, Smaller;
     CodecMeanErr = "codec_mean_err", Correctness, Output, FROM_ZERO, Smaller;
@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for Metric {
 }
 
 named! {
-/// What kind of evidence a metric comes from, and so which baseline file holds it.
+/// The kind of evidence that a metric comes from, and so which baseline file holds it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -215,12 +215,12 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Of samples of one launch each: batches hide tails and modes.
+    /// Whether it comes from samples of one launch each: batches hide tails and modes.
     pub fn of_single_launches(self) -> bool {
         matches!(self, Self::P90 | Self::P99 | Self::Cv | Self::SlowShare)
     }
 
-    /// Of one process: of fewer, a quantile would be their maximum by another name.
+    /// The fewest for one process: with fewer, a quantile would be their maximum by another name.
     pub fn least_singles(self) -> u32 {
         match self {
             Self::P90 => 10,

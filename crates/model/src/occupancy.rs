@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_launched_has_no_block() {
+    fn launches_that_do_not_fit_have_no_block() {
         assert_eq!(of("sm_90", 65, 0, 1024), (0, Limiter::Registers));
         assert_eq!(of("sm_90", 32, 228 * 1024, 128), (0, Limiter::SharedMemory));
         assert_eq!(of("sm_90", 256, 0, 32), (0, Limiter::Registers));

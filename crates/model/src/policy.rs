@@ -128,7 +128,7 @@ pub struct KnownFinding {
 }
 
 impl KnownFinding {
-    /// Where the finding has the line; `None` where it is another one.
+    /// The finding at this line; `None` where the line differs.
     pub fn place_in<'a>(&self, finding: &'a Finding) -> Option<&'a Place> {
         let is_line = |line: &SourceLine| {
             line.file == self.file
@@ -144,7 +144,7 @@ pub fn with_single_blanks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Another revision of the same repository: what it asked of its kernels, and how it calls them.
+/// Another revision of the same repository: its demands on its kernels, and how it calls them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Base {

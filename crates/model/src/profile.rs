@@ -50,7 +50,7 @@ pub enum ProfileMetric, measure: Measure {
     /// Read and written.
     DramBytes = "dram_bytes" => Measure::Bytes,
     L2Bytes = "l2_bytes" => Measure::Bytes,
-    /// Of all warps.
+    /// Instructions of all warps.
     ExecutedInstructions = "executed_instructions" => Measure::Count,
     /// Floating-point operations of threads, a multiplication with addition counted as two. Those of
     /// tensor instructions stand apart.

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a verdict answers.
+/// The question that a verdict answers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -30,7 +30,7 @@ pub enum Question {
     Failure(Vec<GateName>),
 }
 
-/// What a base revision asked of its kernels.
+/// The demand of a base revision on its kernels.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -76,7 +76,7 @@ pub enum BaseDemand {
     Baseline(Facet),
     /// The gates as they are, without an acceptance.
     NoAcceptance,
-    /// What a whole file of gates asks of a case.
+    /// The demands of a whole file of gates on a case.
     File(String),
     /// That no gate of a variant fails, but for these.
     NoFailure(Vec<GateName>),
@@ -93,9 +93,9 @@ pub enum BaseLack {
     /// With the reason of its build: the words of nvcc, or why it was not asked.
     // The name that it has for times.
     NotBuilt(Box<Reason>) => Self::NotBuilt(_) => "base-not-built",
-    /// Its reference has no answer in its own tree to its own inputs either. What the compiler or the reference said.
+    /// Its reference has no answer in its own tree to its own inputs either. Has the message of the compiler or the reference.
     ReferenceBroken(String) = "base-reference-broken",
-    /// Its reference did not answer before its deadline. What it said.
+    /// Its reference did not answer before its deadline. Has its message.
     ReferenceLate(String) = "base-reference-late",
     /// Its record was checked, and has no digest of what its reference computed.
     NoDigests = "base-without-digests",
@@ -185,7 +185,7 @@ pub enum Loosened {
 impl Loosened {
     const CODE: &str = "loosened";
 
-    /// What is lost without a word has the name that it has without a base.
+    /// A check that is lost silently has the name that it has without a base.
     fn code(&self) -> &'static str {
         match self {
             Self::ChecksLost(_) => "check-lost",
@@ -228,7 +228,7 @@ pub enum Side {
     Base,
 }
 
-/// What one timing process lacks.
+/// The gap in one timing process.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -273,7 +273,7 @@ pub enum DriverFigure {
     BlocksPerSm,
 }
 
-/// What a figure is compared with.
+/// The value that another is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -299,11 +299,11 @@ pub struct Comparison {
     pub now: Option<Num>,
     /// (now - was) / was; of the slow share now - was.
     pub change: Num,
-    /// 95 % interval of `change` against a baseline, the bounds of the look against the base. Of times.
+    /// 95 % interval of `change` against a baseline, the bounds of the look against the base. For times.
     pub interval: Option<[Num; 2]>,
     /// Worse by at most this share.
     pub allowed: Num,
-    /// Of times against a baseline: sessions that it rests on, where the spread between days is known.
+    /// For times against a baseline: sessions that it rests on, where the spread between days is known.
     pub sessions: Option<u32>,
     /// Fresh processes of head.
     pub processes: Option<u32>,
@@ -364,7 +364,7 @@ pub enum KeyField {
     Profiler,
 }
 
-/// What there is no baseline of.
+/// The part that has no baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -426,7 +426,7 @@ coded! {
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    // What held.
+    // Held.
     Held = "held",
     Compiled {
         warnings: u32,
@@ -463,7 +463,7 @@ pub enum Reason {
         own: Box<Reason>,
         to: String,
     } = "fell-back",
-    /// Of a variant that is kept to fail: what its gate found.
+    /// For a variant that is kept to fail: the finding of its gate.
     ExpectedFailure {
         own: Box<Reason>,
     } = "expected-failure",
@@ -613,7 +613,7 @@ pub enum Reason {
     Fault(Fault) => Self::Fault(it) => it.kind.code(),
     Unsupported(Unsupported) => Self::Unsupported(it) => it.code(),
     NotRun(NotRun) => Self::NotRun(it) => it.code(),
-    /// Of a variant that is kept to fail: none of the gates that it is kept for gave an answer that decides.
+    /// For a variant that is kept to fail: none of the gates that it is kept for gave an answer that decides.
     ExpectedFailureOpen = "expected-failure-open",
     GpuRequired {
         why: Box<Reason>,
@@ -624,7 +624,7 @@ pub enum Reason {
     NotProven {
         why: Box<Reason>,
     } = "not-proven",
-    /// Of the code for one of several architectures.
+    /// For the code of one of several architectures.
     OnArchitecture {
         arch: Arch,
         why: Box<Reason>,

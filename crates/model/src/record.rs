@@ -78,7 +78,7 @@ pub struct Environment {
     pub timing_protocol: u32,
     pub host: Host,
     pub commit: Option<String>,
-    /// Digest of that commit, and of what the tree has otherwise: two trees of one digest hold the same sources. `None`
+    /// Digest of that commit, and of the tree's differences from it: two trees of one digest hold the same sources. `None`
     /// outside git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<String>,

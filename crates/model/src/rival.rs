@@ -49,7 +49,7 @@ pub struct RivalTimes {
     pub single_ns: Vec<u64>,
 }
 
-/// A task of a case for whoever does its work: all that a rival gets. Variants with the same task are
+/// The task of a case, for any program that does its work: all that a rival gets. Variants with the same task are
 /// held against the same samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Task {

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// One piece of evidence: observed, or one of three named ways of not having been observed.
 ///
-/// There is no default on purpose: whoever reads evidence has to say what each of the four means.
+/// There is no default on purpose: each reader of evidence has to handle all four.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen<T> {
@@ -84,7 +84,7 @@ pub enum NotRun {
 }
 
 coded! {
-/// What a device or tool cannot do, whatever the kernel.
+/// A thing that a device or tool cannot do, whatever the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Unsupported {
@@ -102,13 +102,13 @@ pub enum Unsupported {
     LauncherCode = "launcher-code-not-read",
     /// An instruction that the simulator does not have, or PTX that it does not understand.
     Ptx { problem: String } = "ptx-not-simulated",
-    /// Of the device or of the simulator.
+    /// Memory of the device or of the simulator.
     OutOfMemory { problem: String } = "out-of-memory",
     /// The device has no clock to trust.
     Clock = "no-clock",
     /// There is no driver to ask, in the simulator.
     Driver = "no-driver",
-    /// What this driver cannot do, or comes without.
+    /// A thing that this driver cannot do, or comes without.
     DriverLacks { problem: String } = "driver-lacks",
     /// The launcher cannot be captured into a CUDA graph.
     Capture { problem: String } = "not-capturable",
@@ -127,7 +127,7 @@ pub enum Unsupported {
     NotCounted = "not-counted",
     /// A share of each of several kernels, of which there is none of all together.
     SeveralKernels { kernels: u32 } = "several-kernels",
-    /// What is run confined cannot be profiled.
+    /// A confined program cannot be profiled.
     ProfiledConfined = "confined-not-profiled",
 }
 }
@@ -137,7 +137,7 @@ pub enum Unsupported {
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// What the compiler, driver or host said, in full.
+    /// The message of the compiler, driver or host, in full.
     pub message: String,
 }
 
@@ -148,7 +148,7 @@ pub enum FaultKind, code: &'static str {
     Compile = "compile" => "does-not-compile",
     /// PTXAS reported nothing for the entry, or the entry is not in the cubin, or its name is ambiguous.
     EntryNotFound = "entry_not_found" => "entry-not-found",
-    /// What gates.yaml passes is not what the entry takes.
+    /// The arguments of gates.yaml do not fit the entry.
     Arguments = "arguments" => "arguments-do-not-fit",
     /// The driver refused the launch: too much shared memory, too many threads, bad cluster.
     LaunchRefused = "launch_refused" => "launch-refused",

@@ -252,7 +252,7 @@ pub enum Note {
         shape: String,
         facet: super::Facet,
     },
-    /// Cases of the base record that a filter left out of the head's: nothing is said of them.
+    /// Cases of the base record that a filter left out of the head's: they are not judged.
     LeftOut { cases: Vec<CaseId> },
     /// The reference takes inputs that base's did not, and computes the same with these values in them.
     NewInputs {

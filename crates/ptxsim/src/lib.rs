@@ -48,9 +48,9 @@
 //! report says that this is not judged. An order that a flag has handed on stays with it when others store to it
 //!   again. Within a block atomics and flags order without a fence.
 //! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
-//! - Two weak writes of the same value to global memory are not told, whoever comes last: programs set
+//! - Two weak writes of the same value to global memory are not reported, in whatever order: programs set
 //!   flags so. In shared memory they are, but for those of one instruction.
-//! - What hangs on values that nothing wrote is tried with some fillings of them (`exec::undefined`).
+//! - Results that depend on values that nothing wrote are tried with some fillings of them (`exec::undefined`).
 //!   Registers that nothing wrote read as 0.
 //! - A `try_wait` whose result the program ignores, as it always succeeds here; an `mbarrier.inval`
 //!   that is not ordered behind the last use.

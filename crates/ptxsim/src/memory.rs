@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_written_is_told() {
+    fn reads_of_unwritten_memory_are_reported() {
         let mut m = Memory::default();
         let a = m.alloc("a", 300).unwrap();
         assert_eq!(m.without_value(a, 300).unwrap(), vec![0..300; 1]);

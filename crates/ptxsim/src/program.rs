@@ -254,7 +254,7 @@ pub struct BulkPlace {
 pub struct BulkCopy {
     pub shared: BulkPlace,
     pub global: BulkPlace,
-    /// The mbarrier that is told of the bytes. Copies to global memory have none.
+    /// The mbarrier that the bytes are reported to. Copies to global memory have none.
     pub barrier: Option<BulkPlace>,
 }
 

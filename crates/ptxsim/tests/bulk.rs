@@ -260,7 +260,7 @@ fn what_a_copy_reads_has_to_be_fenced() {
     assert!(message.contains("no fence.proxy.async"), "{message}");
 }
 
-/// A copy of bytes without a value brings none, and that is told where it is used.
+/// A copy of bytes without a value brings none, and that is reported where it is used.
 #[test]
 fn values_that_nothing_wrote_are_followed_through_copies() {
     let module = load(&fixture("bulk"));

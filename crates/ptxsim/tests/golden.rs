@@ -1,5 +1,5 @@
 //! Pins what launches report and compute: counters, findings, bytes. Whoever makes the engine faster
-//! must not change any of it; whoever changes it on purpose renews the snapshots
+//! must not change any of it; a change on purpose renews the snapshots
 //! (`INSTA_UPDATE=always`) and says why.
 #![allow(clippy::unwrap_used)]
 

@@ -86,7 +86,7 @@ pub fn checked(record: &Record, base: &AgainstBase) -> Vec<String> {
         ),
         (
             alike,
-            "the same code, launch, inputs and reference, so that one check tells of both",
+            "the same code, launch, inputs and reference, so that one check covers both",
         ),
     ]
     .into_iter()

@@ -1,4 +1,4 @@
-//! Messages at a line of a file, whoever shows them. Pure.
+//! Messages at a line of a file, for any program that shows them. Pure.
 
 use super::{against_base, page, problems};
 use judge::{FindingStanding, Index, SeenFinding};

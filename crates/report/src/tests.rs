@@ -605,7 +605,7 @@ fn slower_reads_as_slower_in_every_format() {
     assert!(!text.contains("+20.0 %"), "{text}");
 }
 
-/// One case of four; the others have four launches each, of which nothing is said.
+/// One case of four; the others have four launches each, without further notes.
 #[test]
 fn two_modes_read_as_two_modes() {
     let mut record = fixture::record();
@@ -662,7 +662,7 @@ fn others_on_the_gpu_are_named() {
 }
 
 #[test]
-fn what_failed_comes_first_with_its_command() {
+fn failures_come_first_with_their_command() {
     let record = broken();
     let text = terminal::render(&record, &judged(&record), PLAIN);
     assert!(text.starts_with("FAIL k/direct [sm_90]: registers <= 128 [beyond-limit]\n     registers 129, limit <= 128\n     by gates.yaml:7\n     gatekeeper run 'k/direct'\n"), "{text}");

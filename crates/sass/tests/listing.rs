@@ -130,7 +130,7 @@ fn a_branch_back_to_what_need_not_be_passed_is_no_loop() {
 }
 
 #[test]
-fn what_is_no_listing_is_empty() {
+fn text_that_is_no_listing_is_empty() {
     assert!(
         Listing::parse("nvdisasm fatal: cannot read")
             .sections

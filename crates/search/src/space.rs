@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_is_not_in_the_space() {
+    fn invalid_configurations_are_not_in_the_space() {
         let space = threads();
         assert_eq!(
             shown(&space, space.points()),

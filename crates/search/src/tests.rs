@@ -184,7 +184,7 @@ fn evaluations(outcomes: &[Outcome], start: impl Fn(u64) -> Box<dyn Strategy>) -
 }
 
 #[test]
-fn what_learns_needs_fewer_evaluations() {
+fn learning_strategies_need_fewer_evaluations() {
     let (space, outcomes) = bowl();
     let random = evaluations(&outcomes, |seed| Box::new(Random::new(&space, seed)));
     let elite = evaluations(&outcomes, |seed| {

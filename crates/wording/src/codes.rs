@@ -1,4 +1,4 @@
-//! What each code of a verdict means and what mends it: docs/verdicts.md is made of this. Pure.
+//! The meaning of each verdict's code and its remedy: docs/verdicts.md is made of this. Pure.
 
 use model::Outcome::{
     self, Environment, Expected, Fail, Inconclusive, Pass, Replaced, Skipped, Unsupported,

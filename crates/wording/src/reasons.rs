@@ -728,7 +728,7 @@ fn whose(of: &Against) -> String {
     }
 }
 
-/// What brings back a check that the simulator no longer makes.
+/// Tells how to bring back a check that the simulator no longer makes.
 fn check_again(why: &Reason) -> &'static str {
     match why {
         Reason::NotRun(NotRun::OverBudget { .. } | NotRun::EstimateUnknown) => "raise the budget",
@@ -880,7 +880,7 @@ pub fn not_run(why: &NotRun) -> String {
     }
 }
 
-/// What heads the skips over this budget.
+/// The heading of the skips over this budget.
 pub fn over_budget(budget: u64) -> String {
     format!(
         "over the simulator's budget of {} a case (--sim-budget raises it)",
@@ -930,7 +930,7 @@ pub fn unsupported(why: &Unsupported) -> String {
     }
 }
 
-/// What base asked, in the words of a gate where it is one.
+/// The base's demand, in the words of a gate where it is one.
 pub fn demand(demand: &BaseDemand) -> String {
     match demand {
         BaseDemand::Gate(rule) => super::words::gate(rule),
@@ -1127,7 +1127,7 @@ fn lost(why: &Reason) -> String {
             device,
             arch,
         } => no_architecture((kernel, variant), device, *arch),
-        // What else leaves a check without an answer needs no figures to be found in docs/verdicts.md.
+        // Other reasons for a check without an answer are found in docs/verdicts.md without values.
         other => other.code().to_owned(),
     }
 }

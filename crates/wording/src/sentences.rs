@@ -1,4 +1,4 @@
-//! What each reason says. Read the snapshot aloud: every line has to be a plain sentence by itself.
+//! The sentence of each reason. Read the snapshot aloud: every line has to be a plain sentence by itself.
 
 use super::{reasons, words};
 use judge::fixture;

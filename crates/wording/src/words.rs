@@ -70,7 +70,7 @@ fn bytes(value: f64) -> String {
     }
 }
 
-/// What lies on a disk: `3.2 GiB`.
+/// A size on a disk: `3.2 GiB`.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
@@ -135,7 +135,7 @@ pub fn signed(change: f64) -> String {
         return "from 0".to_owned();
     }
     match percent(change) {
-        // Of so little the sign is noise.
+        // The sign of so little is noise.
         tiny if tiny.starts_with("under") => tiny,
         size if change < 0.0 => format!("-{size}"),
         size => format!("+{size}"),
@@ -289,7 +289,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// What has to be the same for the figures to judge a run.
+/// The properties that have to be the same for the values to judge a run.
 pub fn key(key: &BaselineKey) -> String {
     let (mut parts, flags) = match key {
         BaselineKey::Resources {
@@ -374,7 +374,7 @@ pub fn no_relative(metric: Metric) -> String {
     format!("{metric} is mostly 0, and a change relative to 0 says nothing")
 }
 
-/// What a verdict answers, in a few words.
+/// The question of a verdict, in a few words.
 pub fn question(question: &Question) -> String {
     match question {
         Question::Gate(rule) => gate(rule),
@@ -398,7 +398,7 @@ pub fn any_of(gates: &[GateName]) -> String {
     }
 }
 
-/// What an acceptance lets pass, in a few words.
+/// The failure that an acceptance lets pass, in a few words.
 pub fn allowance(allows: &Allowance) -> String {
     match allows {
         Allowance::Limit(limit) => gate(limit),
@@ -408,7 +408,7 @@ pub fn allowance(allows: &Allowance) -> String {
     }
 }
 
-/// What a gate asks, in a few words.
+/// The demand of a gate, in a few words.
 pub fn gate(rule: &Rule) -> String {
     match rule {
         Rule::Built => "built".to_owned(),
@@ -425,7 +425,7 @@ pub fn gate(rule: &Rule) -> String {
     }
 }
 
-/// What a gate on a metric allows, without its name: `<= 128`, `+2% of base`.
+/// The limit of a gate on a metric, without its name: `<= 128`, `+2% of base`.
 pub fn limit_of(question: &Question) -> Option<String> {
     match question {
         Question::Gate(Rule::Limit { metric, limit }) => Some(bound(*metric, limit)),
@@ -483,7 +483,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities() {
+    fn quantities_are_printed_with_their_units() {
         for (metric, value, text) in [
             (Metric::P50, 361_234.0, "361.2 us"),
             (Metric::P50, 512.0, "512 ns"),

@@ -129,7 +129,7 @@ fn an_entry_in_the_place_of_the_one_that_is_asked_for() {
     ]);
 }
 
-/// A base's reference that a slow runner stopped, or that died. Stopped: inconclusive, and nobody is told that head is looser.
+/// A base's reference that a slow runner stopped, or that died. Stopped: inconclusive, and head is not called looser.
 #[test]
 fn a_late_reference_is_no_pass_and_no_loosened_gate() {
     for (kind, says) in [

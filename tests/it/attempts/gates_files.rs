@@ -580,7 +580,7 @@ fn a_finding_above_gates_yaml_is_shown_at_its_place_in_the_repository() {
 
 /// A file outside the repository is no file of the base either.
 #[test]
-fn what_leads_out_of_the_repository_is_refused() {
+fn links_out_of_the_repository_are_refused() {
     let top = repository();
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("k.cu"), SOURCE).unwrap();

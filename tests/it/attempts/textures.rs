@@ -281,7 +281,7 @@ fn surface(body: &str) -> tempfile::TempDir {
 /// An output behind a surface is compared as any other; one element that is not written is seen, and one that two
 /// threads write, and x in texels where it is in bytes.
 #[test]
-fn what_is_written_through_a_surface_is_compared() {
+fn writes_through_a_surface_are_compared() {
     let right = surface("surf2Dwrite(image[y * w + x], out, x * 4, y);");
     simulate(right.path(), &[], 0);
     for (body, says) in [

@@ -359,7 +359,7 @@ fn the_first_cause_of_each_regression() {
 
 /// A cause that only a profile can know is said to be unknown, and no other cause is named for it.
 #[test]
-fn what_needs_a_profile_is_not_guessed() {
+fn causes_that_need_a_profile_are_not_guessed() {
     let rows = regressions().filter(|row| row.needs == Needs::Profile);
     for row in rows {
         let Some(made) = all().get(row.name) else {
@@ -393,7 +393,7 @@ fn has_marker(edits: &[Edit]) -> bool {
 const LOST_ON_A_GPU: [&str; 2] = ["every other thread of a warp", "divided exactly"];
 
 /// The first cause named on a GPU, where no simulator counts: with a profile for rows that machine code alone cannot
-/// tell. It is no worse than in the simulator. How much slower each is there is printed, and is no matter of the score:
+/// tell. It is no worse than in the simulator. How much slower each is there is printed, and does not count in the score:
 /// some cost nothing on a GPU that waits for something else. On a machine with a GPU and nvcc:
 ///
 /// `cargo test --test it explain:: on_a_gpu -- --ignored --nocapture`

@@ -54,7 +54,7 @@ pub struct Harmless {
     pub head: &'static [Edit],
     /// Whether the machine code is the same.
     pub same_code: bool,
-    /// The class of all that is said: what changed, and no cause of slowness.
+    /// The class of everything reported: changes, and no cause of slowness.
     pub said: &'static str,
 }
 

@@ -139,7 +139,7 @@ fn launches_that_the_driver_refuses_say_why_and_keep_the_worker() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn what_a_kernel_does_wrong_without_a_fault_is_found() {
+fn mistakes_without_a_fault_are_found() {
     let mut crew = crew();
     let wrong = got(check_entry(&mut crew, "wrong"));
     assert_eq!(wrong.error.worst.map(|worst| worst.at), Some(y(5)));

@@ -5,7 +5,7 @@ use model::{FaultKind, Seen, Unsupported};
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn what_a_launcher_launches_is_read_back() {
+fn launches_of_a_launcher_are_read_back() {
     let mut crew = crew();
     let answer = check(&mut crew, launcher_case("good"), launcher("good"));
     let Seen::Got(driver) = answer.driver.clone() else {

@@ -111,7 +111,7 @@ fn inside_a_hook() {
 }
 
 #[test]
-fn outside_git() {
+fn a_base_outside_git_is_refused() {
     let project = project();
     let output = run(project.path(), &["run", "--base", "HEAD"], 2);
     let said = common::stderr(&output);
@@ -193,7 +193,7 @@ fn other_code_as_fast_as_the_base() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn what_did_not_change_is_not_timed() {
+fn unchanged_cases_are_not_timed() {
     let project = committed();
     let dir = project.path();
     edit(

@@ -131,7 +131,7 @@ fn an_element_that_is_never_written() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn a_race() {
+fn a_race_is_found_on_the_gpu() {
     let project = tempfile::tempdir().unwrap();
     let dir = project.path();
     common::copy(&root().join("kernels"), &dir.join("kernels"));

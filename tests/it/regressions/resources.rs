@@ -62,7 +62,7 @@ fn thirty_two_bytes_of_stack() {
 }
 
 #[test]
-fn spilled_registers() {
+fn spilled_registers_break_their_limit() {
     let project = project();
     let dir = project.path();
     // 32 registers for each of 2048 threads, and 64 values that have to stay alive over a barrier.

@@ -65,7 +65,7 @@ fn with(source: &str, changes: &[(&str, &str)]) -> Unit {
 }
 
 #[test]
-fn what_does_not_execute_does_not_count() {
+fn code_that_does_not_execute_does_not_count() {
     let neighbour = "\ntemplate <int N> __global__ void neighbour(float* o) { __shared__ float s[N]; s[threadIdx.x] = *o; *o = s[N - 1]; }\n\
                      template __global__ void neighbour<32>(float*);\n\
                      extern \"C\" __global__ void a_neighbour(double* o, int n) { for (int i = 0; i < n; ++i) o[i] *= 2; }\n";

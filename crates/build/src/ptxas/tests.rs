@@ -118,7 +118,7 @@ fn without(text: &str, part: &str) -> String {
 }
 
 #[test]
-fn what_is_missing_is_never_zero() {
+fn missing_values_are_never_zero() {
     let of = |text: &str| PtxasReport::parse(text).resources("plain", "sm_90");
     assert!(of(CUDA13).is_ok());
     assert_eq!(of(""), Err(Absent::NotReported));

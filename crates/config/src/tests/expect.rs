@@ -44,7 +44,7 @@ fn it_is_run_and_asked_for_what_shows_that_it_is_wrong() {
 }
 
 #[test]
-fn mistakes() {
+fn mistakes_are_refused_at_their_place() {
     let expect = |text: &str| format!("wide: {{define: {{WIDE: 1}}, expect: {text}}}");
     check(
         WIDE,

@@ -21,7 +21,7 @@ fn a_variant_that_computes_the_same_stands_in() {
 }
 
 #[test]
-fn mistakes() {
+fn mistakes_are_refused_at_their_place() {
     check(
         WIDE,
         "wide: {define: {WIDE: 1}, fallback: plan}",

@@ -1,7 +1,7 @@
 use super::{check, read, with};
 
 #[test]
-fn limits() {
+fn wrong_limits_are_refused() {
     check(
         "registers: 128",
         "registers: -1",

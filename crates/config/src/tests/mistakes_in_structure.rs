@@ -3,7 +3,7 @@
 use super::{RIGHT, check, read, said_of};
 
 #[test]
-fn keys() {
+fn wrong_keys_are_refused() {
     check(
         "    entry: scale",
         "    entri: scale",
@@ -108,7 +108,7 @@ fn keys() {
 }
 
 #[test]
-fn types() {
+fn wrong_types_are_refused() {
     check(
         "[sm_89, sm_90]",
         "sm_90",
@@ -248,7 +248,7 @@ fn types() {
 }
 
 #[test]
-fn files() {
+fn wrong_files_are_refused() {
     check(
         "version: 1\n",
         "version: 2\n",

@@ -3,7 +3,7 @@
 use super::{check, said_of, with};
 
 #[test]
-fn expressions() {
+fn wrong_expressions_are_refused() {
     check(
         "block: [TILE]",
         "block: [TIL]",
@@ -349,7 +349,7 @@ const LAUNCH: &str = "    launch: {grid: [\"ceil_div(N, TILE)\"], block: [TILE]}
 const SEQUENCE: &str = "    sequence: [{entry: scale, args: [{tensor: x}, {tensor: y}], launch: {grid: [1], block: [32]}}]\n";
 
 #[test]
-fn sequences() {
+fn wrong_sequences_are_refused() {
     let of = |sequence: &str, args: &str, launch: &str| {
         let text = with("    entry: scale\n", sequence);
         said_of(&text.replace(ARGS, args).replace(LAUNCH, launch))

@@ -23,7 +23,7 @@ fn with_reference(dims: &str, tensors: &[&str], reference: &str) -> String {
 }
 
 #[test]
-fn references() {
+fn mistakes_in_references_are_refused() {
     let reference = |dims: &str, tensors: &[&str], reference: &str| {
         accepted(&with_reference(dims, tensors, reference))
             .plan

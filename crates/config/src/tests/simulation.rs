@@ -33,7 +33,7 @@ fn counters_may_not_grow_unless_something_else_is_said() {
             .all(|(_, change, line)| *change == 0.025 && *line == at)
     );
 
-    // A shape that is not named keeps what holds where nothing is said.
+    // A shape that is not named keeps the default.
     let said = counters(&right("registers: 128", "counters: {large: \"+1%\"}"));
     for (subject, change, _) in said {
         let expected = if subject.ends_with("@large") {

@@ -77,7 +77,7 @@ fn a_target_on_a_time_has_it_measured() {
 }
 
 #[test]
-fn mistakes() {
+fn mistakes_are_refused_at_their_place() {
     check(
         WIDE,
         &with_target("{p50: \"+2%\"}"),

@@ -80,7 +80,7 @@ fn an_empty_space_says_which_constraint_left_nothing() {
 }
 
 #[test]
-fn mistakes() {
+fn mistakes_are_refused_at_their_place() {
     check(
         "{TILE: [32, 64, 128], WIDE: [0, 1]}",
         "{}",

@@ -54,7 +54,7 @@ fn same_gpu(base: Option<&DeviceFacts>, head: Option<&DeviceFacts>) -> bool {
 
 fn clocks(sides: &Sides) -> Option<Cause> {
     let (base, head) = (sides.base.sm_mhz()?, sides.head.sm_mhz()?);
-    // By how much a launch takes longer at the clock of head, if it hangs on the SMs alone.
+    // By how much a launch takes longer at the clock of head, if it depends on the SMs alone.
     let longer = base / head - 1.0;
     let policies = [&sides.base, &sides.head].map(|side| side.device().map(|it| &it.clock_policy));
     if !(longer.abs() > NOTABLE || policies[0] != policies[1]) {

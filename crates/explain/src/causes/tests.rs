@@ -246,7 +246,7 @@ fn a_tail_accounts_for_a_share_of_the_time() {
 }
 
 #[test]
-fn what_else_changed_is_named() {
+fn other_changes_are_named() {
     let base = fixture::record();
     let mut head = fixture::record();
     head.plan.cases[0].dims.insert("N".to_owned(), 65);
@@ -313,7 +313,7 @@ fn reuse_in_l2_is_what_a_profile_says() {
         classes(&base, &profiled(0.4, 3e6, 300_000)),
         [CauseClass::L2Reuse]
     );
-    // More is asked for, too: that is no matter of reuse alone.
+    // More is requested, too: that is not reuse alone.
     assert_eq!(
         classes(&base, &profiled(0.4, 3e6, 900_000)),
         [CauseClass::NothingChanged]

@@ -54,7 +54,7 @@ fn sm(arch: Arch) -> Option<Sm> {
         tensor_int8,
     };
     Some(match (arch.major, arch.minor) {
-        // Turing has no tf32: what is asked of it is refused by the compiler.
+        // Turing has no tf32: the compiler refuses it.
         (7, 5) => sm(64.0, 2.0, 128.0, [512.0, 0.0, 1024.0]),
         (8, 0) => Sm {
             tensor_fp64: Some(64.0),

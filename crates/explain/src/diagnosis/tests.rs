@@ -243,7 +243,7 @@ fn too_few_blocks_a_tail_and_a_launch_of_nothing() {
 }
 
 #[test]
-fn what_is_not_known_has_a_name() {
+fn unknown_bounds_have_a_name() {
     let resources = Resources::default();
     let facts = KERNEL.facts();
     let known = |arch: &str, entry, simulation| Known {
@@ -474,7 +474,7 @@ mod profiled {
     }
 
     #[test]
-    fn what_a_profile_lacks_is_not_invented() {
+    fn values_missing_from_a_profile_are_not_invented() {
         let mut lacking = facts(&[], &[]);
         let why = Unknown::NoStalls;
         assert_eq!(of(528, &[&lacking]).bound, Bound::Unknown { why });

@@ -134,7 +134,7 @@ impl<'a> Kernel<'a> {
         units.map(|unit| (unit.id.arch, *unit)).collect()
     }
 
-    /// The work that is asked of a variant, under other names.
+    /// The work of a variant, under other names.
     fn work_of(&self, variant: &str, names: &Names) -> BTreeMap<CaseId, Case> {
         let cases = self.cases.iter().filter(|it| it.id.variant == variant);
         let cases = cases.map(|case| {
@@ -438,7 +438,7 @@ fn asks_as(base: &Kernel, was: &str, head: &Kernel, is: &str, names: &Names) -> 
     is_built_alike && is_held_alike && base.work_of(was, names) == head.work_of(is, &own)
 }
 
-/// The work that is asked of a case. It does not matter where a user's reference stands, as both are run.
+/// The work of a case. It does not matter where a user's reference stands, as both are run.
 fn work(mut case: Case) -> Case {
     case.tensors.sort_by(|a, b| a.name.cmp(&b.name));
     if let Reference::User {

@@ -20,7 +20,7 @@ pub fn since(base: &Base, view: View) -> Vec<Comparison> {
     )
 }
 
-/// Every case of both. One that head lacks is said by its gates, or left out by a filter.
+/// Every case of both. The gates report one that head lacks, or a filter left it out.
 fn pairs<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
     let cases = base.cases.iter();
     cases.filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)))

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn t_table() {
+    fn quantiles_match_the_t_table() {
         for (p, df, t) in [
             (0.975, 1.0, 12.706204736),
             (0.975, 2.0, 4.302652730),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_group() {
+    fn values_that_form_no_group_are_refused() {
         for values in [
             &[][..],
             &[1.0],

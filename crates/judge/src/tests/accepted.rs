@@ -74,7 +74,7 @@ fn split(reason: &Reason) -> (&Reason, &AcceptedLimit) {
 }
 
 #[test]
-fn what_is_accepted_passes_and_is_listed_with_its_name() {
+fn accepted_regressions_pass_and_are_listed_with_their_name() {
     let record = with(slower(), five());
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
@@ -181,7 +181,7 @@ fn one_that_nothing_needs_fails() {
 }
 
 #[test]
-fn what_was_not_judged_is_not_called_unused() {
+fn unjudged_acceptances_are_not_called_unused() {
     let mut left_out = five();
     left_out.left_out = true;
     assert_eq!(failures(&with(record(), left_out)), []);
@@ -193,7 +193,7 @@ fn what_was_not_judged_is_not_called_unused() {
     inconclusive.policy.baselines.clear();
     assert_eq!(failures(&inconclusive), []);
 
-    // An error on a GPU is another than one in the simulator.
+    // An error on a GPU differs from one in the simulator.
     let errors = accept(vec![small()], at_most(Metric::MaxErr, 0.1));
     assert_eq!(failures(&with(record_simulated(), errors.clone())), []);
     assert_eq!(failures(&with(record(), errors)).len(), 1);
@@ -389,7 +389,7 @@ fn what_stays_open_at_its_own_limit_passes_by_the_accepted_one() {
 }
 
 #[test]
-fn what_head_accepts_beyond_the_base_is_loosened() {
+fn acceptances_beyond_the_base_are_loosened() {
     let added = |base: Vec<Acceptance>| {
         let mut record = with(record_against_base(), five());
         record.policy.base.as_mut().unwrap().accepted = base;

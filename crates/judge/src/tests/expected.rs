@@ -50,7 +50,7 @@ fn one_gate_at_one_shape_is_enough_and_never_a_pass() {
 }
 
 #[test]
-fn what_is_kept_to_fail_and_holds_is_red() {
+fn a_variant_kept_to_fail_that_holds_is_red() {
     let judgement = expect_failure(
         &record_kept_to_fail(&BY),
         Outcome::Fail,

@@ -59,7 +59,7 @@ fn they_are_never_compared_with_our_own() {
 
 /// As one of a kernel that broke in a benchmark, which then skips it.
 #[test]
-fn what_the_base_has_and_the_head_passes_over_is_not_skipped() {
+fn cases_that_head_alone_passes_over_are_not_skipped() {
     let why = || NotRun::PassedOver {
         said: Some("an illegal memory access".into()),
     };

@@ -251,7 +251,7 @@ fn each_architecture_is_asked() {
 }
 
 #[test]
-fn what_head_accepts_and_base_does_not_is_loosened() {
+fn findings_accepted_only_by_head_are_loosened() {
     let head = with(racy(vec![read()]), known());
     let added = |base: Vec<Acceptance>| {
         let mut record = racy(vec![read()]);

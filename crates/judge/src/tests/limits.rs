@@ -120,7 +120,7 @@ fn sequence(record: &mut Record) {
 }
 
 #[test]
-fn of_a_sequence_the_worst_step_counts() {
+fn the_worst_step_of_a_sequence_counts() {
     for (metric, bound, value) in [
         (Metric::Registers, 199.0, 200.0),
         // That of the first step, with its own launch.
@@ -673,7 +673,7 @@ fn conditions() {
 }
 
 #[test]
-fn what_is_right_cannot_depend_on_times() {
+fn correctness_cannot_depend_on_times() {
     let circular = Rule::Limit {
         metric: Metric::MaxErr,
         limit: Limit::Absolute {

@@ -12,7 +12,7 @@ fn between(base: &Record, head: &Record) -> Vec<Change> {
     found
 }
 
-/// A gate that is another one in head.
+/// A gate that differs in head.
 fn instead(subject: Subject, base: Rule, how: fn(Rule) -> Loosened, head: Rule) -> Change {
     (subject, BaseDemand::Gate(base), how(head))
 }
@@ -139,7 +139,7 @@ fn expressions_are_the_same_or_cannot_be_compared() {
 }
 
 #[test]
-fn what_is_gone_is_removed() {
+fn missing_gates_and_cases_count_as_removed() {
     let mut head = record();
     head.policy
         .gates
@@ -295,7 +295,7 @@ fn inputs_of_other_values() {
 }
 
 #[test]
-fn what_a_kernel_is_given_and_what_is_looked_at() {
+fn changed_inputs_and_compared_outputs_are_loosened() {
     let tensor = |name: &str, role: Role| Tensor {
         name: name.into(),
         role,
@@ -413,7 +413,7 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
     let cleared = with(&|it| it[1].fill = zeros());
     assert_eq!(between(&cleared, &cleared), []);
     assert_eq!(between(&cleared, &base), []);
-    // Another shape is said once.
+    // Another shape is reported once.
     let mut head = with(&|it| it[2].dims = vec![1]);
     head.plan.cases[0].dims.insert("N".into(), 1);
     assert_eq!(

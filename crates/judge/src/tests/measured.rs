@@ -237,7 +237,7 @@ fn a_check_that_the_change_took_away() {
 }
 
 #[test]
-fn what_the_base_did_not_check_either_is_not_lost() {
+fn checks_that_the_base_lacked_too_are_not_lost() {
     let mut both = against_base();
     for piece in &mut both.evidence {
         refuse(piece, &small(), &OVER);
@@ -293,7 +293,7 @@ fn the_base_runs_where_head_does_not_tell_its_answer() {
         case.seeds.push(3);
     }
     assert_eq!(needed(&more).len(), more.plan.cases.len());
-    // Without a limit relative to anything, only what gives no answer is asked of the base.
+    // Without a relative limit, the base is asked only about cases that give no answer.
     let mut plain = against_base();
     let is_relative = |rule: &Rule| {
         *rule == COUNTERS

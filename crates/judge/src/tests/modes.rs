@@ -86,7 +86,7 @@ fn two_modes_are_noted_as_two() {
 }
 
 #[test]
-fn what_cannot_be_told_is_no_pass() {
+fn undecidable_modes_are_no_pass() {
     // Four launches of each process.
     for (record, rule, reason) in [
         (

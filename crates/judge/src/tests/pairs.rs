@@ -157,7 +157,7 @@ fn a_failure_without_its_confirmation_is_none_yet() {
 }
 
 #[test]
-fn what_did_not_change_passes_without_gpu_time() {
+fn unchanged_cases_pass_without_gpu_time() {
     let mut record = record_against_base();
     // Its own limit on times keeps it on the GPU; nothing else does.
     let own = |gate: &Gate| gate.rule == at_most(Metric::P50, 200_000.0);

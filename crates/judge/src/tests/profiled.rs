@@ -99,7 +99,7 @@ fn a_profile_that_was_asked_for_and_is_not_there_is_no_pass() {
 }
 
 #[test]
-fn what_a_gpu_does_not_count_is_unsupported_and_not_zero() {
+fn uncounted_metrics_are_unsupported_and_not_zero() {
     let fp64 = Metric::Profile(ProfileMetric::Fp64Active);
     let verdict = judged(record_profiled(), at_most(fp64, 0.1));
     assert_eq!(verdict.outcome, Outcome::Unsupported);
@@ -107,7 +107,7 @@ fn what_a_gpu_does_not_count_is_unsupported_and_not_zero() {
 }
 
 #[test]
-fn of_several_kernels_counts_add_up_and_shares_do_not() {
+fn counts_of_several_kernels_add_up_and_shares_do_not() {
     let mut record = record_profiled();
     reprofile(&mut record, &id(), |_, facts| {
         let again = facts.kernels[0].clone();

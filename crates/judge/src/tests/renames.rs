@@ -60,7 +60,7 @@ fn said(renames: &[Rename]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn what_is_renamed_is_found_and_carried_to_the_same() {
+fn renames_are_found_and_carried_to_the_same_subject() {
     let base = Side::new();
     assert_eq!(find(base.asked(), base.asked()), []);
     for names in [
@@ -90,7 +90,7 @@ fn names_that_are_swapped_are_no_new_names() {
 
 /// Two variants whose macros are the same could each be either.
 #[test]
-fn what_could_be_either_of_two_is_neither() {
+fn ambiguous_renames_are_none() {
     let mut base = Side::new();
     for unit in &mut base.plan.units {
         unit.defines.clear();
@@ -105,7 +105,7 @@ fn what_could_be_either_of_two_is_neither() {
 }
 
 #[test]
-fn what_an_anchor_holds_keeps_its_name() {
+fn kernels_held_by_an_anchor_keep_their_name() {
     let mut base = Side::new();
     let limit = Limit::Anchor {
         anchor: Since::Best,

@@ -178,7 +178,7 @@ fn without_a_gpu_rivals_are_skipped_as_times_are() {
 }
 
 #[test]
-fn how_a_case_stands_is_the_rivals_time_over_its_own() {
+fn the_ratio_is_the_rivals_time_over_the_cases_own() {
     let standings = ruled(&record_beside_rival()).rivals;
     let standing = &standings[0];
     assert_eq!(standing.versions["torch"], "2.9.0");

@@ -213,7 +213,7 @@ fn what_an_earlier_stage_refused_has_that_stages_reason() {
 }
 
 #[test]
-fn of_two_equal_variants_the_later_fails() {
+fn the_later_of_two_equal_variants_fails() {
     let mut record = record();
     rebuild(&mut record, "fast", |facts| {
         facts.identity = "code of direct".into()
@@ -266,7 +266,7 @@ fn of_two_equal_variants_the_later_fails() {
 }
 
 #[test]
-fn not_finite() {
+fn outputs_that_are_not_finite_fail() {
     let mut record = record();
     recheck(&mut record, &small(), |seed, facts| {
         if seed == 2 {

@@ -115,7 +115,7 @@ fn a_finding_fails_and_is_told_with_its_seed() {
 }
 
 #[test]
-fn what_was_not_judged_is_a_note() {
+fn unjudged_accesses_are_a_note() {
     let mut record = record_simulated();
     recount(&mut record, |_, facts| {
         facts.not_judged = vec!["races in global memory".into()];
@@ -130,7 +130,7 @@ fn what_was_not_judged_is_a_note() {
 }
 
 #[test]
-fn what_was_printed_is_a_note_and_no_verdict() {
+fn printed_output_is_a_note_and_no_verdict() {
     let mut record = record_simulated();
     recount(&mut record, |seed, facts| {
         facts.printed = (seed > 1).then(|| Printed {

@@ -574,7 +574,7 @@ fn a_case_that_nobody_wants_timed_is_not_refused_for_having_no_times() {
 }
 
 #[test]
-fn what_may_be_agreed_on() {
+fn throttled_times_are_not_agreed_on() {
     let (baselines, refused) = acceptable(&record(), "seal");
     assert_eq!((baselines.len(), refused.len()), (6, 0));
     let mut record = record();

@@ -37,7 +37,7 @@ fn truth(text: &str, values: &[(&str, f64)]) -> Result<bool, EvalError> {
 }
 
 #[test]
-fn numbers() {
+fn arithmetic_has_the_usual_precedence_and_types() {
     for (text, expected) in [
         ("1 + 2 * 3", ExprValue::Int(7)),
         ("(1 + 2) * 3", ExprValue::Int(9)),

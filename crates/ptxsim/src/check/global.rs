@@ -5,7 +5,7 @@
 //! accesses handed on (`order`). A place is as large as the smallest access that its page has seen,
 //! from 16 bytes to one; pages come into being when they are touched.
 //!
-//! No race is invented. Where one may be missed it is said ([`Unjudged`]).
+//! No race is invented. A race that may be missed is reported as [`Unjudged`].
 
 use super::order::{Inter, Side};
 use super::page::*;
@@ -384,7 +384,7 @@ enum Judged {
     Race(Conflict),
     /// It is, if one may count on a flag that this instruction read.
     Flag(Side, u32),
-    /// It is, or not: that hangs on which lanes of the warp read.
+    /// It is, or not: that depends on which lanes of the warp read.
     Lanes,
 }
 

@@ -592,7 +592,7 @@ mod tests {
             (Volatile, Volatile, 1, None),
             (Strong, Atomic, 0, None),
             (Volatile, Atomic, 0, None),
-            // No race, but order that hangs on the lanes' running in step.
+            // No race, but order that depends on the lanes' running in step.
             (Volatile, Volatile, 0, Some(true)),
             (Volatile, Strong, 0, Some(true)),
             (Weak, Strong, 0, Some(false)),

@@ -258,7 +258,7 @@ pub fn joined(program: &Program) -> Vec<bool> {
                 found[other.at] = true;
             }
             if store {
-                // A load behind a store is another one, unless they are seen to be at two places.
+                // A load behind a store differs, unless they are seen to be at two places.
                 stretch.retain(|p| p.store || p.space != a.space || p.symbol == place.symbol);
             }
             stretch.push(place);

@@ -463,7 +463,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bit_fields(a in any::<u32>(), b in any::<u32>(), pos in 0u32..40, len in 0u32..40) {
+        fn bit_fields_are_extracted_and_inserted(a in any::<u32>(), b in any::<u32>(), pos in 0u32..40, len in 0u32..40) {
             // bit by bit, as the ISA writes it
             let bit = |x: u32, i: u32| if i < 32 { x >> i & 1 } else { 0 };
             let mut extract = 0;
@@ -505,13 +505,13 @@ mod tests {
         }
 
         #[test]
-        fn high_products(a in any::<i64>(), b in any::<i64>()) {
+        fn high_products_are_the_upper_halves(a in any::<i64>(), b in any::<i64>()) {
             prop_assert_eq!(w64::MulHiS::f(a as u64, b as u64), ((i128::from(a) * i128::from(b)) >> 64) as u64);
         }
     }
 
     #[test]
-    fn named_values() {
+    fn known_operands_give_known_results() {
         assert_eq!(Prmt::f(0x3322_1100, 0x7766_5544, 0x5150), 0x5511_5500);
         assert_eq!(Prmt::f(0x8000_0000, 0, 0xbbbb), u32::MAX);
         assert_eq!(

@@ -90,7 +90,7 @@ impl Default for Meeting {
     }
 }
 
-/// Copies that an mbarrier is told of.
+/// Copies that report to an mbarrier.
 pub struct Delivery {
     pub address: u32,
     pub warp: u32,

@@ -24,7 +24,7 @@ impl Machine<'_> {
         self.in_flight_access(b, w, s, a, bytes, "read");
         if strength == Strength::Atomic {
             self.sources_under_way(b, w, s, a, bytes);
-            // It matters at once: what it leaves there hangs on it.
+            // It matters at once: the memory that it leaves depends on it.
             for l in lanes(s.mask) {
                 let missing = b.undefined_in_shared(a[l] as usize, bytes as usize, s.pc);
                 if let Some(origin) = missing {

@@ -307,7 +307,7 @@ mod tests {
 
     /// As glibc prints them.
     #[test]
-    fn conversions() {
+    fn printf_conversions_print_as_in_c() {
         let int = |text: &str, v: i32| told(text, &v.to_le_bytes()).0;
         assert_eq!(int("<%5d|", -42), "<  -42|");
         assert_eq!(int("<%-5d|", 42), "<42   |");

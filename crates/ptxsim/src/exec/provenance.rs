@@ -1,4 +1,4 @@
-//! From which buffers an address was computed: asked of the program when an access has gone wrong, so that
+//! From which buffers an address was computed: the program is searched when an access has gone wrong, so that
 //! nothing is tracked while it runs.
 
 use super::regs::Class;

@@ -1,7 +1,7 @@
 //! Values that nothing wrote, followed as memory checkers of CPUs do: reading them is no fault, using them
 //! is. Bits of registers are undefined until they get a value; bytes of memory are (`memory::Known`).
 //!
-//! A bit of a result is undefined if it hangs on undefined bits of the operands. That is tried, not derived:
+//! A bit of a result is undefined if it depends on undefined bits of the operands. That is tried, not derived:
 //! the operation runs with several fillings of them, and what differs is undefined. So a bit that a mask
 //! takes away, a half of a pair and a value that a select drops are kept apart, whatever the operation.
 //! A filling that makes no difference can be missed; none is invented.
@@ -188,7 +188,7 @@ impl Operands {
     }
 }
 
-/// Runs an operation; what of its results hangs on undefined bits is undefined afterwards, in the lanes of
+/// Runs an operation; the bits of its results that depend on undefined bits are undefined afterwards, in the lanes of
 /// `mask`.
 fn try_fillings(
     regs: &mut Regs,
@@ -427,7 +427,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Before anything but arithmetic: tells what hangs on undefined bits, and takes it for defined from
+    /// Before anything but arithmetic: reports what depends on undefined bits, and takes it for defined from
     /// there on. `now`: lanes that come here; `mask`: those that execute it.
     pub fn before_undefined(
         &mut self,

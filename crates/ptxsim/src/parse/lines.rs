@@ -28,7 +28,7 @@ struct Line {
     calls: Vec<LineId>,
 }
 
-/// Calls that are kept where PTX does not say which of them is meant. Beyond that number nothing is said.
+/// Calls that are kept where PTX does not say which of them is meant. Beyond that number no line is given.
 const MOST_CALLS: usize = 8;
 
 /// Calls that a line comes with, one inlined at the next.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use system::process::helper;
 
-/// Said to each call; what is said on the command line counts before any file.
+/// Passed to each call; options on the command line count before any file.
 const SETTINGS: [&str; 10] = [
     // git 2.38 or later; an older one is kept away by `bare_repository`.
     "safe.bareRepository=explicit",

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_merge_decides_is_a_version() {
+    fn decisions_of_a_merge_are_versions() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         run(root, &["init", "--quiet", "--initial-branch=main"]);

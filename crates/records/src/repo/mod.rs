@@ -38,7 +38,7 @@ const SOURCES: [&str; 18] = [
     "ptx", "py", "yaml", "yml",
 ];
 
-/// Digest of the commit, and of what the tree has otherwise: changes of what git tracks, and new sources. `None`
+/// Digest of the commit, and of the tree's differences from it: changes of what git tracks, and new sources. `None`
 /// outside git or without git.
 pub fn digest(root: &Path) -> Option<String> {
     let top = top(root).ok()?;

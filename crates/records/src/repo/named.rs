@@ -1,4 +1,4 @@
-//! Which commit a name means. One that means two is refused: whoever may add a branch or a tag would choose the base.
+//! Which commit a name means. An ambiguous name is refused: anyone who may add a branch or a tag would choose the base.
 
 use super::export::answer_to;
 use super::git::{command, git};

@@ -62,7 +62,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let tree = trees.join(&commit);
     let used = used(&tree).map_err(|error| cannot_write(&tree, &error.to_string()))?;
     provide(&repository, &tree, &commit).map_err(|said| cannot_write(&tree, &said))?;
-    // For whoever prunes the cache.
+    // For the pruning of the cache.
     let _ = File::open(&tree).and_then(|tree| tree.set_modified(SystemTime::now()));
     Ok(Tree {
         root: tree.join(inside),
@@ -187,7 +187,7 @@ fn files_of<'a>(top: &Path, names: impl Iterator<Item = &'a str>) -> Vec<String>
         .collect()
 }
 
-/// Held by whoever makes or removes a worktree of one repository.
+/// Held while a worktree of one repository is made or removed.
 const LOCK: &str = "lock";
 
 /// Beside a worktree: when it was asked for last, and locked by those who use it.
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_for_long_is_removed_and_what_is_used_stays() {
+    fn unused_worktrees_are_removed_and_used_ones_stay() {
         let (dir, [old, new]) = repository();
         let store = tempfile::tempdir().unwrap();
         let cache = Cache::at(store.path()).unwrap();

@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_compiler_or_version_made_is_foreign() {
+    fn records_of_another_compiler_or_version_are_foreign() {
         let is_foreign = |change: &dyn Fn(&mut Record)| {
             let mut shards = dealt(&fixture::record(), 2);
             change(&mut shards[1].record);

@@ -241,7 +241,7 @@ fn whole(series: &Series) -> Markup {
         ("to the one before", Kind::Text),
         ("to the first", Kind::Text),
     ];
-    // Whose figure it is, and which, is said above.
+    // The text above names the case and the metric.
     let rows = history::rows(series).into_iter();
     let rows = rows.map(|row| row.into_iter().skip(2).collect());
     let table = Table::new(columns, rows.collect());

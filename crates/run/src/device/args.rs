@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn arguments_that_do_not_fit_are_refused() {
         for arg in [
             int(ScalarType::I8, 128),
             int(ScalarType::U32, -1),

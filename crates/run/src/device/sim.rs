@@ -760,7 +760,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_cut_between_characters() {
+    fn printed_text_is_cut_between_characters() {
         assert_eq!(printed(&[]), None);
         assert_eq!(printed(&[String::new()]), None);
         let short = printed(&["a ".to_owned(), "b\n".to_owned()]);

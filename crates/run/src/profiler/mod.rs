@@ -1,4 +1,4 @@
-//! Nsight Compute around a worker: what is asked of it, and what it wrote. Alone knows its options, its columns and
+//! Nsight Compute around a worker: its options, and its output. Alone knows its options, its columns and
 //! its names of counters. Knows nothing of gates.
 //!
 //! The profiler starts the worker and hands on its standard input and output, so that the host speaks with the worker
@@ -118,7 +118,7 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
     // It would take options from a file where it starts, which is the checkout.
     add(&["--config-file", "off"]);
     add(&["--profile-from-start", "off", "--replay-mode", "kernel"]);
-    // Clocks are the machine's: to hold them is for administrators, and no matter of a gate.
+    // Clocks are the machine's: holding them is for administrators, not for a gate.
     add(&["--clock-control", "none", "--cache-control", caches]);
     add(&["--section", "SourceCounters", "--metrics"]);
     add(&[&counters::all().join(",")]);

@@ -423,7 +423,7 @@ mod tests {
 
     /// An older profiler.
     #[test]
-    fn what_has_no_column_is_not_counted_as_nothing() {
+    fn missing_columns_do_not_count_as_zero() {
         let without = ACCESSES.replace("L2 Theoretical Sectors Global\"", "another\"");
         let all = kernels(ACCESSES_RAW, &without, "").unwrap();
         let counters = &all[0].counters;
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_is_unsupported_and_never_zero() {
+    fn uncounted_values_are_unsupported_and_never_zero() {
         let without = RAW.replace("sm__pipe_fp64_cycles_active", "sm__pipe_other");
         let without = without.replace("sm__ops_path_tensor_src_fp16.sum", "sm__ops_other");
         let all = kernels(&without, CODE, LINES).unwrap();

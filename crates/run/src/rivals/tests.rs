@@ -97,7 +97,7 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 #[test]
-fn what_is_not_asked_for_is_refused() {
+fn answers_that_break_the_protocol_are_refused() {
     let flash = "/tasks/0/backends/0";
     let timed = |key: &str| format!("{flash}/timed/{key}");
     for (answer, says) in [

@@ -64,7 +64,7 @@ fn an_interrupted_cache_ends_where_it_was_cut() {
 }
 
 #[test]
-fn what_constraints_exclude_is_not_in_the_space() {
+fn excluded_configurations_are_not_in_the_space() {
     let text = CACHE.replace("\"RuntimeFailedConfig\"", "\"InvalidConfig\"");
     let recording = read_cache(&text).unwrap();
     assert_eq!(recording.evaluations.len(), 3);
@@ -72,7 +72,7 @@ fn what_constraints_exclude_is_not_in_the_space() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused() {
+fn malformed_caches_are_refused() {
     let refusal = |from: &str, to: &str| {
         assert!(CACHE.contains(from));
         let read = read_cache(&CACHE.replacen(from, to, 1));

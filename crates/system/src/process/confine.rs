@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_read_by_no_path() {
+    fn hidden_files_are_read_by_no_path() {
         if !is_confining() {
             return;
         }

@@ -145,7 +145,7 @@ fn two_modes_are_found() {
 }
 
 #[test]
-fn where_they_are_and_how_large() {
+fn both_modes_are_found_with_their_size() {
     let mut dice = dice(1);
     let processes: Vec<_> = (0..3)
         .map(|_| process(&mut dice, 1000, two(0.3, 1.5, 0.02)))

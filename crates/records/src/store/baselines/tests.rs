@@ -219,7 +219,7 @@ fn filters_pick_subjects() {
 }
 
 #[test]
-fn what_is_wrong_or_throttled_is_refused() {
+fn wrong_or_throttled_cases_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut record = fixture::record();
     fixture::recheck(

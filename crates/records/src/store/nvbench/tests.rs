@@ -133,7 +133,7 @@ fn interrupted<T>() -> Seen<T> {
 }
 
 #[test]
-fn what_was_not_timed_says_why() {
+fn untimed_cases_say_why() {
     let mut record = fixture::record();
     for piece in &mut record.evidence {
         if let Evidence::Time {
