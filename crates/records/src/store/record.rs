@@ -194,16 +194,7 @@ mod tests {
         write_record(&path, &record).unwrap();
         let read = read_record(&path).unwrap();
         assert_eq!(read, record);
-        let judged = |record: &Record| {
-            let Record {
-                plan,
-                environment,
-                policy,
-                evidence,
-                ..
-            } = record;
-            serde_json::to_string(&judge(plan, environment, policy, evidence)).unwrap()
-        };
+        let judged = |record: &Record| serde_json::to_string(&judge(record)).unwrap();
         assert_eq!(judged(&read), judged(&record));
         write_record(&path, &read).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), written(&record));

@@ -60,7 +60,7 @@ fn what_was_agreed_is_what_is_loaded_and_the_same_run_passes() {
     assert_eq!((baselines.len(), broken.len()), (6, 0));
     let mut record = fixture::record();
     record.policy.baselines = baselines;
-    let judgement = judge(record);
+    let judgement = judge(&record);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     assert_eq!(judgement.count(Outcome::Pass), judgement.verdicts.len());
 }
@@ -366,7 +366,7 @@ fn a_nan_that_json_can_carry_is_left_to_the_judge() {
     assert_eq!(broken, []);
     let mut record = fixture::record();
     record.policy.baselines = baselines;
-    let judgement = judge(record);
+    let judgement = judge(&record);
     let failed = judgement
         .verdicts
         .iter()
