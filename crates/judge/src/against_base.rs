@@ -7,7 +7,7 @@ use super::rules::correctness;
 use super::value::BaseStatus;
 use model::*;
 
-pub(super) fn summarize(view: View) -> Option<AgainstBase> {
+pub(super) fn summarise(view: View) -> Option<AgainstBase> {
     let base = view.policy().base.as_ref()?;
     let pairing = view.plan().pairing.as_ref();
     let mut beside = AgainstBase {

@@ -164,7 +164,7 @@ fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponent) -> Judge
     let drifts = rules::baseline::since_best(view, &judgement.drifts);
     judgement.drifts.extend(drifts);
     judgement.rivals = rivals::standings(view);
-    judgement.base = against_base::summarize(view);
+    judgement.base = against_base::summarise(view);
     judgement.notes.extend(notes::of_cases(view));
     judgement.notes.extend(match opponent {
         Opponent::Nothing => Vec::new(),

@@ -45,7 +45,7 @@
 //!   who writes the flag has to have fenced, or to release, and who reads it has to fence, or to acquire,
 //!   the same thread each; fences of other threads count if both sides have a `fence.sc` (`membar`, which
 //!   `__threadfence()` is). Where only a barrier of the block stands for such a fence, on either side, the
-//! report says that this is not judged. An order that a flag has handed on stays with it when others store to it
+//!   report says that this is not judged. An order that a flag has handed on stays with it when others store to it
 //!   again. Within a block atomics and flags order without a fence.
 //! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
 //! - Two weak writes of the same value to global memory are not reported, in whatever order: programs set

@@ -384,7 +384,7 @@ fn a_part_of_the_gates_moves_to_a_folder_with_its_sources() {
         dir,
         &there,
         0,
-        &["one check tells of both: 1 case (twice/default@small)"],
+        &["one check covers both: 1 case (twice/default@small)"],
     );
     edit(&dir.join("two/ref.h"), "2", "3");
     edit(&dir.join("two/twice.cu"), "y[i] = 2 *", "y[i] = 3 *");

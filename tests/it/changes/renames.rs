@@ -113,7 +113,7 @@ pub const HONEST_CHANGES: &[Change] = &[
         change: rename_kernel,
         says: &[
             "renamed: kernel copy -> mirror",
-            "one check tells of both: all 2 cases",
+            "one check covers both: all 2 cases",
         ],
         ..HONEST
     },
@@ -294,7 +294,7 @@ pub const HONEST_CHANGES: &[Change] = &[
         baselines: true,
         change: |dir| split(dir, "twice.yaml"),
         flags: OTHER_FILE,
-        says: &["one check tells of both: 1 case (twice/default@small)"],
+        says: &["one check covers both: 1 case (twice/default@small)"],
         ..HONEST
     },
     Change {
@@ -306,7 +306,7 @@ pub const HONEST_CHANGES: &[Change] = &[
         flags: OTHER_FILE,
         says: &[
             "not judged by this run, as they moved to copy.yaml: 1 case (copy/default@small)",
-            "one check tells of both: 1 case (twice/default@small)",
+            "one check covers both: 1 case (twice/default@small)",
         ],
         ..HONEST
     },

@@ -5,7 +5,7 @@
 //! held to exactly what it would be held to under its old one. Two things could still be lost, and are not:
 //!
 //! - something of the base that nothing of head stands for. So each thing of the base has one of head at most, and
-//! each of head one of the base. A subject that could be either of two is neither, and stays removed.
+//!   each of head one of the base. A subject that could be either of two is neither, and stays removed.
 //! - what is looked up by name elsewhere. An anchor (`of v1.0`, `of best`) knows the old name alone, so a kernel that
 //!   is held against one cannot be renamed without a label.
 //!
