@@ -12,6 +12,5 @@ pub mod cmd;
 pub mod doctor;
 pub mod init;
 pub mod micro;
-pub mod pipeline;
 pub mod revisions;
 pub mod tune;

@@ -14,7 +14,7 @@ use model::{
     Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, Singles, TimeFacts,
     Unit,
 };
-use report::progress::{Event, Phase};
+use pipeline::event::{Event, Phase};
 use run::device::DeviceChoice;
 use run::worker::{Arm, Crew, PairJob, TimeJob};
 use slowdown::{Code, Kernel};

@@ -1,5 +1,6 @@
 //! `calibrate`: how reliable verdicts on times are on this machine.
 
+use super::progress::Progress;
 use super::{print, remark};
 use crate::calibrate::{self, Kernels, Request};
 use crate::cli::CalibrateArgs;
@@ -7,7 +8,6 @@ use calibration::{Recording, Settings, analyse, packed};
 use config::{Loaded, Selection};
 use records::store::NewFile;
 use report::exit::Exit;
-use report::progress::Progress;
 use std::path::Path;
 use system::cache::Cache;
 use system::error::{Diagnostic, Error, Result};

@@ -1,5 +1,6 @@
 //! `micro`: which tiles of attention are right, and how many cycles each takes.
 
+use super::progress::Progress;
 use super::{command_line, print, remark, say, terminal_options, write_file};
 use crate::cli::{MicroArgs, MicroFormat};
 use crate::micro::layout::{self, Ending};
@@ -8,7 +9,6 @@ use crate::micro::{self, MACROS, Request, Sweep};
 use crate::tune::log;
 use report::exit::Exit;
 use report::markdown;
-use report::progress::Progress;
 use report::terminal;
 use search::Seed;
 use std::path::Path;

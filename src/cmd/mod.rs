@@ -13,6 +13,7 @@ pub mod judge;
 pub mod merge;
 pub mod micro;
 pub mod profile;
+mod progress;
 pub mod run;
 pub mod site;
 pub mod toolchain;

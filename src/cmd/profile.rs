@@ -1,15 +1,15 @@
 //! `profile`: what the GPU's own counters say of correct cases. Judges nothing and writes no record.
 
+use super::progress::Progress;
 use super::{command_line, print, say};
 use crate::cli::{ProfileArgs, ProfileFormat};
-use crate::pipeline::{self, Profile, Request};
 use crate::revisions;
 use build::toolchain;
 use config::Selection;
 use model::{Evidence, Record, Seen};
+use pipeline::{Profile, Request};
 use report::exit::Exit;
 use report::profile;
-use report::progress::Progress;
 use system::cache::Cache;
 use system::error::{Diagnostic, Error, Result};
 use wording::reasons;

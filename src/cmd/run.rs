@@ -1,17 +1,17 @@
 //! `run`: the main job.
 
+use super::progress::Progress;
 use super::{command_line, counted, history, make_dir, print, remark, watch, write_file};
 use crate::cli::RunArgs;
-use crate::pipeline::{self, AskedShard, Outcome, Profile, Request};
 use crate::revisions::{self, BaseRequest};
 use config::{Loaded, Selection};
 use model::{Judgement, Loosening, Record};
+use pipeline::{AskedShard, Outcome, Profile, Request};
 use records::history::History;
 use records::shard::Part;
 use records::store;
 use report::exit::Exit;
 use report::html::ReportInput;
-use report::progress::Progress;
 use std::collections::BTreeSet;
 use std::path::Path;
 use system::cache::Cache;

@@ -1,19 +1,20 @@
 //! `tune`: searches the macros of a variant for a faster configuration.
 
+use super::progress::Progress;
 use super::{print, remark, terminal_options, write_file};
 use crate::cli::{TuneArgs, TuneFormat};
-use crate::pipeline::{Bench, Profile, Request};
 use crate::revisions;
 use crate::tune::evaluator::DeviceEvaluator;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
 use crate::tune::{self, End, SearchResult, Settings, export, sources};
 use config::Tuning;
 use model::{Arch, CaseId};
+use pipeline::event::Event;
+use pipeline::{Bench, Profile, Request};
 use records::store::NewFile;
 use report::exit::Exit;
 use report::html;
 use report::markdown;
-use report::progress::{Event, Progress};
 use report::terminal;
 use search::{Space, Value};
 use std::collections::BTreeSet;

@@ -12,13 +12,13 @@ pub mod validity;
 pub use plan::{MACROS, Sweep, read_block_k, read_block_m, read_stages, read_vec_width};
 pub use rank::{Clocked, Dropped, Kept, Ranking};
 
-use crate::pipeline::{self, Outcome, Profile};
 use crate::revisions;
 use build::Built;
 use build::toolchain;
 use config::Selection;
 use model::{Arch, Conclusion, FaultKind, NotRun, Seen, Unit};
-use report::progress::{Event, Phase};
+use pipeline::event::{Event, Phase};
+use pipeline::{Outcome, Profile};
 use run::device::DeviceChoice;
 use run::worker::{ClockJob, Crew};
 use system::cache::{self, Cache};

@@ -2,10 +2,10 @@
 
 use super::BaseRequest;
 use super::moved::{self, Moves};
-use crate::pipeline::{BaseSide, MENDS};
 use config::{Loaded, Whole};
 use judge::renames;
 use model::{Base, Plan, Reference};
+use pipeline::{BaseSide, MENDS};
 use records::repo;
 use records::store;
 use std::collections::BTreeSet;

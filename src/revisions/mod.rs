@@ -7,11 +7,11 @@ mod past;
 
 pub use base::find as find_base;
 
-use crate::pipeline::{BaseSide, Change};
 use config::{Loaded, Selection};
 use model::{DrawnSeed, Loosening};
+use pipeline::event::Event;
+use pipeline::{BaseSide, Change};
 use records::repo;
-use report::progress::Event;
 use std::path::Path;
 use system::cache::Cache;
 use system::error::Result;

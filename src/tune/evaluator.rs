@@ -4,7 +4,6 @@
 use super::candidate::{Candidate, dropped};
 use super::outcome::{Dropped, DroppedBy};
 use super::race::{Reading, Track};
-use crate::pipeline::{Bench, CandidateBuilder, Proven};
 use build::Built;
 use config::ResolvedVariant;
 use explain::diagnosis::{self, Diagnosis};
@@ -14,6 +13,7 @@ use model::{
     Case, CaseId, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule, Schedule,
     Seen, Singles, Subject, Tensor, Unit, Verdict,
 };
+use pipeline::{Bench, CandidateBuilder, Proven};
 use run::worker::{Arm, PairJob};
 use std::collections::BTreeMap;
 use std::time::Duration;

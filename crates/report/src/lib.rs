@@ -25,7 +25,6 @@ pub mod page;
 mod printed;
 mod problems;
 pub mod profile;
-pub mod progress;
 mod rivals;
 pub mod sarif;
 mod signature;

@@ -1,6 +1,7 @@
 //! Plans a run, before anything is built: the plan with its policy, the base's tree, the compiler.
 
 use super::{Change, Profile, Request, base, shard, simulate};
+use crate::event::Event;
 use build::apart::{Reads, Trees};
 use build::toolchain::{self, Profiler, Toolchain};
 use check::cache::References;
@@ -10,7 +11,6 @@ use model::{
     Shard, Unit,
 };
 use records::store;
-use report::progress::Event;
 use std::any::Any;
 use std::path::PathBuf;
 use system::cache::Cache;

@@ -5,12 +5,12 @@ use super::prepare::Answers;
 use super::sources::Sources;
 use super::took::Meter;
 use super::{EvidenceSide, Side, SkipReason, Work, milliseconds};
+use crate::event::{Event, Phase};
 use check::cache::References;
 use judge::{Admission, Stage};
 use model::{
     Arch, Base, Case, Costs, Evidence, Fault, FaultKind, NotRun, Plan, Record, Seen, Unit,
 };
-use report::progress::{Event, Phase};
 use run::device::sim::MOST_BYTES;
 use run::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
 use std::cmp::Reverse;

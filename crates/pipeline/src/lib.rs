@@ -2,12 +2,16 @@
 //! stages; decides nothing: whether a case may go on, needs another process, or holds is asked of
 //! `judge`.
 
+// Outside of tests every file is read through `system::files`.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod arguments;
 mod base;
 mod bench;
 mod changed;
 mod check;
 mod code;
+pub mod event;
 mod plan;
 mod prepare;
 mod profile;
@@ -24,6 +28,7 @@ pub use shard::AskedShard;
 
 use build::Artifact;
 use config::Loaded;
+use event::Event;
 use model::{
     Anchor, Arch, Base, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement,
     NotRun, Plan, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
@@ -31,7 +36,6 @@ use model::{
 use plan::Planned;
 use prepare::{Answers, Artifacts, Prepared};
 use ptxsim::COUNTER_MODEL;
-use report::progress::Event;
 use run::device::DeviceChoice;
 use run::machine;
 use run::worker::Crews;

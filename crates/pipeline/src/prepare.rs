@@ -4,6 +4,7 @@
 use super::arguments::{refuse_misfits, refuse_unassembled};
 use super::plan::{BaseTree, Planned, UnitReads};
 use super::{Request, milliseconds};
+use crate::event::{Event, Phase};
 use build::apart::{Reader, Reads};
 use build::toolchain::Toolchain;
 use build::{Artifact, Built};
@@ -12,7 +13,6 @@ use model::{
     BuildFacts, Case, CaseId, Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Plan, Seen,
     Unit, UnitId,
 };
-use report::progress::{Event, Phase};
 use run::device::DeviceChoice;
 use run::device::choice::driver_problem;
 use run::worker::Crews;

@@ -6,6 +6,7 @@ use super::prepare::{Answers, Artifacts, open, usable};
 use super::sources::Sources;
 use super::took::Meter;
 use super::{Change, Request, Side, Work, check, environment, simulate};
+use crate::event::{Event, Phase};
 use build::Built;
 use build::toolchain::Toolchain;
 use config::ResolvedVariant;
@@ -14,7 +15,6 @@ use model::{
     RECORD_SCHEMA, Record, Seen, Simulator, Unit,
 };
 use ptxsim::COUNTER_MODEL;
-use report::progress::{Event, Phase};
 use run::worker::{Crews, PairJob};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
 //! Profiles, when everything is timed: each in a process of its own, and none at the same time as a timing.
 
 use super::{Work, milliseconds};
+use crate::event::{Event, Phase};
 use build::TOOLKIT;
 use build::toolchain::Profiler;
 use judge::Timing;
 use model::{CaseId, Evidence, Fault, ProfileFacts, Record, Seen};
-use report::progress::{Event, Phase};
 use run::profiler;
 use run::worker::TimeJob;
 use std::path::{Path, PathBuf};

@@ -4,11 +4,11 @@ use super::EvidenceSide;
 use super::plan::Planned;
 use super::prepare::{Artifacts, Ready};
 use super::sources::Sources;
+use crate::event::Event;
 use build::code::{self, Reader};
 use build::toolchain::{self, Disassembler};
 use model::{CodeFacts, Evidence, NotRun, Record, Seen, UnitId};
 use rayon::prelude::*;
-use report::progress::Event;
 use std::collections::HashMap;
 use system::cache::Cache;
 

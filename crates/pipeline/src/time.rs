@@ -1,9 +1,9 @@
 //! Process after process, each fresh and over all cases that still need one, until the judge asks no more.
 
 use super::{SkipReason, Work, milliseconds};
+use crate::event::{Event, Phase};
 use judge::{RivalTurn, Timing};
 use model::{Case, CaseId, Evidence, Record, Seen};
-use report::progress::{Event, Phase};
 use run::rivals::Rivals;
 use run::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::HashMap;

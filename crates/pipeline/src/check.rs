@@ -3,10 +3,10 @@
 use super::prepare::Answers;
 use super::took::Meter;
 use super::{EvidenceSide, Side, SkipReason, Work, milliseconds};
+use crate::event::{Event, Phase};
 use check::cache::{Answer, References};
 use judge::{Admission, Stage};
 use model::{Arch, Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
-use report::progress::{Event, Phase};
 use run::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 
 type Tried = std::result::Result<CheckJob, SkipReason>;
