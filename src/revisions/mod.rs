@@ -13,6 +13,7 @@ use pipeline::event::Event;
 use pipeline::{BaseSide, Change};
 use records::repo;
 use std::path::Path;
+use std::time::Instant;
 use system::cache::Cache;
 use system::error::Result;
 
@@ -37,6 +38,7 @@ pub fn find_change(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Change> {
+    let began = Instant::now();
     // Before the cases are dealt: all shards have the same.
     if asked.is_some() && !head.reseeded {
         draw_seed(&mut head);
@@ -54,6 +56,7 @@ pub fn find_change(
         say_seed(drawn, on);
     }
     Ok(Change {
+        began,
         sources: repo::digest(&head.root),
         anchors: past::anchors(&head.root, &head.gates)?,
         head,

@@ -65,9 +65,11 @@ pub struct Request {
     pub command: String,
 }
 
-/// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here:
-/// `revisions` makes them from git, `tune` from configurations.
+/// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here; the
+/// program's `revisions` makes a change from git.
 pub struct Change {
+    /// The costs of a run count from here: finding the base is a part of it.
+    pub began: Instant,
     /// Files and what they ask, as they are.
     pub head: Loaded,
     /// For the record: head's commit, and a digest of its files.
@@ -118,7 +120,7 @@ pub fn run(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome> {
-    let began = Instant::now();
+    let began = change.began;
     let planned = plan::plan(request, change, cache, on)?;
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;

@@ -72,6 +72,7 @@ pub(super) fn plan(
         sources,
         anchors,
         base,
+        ..
     } = change;
     let profiler = find_profiler(request, &mut loaded.plan);
     loaded.plan.pairing = base
