@@ -80,6 +80,61 @@ fn options_of_the_command_line_are_no_loosened_gates() {
     loosened(dir, "copy/default@small: seeds 1, 2: head has seeds 1");
 }
 
+/// Each is loosened, and passes by the label alone.
+#[test]
+fn loosened_gates_pass_by_the_label_alone() {
+    let project = repository();
+    let dir = project.path();
+    let gates = dir.join("gates.yaml");
+    edit(&gates, "y: {role: out,", "y: {role: inout,");
+    loosened(dir, "copy/default@small: y is `out`: head has `inout`");
+
+    git(dir, &["checkout", "--quiet", "."]);
+    edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
+    edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
+    loosened(
+        dir,
+        "copy/default@small: reference: on the same inputs it computes something else: 3000 of 3000 elements differ",
+    );
+
+    edit(&dir.join("ref.h"), "FACTOR 2", "FACTOR 1");
+    fs::write(
+        dir.join("baselines/accepted.yaml"),
+        "version: 1\naccepted:\n  - {case: copy, metric: max_err, limit: 1e6, reason: r, by: Ann, until: 2999-01-31}\n",
+    )
+    .unwrap();
+    loosened(
+        dir,
+        "copy/default@small: without an acceptance: head accepts max_err <= 1000000, by Ann until 2999-01-31",
+    );
+}
+
+/// The base has no baseline under these flags, so head's own could say anything.
+#[test]
+fn a_baseline_of_other_flags_that_was_edited_is_loosened() {
+    let project = repository();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "architectures: [sm_90]\n",
+        "architectures: [sm_90]\nflags: [-O2]\n",
+    );
+    against_base(dir, &[], 0);
+    run(dir, &["baseline", "update"], 0);
+    assert!(!against_base(dir, &[], 0).contains("LOOSENED"));
+    for entry in fs::read_dir(dir.join("baselines/copy/default")).unwrap() {
+        let file = entry.unwrap().path();
+        let text = fs::read_to_string(&file).unwrap();
+        if text.contains("\"flags\": \"-O2\"") && text.contains("\"registers\"") {
+            fs::write(&file, text.replace("\"value\": 10.0", "\"value\": 32.0")).unwrap();
+        }
+    }
+    loosened(
+        dir,
+        "copy/default [sm_90]: baseline of resources: head's baseline, under the flags `-O2` (base: ``), is worse: registers 10 -> 32",
+    );
+}
+
 /// The change that bends it fails, and its record cannot make what it computed the baseline.
 #[test]
 fn a_reference_that_was_bent_gives_no_baselines() {

@@ -86,30 +86,19 @@ pub fn plan() -> Plan {
             timed: true,
         })
     });
+    let timing = Schedule {
+        mode: Mode::Warm,
+        warmup: 5,
+        iterations: 4,
+        singles: 4,
+        batch_ns: 100_000,
+        processes: 3,
+        max_processes: 5,
+    };
     Plan {
         units: units.to_vec(),
         cases: cases.into_iter().flatten().collect(),
-        timing: Schedule {
-            mode: Mode::Warm,
-            warmup: 5,
-            iterations: 4,
-            singles: 4,
-            batch_ns: 100_000,
-            processes: 3,
-            max_processes: 5,
-        },
-        simulation: Simulation {
-            budget: 0,
-            warp_hazards: WarpHazards::Note,
-        },
-        pairing: None,
-        profiling: None,
-        drawn: None,
-        rivals: Vec::new(),
-        filters: Vec::new(),
-        left_out: BTreeSet::new(),
-        expected: Vec::new(),
-        fallbacks: Vec::new(),
+        ..Plan::empty(timing)
     }
 }
 

@@ -1,6 +1,5 @@
-//! Less reuse in L2: as many bytes are asked for as before, and more of them come from device memory. Only a profile
-//! knows: which blocks run side by side, and what is left of a line when it is asked for again, is no matter of the
-//! code.
+//! Less reuse in L2: a kernel asks for as many bytes as before, and more of them come from device memory. Only a profile
+//! shows it. The code does not say which blocks run at the same time, nor how long a line stays in L2.
 
 use crate::counts::{Counted, counted, per_warp};
 use crate::stalls::add_slower_lines;

@@ -377,7 +377,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A block has ended: nobody can wait any more for what is still on its way to its shared memory.
+    /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
     pub fn tell_unawaited_copies(&mut self, b: &BlockState) {
         for d in b.deliveries.iter().filter(|d| d.bytes.is_some()) {
             let Some(copy) = d.copies.first() else {
