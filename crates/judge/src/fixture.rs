@@ -12,7 +12,7 @@ pub use rivals::*;
 pub use simulated::*;
 
 use model::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 pub const VARIANTS: [&str; 2] = ["direct", "fast"];
 pub const SHAPES: [&str; 2] = ["small", "large"];
