@@ -273,7 +273,7 @@ impl Trial<'_> {
                     let Some((number, offset)) = at(fault.address) else {
                         return Err(format!(
                             "it reaches beyond all of its tensors ({})",
-                            fault.place
+                            fault.place.at
                         ));
                     };
                     if !self.may_grow || !self.grow(&mut tried, number, offset) {
@@ -281,11 +281,11 @@ impl Trial<'_> {
                         return Err(match self.may_grow {
                             true => format!(
                                 "it reaches past `{name}`, of any size that its numbers give ({})",
-                                fault.place
+                                fault.place.at
                             ),
                             false => format!(
                                 "where it reaches in `{name}` depends on what its inputs hold ({})",
-                                fault.place
+                                fault.place.at
                             ),
                         });
                     }

@@ -56,6 +56,7 @@ impl Builder for FakeBuilder {
                     identity: format!("{macros:?}"),
                     ptx: None,
                     warnings: Vec::new(),
+                    mistyped: Vec::new(),
                 }),
                 artifact: Some(Artifact::Cubin {
                     path: "k.cubin".into(),

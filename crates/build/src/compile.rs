@@ -239,6 +239,7 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
             entries: entries.collect(),
             constants: Vec::new(),
             warnings: vec![refused.message.clone()],
+            mistyped: Vec::new(),
         },
         output: file.to_owned(),
         ptx: Some(ptx.to_owned()),
@@ -653,7 +654,7 @@ const KEPT: &str = "kept";
 const READ: &str = "read.d";
 
 fn fault(kind: FaultKind, message: String) -> Fault {
-    Fault { kind, message }
+    Fault::new(kind, message)
 }
 
 fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, Fault>> {
@@ -804,6 +805,7 @@ impl Machine<'_> {
                 entries,
                 constants: constants(unit, &cubin)?,
                 warnings,
+                mistyped: Vec::new(),
             },
             output: output.to_owned(),
             ptx: ptx.map(str::to_owned),

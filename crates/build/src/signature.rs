@@ -1,7 +1,7 @@
 //! The parameters of an entry: from its own name, where that is mangled, and from its PTX. Pure.
 
 use cpp_demangle::{DemangleOptions, Symbol};
-use model::{Arg, Number, ScalarType, ScalarValue};
+use model::{Arg, ElemType, Number, ScalarType, ScalarValue};
 
 /// Why a case cannot call an entry, with what it takes and what it is given; `None` where it can, and where the
 /// name does not say.
@@ -233,6 +233,43 @@ fn fits_slot(slot: Slot, arg: &Arg, bytes: usize) -> bool {
         | (SlotKind::Bytes, _) => true,
     };
     is_alike && slot.bytes == bytes
+}
+
+/// The known type that a pointer points to. Bytes, vectors and structs may stand for anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointee {
+    Float(ElemType),
+    /// An integer of so many bytes.
+    Whole(usize),
+}
+
+impl Pointee {
+    /// Of a parameter as a demangled name has it: `__half const*`.
+    pub fn of(parameter: &str) -> Option<Self> {
+        let pointee = parameter.strip_suffix('*')?.trim_end();
+        let pointee = pointee.strip_suffix(" const").unwrap_or(pointee);
+        Some(match pointee {
+            "float" => Self::Float(ElemType::F32),
+            "double" => Self::Float(ElemType::F64),
+            "__half" => Self::Float(ElemType::F16),
+            "__nv_bfloat16" => Self::Float(ElemType::Bf16),
+            "__nv_fp8_e4m3" => Self::Float(ElemType::E4m3),
+            "__nv_fp8_e5m2" => Self::Float(ElemType::E5m2),
+            "short" | "unsigned short" => Self::Whole(2),
+            "int" | "unsigned int" => Self::Whole(4),
+            "long" | "unsigned long" | "long long" | "unsigned long long" => Self::Whole(8),
+            _ => return None,
+        })
+    }
+
+    pub fn differs(self, declared: ElemType) -> bool {
+        let whole = matches!(declared, ElemType::I32 | ElemType::U32 | ElemType::I64);
+        match self {
+            Self::Float(own) => own != declared,
+            // Codes and halves are read as integers of any width by kernels that unpack them.
+            Self::Whole(bytes) => whole && bytes != declared.size(),
+        }
+    }
 }
 
 /// The parameters of an entry; `None` of one that the PTX does not have, or that is not written as PTX is.
@@ -589,5 +626,40 @@ mod tests {
                 .contains("1: nothing, given tensor x")
         );
         assert_eq!(misfit("plain_c", &[x()]), None);
+    }
+
+    #[test]
+    fn only_types_that_cannot_match_differ() {
+        use ElemType::*;
+        for (parameter, right, wrong) in [
+            ("__half const*", &[F16][..], &[F32, Bf16, I32][..]),
+            ("__nv_bfloat16*", &[Bf16], &[F16]),
+            ("__nv_fp8_e4m3*", &[E4m3], &[E5m2, U8]),
+            ("float*", &[F32], &[F16, I32]),
+            ("double*", &[F64], &[F32]),
+            ("short const*", &[I16, U16, F16], &[I32, I64]),
+            ("int const*", &[I32, U32, F16, E4m3, U8, I16, F32], &[I64]),
+            ("long const*", &[I64, F16], &[I32]),
+        ] {
+            let pointee = Pointee::of(parameter).unwrap();
+            assert!(
+                right.iter().all(|elem| !pointee.differs(*elem)),
+                "{parameter}"
+            );
+            assert!(
+                wrong.iter().all(|elem| pointee.differs(*elem)),
+                "{parameter}"
+            );
+        }
+        for unknown in [
+            "void*",
+            "unsigned char const*",
+            "uint4 const*",
+            "float**",
+            "float",
+            "ns::P",
+        ] {
+            assert!(Pointee::of(unknown).is_none(), "{unknown}");
+        }
     }
 }

@@ -7,6 +7,7 @@ pub(super) fn empty_judgement() -> Judgement {
     Judgement {
         conclusion: Conclusion::NothingJudged,
         verdicts: Vec::new(),
+        problems: Vec::new(),
         base: None,
         rivals: Vec::new(),
         accepted: Vec::new(),

@@ -332,6 +332,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
         identity: format!("code of {variant}"),
         ptx: Some(format!("PTX of {variant}")),
         warnings: Vec::new(),
+        mistyped: Vec::new(),
     }
 }
 

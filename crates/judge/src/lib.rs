@@ -43,6 +43,7 @@ mod conclusion;
 mod index;
 mod lookup;
 mod notes;
+mod problems;
 mod profile;
 mod proof;
 pub mod renames;
@@ -158,6 +159,7 @@ fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponent) -> Judge
     // Everything that the base requires.
     verdicts.extend(review::against(opponent, view));
     judgement.conclusion = conclusion::conclude(view, verdicts);
+    judgement.problems = problems::group(view, verdicts);
 
     // No verdict follows from the rest.
     judgement.targets = targets::compare(view);

@@ -1,8 +1,8 @@
 //! Observations. Appended to a record in the order of observation, never changed.
 
 use super::{
-    Arch, Arithmetic, CaseId, CodeFacts, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts,
-    Seen, UnitId, Work,
+    Arch, Arithmetic, CaseId, CodeFacts, Counter, ElemType, Launch, Mode, Num, ProfileFacts,
+    RivalFacts, Seen, UnitId, Work,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -182,6 +182,30 @@ pub struct BuildFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ptx: Option<String>,
     pub warnings: Vec<String>,
+    /// Tensors that the entries may read as something else. Found when the plan is known, and no part of the cache.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mistyped: Vec<Mistyped>,
+}
+
+/// A tensor whose elements are of another type than those that the entry's parameter points to. A kernel may mean it,
+/// as bytes are bytes; one that is wrong most likely does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mistyped {
+    /// As written in gates.yaml.
+    pub entry: String,
+    /// From 1.
+    pub parameter: usize,
+    /// `__nv_bfloat16 const*`
+    pub takes: String,
+    pub tensor: String,
+    pub elem: ElemType,
+    /// The type that gates.yaml would have to name, where there is just one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<ElemType>,
+    /// `gates.yaml:12`, where the tensor's type is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -463,6 +487,31 @@ pub struct SourceLine {
     pub text: Option<String>,
 }
 
+named! {
+/// The effect of an instruction on memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AccessKind {
+    Read = "read",
+    Write = "write",
+    /// An atomic operation.
+    Update = "update",
+    /// An asynchronous copy.
+    Copy = "copy",
+    /// None: a barrier, a shuffle.
+    Other = "other",
+}
+}
+
+/// The part that a place has in a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    pub kind: AccessKind,
+    /// The first thread seen to do it. `None` where nobody kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<[u32; 3]>,
+}
+
 /// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -475,6 +524,9 @@ pub struct Finding {
     pub message: String,
     /// The places of the access, and of the other one where there are two.
     pub places: Vec<Place>,
+    /// One for each place. None in a record that is older than they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accesses: Vec<Access>,
     /// Where it was seen first.
     pub block: [u32; 3],
     pub thread: [u32; 3],

@@ -483,6 +483,12 @@ pub enum Reason {
         count: u64,
         first: Option<Location>,
     } = "unwritten",
+    /// Nothing defined: what was stored there comes from memory that was never written.
+    StoredUndefined {
+        seed: u64,
+        count: u64,
+        first: Option<Location>,
+    } = "stored-undefined",
     Nondeterministic {
         seed: u64,
         launch: u32,

@@ -139,6 +139,28 @@ pub struct Fault {
     pub kind: FaultKind,
     /// The message of the compiler, driver or host, in full.
     pub message: String,
+    /// Where a simulated launch stopped. The hardware does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<Box<FaultSite>>,
+}
+
+/// The instruction that a simulated launch stopped at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FaultSite {
+    pub place: super::Place,
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+}
+
+impl Fault {
+    pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            site: None,
+        }
+    }
 }
 
 named! {

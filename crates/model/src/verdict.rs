@@ -120,6 +120,9 @@ pub struct Judgement {
     /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
     /// that have run out or are of no use, and of a comparison what head no longer asks.
     pub verdicts: Vec<Verdict>,
+    /// The verdicts that did not hold, by cause: new ones first, and the worst before others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<super::Problem>,
     /// Where a base was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<AgainstBase>,

@@ -1,9 +1,10 @@
 //! Whether what gates.yaml passes is what a kernel takes. A driver takes any launch, and reads whatever lies behind the
 //! arguments; so a unit whose arguments do not fit is one that was not built.
 
-use build::{Artifact, Built, signature};
-use config::Places;
-use model::{Fault, FaultKind, Plan, Seen, UnitId};
+use build::signature::{self, Pointee};
+use build::{Artifact, Built};
+use config::{Owner, Places};
+use model::{Arg, BuildFacts, Callable, Case, Fault, FaultKind, Mistyped, Plan, Seen, UnitId};
 use run::device::args;
 use system::files;
 
@@ -11,15 +12,74 @@ use system::files;
 /// was read from, if that is the user's to change.
 pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId, Built)]) {
     for (unit, built) in built {
-        let Some(message) = misfits(plan, places, unit, built) else {
-            continue;
-        };
-        built.artifact = None;
-        built.facts = Seen::Fault(Fault {
-            kind: FaultKind::Arguments,
-            message,
-        });
+        if let Some(message) = misfits(plan, places, unit, built) {
+            built.artifact = None;
+            built.facts = Seen::Fault(Fault::new(FaultKind::Arguments, message));
+        } else if let Seen::Got(facts) = &mut built.facts {
+            facts.mistyped = mistyped(plan, places, unit, facts);
+        }
     }
+}
+
+/// Tensors whose elements are not those of the parameter that takes them. Many kernels mean that, so the judge names it
+/// only where a case is wrong.
+fn mistyped(
+    plan: &Plan,
+    places: Option<&Places>,
+    unit: &UnitId,
+    facts: &BuildFacts,
+) -> Vec<Mistyped> {
+    let is_launcher = plan
+        .unit(unit)
+        .is_none_or(|unit| !matches!(unit.call, Callable::Entries { .. }));
+    let (Some(case), false) = (first_case(plan, unit), is_launcher) else {
+        return Vec::new();
+    };
+    let owner = Owner {
+        kernel: &unit.kernel,
+        variant: &unit.variant,
+    };
+    let declared = |tensor: &str| {
+        let places = places?;
+        places
+            .key(owner, &["tensors", tensor, "type"])
+            .or_else(|| places.key(owner, &["tensors", tensor]))
+    };
+    let mut found = Vec::new();
+    for (entry, step) in facts.entries.iter().zip(&case.steps) {
+        let parameters = signature::parameters(&entry.symbol).unwrap_or_default();
+        for ((arg, takes), parameter) in step.args.iter().zip(parameters).zip(1..) {
+            let Arg::Tensor { name } = arg else {
+                continue;
+            };
+            let tensor = case.tensors.iter().find(|it| it.name == *name);
+            let pointee = Pointee::of(&takes);
+            let (Some(tensor), Some(pointee)) = (tensor, pointee) else {
+                continue;
+            };
+            if pointee.differs(tensor.elem) {
+                found.push(Mistyped {
+                    entry: entry.name.clone(),
+                    parameter,
+                    takes,
+                    tensor: name.clone(),
+                    elem: tensor.elem,
+                    wanted: match pointee {
+                        Pointee::Float(elem) => Some(elem),
+                        Pointee::Whole(_) => None,
+                    },
+                    declared: declared(name),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Values differ from shape to shape, types do not.
+fn first_case<'a>(plan: &'a Plan, unit: &UnitId) -> Option<&'a Case> {
+    let mut cases = plan.cases.iter();
+    cases.find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))
 }
 
 /// PTX that PTXAS does not take is for the simulator alone: where a GPU is asked for, it is a unit that was not
@@ -31,10 +91,7 @@ pub fn refuse_unassembled(built: &mut [(UnitId, Built)]) {
         }
         let said = built.facts.got().map(|facts| facts.warnings.join("\n"));
         built.artifact = None;
-        built.facts = Seen::Fault(Fault {
-            kind: FaultKind::Compile,
-            message: said.unwrap_or_default(),
-        });
+        built.facts = Seen::Fault(Fault::new(FaultKind::Compile, said.unwrap_or_default()));
     }
 }
 
@@ -45,10 +102,7 @@ fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -
         Some(Artifact::Ptx { entries, path }) => (entries, Some(path)),
         Some(Artifact::Launcher { .. }) | None => return None,
     };
-    // Values differ from shape to shape, types do not.
-    let mut cases = plan.cases.iter();
-    let case =
-        cases.find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))?;
+    let case = first_case(plan, unit)?;
     // Without it the names of entries say what they can.
     let ptx = ptx.and_then(|path| files::read_text(path, files::made()).ok());
     let mut lines = Vec::new();

@@ -2,7 +2,7 @@
 //! numbers move with every edit; and the judge reads no files.
 
 use build::in_toolkit;
-use model::{Evidence, Seen};
+use model::{Evidence, Place, Seen};
 use std::collections::HashMap;
 use std::path::Path;
 use system::files;
@@ -28,20 +28,37 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Adds the text of each line of a finding.
+    /// Adds the text of each line that a finding or a fault names.
     pub fn quote(&mut self, evidence: &mut [Evidence]) {
         for piece in evidence {
-            let Evidence::Simulation {
-                facts: Seen::Got(facts),
-                ..
-            } = piece
-            else {
-                continue;
-            };
-            let places = facts.findings.iter_mut().flat_map(|it| &mut it.places);
-            for line in places.filter_map(|place| place.line.as_mut()) {
-                line.text = self.line(&line.file, line.number);
+            match piece {
+                Evidence::Simulation {
+                    facts: Seen::Got(facts),
+                    ..
+                } => {
+                    let places = facts.findings.iter_mut().flat_map(|it| &mut it.places);
+                    places.for_each(|place| self.quote_place(place));
+                }
+                Evidence::Simulation {
+                    facts: Seen::Fault(fault),
+                    ..
+                }
+                | Evidence::Check {
+                    facts: Seen::Fault(fault),
+                    ..
+                } => {
+                    let site = fault.site.as_mut();
+                    site.into_iter()
+                        .for_each(|site| self.quote_place(&mut site.place));
+                }
+                _ => {}
             }
+        }
+    }
+
+    fn quote_place(&mut self, place: &mut Place) {
+        if let Some(line) = &mut place.line {
+            line.text = self.line(&line.file, line.number);
         }
     }
 

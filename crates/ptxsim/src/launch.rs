@@ -105,7 +105,10 @@ pub(crate) fn launch(
         Err(Fault {
             kind: FaultKind::Launch,
             message,
-            place: program.name.clone(),
+            place: Place {
+                at: program.name.clone(),
+                line: None,
+            },
             block: [0; 3],
             thread: [0; 3],
             address: None,

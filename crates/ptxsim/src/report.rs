@@ -3,7 +3,7 @@
 use crate::arithmetic::{self, Computed};
 use crate::program::{AddressSpace, Op, Program};
 use crate::quick::QuickMap;
-use model::{Counter, Withheld};
+use model::{Access, Counter, Withheld};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,8 +30,7 @@ pub enum FaultKind {
 pub struct Fault {
     pub kind: FaultKind,
     pub message: String,
-    /// Source line, by `.loc`.
-    pub place: String,
+    pub place: Place,
     pub block: [u32; 3],
     pub thread: [u32; 3],
     pub address: Option<u64>,
@@ -80,6 +79,8 @@ pub struct Finding {
     pub message: String,
     /// The source line, and for a race the other one.
     pub places: Vec<Place>,
+    /// One for each place.
+    pub accesses: Vec<Access>,
     /// Where it was seen first.
     pub block: [u32; 3],
     pub thread: [u32; 3],

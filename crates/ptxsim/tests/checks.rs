@@ -144,7 +144,7 @@ fn an_index_one_past_the_end_names_the_allocation() {
         fault
             .message
             .contains("directly past the end of `data` (128 bytes")
-            && fault.place == "k.cu:7",
+            && fault.place.at == "k.cu:7",
         "{fault}"
     );
     let (report, _) = run(
@@ -178,7 +178,7 @@ fn the_ragged_edge_is_watched() {
     let p = params(kernel, &args);
     let fault = launch(kernel, [2, 2, 1], [256, 1, 1], 0, &p, &mut memory, limits()).unwrap_err();
     assert_eq!(fault.kind, FaultKind::OutOfBounds);
-    assert!(fault.place.contains("kernels/gemm.cu:"), "{fault}");
+    assert!(fault.place.at.contains("kernels/gemm.cu:"), "{fault}");
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn endless_loops_meet_the_budget() {
     let (report, _) = run("", ".loc 1 5 1\nA: bra A;", 32, 128);
     let fault = report.unwrap_err();
     assert_eq!(
-        (fault.kind, fault.place.as_str()),
+        (fault.kind, fault.place.at.as_str()),
         (FaultKind::Budget, "k.cu:5")
     );
 }

@@ -247,7 +247,7 @@ fn faulty_idioms_are_named_at_their_line() {
             }
             (Stopped(kind), Err(fault)) => {
                 // A deadlock has several places, all in its message.
-                fault.kind == *kind && (here(&fault.place) || fault.message.contains(&line))
+                fault.kind == *kind && (here(&fault.place.at) || fault.message.contains(&line))
             }
             _ => false,
         };

@@ -25,7 +25,7 @@ fn each_call_of_a_function_is_named() {
     // 96 floats are enough for the first load of each pair, and not for the second: of `x`, then of `y`.
     let fault = run("in_order", own, 95).unwrap_err();
     assert_eq!(
-        fault.place,
+        fault.place.at,
         "cuda/include/sm_32_intrinsics.hpp:134 inlined at inlined.cu:3 inlined at inlined.cu:8 inlined at inlined.cu:15"
     );
     let text = fixture("inlined").replace("%rd5, [in_order_param_0]", "%rd5, [in_order_param_2]");
@@ -37,7 +37,7 @@ fn each_call_of_a_function_is_named() {
     let p = params(kernel, &[long, short, long].map(Arg::Ptr));
     let fault = launch(kernel, [1; 3], [32, 1, 1], 0, &p, &mut memory, limits()).unwrap_err();
     assert_eq!(
-        fault.place,
+        fault.place.at,
         "cuda/include/sm_32_intrinsics.hpp:134 inlined at inlined.cu:3 inlined at inlined.cu:8 inlined at inlined.cu:16"
     );
 }
@@ -46,7 +46,7 @@ fn each_call_of_a_function_is_named() {
 /// meant once code of the two takes turns.
 #[test]
 fn calls_that_take_turns_are_both_named() {
-    let place = |floats: usize| run("by_turns", own, floats).unwrap_err().place;
+    let place = |floats: usize| run("by_turns", own, floats).unwrap_err().place.at;
     // Too short for the first load of `x`, the first of `y`, the second of `x`.
     assert_eq!(
         place(62),

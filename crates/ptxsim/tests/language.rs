@@ -319,7 +319,7 @@ fn assertions_are_faults() {
     );
     let fault = b.launch("asrt", 1, 64, &[Arg::Ptr(x)]).unwrap_err();
     assert_eq!((fault.kind, fault.thread), (FaultKind::Assert, [40, 0, 0]));
-    assert!(fault.place.contains("misc.cu:"), "{fault}");
+    assert!(fault.place.at.contains("misc.cu:"), "{fault}");
     assert!(
         fault
             .message

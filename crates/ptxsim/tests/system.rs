@@ -228,6 +228,6 @@ fn misuse_of_the_heap_is_found_at_its_line() {
         let fault = run(name, false, 1, 64, 10).result.unwrap_err();
         assert_eq!(fault.kind, FaultKind::OutOfBounds);
         assert!(fault.message.contains(text), "{fault}");
-        assert_eq!(fault.place, fault_of(name));
+        assert_eq!(fault.place.at, fault_of(name));
     }
 }

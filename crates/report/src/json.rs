@@ -6,7 +6,7 @@ use explain::diagnosis::changes;
 use judge::Index;
 use model::{
     Accepted, AgainstBase, Aimed, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
-    Metric, Note, Outcome, Record, RivalStanding, Verdict, Win,
+    Metric, Note, Outcome, Problem, Record, RivalStanding, Verdict, Win,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,6 +26,8 @@ struct Report<'a> {
     conclusion: Conclusion,
     headline: String,
     counts: BTreeMap<&'static str, usize>,
+    /// The verdicts that did not hold, by cause.
+    problems: &'a [Problem],
     verdicts: Vec<Entry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<&'a AgainstBase>,
@@ -114,6 +116,7 @@ pub fn render_beside(
             .into_iter()
             .map(|outcome| (outcome.name(), judgement.count(outcome)))
             .collect(),
+        problems: &judgement.problems,
         verdicts: verdicts.collect(),
         base: judgement.base.as_ref(),
         rivals: &judgement.rivals,

@@ -27,7 +27,6 @@ mod problems;
 pub mod profile;
 mod rivals;
 pub mod sarif;
-mod signature;
 mod standing;
 mod summary;
 mod targets;

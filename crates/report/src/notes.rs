@@ -1,8 +1,6 @@
 //! Notes next to the verdicts, a line each.
 
 use super::against_base;
-use super::signature;
-use judge::View;
 use model::*;
 use std::collections::{BTreeMap, BTreeSet};
 use wording::names::{in_words, named};
@@ -10,9 +8,9 @@ use wording::reasons;
 use wording::words::{self, plural};
 
 /// Notes a line each; what is new is gathered into one for each facet, what is gone into one for each variant.
-pub fn lines(view: View, record: &Record, judgement: &Judgement) -> Vec<String> {
+pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
-    let mut of_several = signature::mismatches(view, judgement);
+    let mut of_several: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
     let mut gone: BTreeMap<(&str, &str), BTreeMap<&str, BTreeSet<Facet>>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {

@@ -151,11 +151,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
         lines("drift", "Since anchors", standing::drifts(judgement)),
         Section::new("targets", "Targets", targets::parts(record, judgement)),
         lines("missed", "Missed targets", targets::missed(judgement)),
-        lines(
-            "note",
-            "Notes",
-            notes::lines(index.head(), record, judgement),
-        ),
+        lines("note", "Notes", notes::lines(record, judgement)),
         bounds,
         bounds_beside,
         lines("skipped", "Not judged", summary::skipped(record, judgement)),

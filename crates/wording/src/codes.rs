@@ -83,6 +83,7 @@ const HELD: &[Entry] = &[
 const WRONG: &[Entry] = &[
     entry("same-code", &[Fail], "A variant compiles to the same code, launches and arguments as another: its macros have no effect.", "Use the macro in the source, or remove the variant."),
     entry("non-finite", &[Fail], "Output elements are NaN or infinite where the reference is finite.", "Fix the kernel. `--dump DIR` writes inputs, output and reference."),
+    entry("stored-undefined", &[Fail], "Output elements hold what comes from memory that was never written.", "Fix the read that `memory and races` names."),
     entry("unwritten", &[Fail], "Output elements were never written.", "Fix bounds or grid, or make the tensor `inout`."),
     entry("nondeterministic", &[Fail], "Two launches on the same inputs differ.", "Fix the race, or declare it with `nondeterministic`."),
     entry("first-launch-only", &[Fail], "A launch that finds what an earlier one left in variables of the module computes something else: a counter that is not reset, a table of results, a flag. The message names the variable and what writes it.", "Reset it in the kernel (its last block can), or have the host write it before each launch (`constants`)."),

@@ -84,6 +84,11 @@ impl Context<'_> {
                 elements(*count),
                 first(at.as_ref().map(place)),
             ),
+            R::StoredUndefined { seed, count, first: at } => format!(
+                "not defined with seed {seed}: {} hold what comes from memory that was never written{}",
+                elements(*count),
+                first(at.as_ref().map(place)),
+            ),
             R::Nondeterministic { seed, launch, elements: count, at } => format!(
                 "launch {launch} differs from the first launch in {} with seed {seed}, first at {}",
                 elements(*count),

@@ -17,8 +17,8 @@ fn all_reasons() -> Vec<Reason> {
         })
         .collect();
     all.extend(FaultKind::ALL.map(|kind| {
-        let message = "what it said".into();
-        Reason::Fault(Fault { kind, message })
+        let message = "what it said";
+        Reason::Fault(Fault::new(kind, message))
     }));
     all.push(Reason::Undecidable {
         metric: Metric::P50,

@@ -56,12 +56,24 @@ pub fn check_finite(view: View, subject: &Subject) -> Judged<Reason> {
 pub fn check_written(view: View, subject: &Subject) -> Judged<Reason> {
     each_seed(view, subject, |_, check, seed| match check.unwritten {
         0 => Ok(()),
-        count => fail(Reason::Unwritten {
-            seed,
-            count,
-            first: check.first_unwritten.clone(),
-        }),
+        count => {
+            let first = check.first_unwritten.clone();
+            // The simulator shows what is undefined as what was never written.
+            fail(match stores_undefined(view, subject, seed) {
+                true => Reason::StoredUndefined { seed, count, first },
+                false => Reason::Unwritten { seed, count, first },
+            })
+        }
     })
+}
+
+fn stores_undefined(view: View, subject: &Subject, seed: u64) -> bool {
+    let Subject::Case(id) = subject else {
+        return false;
+    };
+    let findings = view.simulation(id, seed).map(|launch| &launch.findings);
+    let mut findings = findings.into_iter().flatten();
+    findings.any(|it| it.kind == FindingKind::Uninitialised)
 }
 
 pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {

@@ -44,7 +44,7 @@ pub fn rest_on_base(view: View, id: &CaseId) -> bool {
 }
 
 /// The part of a finding that stays the same when lines move.
-fn content(finding: &Finding) -> Vec<String> {
+pub fn content(finding: &Finding) -> Vec<String> {
     let of_place = |place: &Place| {
         let text = place.line.as_ref().and_then(|line| line.text.as_deref());
         text.map_or_else(|| place.at.clone(), with_single_blanks)

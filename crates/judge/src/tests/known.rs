@@ -21,6 +21,7 @@ fn race_at(number: u32, text: &str) -> Finding {
                 text: Some(text.into()),
             }),
         }],
+        accesses: Vec::new(),
         block: [0; 3],
         thread: [0; 3],
         address: None,

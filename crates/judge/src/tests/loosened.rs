@@ -656,10 +656,7 @@ fn a_reference_is_looser_where_it_computes_something_else() {
         only(compared(other.clone())),
         failed(Loosened::Reference(Box::new(other)))
     );
-    let fault = |kind| Fault {
-        kind,
-        message: "it crashed".into(),
-    };
+    let fault = |kind| Fault::new(kind, "it crashed");
     assert_eq!(
         only(Some(Seen::Fault(fault(FaultKind::Reference)))),
         failed(Loosened::ReferenceIncomparable(Some("it crashed".into())))

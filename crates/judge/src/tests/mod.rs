@@ -15,6 +15,7 @@ mod loosened;
 mod measured;
 mod modes;
 mod pairs;
+mod problems;
 mod profiled;
 mod properties;
 mod renames;
@@ -30,7 +31,28 @@ use super::fixture::*;
 use super::*;
 
 fn ruled(record: &Record) -> Judgement {
-    judge(record)
+    let judgement = judge(record);
+    expect_every_failure_in_a_problem(&judgement);
+    judgement
+}
+
+/// Whatever a test judges: each verdict that did not hold has a problem, with its outcome or a worse one, and no other
+/// has.
+fn expect_every_failure_in_a_problem(judgement: &Judgement) {
+    let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
+    for (at, verdict) in judgement.verdicts.iter().enumerate() {
+        let of = judgement.problems.iter();
+        let mut of = of.filter(|it| it.verdicts.contains(&at) || it.follows.contains(&at));
+        match blocking.contains(&verdict.outcome) {
+            true => assert!(
+                of.clone()
+                    .any(|it| it.outcome <= verdict.outcome
+                        && it.subjects.contains(&verdict.subject)),
+                "{verdict:?}"
+            ),
+            false => assert_eq!(of.next(), None, "{verdict:?}"),
+        }
+    }
 }
 
 fn index(record: &Record) -> Index<'_> {

@@ -117,7 +117,7 @@ impl Machine<'_> {
                 self.find(
                     FindingKind::AsyncBeforeWait,
                     At::lane(b, w, s.pc, l as u32).address(a[l]),
-                    Some(copy),
+                    Some(Other::instruction(copy)),
                     |m| what(m, a[l], copy),
                 );
             }

@@ -263,7 +263,7 @@ impl Machine<'_> {
             return;
         };
         let at = At::lane(b, w, s.pc, stretch.lane as u32).address(u64::from(stretch.shared));
-        self.find(FindingKind::SharedRace, at, Some(write), |m| {
+        self.find(FindingKind::SharedRace, at, Some(Other::by(write, thread)), |m| {
             format!(
                 "no fence.proxy.async orders this cp.async.bulk, which reads shared memory, and the write at {} by \
                  thread {:?}",
@@ -300,13 +300,18 @@ impl Machine<'_> {
         for l in lanes(s.mask) {
             if let Some(copy) = b.being_read.to(a[l] as usize, bytes as usize) {
                 let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
-                self.find(FindingKind::AsyncBeforeWait, at, Some(copy), |m| {
-                    let copy = m.copy_at(copy);
-                    format!(
-                        "shared memory {:#x} is written while {copy} may still read it",
-                        a[l]
-                    )
-                });
+                self.find(
+                    FindingKind::AsyncBeforeWait,
+                    at,
+                    Some(Other::instruction(copy)),
+                    |m| {
+                        let copy = m.copy_at(copy);
+                        format!(
+                            "shared memory {:#x} is written while {copy} may still read it",
+                            a[l]
+                        )
+                    },
+                );
             }
         }
     }
@@ -342,7 +347,7 @@ impl Machine<'_> {
                 self.find(
                     FindingKind::AsyncBeforeWait,
                     at,
-                    Some(read.instruction),
+                    Some(Other::instruction(read.instruction)),
                     |m| {
                         let copy = m.copy_at(read.instruction);
                         format!(

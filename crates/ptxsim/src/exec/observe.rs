@@ -2,7 +2,7 @@
 
 use super::address::{Addresses, Site, lanes};
 use super::regs::LANES;
-use super::state::{At, BlockState, Machine, Warp};
+use super::state::{At, BlockState, Machine, Other, Warp};
 use super::stream::{Apart, Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
 use super::watch::together;
@@ -143,8 +143,9 @@ impl Machine<'_> {
     fn race(&mut self, at: At, between: Between, write: bool, past: Past) {
         let name = |w: bool| if w { "write" } else { "read" };
         let kind = between.kind().unwrap_or(FindingKind::SharedRace);
-        self.find(kind, at, Some(past.instruction), |m| {
-            let other = m.thread(u32::from(past.warp) * 32 + u32::from(past.lane));
+        let thread = u32::from(past.warp) * 32 + u32::from(past.lane);
+        self.find(kind, at, Some(Other::by(past.instruction, thread)), |m| {
+            let other = m.thread(thread);
             let place = m.place(past.instruction);
             let address = at.address.unwrap_or(0);
             let (this, was) = (name(write), name(past.was_write));

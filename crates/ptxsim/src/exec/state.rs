@@ -14,6 +14,7 @@ use crate::parse::lines::LineId;
 use crate::program::*;
 use crate::quick::QuickMap;
 use crate::report::*;
+use model::{Access, AccessKind};
 use std::collections::HashMap;
 
 /// Boxed: it is rare and large.
@@ -43,6 +44,40 @@ pub struct At {
     /// Index in the block.
     pub thread: u32,
     pub address: Option<u64>,
+}
+
+/// The second place of a finding.
+#[derive(Clone, Copy, Debug)]
+pub struct Other {
+    pub instruction: u32,
+    /// Index in the block of the thread that was there; `None` where nobody kept it.
+    pub thread: Option<u32>,
+}
+
+impl Other {
+    pub fn instruction(instruction: u32) -> Self {
+        Self {
+            instruction,
+            thread: None,
+        }
+    }
+
+    pub fn by(instruction: u32, thread: u32) -> Self {
+        Self {
+            instruction,
+            thread: Some(thread),
+        }
+    }
+}
+
+fn access_kind(op: &Op) -> AccessKind {
+    match op {
+        Op::Load(_) | Op::Texture(_) => AccessKind::Read,
+        Op::Store(_) => AccessKind::Write,
+        Op::Atom(_) => AccessKind::Update,
+        Op::CpAsync { .. } | Op::Bulk(_) => AccessKind::Copy,
+        _ => AccessKind::Other,
+    }
 }
 
 impl At {
@@ -208,9 +243,9 @@ impl Machine<'_> {
 
     pub fn fault<T>(&self, kind: FaultKind, at: At, what: &str) -> Run<T> {
         let At { block, address, .. } = at;
-        let place = self.place(at.instruction);
+        let place = self.where_from(at.instruction);
         let thread = self.thread(at.thread);
-        let message = format!("{what} at {place}, block {block:?}, thread {thread:?}");
+        let message = format!("{what} at {}, block {block:?}, thread {thread:?}", place.at);
         Err(Box::new(Fault {
             kind,
             message,
@@ -225,6 +260,14 @@ impl Machine<'_> {
         match self.program.code.get(instruction as usize) {
             Some(inst) => self.program.place(inst.source),
             None => "an unknown line".into(),
+        }
+    }
+
+    pub fn where_from(&self, instruction: u32) -> Place {
+        let source = self.program.code.get(instruction as usize);
+        Place {
+            at: self.place(instruction),
+            line: source.and_then(|inst| self.program.line(inst.source)),
         }
     }
 
@@ -275,7 +318,7 @@ impl Machine<'_> {
         &mut self,
         kind: FindingKind,
         at: At,
-        other: Option<u32>,
+        other: Option<Other>,
         what: impl FnOnce(&Self) -> String,
     ) {
         self.find_at(kind, at, other, |m, place| format!("{}{place}", what(m)));
@@ -287,29 +330,37 @@ impl Machine<'_> {
         &mut self,
         kind: FindingKind,
         at: At,
-        other: Option<u32>,
+        other: Option<Other>,
         what: impl FnOnce(&Self, &str) -> String,
     ) {
-        let key = (kind, at.instruction, other.unwrap_or(u32::MAX));
+        let key = (
+            kind,
+            at.instruction,
+            other.map_or(u32::MAX, |other| other.instruction),
+        );
         if self.findings.count(key, 1) {
             return;
         }
         let At { block, address, .. } = at;
-        let place = |instruction: u32| {
+        let access = |instruction: u32, thread: Option<[u32; 3]>| {
             let source = self.program.code.get(instruction as usize);
-            Place {
-                at: self.place(instruction),
-                line: source.and_then(|inst| self.program.line(inst.source)),
-            }
+            let kind = source.map_or(AccessKind::Other, |inst| access_kind(&inst.op));
+            Access { kind, thread }
         };
-        let mut places = vec![place(at.instruction)];
-        places.extend(other.map(place));
         let thread = self.thread(at.thread);
+        let mut places = vec![self.where_from(at.instruction)];
+        let mut accesses = vec![access(at.instruction, Some(thread))];
+        if let Some(other) = other {
+            places.push(self.where_from(other.instruction));
+            let thread = other.thread.map(|thread| self.thread(thread));
+            accesses.push(access(other.instruction, thread));
+        }
         let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0].at);
         let finding = Finding {
             kind,
             message: what(self, &place),
             places,
+            accesses,
             block,
             thread,
             address,

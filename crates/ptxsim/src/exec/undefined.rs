@@ -505,17 +505,22 @@ impl Machine<'_> {
             Unwritten::Shared(a) | Unwritten::Local(a) => u64::from(a),
         };
         let at = at.address(at.address.unwrap_or(address));
-        self.find_at(kind, at, Some(origin.instruction), |m, here| {
-            let from = match origin.from {
-                Unwritten::Global(i, offset) => {
-                    format!("`{}` at byte {offset}", m.memory.at(i).name)
-                }
-                Unwritten::Shared(a) => format!("shared memory {a:#x}"),
-                Unwritten::Local(a) => format!("local memory {a:#x}"),
-            };
-            let place = m.place(origin.instruction);
-            format!("{what}{here}, depends on {from} that was never written, read at {place}")
-        });
+        self.find_at(
+            kind,
+            at,
+            Some(Other::instruction(origin.instruction)),
+            |m, here| {
+                let from = match origin.from {
+                    Unwritten::Global(i, offset) => {
+                        format!("`{}` at byte {offset}", m.memory.at(i).name)
+                    }
+                    Unwritten::Shared(a) => format!("shared memory {a:#x}"),
+                    Unwritten::Local(a) => format!("local memory {a:#x}"),
+                };
+                let place = m.place(origin.instruction);
+                format!("{what}{here}, depends on {from} that was never written, read at {place}")
+            },
+        );
     }
 
     /// A lane leaves undefined bytes in global memory. Whether that matters is known at the end.

@@ -238,7 +238,11 @@ impl Machine<'_> {
         let within = kind != FindingKind::GlobalRace;
         let address = self.memory.at(i).base + at as u64;
         let here = At::lane(b, w, s.pc, c.lane).address(address);
-        self.find(kind, here, Some(c.instruction), |m| {
+        let other = Other {
+            instruction: c.instruction,
+            thread: c.other_lane.map(|lane| c.warp * 32 + lane),
+        };
+        self.find(kind, here, Some(other), |m| {
             let name = |w: bool| if w { "write" } else { "read" };
             let (this, was) = (name(write), name(c.was_write));
             let [gx, gy, _] = m.grid;

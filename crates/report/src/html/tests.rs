@@ -226,10 +226,7 @@ fn what_a_name_or_a_message_says_is_text() {
     let mut judgement = judged(&record);
     for verdict in &mut judgement.verdicts {
         verdict.outcome = Outcome::Fail;
-        verdict.reason = Reason::Fault(Fault {
-            kind: FaultKind::Compile,
-            message: hostile.to_owned(),
-        });
+        verdict.reason = Reason::Fault(Fault::new(FaultKind::Compile, hostile.to_owned()));
     }
     let page = render(&alone(&record, &judgement));
     let parsed = parse(&page);
@@ -313,6 +310,7 @@ fn a_finding_is_shown_with_its_lines() {
                         line(12, "  tile[threadIdx.x] = a < b;"),
                         line(40, "sum += tile[0];"),
                     ],
+                    accesses: Vec::new(),
                     block: [0; 3],
                     thread: [0; 3],
                     address: None,

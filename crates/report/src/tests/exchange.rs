@@ -96,6 +96,7 @@ fn race(number: u32) -> Finding {
                 text: Some(format!("x[{number}] = y;")),
             }),
         }],
+        accesses: Vec::new(),
         block: [0; 3],
         thread: [0; 3],
         address: None,

@@ -9,9 +9,9 @@ use crate::device::args::PackedArg;
 use build::{Artifact, is_of_system};
 use model::Unsupported;
 use model::{
-    Counter, DriverFacts, ElemType, Fault, FaultKind, Finding, FindingKind, Image, ImageMemory,
-    Launch, Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress, TextureFilter,
-    TextureRead, Withheld,
+    Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, FindingKind, Image,
+    ImageMemory, Launch, Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress,
+    TextureFilter, TextureRead, Withheld,
 };
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
@@ -328,6 +328,7 @@ impl Shown {
             entry: entry.map(str::to_owned),
             message: found.message,
             places: found.places.iter().map(place).collect(),
+            accesses: found.accesses,
             block: found.block,
             thread: found.thread,
             address: found.address,
@@ -464,7 +465,19 @@ fn stopped(fault: ptxsim::Fault) -> Stopped {
         | Kind::Deadlock
         | Kind::Undefined => FaultKind::DeviceFault,
     };
-    Stopped::Failed(Failure::of_case(kind, fault.message))
+    let site = FaultSite {
+        place: place(&fault.place),
+        block: fault.block,
+        thread: fault.thread,
+    };
+    Stopped::Failed(Failure::Fault {
+        fault: Fault {
+            kind,
+            message: fault.message,
+            site: Some(Box::new(site)),
+        },
+        sticky: false,
+    })
 }
 
 fn configuration(step: &PackedStep) -> Result<Launch> {

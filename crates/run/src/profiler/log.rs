@@ -20,14 +20,14 @@ pub fn find_lock(temporary: &Path) -> Option<Fault> {
     };
     let path = locks.into_iter().find(is_closed)?;
     let kind = FaultKind::ProfilerLocked;
-    Some(Fault {
+    Some(Fault::new(
         kind,
-        message: format!(
+        format!(
             "{} cannot be opened for writing{}",
             path.display(),
             mend(kind)
         ),
-    })
+    ))
 }
 
 /// The trouble that kept it from profiling, where there was any.
@@ -51,7 +51,7 @@ pub fn find_trouble(log: &str) -> Option<Fault> {
         .trim_start_matches("WARNING==");
     let mut message = message.trim().to_owned();
     message.push_str(mend(kind));
-    Some(Fault { kind, message })
+    Some(Fault::new(kind, message))
 }
 
 /// The remedy, besides the problem itself: the reader has the machine at hand.

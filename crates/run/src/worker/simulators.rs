@@ -139,7 +139,7 @@ fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn fault(kind: FaultKind, message: String) -> Seen<Frame> {
-    Seen::Fault(Fault { kind, message })
+    Seen::Fault(Fault::new(kind, message))
 }
 
 #[cfg(test)]

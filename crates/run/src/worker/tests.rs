@@ -299,10 +299,7 @@ pub(super) fn checked() -> Frame {
 
 pub(super) fn failed(kind: FaultKind, message: &str, sticky: bool) -> Frame {
     Frame::Failed(Failure::Fault {
-        fault: Fault {
-            kind,
-            message: message.into(),
-        },
+        fault: Fault::new(kind, message),
         sticky,
     })
 }

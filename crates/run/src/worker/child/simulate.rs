@@ -316,6 +316,7 @@ fn finding(entry: Option<&String>, look: &ptxsim::Look, (what, times): Differs) 
             look.place.at
         ),
         places: vec![crate::device::sim::place(&look.place)],
+        accesses: Vec::new(),
         block: [0; 3],
         thread: [0; 3],
         address: None,

@@ -1,0 +1,78 @@
+//! Findings of a case, by cause: those that share a source line belong together, and a missing order explains a value
+//! that was read before anybody wrote it.
+
+use crate::index::View;
+use crate::rules::simulation::{FindingStanding, SeenFinding};
+use model::*;
+
+/// Findings that share source lines. The first explains the others.
+pub struct Suspect<'a> {
+    pub seed: u64,
+    pub findings: Vec<&'a Finding>,
+}
+
+impl Suspect<'_> {
+    /// Whether an output can be wrong because of it.
+    pub fn can_change_values(&self) -> bool {
+        self.findings.iter().any(|it| it.kind != FindingKind::Leak)
+    }
+
+    /// Whether a cause of another case is this one: the same kind of finding at the same lines.
+    pub fn is_same(&self, cause: &ProblemCause) -> bool {
+        let ProblemCause::Findings { findings, .. } = cause else {
+            return false;
+        };
+        match (self.findings.first(), findings.first()) {
+            (Some(own), Some(other)) => own.kind == other.kind && lines(own).eq(lines(other)),
+            _ => false,
+        }
+    }
+}
+
+/// The findings that break the gate of a case, the likeliest cause first.
+pub fn suspects<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<Suspect<'a>> {
+    let mut all = view.findings(id);
+    all.retain(|it| it.standing == FindingStanding::Broken);
+    // Stable: the order within a kind is that of the record, the most frequent first.
+    all.sort_by_key(|it| depth(it.finding.kind));
+    let mut suspects: Vec<Suspect> = Vec::new();
+    for SeenFinding { seed, finding, .. } in all {
+        let mut known = suspects.iter_mut();
+        let shares_a_line =
+            |it: &&mut Suspect| it.findings.iter().any(|known| share_a_line(known, finding));
+        match known.find(shares_a_line) {
+            Some(suspect) => suspect.findings.push(finding),
+            None => suspects.push(Suspect {
+                seed,
+                findings: vec![finding],
+            }),
+        }
+    }
+    suspects
+}
+
+/// The lowest explain the others.
+fn depth(kind: FindingKind) -> u8 {
+    match kind {
+        FindingKind::AsyncBeforeWait => 0,
+        FindingKind::SharedRace | FindingKind::GlobalRace => 1,
+        FindingKind::BarrierByPart | FindingKind::InvalidMembers => 2,
+        FindingKind::WarpRace | FindingKind::WarpHazard => 3,
+        FindingKind::Uninitialised => 4,
+        FindingKind::MachineDependence => 5,
+        FindingKind::InvalidFree | FindingKind::Leak => 6,
+    }
+}
+
+/// File and number, or the place in words where the compiler named no line.
+fn lines(finding: &Finding) -> impl Iterator<Item = (&str, u32)> {
+    let places = finding.places.iter();
+    places.map(|place| match &place.line {
+        Some(line) => (line.file.as_str(), line.number),
+        None => (place.at.as_str(), 0),
+    })
+}
+
+fn share_a_line(one: &Finding, other: &Finding) -> bool {
+    lines(one).any(|line| lines(other).any(|it| it == line))
+}

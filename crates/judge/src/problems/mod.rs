@@ -1,0 +1,394 @@
+//! Groups the verdicts that did not hold into problems: one for each cause, with what follows from it. Decides nothing:
+//! the conclusion rests on the verdicts alone.
+
+mod findings;
+mod since;
+
+use super::index::View;
+use findings::Suspect;
+use model::*;
+
+/// What a problem is about. The first explain the others, so they come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Arguments,
+    /// It does not build, or breaks when it runs.
+    Broken,
+    Findings,
+    WrongValues,
+    Rule,
+    Loosened,
+    Cost,
+}
+
+struct Draft {
+    rank: Rank,
+    problem: Problem,
+}
+
+/// The problems of a judgement: failures first, of them new ones, and causes before what they can explain.
+pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
+    let mut drafts = Drafts {
+        verdicts,
+        all: Vec::new(),
+    };
+    let is_open = |at: &usize| verdicts.get(*at).is_some_and(is_blocking);
+    let mut open: Vec<usize> = (0..verdicts.len()).filter(is_open).collect();
+
+    drafts.take_loosened(&mut open);
+    for case in &view.plan().cases {
+        drafts.take_causes_of(view, &case.id, &mut open);
+    }
+    drafts.take_wrong_values(&mut open);
+    for at in open {
+        drafts.add_alone(at);
+    }
+
+    let mut all = drafts.all;
+    for draft in &mut all {
+        let problem = &mut draft.problem;
+        problem.since_base = since::of_problem(view, verdicts, problem);
+    }
+    // Stable: within these in the order of the verdicts.
+    all.sort_by_key(|draft| {
+        let newness = match draft.problem.since_base {
+            Some(SinceBase::New) => 0,
+            None => 1,
+            Some(SinceBase::Old) => 2,
+        };
+        (draft.problem.outcome, newness, draft.rank)
+    });
+    all.into_iter().map(|draft| draft.problem).collect()
+}
+
+fn is_blocking(verdict: &Verdict) -> bool {
+    match verdict.outcome {
+        Outcome::Fail | Outcome::Environment | Outcome::Inconclusive => true,
+        Outcome::Unsupported
+        | Outcome::Skipped
+        | Outcome::Replaced
+        | Outcome::Expected
+        | Outcome::Pass => false,
+    }
+}
+
+/// The reason itself, for whichever architecture.
+fn reason_of(verdict: &Verdict) -> &Reason {
+    match &verdict.reason {
+        Reason::OnArchitecture { why, .. } => why,
+        reason => reason,
+    }
+}
+
+fn rule_of(verdict: &Verdict) -> Option<&Rule> {
+    match &verdict.question {
+        Question::Gate(rule) => Some(rule),
+        Question::Baseline
+        | Question::Acceptance(_)
+        | Question::NoLooser(_)
+        | Question::Failure(_) => None,
+    }
+}
+
+/// Whether a gate on the values that a kernel computes failed.
+fn is_wrong_value(verdict: &Verdict) -> bool {
+    let is_about_values = match rule_of(verdict) {
+        Some(Rule::Finite | Rule::Written | Rule::Deterministic) => true,
+        Some(Rule::Limit { metric, .. }) => metric.facet() == Facet::Correctness,
+        _ => false,
+    };
+    let has_value = matches!(
+        reason_of(verdict),
+        Reason::NonFinite { .. }
+            | Reason::Unwritten { .. }
+            | Reason::StoredUndefined { .. }
+            | Reason::Nondeterministic { .. }
+            | Reason::FirstLaunchOnly { .. }
+            | Reason::NotANumber { .. }
+            | Reason::BeyondLimit { .. }
+            | Reason::BeyondChange(_)
+    );
+    verdict.outcome == Outcome::Fail && is_about_values && has_value
+}
+
+/// Of several wrong values of one case the lowest explains the others: an element that nobody writes is not finite, and
+/// one that is not finite makes the error no number.
+fn depth(reason: &Reason) -> u8 {
+    match reason {
+        Reason::StoredUndefined { .. } => 0,
+        Reason::Unwritten { .. } => 1,
+        Reason::NonFinite { .. } => 2,
+        Reason::FirstLaunchOnly { .. } | Reason::Nondeterministic { .. } => 3,
+        Reason::NotANumber { .. } => 4,
+        _ => 5,
+    }
+}
+
+/// Whether a gate limits what a kernel takes: times, counters, resources.
+fn is_cost(verdict: &Verdict) -> bool {
+    let is_compared = matches!(
+        reason_of(verdict),
+        Reason::BeyondLimit { .. }
+            | Reason::BeyondChange(_)
+            | Reason::CountersRose { .. }
+            | Reason::AcceptedUntil { .. }
+            | Reason::BeyondAccepted { .. }
+    );
+    let is_about_cost = match rule_of(verdict) {
+        Some(Rule::Counters { .. }) => true,
+        Some(Rule::Limit { metric, .. }) => metric.facet() != Facet::Correctness,
+        _ => false,
+    };
+    is_compared && is_about_cost
+}
+
+struct Drafts<'a> {
+    verdicts: &'a [Verdict],
+    all: Vec<Draft>,
+}
+
+impl Drafts<'_> {
+    fn verdict(&self, at: usize) -> Option<&Verdict> {
+        self.verdicts.get(at)
+    }
+
+    /// Adds verdicts to the first draft that `is_same`, or to a new one with this cause.
+    fn join(
+        &mut self,
+        rank: Rank,
+        cause: ProblemCause,
+        own: &[usize],
+        follows: &[usize],
+        is_same: impl Fn(&Problem) -> bool,
+    ) {
+        let own_verdicts = own.iter().chain(follows);
+        let own_verdicts = own_verdicts.filter_map(|at| self.verdicts.get(*at));
+        let Some(outcome) = own_verdicts.clone().map(|it| it.outcome).min() else {
+            return;
+        };
+        let subjects: Vec<&Subject> = own_verdicts.map(|it| &it.subject).collect();
+        let mut alike = self.all.iter_mut();
+        let at = alike.position(|draft| {
+            let problem = &draft.problem;
+            draft.rank == rank && problem.outcome == outcome && is_same(problem)
+        });
+        if at.is_none() {
+            self.all.push(Draft {
+                rank,
+                problem: Problem {
+                    outcome,
+                    code: cause.code(),
+                    cause,
+                    subjects: Vec::new(),
+                    verdicts: Vec::new(),
+                    follows: Vec::new(),
+                    since_base: None,
+                },
+            });
+        }
+        let last = self.all.len() - 1;
+        let Some(draft) = self.all.get_mut(at.unwrap_or(last)) else {
+            return;
+        };
+        let problem = &mut draft.problem;
+        for subject in subjects {
+            if !problem.subjects.contains(subject) {
+                problem.subjects.push(subject.clone());
+            }
+        }
+        problem.verdicts.extend(own);
+        problem.follows.extend(follows);
+    }
+
+    fn take_loosened(&mut self, open: &mut Vec<usize>) {
+        let is_loosened = |it: &Verdict| {
+            matches!(it.question, Question::NoLooser(_)) && matches!(it.reason, Reason::Loosened(_))
+        };
+        let found = take(open, |at| self.verdict(at).is_some_and(is_loosened));
+        for at in found {
+            self.join(Rank::Loosened, ProblemCause::Loosened, &[at], &[], |_| true);
+        }
+    }
+
+    /// A case whose arguments do not fit, or of which the simulator found something: its other failures follow.
+    fn take_causes_of(&mut self, view: View, id: &CaseId, open: &mut Vec<usize>) {
+        let is_of_case = |it: &Verdict| matches!(&it.subject, Subject::Case(of) if of == id);
+        let is_finding = |it: &Verdict| {
+            let is_found = matches!(
+                reason_of(it),
+                Reason::Findings { .. } | Reason::NewHazards { .. }
+            );
+            it.outcome == Outcome::Fail && is_found && is_of_case(it)
+        };
+        let is_broken =
+            |it: &Verdict| it.outcome == Outcome::Fail && matches!(reason_of(it), Reason::Fault(_));
+        let is_wrong = |it: &Verdict| is_of_case(it) && is_wrong_value(it);
+        let has = |open: &[usize], what: &dyn Fn(&Verdict) -> bool| {
+            let mut open = open.iter().filter_map(|at| self.verdict(*at));
+            open.any(what)
+        };
+        let mistyped = mistyped(view, id);
+        let is_due_to_arguments = |it: &Verdict| {
+            let is_input = matches!(
+                reason_of(it),
+                Reason::InputWritten { .. } | Reason::WroteOutside { .. }
+            );
+            is_of_case(it) && (is_wrong(it) || is_finding(it) || is_broken(it) || is_input)
+        };
+        if !mistyped.is_empty() && has(open, &is_due_to_arguments) {
+            let found = take(open, |at| self.verdict(at).is_some_and(is_due_to_arguments));
+            let cause = ProblemCause::Arguments(mistyped.to_vec());
+            let same = cause.clone();
+            self.join(Rank::Arguments, cause, &[], &found, |it| it.cause == same);
+            return;
+        }
+        if !has(open, &is_finding) {
+            return;
+        }
+        let suspects = findings::suspects(view, id);
+        let Some(first) = suspects.iter().position(Suspect::can_change_values) else {
+            // Leaks alone, or findings that the index does not have.
+            let own = take(open, |at| self.verdict(at).is_some_and(is_finding));
+            self.join_suspects(&suspects, None, &own, &[]);
+            return;
+        };
+        let own = take(open, |at| self.verdict(at).is_some_and(is_finding));
+        let follows = take(open, |at| self.verdict(at).is_some_and(is_wrong));
+        self.join_suspects(&suspects, Some(first), &own, &follows);
+    }
+
+    /// Each suspect is a problem; what follows goes with one of them.
+    fn join_suspects(
+        &mut self,
+        suspects: &[Suspect],
+        with: Option<usize>,
+        own: &[usize],
+        follows: &[usize],
+    ) {
+        if suspects.is_empty() {
+            own.iter().for_each(|at| self.add_alone(*at));
+            return;
+        }
+        for (at, suspect) in suspects.iter().enumerate() {
+            let cause = ProblemCause::Findings {
+                seed: suspect.seed,
+                findings: suspect.findings.iter().copied().cloned().collect(),
+            };
+            let follows = if with == Some(at) { follows } else { &[] };
+            self.join(Rank::Findings, cause, own, follows, |it| {
+                suspect.is_same(&it.cause)
+            });
+        }
+    }
+
+    /// For each case what explains its other wrong values, by kernel.
+    fn take_wrong_values(&mut self, open: &mut Vec<usize>) {
+        let verdicts = self.verdicts;
+        let wrong = take(open, |at| verdicts.get(at).is_some_and(is_wrong_value));
+        let mut by_case: Vec<(&Subject, Vec<usize>)> = Vec::new();
+        for at in wrong {
+            let Some(verdict) = verdicts.get(at) else {
+                continue;
+            };
+            match by_case.iter_mut().find(|(of, _)| **of == verdict.subject) {
+                Some((_, all)) => all.push(at),
+                None => by_case.push((&verdict.subject, vec![at])),
+            }
+        }
+        for (subject, mut all) in by_case {
+            all.sort_by_key(|at| verdicts.get(*at).map(|it| depth(reason_of(it))));
+            let Some((&first, rest)) = all.split_first() else {
+                continue;
+            };
+            let Some(verdict) = verdicts.get(first) else {
+                continue;
+            };
+            let cause = ProblemCause::Verdict(Box::new(verdict.reason.clone()));
+            let code = cause.code();
+            self.join(Rank::WrongValues, cause, &[first], rest, |it| {
+                let of = it.verdicts.first().and_then(|at| verdicts.get(*at));
+                let is_alike = of.is_some_and(|of| of.metric() == verdict.metric());
+                let kernel = it.subjects.first().map(Subject::kernel);
+                it.code == code && is_alike && kernel == Some(subject.kernel())
+            });
+        }
+    }
+
+    /// A verdict that nothing before explains.
+    fn add_alone(&mut self, at: usize) {
+        let verdicts = self.verdicts;
+        let Some(verdict) = verdicts.get(at) else {
+            return;
+        };
+        let cause = ProblemCause::Verdict(Box::new(verdict.reason.clone()));
+        let code = cause.code();
+        if verdict.outcome != Outcome::Fail {
+            // For one reason, whatever numbers it has for each case.
+            return self.join(Rank::Rule, cause, &[at], &[], |it| it.code == code);
+        }
+        if is_cost(verdict) {
+            let of =
+                |subject: &Subject| (subject.kernel().to_owned(), subject.variant().to_owned());
+            let own = of(&verdict.subject);
+            return self.join(Rank::Cost, cause, &[at], &[], |it| {
+                it.subjects.first().map(of) == Some(own.clone())
+            });
+        }
+        match reason_of(verdict) {
+            Reason::Fault(fault) => {
+                let rank = match fault.kind {
+                    FaultKind::Arguments => Rank::Arguments,
+                    _ => Rank::Broken,
+                };
+                let is_same = |it: &Problem| {
+                    let ProblemCause::Verdict(known) = &it.cause else {
+                        return false;
+                    };
+                    matches!(known.as_ref(), Reason::Fault(known) if is_same_fault(known, fault))
+                };
+                // One fault breaks every gate of a case: the first of them names it.
+                let is_repeated = self.all.iter().any(|draft| {
+                    is_same(&draft.problem) && draft.problem.subjects.contains(&verdict.subject)
+                });
+                match is_repeated {
+                    true => self.join(rank, cause, &[], &[at], is_same),
+                    false => self.join(rank, cause, &[at], &[], is_same),
+                }
+            }
+            reason => self.join(
+                Rank::Rule,
+                cause,
+                &[at],
+                &[],
+                |it| matches!(&it.cause, ProblemCause::Verdict(known) if **known == *reason),
+            ),
+        }
+    }
+}
+
+/// By the instruction where that is known, else by what was said.
+fn is_same_fault(one: &Fault, other: &Fault) -> bool {
+    let place = |fault: &Fault| fault.site.as_ref().map(|site| site.place.clone());
+    let is_same_place = match (place(one), place(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => one.message == other.message,
+        _ => false,
+    };
+    one.kind == other.kind && is_same_place
+}
+
+/// Tensors of a case that its entries may read as something else. The same in every architecture.
+fn mistyped<'a>(view: View<'_, 'a>, id: &CaseId) -> &'a [Mistyped] {
+    let units = view.plan().units.iter();
+    let mut built = units
+        .filter(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+        .filter_map(|unit| view.build(&unit.id).ok());
+    built.next().map_or(&[], |facts| &facts.mistyped)
+}
+
+/// Moves out what `is_meant`.
+fn take(open: &mut Vec<usize>, is_meant: impl Fn(usize) -> bool) -> Vec<usize> {
+    let (taken, left) = open.iter().partition(|at| is_meant(**at));
+    *open = left;
+    taken
+}

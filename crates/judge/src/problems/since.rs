@@ -1,0 +1,91 @@
+//! Whether a change brought a problem, or the base has it too.
+
+use crate::index::View;
+use crate::rules::hazards;
+use crate::rules::{self, Refusals};
+use model::*;
+
+/// New where it is new for any of its subjects. `None` without a base, and where nothing tells.
+pub fn of_problem(view: View, verdicts: &[Verdict], problem: &Problem) -> Option<SinceBase> {
+    let base = view.base()?;
+    let of_subject = |subject: &Subject| match (&problem.cause, subject) {
+        (ProblemCause::Findings { findings, .. }, Subject::Case(id)) => {
+            has_finding(view, base, id, findings.first()?)
+        }
+        (ProblemCause::Loosened, _) => Some(false),
+        _ => {
+            let own = problem.verdicts.iter().chain(&problem.follows);
+            let mut own = own.filter_map(|at| verdicts.get(*at));
+            has_verdict(view, base, own.find(|it| it.subject == *subject)?)
+        }
+    };
+    let has: Vec<Option<bool>> = problem.subjects.iter().map(of_subject).collect();
+    if has.contains(&Some(false)) {
+        Some(SinceBase::New)
+    } else if has.iter().all(|it| *it == Some(true)) {
+        Some(SinceBase::Old)
+    } else {
+        None
+    }
+}
+
+/// Known by its kind and the text of its lines, as numbers move with every edit.
+fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option<bool> {
+    if view.head_answers_for_base(id) {
+        return Some(true);
+    }
+    let is_same = |other: &Finding| {
+        other.kind == finding.kind && hazards::content(other) == hazards::content(finding)
+    };
+    let has = |id: &CaseId| base.findings(id).iter().any(|it| is_same(it.finding));
+    let Some(case) = base.plan().case(id) else {
+        // Any case of the base may be its former name.
+        let mut cases = base.plan().cases.iter();
+        return Some(cases.any(|case| has(&case.id)));
+    };
+    let mut seeds = case.seeds.iter();
+    let is_known = seeds.all(|&seed| base.simulation(id, seed).is_ok());
+    match has(id) {
+        true => Some(true),
+        false => is_known.then_some(false),
+    }
+}
+
+/// The gate of a verdict, asked of the base: whether it fails there in the same way.
+fn has_verdict(view: View, base: View, verdict: &Verdict) -> Option<bool> {
+    let Question::Gate(rule) = &verdict.question else {
+        return None;
+    };
+    // A limit on a change compares head with something else.
+    let is_absolute = match rule {
+        Rule::Limit { limit, .. } => matches!(limit, Limit::Absolute { .. }),
+        Rule::Counters { .. } | Rule::HasEffect | Rule::AgreesWithDriver => false,
+        _ => true,
+    };
+    let is_there = match &verdict.subject {
+        Subject::Case(id) => base.plan().case(id).is_some(),
+        Subject::Unit(id) => base.plan().unit(id).is_some(),
+    };
+    if !is_there {
+        return Some(false).filter(|_| is_absolute);
+    }
+    if !is_absolute {
+        return None;
+    }
+    if let Subject::Case(id) = &verdict.subject
+        && view.head_answers_for_base(id)
+    {
+        return Some(true);
+    }
+    let gate = Gate {
+        subject: verdict.subject.clone(),
+        rule: rule.clone(),
+        declared: None,
+    };
+    let theirs = rules::apply_to_one(base, &gate, &Refusals::new()).verdict;
+    match theirs.outcome {
+        Outcome::Fail => Some(theirs.reason.code() == verdict.reason.code()),
+        Outcome::Pass => Some(false),
+        _ => None,
+    }
+}
