@@ -63,7 +63,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
 /// The variants of each kernel side by side.
 fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     let judgement = judged(record);
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let ladders = report::ladder::ladders(index.head(), &judgement);
     paged(
         args,
@@ -75,7 +75,7 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
 
 /// Lists what bounds each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
-    let found = changes::all(&Index::of_record(record));
+    let found = changes::all(&Index::new(record));
     let groups = report::diagnosis::lay_out(&found);
     let named = ("--diagnosis", report::diagnosis::TITLE);
     paged(args, named, &groups, || report::diagnosis::json(found))

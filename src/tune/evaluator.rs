@@ -338,7 +338,7 @@ fn judge_one(
     let broken = broken.into_iter().find_map(find);
     let broken = broken.and_then(|verdict| by_verdict(proven, verdict));
     let mut proof = Proof::default();
-    let index = Index::of_record(&proven.record);
+    let index = Index::new(&proven.record);
     for case in &asked.cases {
         let mut seeds = case.seeds.iter();
         if !seeds.any(|seed| index.head().check(&case.id, *seed).is_ok()) {

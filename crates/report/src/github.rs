@@ -11,7 +11,7 @@ const MOST: usize = 10;
 
 /// Workflow commands, one a line, for standard output of a step.
 pub fn render(record: &Record, judgement: &Judgement) -> String {
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let mut all = annotations(&index, record, judgement);
     let findings = findings(&index, record, judgement).into_iter();
     all.extend(findings.filter(|it| it.level == Level::Error));

@@ -181,7 +181,7 @@ fn cases(models: &[Model]) -> Table {
     let Some(first) = models.first() else {
         return Table::new([], Vec::new());
     };
-    let indices = models.iter().map(|it| Index::of_record(it.record));
+    let indices = models.iter().map(|it| Index::new(it.record));
     let indices: Vec<_> = indices.collect();
     let rows = first.record.plan.cases.iter().map(|case| {
         let subject = Subject::Case(case.id.clone());

@@ -28,7 +28,7 @@ pub struct CaseProfile<'a> {
 
 /// Every case of the plan, in its order.
 pub fn of_cases(record: &Record) -> Vec<CaseProfile<'_>> {
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let cases = record.plan.cases.iter();
     cases.map(|case| of_case(index.head(), &case.id)).collect()
 }

@@ -18,7 +18,7 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// # Errors
 /// Environment, where it cannot be written as JSON.
 pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let mut all = annotations(&index, record, judgement);
     all.extend(findings(&index, record, judgement));
     let results: Vec<(&'static str, &Annotation)> = all

@@ -555,7 +555,7 @@ fn one_cause_is_one_block() {
     }
     let judgement = judged(&record);
     let failed = judgement.count(Outcome::Fail);
-    let problems = problems::problems(&Index::of_record(&record), &record, &judgement);
+    let problems = problems::problems(&Index::new(&record), &record, &judgement);
     let slower: Vec<_> = problems
         .iter()
         .filter(|it| it.code == "beyond-change")
@@ -571,7 +571,7 @@ fn one_cause_is_one_block() {
     // Another variant is another cause.
     fixture::slow(&mut record, &fixture::case_id("direct", "small"), 200_000);
     let judgement = judged(&record);
-    let problems = problems::problems(&Index::of_record(&record), &record, &judgement);
+    let problems = problems::problems(&Index::new(&record), &record, &judgement);
     let slower = problems.iter().filter(|it| it.code == "beyond-change");
     assert_eq!(slower.count(), 2);
 }

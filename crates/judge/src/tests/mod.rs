@@ -28,13 +28,14 @@ mod unseen;
 
 use super::fixture::*;
 use super::*;
+use std::collections::BTreeSet;
 
 fn ruled(record: &Record) -> Judgement {
     judge(record)
 }
 
 fn index(record: &Record) -> Index<'_> {
-    Index::of_record(record)
+    Index::new(record)
 }
 
 /// Cases that need one more timing process.

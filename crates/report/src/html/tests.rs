@@ -348,7 +348,7 @@ fn a_page_keeps_to_its_room() {
             .text
             .contains("4 cases more, none of them worse than these")
     );
-    let problems = problems(&Index::of_record(&record), &record, &judgement).len();
+    let problems = problems(&Index::new(&record), &record, &judgement).len();
     let cut = format!("... and {problems} more of these, which report.json has");
     assert!(problems > 2 && empty.text.contains(&cut));
     let (size, some) = bare(4_000, 20_000);

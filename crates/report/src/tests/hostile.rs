@@ -351,7 +351,7 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
 fn every_format(record: &Record, text: &str) {
     let judgement = judged(record);
     let sides = || (("base", record), (text, record));
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let ladders = ladder::ladders(index.head(), &judgement);
     let groups = || ladder::lay_out(index.head(), &judgement, &ladders);
     let history = history(text);
