@@ -3,7 +3,7 @@
 //!
 //! Four questions with one answer each, however often and wherever they are asked: which cases may go on
 //! ([`admit`]), which need one more timing process ([`next`]), what is each gate's verdict ([`judge`]), and
-//! what changed between two records ([`compare`]). Its floors, each of which imports only those above it:
+//! what changed between two records ([`compare`]). A module imports from its own floor and from those above it:
 //!
 //! 1. `unavailable`, `index`, `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which values
 //!    gates rest on.

@@ -11,6 +11,8 @@ impl Index<'_> {
     /// Every gate's verdict, in the order of the policy, and what they come to together. Any prefix of a run's evidence can
     /// be judged; evidence that is missing is a reason in its verdict. Two records are judged by [`compare`](crate::compare).
     pub fn judge(&self) -> Judgement {
+        let base = self.view(Side::Base, None);
+        debug_assert!(base.is_none_or(View::is_revision), "two records");
         let head = self.head();
         let opponent = match &head.policy().base {
             None => Opponent::Nothing,
