@@ -4,18 +4,20 @@ use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
 use explain::diagnosis::changes;
 use judge::Index;
-use model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
+use model::{Gate, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
 use records::store;
+use report::ReportInput;
 use report::exit::Exit;
-use report::html::ReportInput;
-use report::page::Section;
+use report::section::Section;
 use std::path::Path;
 use system::error::{Diagnostic, Error, Result};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
-    let judgement = judged(&record);
-    print(&render(args.format, &input(&record, &judgement))?)?;
+    let index = Index::new(&record);
+    let judgement = index.judge();
+    let input = ReportInput::new(&index, &record, &judgement);
+    print(&render(args.format, &input)?)?;
     Ok(judgement.conclusion.into())
 }
 
@@ -36,10 +38,11 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
                 Format::Html => history::load_next_to(&args.config),
                 _ => None,
             };
-            let judgement = judged(&record);
+            let index = Index::new(&record);
+            let judgement = index.judge();
             let input = ReportInput {
                 history: history.as_ref(),
-                ..input(&record, &judgement)
+                ..ReportInput::new(&index, &record, &judgement)
             };
             print(&render(format, &input)?)?;
         }
@@ -62,8 +65,8 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
 
 /// The variants of each kernel side by side.
 fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
-    let judgement = judged(record);
-    let index = Index::of_record(record);
+    let index = Index::new(record);
+    let judgement = index.judge();
     let ladders = report::ladder::ladders(index.head(), &judgement);
     paged(
         args,
@@ -75,7 +78,7 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
 
 /// Lists what bounds each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
-    let found = changes::all(&Index::of_record(record));
+    let found = changes::all(&Index::new(record));
     let groups = report::diagnosis::lay_out(&found);
     let named = ("--diagnosis", report::diagnosis::TITLE);
     paged(args, named, &groups, || report::diagnosis::json(found))
@@ -161,9 +164,10 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     if base == head {
         remark("BASE and HEAD are the same record");
     }
+    let index = Index::against(Some(&base), &head);
     let input = ReportInput {
         base: Some(&base),
-        ..input(&head, &judgement)
+        ..ReportInput::new(&index, &head, &judgement)
     };
     let report = render(args.format, &input)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
@@ -234,38 +238,14 @@ fn hold_p50(record: &mut Record, change: f64) {
     record.policy.gates.extend(gates);
 }
 
-fn judged(record: &Record) -> Judgement {
-    judge::judge(record)
-}
-
-/// A record alone.
-fn input<'a>(record: &'a Record, judgement: &'a Judgement) -> ReportInput<'a> {
-    ReportInput {
-        record,
-        judgement,
-        base: None,
-        history: None,
-    }
-}
-
 fn render(format: Format, input: &ReportInput) -> Result<String> {
-    let (base, record, judgement) = (input.base, input.record, input.judgement);
     match format {
-        Format::Terminal => {
-            let options = terminal_options();
-            Ok(report::terminal::render_beside(
-                base, record, judgement, options,
-            ))
-        }
-        Format::Markdown => Ok(report::markdown::render_beside(base, record, judgement)),
+        Format::Terminal => Ok(report::terminal::render(input, terminal_options())),
+        Format::Markdown => Ok(report::markdown::render(input)),
         Format::Html => Ok(report::html::render(input)),
-        Format::Json => report::json::render_beside(base, record, judgement),
-        Format::Junit => report::junit::render(record, judgement),
-        Format::Github => Ok(report::github::render(record, judgement)),
-        Format::Sarif => report::sarif::render(record, judgement),
+        Format::Json => report::json::render(input),
+        Format::Junit => report::junit::render(input),
+        Format::Github => Ok(report::github::render(input)),
+        Format::Sarif => report::sarif::render(input),
     }
-}
-
-pub fn terminal(record: &Record, judgement: &Judgement) -> String {
-    report::terminal::render(record, judgement, terminal_options())
 }

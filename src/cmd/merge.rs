@@ -3,13 +3,15 @@
 use super::run::{HTML, JSON, MARKDOWN, RECORD, empty_out, shown, write_out};
 use super::{counted, history, print, remark, say, terminal_options, write_file};
 use crate::cli::MergeArgs;
+use judge::Index;
 use model::Record;
 use records::shard::{Foreign, Named, Refused, merge};
 use records::store;
+use report::ReportInput;
 use report::exit::Exit;
 use report::html;
 use report::markdown;
-use report::models::{self, Model};
+use report::models;
 use report::terminal;
 use std::path::{Path, PathBuf};
 use system::error::{Diagnostic, Error, Result};
@@ -33,10 +35,15 @@ pub fn run(args: &MergeArgs) -> Result<Exit> {
 }
 
 fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
-    let judgement = judged(record);
+    let index = Index::new(record);
+    let judgement = index.judge();
     let history = history::load_next_to(&args.config);
-    write_out(&args.out, record, &judgement, history.as_ref())?;
-    print(&super::judge::terminal(record, &judgement))?;
+    let input = ReportInput {
+        history: history.as_ref(),
+        ..ReportInput::new(&index, record, &judgement)
+    };
+    write_out(&args.out, &input)?;
+    print(&terminal::render(&input, terminal_options()))?;
     remark(&format!(
         "{} merged; record and reports: {}",
         counted(count, "record"),
@@ -47,19 +54,19 @@ fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
 
 /// One directory for each model, and a report of all.
 fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
-    let judgements: Vec<_> = records.iter().map(judged).collect();
-    let all = models::name(records.iter().zip(&judgements));
     let history = history::load_next_to(&args.config);
-    for Model {
-        dir,
-        record,
-        judgement,
-        ..
-    } in &all
-    {
-        let out = args.out.join(dir);
+    let indices: Vec<_> = records.iter().map(Index::new).collect();
+    let judgements: Vec<_> = indices.iter().map(Index::judge).collect();
+    let inputs = records.iter().zip(&indices).zip(&judgements);
+    let inputs = inputs.map(|((record, index), judgement)| ReportInput {
+        history: history.as_ref(),
+        ..ReportInput::new(index, record, judgement)
+    });
+    let all = models::name(inputs);
+    for model in &all {
+        let out = args.out.join(&model.dir);
         empty_out(&out)?;
-        write_out(&out, record, judgement, history.as_ref())?;
+        write_out(&out, &model.input)?;
     }
     let groups = || models::lay_out(&all);
     let told = markdown::render_groups(&models::title(&all), &groups());
@@ -73,10 +80,6 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
         args.out.display()
     ));
     Ok(models::exit(&all))
-}
-
-fn judged(record: &Record) -> model::Judgement {
-    judge::judge(record)
 }
 
 /// Input records are not overwritten: a shard that fails is run again, and the others merged with it.

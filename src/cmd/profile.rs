@@ -6,6 +6,7 @@ use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::revisions;
 use build::toolchain;
 use config::Selection;
+use judge::Index;
 use model::{Evidence, Record, Seen};
 use pipeline::{Profile, Request};
 use report::exit::Exit;
@@ -40,14 +41,15 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let outcome = revisions::find_change(None, loaded, &cache, &on)
         .and_then(|change| pipeline::run(&request, change, &cache, &on));
     progress.clear();
-    let record = outcome?.record;
+    let record = outcome?;
     let device = match &record.environment.device {
         Seen::Got(device) => device,
         Seen::Fault(fault) => return Err(Error::environment(reasons::fault(fault))),
         Seen::Unsupported(why) => return Err(no_gpu(&reasons::unsupported(why))),
         Seen::NotRun(why) => return Err(no_gpu(&reasons::not_run(why))),
     };
-    let cases = profile::of_cases(&record);
+    let index = Index::new(&record);
+    let cases = profile::of_cases(index.head());
     match args.format {
         ProfileFormat::Json => print(&profile::json(device, &cases)?)?,
         ProfileFormat::Terminal => say(profile::text(device, &cases).trim_end())?,

@@ -1,17 +1,19 @@
 //! `run`: the main job.
 
 use super::progress::Progress;
-use super::{command_line, counted, history, make_dir, print, remark, watch, write_file};
+use super::{
+    command_line, counted, history, make_dir, print, remark, terminal_options, watch, write_file,
+};
 use crate::cli::RunArgs;
 use crate::revisions::{self, BaseRequest};
 use config::{Loaded, Selection};
-use model::{Judgement, Loosening, Record};
-use pipeline::{AskedShard, Outcome, Profile, Request};
-use records::history::History;
+use judge::Index;
+use model::Loosening;
+use pipeline::{AskedShard, Profile, Request};
 use records::shard::Part;
 use records::store;
+use report::ReportInput;
 use report::exit::Exit;
-use report::html::ReportInput;
 use std::collections::BTreeSet;
 use std::path::Path;
 use system::cache::Cache;
@@ -93,10 +95,16 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     let outcome = revisions::find_change(base.as_ref(), loaded, &cache, &on)
         .and_then(|change| pipeline::run(&request, change, &cache, &on));
     progress.clear();
-    let Outcome { record, judgement } = outcome?;
+    let record = outcome?;
+    let index = Index::new(&record);
+    let judgement = index.judge();
     let history = history::load_next_to(&args.config.config);
-    write_out(&args.out, &record, &judgement, history.as_ref())?;
-    print(&super::judge::terminal(&record, &judgement))?;
+    let input = ReportInput {
+        history: history.as_ref(),
+        ..ReportInput::new(&index, &record, &judgement)
+    };
+    write_out(&args.out, &input)?;
+    print(&report::terminal::render(&input, terminal_options()))?;
     remark(&format!("record and reports: {}", shown(&args.out)));
     if let Some(shard) = &record.shard {
         remark(&format!(
@@ -112,26 +120,12 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
 }
 
 /// Everything that is left in `--out`.
-pub(super) fn write_out(
-    out: &Path,
-    record: &Record,
-    judgement: &Judgement,
-    history: Option<&History>,
-) -> Result<()> {
-    store::write_record(&out.join(RECORD), record)?;
-    write_file(&out.join(JSON), &report::json::render(record, judgement)?)?;
-    write_file(
-        &out.join(MARKDOWN),
-        &report::markdown::render(record, judgement),
-    )?;
-    write_file(&out.join(JUNIT), &report::junit::render(record, judgement)?)?;
-    let input = ReportInput {
-        record,
-        judgement,
-        base: None,
-        history,
-    };
-    write_file(&out.join(HTML), &report::html::render(&input))
+pub(super) fn write_out(out: &Path, input: &ReportInput) -> Result<()> {
+    store::write_record(&out.join(RECORD), input.record)?;
+    write_file(&out.join(JSON), &report::json::render(input)?)?;
+    write_file(&out.join(MARKDOWN), &report::markdown::render(input))?;
+    write_file(&out.join(JUNIT), &report::junit::render(input)?)?;
+    write_file(&out.join(HTML), &report::html::render(input))
 }
 
 /// Which part, and what cases cost in the record that was named.

@@ -3,7 +3,7 @@
 use crate::micro::validity::{Agreement, Renames, renamed};
 use crate::micro::{Clocked, Dropped, Ranking};
 use model::Seen;
-use report::page::{Kind, Part, Section, Table};
+use report::section::{Kind, Part, Section, Table};
 use search::{MICRO_SCHEMA, Seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

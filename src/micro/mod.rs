@@ -17,8 +17,8 @@ use build::Built;
 use build::toolchain;
 use config::Selection;
 use model::{Arch, Conclusion, FaultKind, NotRun, Seen, Unit};
+use pipeline::Profile;
 use pipeline::event::{Event, Phase};
-use pipeline::{Outcome, Profile};
 use run::device::DeviceChoice;
 use run::worker::{ClockJob, Crew};
 use system::cache::{self, Cache};
@@ -88,7 +88,8 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         command: request.command.clone(),
     };
     let change = revisions::find_change(None, loaded, cache, on)?;
-    let Outcome { record, judgement } = pipeline::run(&asked, change, cache, on)?;
+    let record = pipeline::run(&asked, change, cache, on)?;
+    let judgement = judge::judge(&record);
     let mut ranking = Ranking::new(&record);
     if judgement.conclusion == Conclusion::Environment {
         return Err(Error::environment(rank::of_environment(

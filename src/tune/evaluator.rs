@@ -8,12 +8,12 @@ use build::Built;
 use config::ResolvedVariant;
 use explain::diagnosis::{self, Diagnosis};
 use judge::stats;
-use judge::{Admission, Index, Stage};
+use judge::{Index, View};
 use model::{
-    Case, CaseId, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule, Schedule,
-    Seen, Singles, Subject, Tensor, Unit, Verdict,
+    Case, Environment, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Record, Rule,
+    Schedule, Seen, Singles, Subject, Tensor, Unit, Verdict,
 };
-use pipeline::{Bench, CandidateBuilder, Proven};
+use pipeline::{Bench, CandidateBuilder};
 use run::worker::{Arm, PairJob};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -213,9 +213,9 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
         let asked = asked.map_err(|why| Error::environment(why.clone()))?;
         let budget = self.bench.simulation_budget();
         let job = [(asked, candidate.built.as_slice())];
-        let proven = self.bench.simulate(budget, &job)?;
+        let record = self.bench.simulate(budget, &job)?;
         // A candidate that the simulator cannot run is no less right than before.
-        Ok(match failure(&proven, &candidate.name()) {
+        Ok(match failure(&record, &candidate.name()) {
             Some(why) => Err(why),
             None => Ok(()),
         })
@@ -223,12 +223,13 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
 }
 
 /// The verdict for which one of the simulator's is enough, if there is one.
-fn failure(proven: &Proven, name: &str) -> Option<Dropped> {
-    let verdicts = proven.judgement.verdicts.iter();
+fn failure(record: &Record, name: &str) -> Option<Dropped> {
+    let judgement = judge::judge(record);
+    let verdicts = judgement.verdicts.iter();
     let mut failed =
         verdicts.filter(|it| it.subject.variant() == name && it.outcome == Outcome::Fail);
     let first = failed.clone().find(is_finding).or_else(|| failed.next());
-    first.and_then(|verdict| by_verdict(proven, verdict))
+    first.and_then(|verdict| by_verdict(&record.environment, verdict))
 }
 
 /// The smallest case with its first seed.
@@ -268,30 +269,19 @@ impl DeviceEvaluator<'_, '_> {
         let jobs: Vec<_> = jobs
             .map(|(asked, candidate)| (*asked, candidate.built.as_slice()))
             .collect();
-        let proven = self.bench.prove(&jobs)?;
-        let admitted = admitted(&proven);
+        let record = self.bench.prove(&jobs)?;
+        let index = Index::new(&record);
+        let verdicts = index.judge().verdicts;
         let judged = batch.iter().zip(asked).map(|(candidate, asked)| {
-            judge_one(&proven, &admitted, (&candidate.name(), asked), has_clock)
+            judge_one(
+                index.head(),
+                &verdicts,
+                (&candidate.name(), asked),
+                has_clock,
+            )
         });
         judged.collect()
     }
-}
-
-/// Why cases cannot be timed, of those that cannot.
-type Refused = BTreeMap<CaseId, String>;
-
-fn admitted(proven: &Proven) -> Refused {
-    let record = &proven.record;
-    let (plan, environment) = (&record.plan, &record.environment);
-    let (policy, evidence) = (&record.policy, &record.evidence);
-    let admissions = judge::admit(plan, environment, policy, evidence, Stage::Time);
-    let cases = plan.cases.iter().zip(admissions);
-    cases
-        .filter_map(|(case, admission)| match admission {
-            Admission::Yes => None,
-            Admission::No { reason } => Some((case.id.clone(), reason.code().to_owned())),
-        })
-        .collect()
 }
 
 /// A race is the cause, and what it makes of the output a consequence.
@@ -300,7 +290,7 @@ fn is_finding(verdict: &&Verdict) -> bool {
         && !matches!(verdict.reason, Reason::Fault(_))
 }
 
-fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
+fn by_verdict(environment: &Environment, verdict: &Verdict) -> Option<Dropped> {
     let Question::Gate(rule) = &verdict.question else {
         return None;
     };
@@ -309,7 +299,7 @@ fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
         rule: rule.clone(),
         declared: verdict.declared.clone(),
     };
-    let mut message = reasons::verdict(&proven.record.environment, verdict);
+    let mut message = reasons::verdict(environment, verdict);
     if let Subject::Case(case) = &verdict.subject {
         message = format!("at {}: {message}", case.shape);
     }
@@ -318,13 +308,13 @@ fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
 }
 
 fn judge_one(
-    proven: &Proven,
-    refused: &Refused,
+    view: View,
+    verdicts: &[Verdict],
     (name, asked): (&str, &ResolvedVariant),
     has_clock: bool,
 ) -> Result<std::result::Result<Proof, Dropped>> {
-    let environment = &proven.record.environment;
-    let verdicts = proven.judgement.verdicts.iter();
+    let environment = view.environment();
+    let verdicts = verdicts.iter();
     let own: Vec<&Verdict> = verdicts.filter(|it| it.subject.variant() == name).collect();
     let find = |outcome| {
         let of_it = || own.iter().copied().filter(|it| it.outcome == outcome);
@@ -336,15 +326,14 @@ fn judge_one(
     }
     let broken = [Outcome::Fail, Outcome::Inconclusive, Outcome::Unsupported];
     let broken = broken.into_iter().find_map(find);
-    let broken = broken.and_then(|verdict| by_verdict(proven, verdict));
+    let broken = broken.and_then(|verdict| by_verdict(environment, verdict));
     let mut proof = Proof::default();
-    let index = Index::of_record(&proven.record);
     for case in &asked.cases {
         let mut seeds = case.seeds.iter();
-        if !seeds.any(|seed| index.head().check(&case.id, *seed).is_ok()) {
+        if !seeds.any(|seed| view.check(&case.id, *seed).is_ok()) {
             proof.unseen.push(case.id.shape.clone());
         }
-        let estimate = estimated_ns(&diagnosis::diagnose(index.head(), &case.id));
+        let estimate = estimated_ns(&diagnosis::diagnose(view, &case.id));
         proof
             .estimated_ns
             .extend(estimate.map(|ns| (case.id.shape.clone(), ns)));
@@ -356,10 +345,10 @@ fn judge_one(
         }));
     }
     let mut cases = asked.cases.iter().filter(|_| has_clock);
-    if let Some((shape, code)) =
-        cases.find_map(|case| Some((&case.id.shape, refused.get(&case.id)?)))
+    if let Some((shape, why)) =
+        cases.find_map(|case| Some((&case.id.shape, view.timeable(&case.id).err()?)))
     {
-        return Ok(Err(unproven(shape, code)));
+        return Ok(Err(unproven(shape, why.reason.code())));
     }
     if proof.unseen.len() == asked.cases.len() {
         return Ok(Err(unproven("all shapes", "not-run")));

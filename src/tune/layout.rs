@@ -6,7 +6,7 @@ use crate::tune::outcome::{
 };
 use crate::tune::{End, Progress, SearchResult};
 use model::Metric;
-use report::page::{Chart, Kind, Part, Section, Table};
+use report::section::{Chart, Kind, Part, Section, Table};
 use std::collections::BTreeMap;
 use wording::words;
 

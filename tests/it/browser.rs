@@ -1,9 +1,10 @@
 //! The page of a record in Chromium: at the width of a phone and of a desk, in a light and a dark scheme.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use judge::{fixture, judge};
+use judge::{Index, fixture};
 use model::{Evidence, Record, Seen};
-use report::html::{ReportInput, render};
+use report::ReportInput;
+use report::html::render;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
@@ -31,13 +32,8 @@ fn record() -> Record {
 
 fn page() -> String {
     let record = record();
-    let judgement = judge(&record);
-    render(&ReportInput {
-        record: &record,
-        judgement: &judgement,
-        base: None,
-        history: None,
-    })
+    let index = Index::new(&record);
+    render(&ReportInput::new(&index, &record, &index.judge()))
 }
 
 /// The page with checks as its first script, which its policy has to allow.

@@ -32,6 +32,7 @@ mod interrupted;
 mod launch_state;
 mod loosened;
 mod micro;
+mod modules;
 mod nvbench;
 mod pages;
 mod pipelines;

@@ -50,7 +50,7 @@ fn recipes() -> Vec<Recipe> {
 }
 
 /// All sources of what users get, without tests: path from the root, and text.
-fn sources() -> Vec<(String, String)> {
+pub fn sources() -> Vec<(String, String)> {
     fn walk(dir: &Path, found: &mut Vec<(String, String)>) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();

@@ -1,8 +1,26 @@
 //! From an element's index to its place in a device buffer.
 
-use super::WrongBytes;
+use super::{Values, elem};
 use model::Tensor;
 use std::borrow::Cow;
+
+/// A device buffer that is not as long as its tensor says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tensor `{tensor}` spans {want} bytes and the buffer has {got}")]
+pub struct WrongBytes {
+    pub tensor: String,
+    pub want: usize,
+    pub got: usize,
+}
+
+/// Reads a device buffer, strides resolved. A codec is not undone: outputs have none.
+///
+/// # Errors
+/// Where `bytes` is not exactly the span of the tensor.
+pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Result<Values, WrongBytes> {
+    let bytes = Layout::of(tensor).gather(tensor, bytes)?;
+    Ok(elem::decode(tensor.elem, &bytes))
+}
 
 #[derive(Clone, Copy)]
 pub struct Layout<'a> {

@@ -28,6 +28,7 @@ mod testing;
 mod values;
 
 pub use compared::Compared;
+pub use layout::{WrongBytes, decode};
 pub use poison::same;
 pub use recent::Recent;
-pub use values::{Outputs, Values, WrongBytes, decode};
+pub use values::{Outputs, Values};

@@ -1,7 +1,5 @@
 //! Tensors as the CPU side holds them: contiguous, in one of three types.
 
-use super::{elem, layout::Layout};
-use model::Tensor;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -56,22 +54,4 @@ impl Values {
             Self::I64(_) => true,
         }
     }
-}
-
-/// A device buffer that is not as long as its tensor says.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("tensor `{tensor}` spans {want} bytes and the buffer has {got}")]
-pub struct WrongBytes {
-    pub tensor: String,
-    pub want: usize,
-    pub got: usize,
-}
-
-/// Reads a device buffer, strides resolved. A codec is not undone: outputs have none.
-///
-/// # Errors
-/// Where `bytes` is not exactly the span of the tensor.
-pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Result<Values, WrongBytes> {
-    let bytes = Layout::of(tensor).gather(tensor, bytes)?;
-    Ok(elem::decode(tensor.elem, &bytes))
 }

@@ -1,10 +1,10 @@
 //! Describes the base that a run as a whole was held against, and how its timed cases stand to it.
 
+use super::counterpart::BaseStatus;
 use super::index::View;
 use super::review::{Ended, without_answer_of_base};
 use super::rules::base::effort;
 use super::rules::correctness;
-use super::value::BaseStatus;
 use model::*;
 
 pub(super) fn summarise(view: View) -> Option<AgainstBase> {

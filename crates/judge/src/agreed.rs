@@ -1,12 +1,13 @@
 //! Floor 2: what was agreed on a metric, under exactly the key that this run has.
 
 use super::index::View;
-use super::lookup::{Executor, Judged, Unavailable, fail, inconclusive, skipped};
-use super::rules::Refusals;
+use super::lookup::Executor;
 use super::sessions::between_sessions;
+use super::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use super::value::{Repeats, Spread};
 use crate::stats::{Between, Group};
 use model::*;
+use std::collections::BTreeMap;
 use std::mem::discriminant;
 
 /// The shape under which resources stand, which belong to none.
@@ -21,6 +22,9 @@ pub(super) struct AgreedOn {
     /// Variation between sessions, for times that were taken in several.
     pub between: Option<Between>,
 }
+
+/// The values that a base side could not give, where the baselines are made from a record.
+pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
 /// Why a comparison cannot be made.
 pub(super) enum NoBaseline {

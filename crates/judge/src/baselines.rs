@@ -1,9 +1,8 @@
 //! Making baselines of a run: everything that was built, proven right, and timed without throttling.
 
-use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
+use super::agreed::{ANY_SHAPE, Refusals, is_over_shapes, usable};
 use super::index::{Index, View};
-use super::lookup::{Judged, Unavailable, inconclusive, skipped};
-use super::rules::Refusals;
+use super::unavailable::{Judged, Unavailable, inconclusive, skipped};
 use super::value::Spread;
 use model::*;
 use std::collections::BTreeMap;
@@ -31,8 +30,8 @@ pub(super) enum PairedTimes {
 
 /// The baselines that a record gives, of what its judgement supports. `seal` is the record's own.
 pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
-    let index = Index::of_record(record);
-    let judgement = super::judge_index(&index);
+    let index = Index::new(record);
+    let judgement = index.judge();
     let unsupported = |subject: &Subject| not_held_to_base(&judgement, subject);
     let (baselines, refusals) = make(record, &index, seal, PairedTimes::Refused, &unsupported);
     let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {

@@ -1,16 +1,15 @@
 //! Floor 1: everything that a record shows, filed once by side, subject, architecture and seed.
 //!
-//! An [`Index`] is made once for a record, or for two that are compared, and every question borrows it. A [`View`] is an
-//! index with the side and the architecture that a question is about.
+//! An [`Index`] is made once for a record, or for two that are compared, and every question borrows it. It is filled in two
+//! steps: the evidence here, then the proofs, which the rules give (`proof`). A [`View`] is an index with the side and the
+//! architecture that a question is about.
 
-use super::lookup::{Judged, skipped, unit_to_simulate};
-use super::proof;
-use super::value::MetricValue;
+use super::unavailable::Judged;
 use crate::stats::sequential::{Schedule as Looks, Undecidable};
 use model::*;
 use std::borrow::Borrow;
 use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Everything that a record shows, or two that are compared. `metric` answers for either side and every architecture.
@@ -19,9 +18,9 @@ pub struct Index<'a> {
     /// Where a base revision was named, or another record.
     base: Option<Filed<'a>>,
     /// Whether the base ran on what executes kernels as head's does.
-    is_alike: bool,
+    pub(super) is_alike: bool,
     /// All that the plan has units for. None where nothing is simulated, or there is only one.
-    architectures: Vec<Arch>,
+    pub(super) architectures: Vec<Arch>,
     /// Whether each case of head is right, which decides whether it has times.
     pub(super) proofs: HashMap<(Option<Arch>, &'a CaseId), Judged<()>>,
     /// Looks of all contests against the base, once one is asked for.
@@ -169,8 +168,8 @@ impl<'a> Filed<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Indexes a run, with its base where one was named.
-    pub fn new(
+    /// Files a run, with its base where one was named.
+    pub(super) fn file_run(
         plan: &'a Plan,
         environment: &'a Environment,
         policy: &'a Policy,
@@ -186,28 +185,11 @@ impl<'a> Index<'a> {
             Filed::new(&base.plan, environment, &ASKS_NOTHING, true, evidence)
         });
         let head = Filed::new(plan, environment, policy, false, evidence);
-        Self::unproven(head, base).proven()
+        Self::of_sides(head, base)
     }
 
-    pub fn of_record(record: &'a Record) -> Self {
-        Self::new(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        )
-    }
-
-    /// Indexes a record, and the one that it is compared with, if it is.
-    pub fn against(base: Option<&'a Record>, head: &'a Record) -> Self {
-        match base {
-            Some(base) => Self::of_two(&head.policy, base, head),
-            None => Self::of_record(head),
-        }
-    }
-
-    /// Indexes two records, by gates that may be others than head's own.
-    pub(super) fn of_two(policy: &'a Policy, base: &'a Record, head: &'a Record) -> Self {
+    /// Files two records, by gates that may be others than head's own.
+    pub(super) fn file_two(policy: &'a Policy, base: &'a Record, head: &'a Record) -> Self {
         let file = |record: &'a Record, policy| {
             let Record {
                 plan, environment, ..
@@ -222,22 +204,22 @@ impl<'a> Index<'a> {
             (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
             _ => false,
         };
-        let index = Self::unproven(file(head, policy), Some(file(base, &ASKS_NOTHING)));
-        Self { is_alike, ..index }.proven()
+        let index = Self::of_sides(file(head, policy), Some(file(base, &ASKS_NOTHING)));
+        Self { is_alike, ..index }
     }
 
-    /// Indexes builds alone, before anything is checked: nothing is proven.
-    pub(super) fn of_builds(
+    /// Files builds alone, before anything is checked.
+    pub(super) fn file_builds(
         plan: &'a Plan,
         environment: &'a Environment,
         policy: &'a Policy,
         evidence: impl IntoIterator<Item = &'a Evidence>,
     ) -> Self {
         let head = Filed::new(plan, environment, policy, false, evidence);
-        Self::unproven(head, None)
+        Self::of_sides(head, None)
     }
 
-    fn unproven(head: Filed<'a>, base: Option<Filed<'a>>) -> Self {
+    fn of_sides(head: Filed<'a>, base: Option<Filed<'a>>) -> Self {
         Self {
             head,
             base,
@@ -246,35 +228,6 @@ impl<'a> Index<'a> {
             proofs: HashMap::new(),
             looks: OnceCell::new(),
         }
-    }
-
-    fn proven(mut self) -> Self {
-        // A case is proven for each architecture by itself, so the others are named after the first is.
-        self.proofs = self.proofs_for(None);
-        if self.head().is_simulated() {
-            let units = self.head.plan.units.iter();
-            let all: BTreeSet<Arch> = units.map(|unit| unit.id.arch).collect();
-            // With one architecture all that there is has been said.
-            if all.len() > 1 {
-                for arch in &all {
-                    let proofs = self.proofs_for(Some(*arch));
-                    self.proofs.extend(proofs);
-                }
-                self.architectures = all.into_iter().collect();
-            }
-        }
-        self
-    }
-
-    fn proofs_for(&self, arch: Option<Arch>) -> HashMap<(Option<Arch>, &'a CaseId), Judged<()>> {
-        let view = View {
-            arch,
-            ..self.head()
-        };
-        let cases = self.head.plan.cases.iter().map(|case| &case.id);
-        cases
-            .map(|id| ((arch, id), proof::prove(view, id)))
-            .collect()
     }
 
     /// Head, for the code that this run's device is given.
@@ -295,21 +248,6 @@ impl<'a> Index<'a> {
             arch,
             ..self.head()
         })
-    }
-
-    /// # Errors
-    /// With the outcome and reason of whatever is missing.
-    pub fn metric(
-        &self,
-        side: Side,
-        arch: Option<Arch>,
-        subject: &Subject,
-        metric: Metric,
-    ) -> Judged<MetricValue> {
-        match self.view(side, arch) {
-            Some(view) => view.metric(subject, metric),
-            None => skipped(Reason::NoBase),
-        }
     }
 }
 
@@ -362,46 +300,6 @@ impl<'i, 'a> View<'i, 'a> {
             Side::Base => Some(&self.index.head),
         };
         other.filter(|_| self.is_common).map(|filed| filed.plan)
-    }
-
-    /// The architecture whose code is meant; `None` for what the device is given.
-    pub(super) fn arch_of(self, id: &CaseId) -> Option<Arch> {
-        let is_of_head = self.side == Side::Base && self.index.is_alike && self.is_simulated();
-        self.arch.or_else(|| {
-            // The base is run for the oldest that head has, whatever older ones it has itself.
-            let unit = unit_to_simulate(self.index.head.plan, id)?;
-            is_of_head.then_some(unit.id.arch)
-        })
-    }
-
-    /// Views of a case for every architecture but the first. Code with the same PTX was run once, and still has values to
-    /// compare under its own architecture.
-    pub(super) fn other_architectures(self, id: &CaseId) -> impl Iterator<Item = (Arch, Self)> {
-        let first = unit_to_simulate(self.plan(), id).map(|unit| unit.id.arch);
-        let all = match self.arch {
-            None => self.index.architectures.as_slice(),
-            Some(_) => &[],
-        };
-        let others = all.iter().filter(move |arch| Some(**arch) != first);
-        let views = others.map(move |arch| (*arch, self.at(*arch)));
-        views.filter(|(_, view)| view.unit_on_device(id).is_ok())
-    }
-
-    /// Views of a case for every architecture.
-    pub(super) fn all_architectures(self, id: &CaseId) -> impl Iterator<Item = Self> {
-        std::iter::once(self).chain(self.other_architectures(id).map(|(_, view)| view))
-    }
-
-    /// Views of a case for every architecture whose code is run by itself.
-    pub fn distinct_ptx(self, id: &CaseId) -> impl Iterator<Item = Self> {
-        let others = self.other_architectures(id);
-        let others = others.filter(move |(arch, _)| self.is_run_by_itself(id, *arch));
-        std::iter::once(self).chain(others.map(|(_, view)| view))
-    }
-
-    pub(super) fn is_run_by_itself(self, id: &CaseId, arch: Arch) -> bool {
-        let units = self.simulated(id);
-        units.iter().any(|unit| unit.id.arch == arch)
     }
 
     /// Head's, because head's run timed both sides.

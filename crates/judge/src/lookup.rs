@@ -1,38 +1,8 @@
-//! Floor 1: evidence by what it is about, and what its absence means.
-//!
-//! Every look-up ends in a value or is [`Unavailable`]: there is no third way, and no default.
+//! Floor 1: evidence by what it is about, for the unit and the architecture whose code is meant.
 
 use super::index::View;
+use super::unavailable::{Judged, Unavailable, got, inconclusive, missing, only, ruling, skipped};
 use model::*;
-
-/// Why there is no value, and what a gate that needs it comes to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unavailable {
-    pub outcome: Outcome,
-    pub reason: Reason,
-}
-
-pub type Judged<T> = Result<T, Unavailable>;
-
-pub(super) fn ruling<T>(outcome: Outcome, reason: Reason) -> Judged<T> {
-    Err(Unavailable { outcome, reason })
-}
-
-pub(super) fn fail<T>(reason: Reason) -> Judged<T> {
-    ruling(Outcome::Fail, reason)
-}
-
-pub(super) fn inconclusive<T>(reason: Reason) -> Judged<T> {
-    ruling(Outcome::Inconclusive, reason)
-}
-
-pub(super) fn skipped<T>(reason: Reason) -> Judged<T> {
-    ruling(Outcome::Skipped, reason)
-}
-
-pub(super) fn unsupported<T>(reason: Reason) -> Judged<T> {
-    ruling(Outcome::Unsupported, reason)
-}
 
 /// The device on which this run executes kernels.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +91,46 @@ impl<'i, 'a> View<'i, 'a> {
 
     pub fn is_simulated(self) -> bool {
         matches!(self.executor(), Ok(Executor::Simulator(_)))
+    }
+
+    /// The architecture whose code is meant; `None` for what the device is given.
+    pub(super) fn arch_of(self, id: &CaseId) -> Option<Arch> {
+        let is_of_head = self.side == Side::Base && self.index.is_alike && self.is_simulated();
+        self.arch.or_else(|| {
+            // The base is run for the oldest that head has, whatever older ones it has itself.
+            let unit = unit_to_simulate(self.index.head().plan(), id)?;
+            is_of_head.then_some(unit.id.arch)
+        })
+    }
+
+    /// Views of a case for every architecture but the first. Code with the same PTX was run once, and still has values to
+    /// compare under its own architecture.
+    pub(super) fn other_architectures(self, id: &CaseId) -> impl Iterator<Item = (Arch, Self)> {
+        let first = unit_to_simulate(self.plan(), id).map(|unit| unit.id.arch);
+        let all = match self.arch {
+            None => self.index.architectures.as_slice(),
+            Some(_) => &[],
+        };
+        let others = all.iter().filter(move |arch| Some(**arch) != first);
+        let views = others.map(move |arch| (*arch, self.at(*arch)));
+        views.filter(|(_, view)| view.unit_on_device(id).is_ok())
+    }
+
+    /// Views of a case for every architecture.
+    pub(super) fn all_architectures(self, id: &CaseId) -> impl Iterator<Item = Self> {
+        std::iter::once(self).chain(self.other_architectures(id).map(|(_, view)| view))
+    }
+
+    /// Views of a case for every architecture whose code is run by itself.
+    pub fn distinct_ptx(self, id: &CaseId) -> impl Iterator<Item = Self> {
+        let others = self.other_architectures(id);
+        let others = others.filter(move |(arch, _)| self.is_run_by_itself(id, *arch));
+        std::iter::once(self).chain(others.map(|(_, view)| view))
+    }
+
+    pub(super) fn is_run_by_itself(self, id: &CaseId, arch: Arch) -> bool {
+        let units = self.simulated(id);
+        units.iter().any(|unit| unit.id.arch == arch)
     }
 
     /// The unit whose code this run executes for a case.
@@ -420,47 +430,4 @@ pub fn unit_for<'a>(plan: &'a Plan, case: &CaseId, device: &DeviceFacts) -> Opti
                 arch.suffix,
             )
         })
-}
-
-pub(super) fn missing<T>(piece: Piece) -> Judged<T> {
-    inconclusive(Reason::EvidenceMissing(piece))
-}
-
-fn only<'a, T>(seen: &[&'a Seen<T>], piece: impl Fn() -> Piece) -> Judged<&'a T> {
-    match seen {
-        [one] => got(one),
-        _ => inconclusive(Reason::EvidenceRepeated {
-            piece: piece(),
-            times: seen.len(),
-        }),
-    }
-}
-
-pub(super) fn got<T>(seen: &Seen<T>) -> Judged<&T> {
-    match seen {
-        Seen::Got(value) => Ok(value),
-        Seen::Fault(fault) => ruling(outcome_of(fault.kind), Reason::Fault(fault.clone())),
-        Seen::Unsupported(why) => unsupported(Reason::Unsupported(why.clone())),
-        Seen::NotRun(why) => skipped(Reason::NotRun(why.clone())),
-    }
-}
-
-fn outcome_of(fault: FaultKind) -> Outcome {
-    match fault {
-        FaultKind::Environment
-        | FaultKind::Disassembler
-        | FaultKind::ProfilerMissing
-        | FaultKind::CountersLocked
-        | FaultKind::ProfilerLocked
-        | FaultKind::ProfilerBroke => Outcome::Environment,
-        FaultKind::Compile
-        | FaultKind::EntryNotFound
-        | FaultKind::Arguments
-        | FaultKind::LaunchRefused
-        | FaultKind::DeviceFault
-        | FaultKind::Hang
-        | FaultKind::WorkerDied
-        | FaultKind::Reference => Outcome::Fail,
-        FaultKind::Base | FaultKind::Rival => Outcome::Inconclusive,
-    }
 }

@@ -1,8 +1,8 @@
 //! Notes next to the verdicts.
 
 use super::index::View;
+use super::rules::counters::withheld_by_reason;
 use super::rules::hazards;
-use super::rules::simulation::withheld_by_reason;
 use model::*;
 use std::collections::BTreeSet;
 

@@ -1,14 +1,78 @@
-//! Floor 3: whether a case is right. Worked out once for each case and handed down, as its times rest on it.
+//! Floor 4: whether a case is right, by the rules. Worked out once for each case and kept in the index, as its times rest on
+//! it. An index is whole only then, so what makes one for a question is here.
 
-use super::index::View;
-use super::lookup::{Judged, inconclusive, ruling};
-use super::review::accepted;
-use super::rules::{Refusals, correctness, simulation};
+use super::agreed::Refusals;
+use super::index::{Index, View};
+use super::rules::{accepted, correctness, findings};
+use super::unavailable::{Judged, inconclusive, ruling};
 use model::*;
+use std::collections::{BTreeSet, HashMap};
+
+impl<'a> Index<'a> {
+    /// Indexes a record, with its base where it was run against one.
+    pub fn new(record: &'a Record) -> Self {
+        let Record {
+            plan,
+            environment,
+            policy,
+            evidence,
+            ..
+        } = record;
+        Self::of_run(plan, environment, policy, evidence)
+    }
+
+    /// Indexes a record, and the one that it is compared with, if it is.
+    pub fn against(base: Option<&'a Record>, head: &'a Record) -> Self {
+        match base {
+            Some(base) => Self::of_two(&head.policy, base, head),
+            None => Self::new(head),
+        }
+    }
+
+    /// Indexes a run as far as it has come.
+    pub(super) fn of_run(
+        plan: &'a Plan,
+        environment: &'a Environment,
+        policy: &'a Policy,
+        evidence: &'a [Evidence],
+    ) -> Self {
+        Self::file_run(plan, environment, policy, evidence).prove_cases()
+    }
+
+    /// Indexes two records, by gates that may be others than head's own.
+    pub(super) fn of_two(policy: &'a Policy, base: &'a Record, head: &'a Record) -> Self {
+        Self::file_two(policy, base, head).prove_cases()
+    }
+
+    fn prove_cases(mut self) -> Self {
+        let head = self.head();
+        // A case is proven for each architecture by itself, so they are named after that.
+        let mut proofs = proofs_for(head);
+        if head.is_simulated() {
+            let units = head.plan().units.iter();
+            let all: BTreeSet<Arch> = units.map(|unit| unit.id.arch).collect();
+            // With one architecture all that there is has been said.
+            if all.len() > 1 {
+                for arch in &all {
+                    proofs.extend(proofs_for(head.at(*arch)));
+                }
+                self.architectures = all.into_iter().collect();
+            }
+        }
+        self.proofs = proofs;
+        self
+    }
+}
+
+fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), Judged<()>> {
+    let cases = view.plan().cases.iter().map(|case| &case.id);
+    let proofs = cases.map(|id| ((view.arch, id), prove(view, id)));
+    proofs.collect()
+}
 
 /// Built for this run's device, right in every respect that is checked, for every seed, and within at least
 /// one absolute limit on its error, where it has an output. Nothing is claimed about a case that another program ran.
-pub(super) fn prove(view: View, id: &CaseId) -> Judged<()> {
+fn prove(view: View, id: &CaseId) -> Judged<()> {
     let case = view.case(id)?;
     if view.ran_elsewhere(id) {
         return Ok(());
@@ -22,7 +86,7 @@ pub(super) fn prove(view: View, id: &CaseId) -> Judged<()> {
     }
     correctness::check_inputs(view, &subject)?;
     if view.is_simulated() {
-        simulation::check_findings(view, &subject)?;
+        findings::check_findings(view, &subject)?;
     } else if has_output && case.determinism == Determinism::BitExact {
         correctness::check_deterministic(view, &subject)?;
     }

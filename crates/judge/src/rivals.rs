@@ -1,8 +1,8 @@
 //! Floor 2: the time that a rival took for the task of a case, and how the case compares with it.
 
 use super::index::View;
-use super::lookup::{Judged, Unavailable, inconclusive, missing, skipped};
 use super::series::{check_counts, in_order};
+use super::unavailable::{Judged, Unavailable, inconclusive, missing, skipped};
 use super::value::{MetricValue, Spread, value_of};
 use crate::stats::{Group, ProcessTimes, Reading, over_processes};
 use model::*;

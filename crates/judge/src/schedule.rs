@@ -1,11 +1,12 @@
 //! Schedules the rest of a run: which cases may go on, and which need one more timing process.
 
+use super::agreed::Refusals;
+use super::counterpart::BaseStatus;
 use super::index::{Index, View};
 use super::rests::rests_on;
-use super::review::{accepted, lost};
-use super::rules::{Refusals, hazards};
+use super::review::lost;
+use super::rules::{accepted, hazards};
 use super::series::count;
-use super::value::BaseStatus;
 use model::*;
 use std::collections::BTreeSet;
 
@@ -40,7 +41,7 @@ pub fn admit(
     evidence: &[Evidence],
     stage: Stage,
 ) -> Vec<Admission> {
-    let index = Index::new(plan, environment, policy, evidence);
+    let index = Index::of_run(plan, environment, policy, evidence);
     let view = index.head();
     let admitted = |case: &Case| match stage {
         Stage::Check => view.runnable(&case.id),
@@ -63,7 +64,7 @@ pub fn to_simulate<'a>(
     policy: &'a Policy,
     evidence: impl IntoIterator<Item = &'a Evidence>,
 ) -> Vec<(&'a Case, Vec<&'a Unit>)> {
-    let index = Index::of_builds(plan, environment, policy, evidence);
+    let index = Index::file_builds(plan, environment, policy, evidence);
     let cases = plan.cases.iter();
     cases
         .map(|case| (case, index.head().simulated(&case.id)))
@@ -79,7 +80,7 @@ pub fn needed_of_base(
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<CaseId> {
-    let index = Index::new(plan, environment, policy, evidence);
+    let index = Index::of_run(plan, environment, policy, evidence);
     let view = index.head();
     let Some(base) = &policy.base else {
         return Vec::new();
@@ -129,11 +130,57 @@ pub fn next(
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<(CaseId, Timing)> {
-    let index = Index::new(plan, environment, policy, evidence);
+    let index = Index::of_run(plan, environment, policy, evidence);
     let view = index.head();
     let cases = plan.cases.iter().filter(|case| case.timed);
     cases
         .filter_map(|case| Some((case.id.clone(), view.next_timing(&case.id)?)))
+        .collect()
+}
+
+/// A case to be profiled, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profiled {
+    pub case: CaseId,
+    pub repeats: u32,
+    /// The base has it too, with other code, and is profiled as often.
+    pub against_base: bool,
+}
+
+/// Cases to be profiled, in the order of the plan: those that are right. One that a relative limit rests on is
+/// profiled several times.
+pub fn to_profile(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Vec<Profiled> {
+    let (Some(profiling), true) = (plan.profiling, environment.device.got().is_some()) else {
+        return Vec::new();
+    };
+    let index = Index::of_run(plan, environment, policy, evidence);
+    let view = index.head();
+    let is_right = |case: &&Case| view.timeable(&case.id).is_ok();
+    let is_compared = |id: &CaseId| {
+        let mut gates = policy.gates.iter();
+        gates.any(|gate| match &gate.rule {
+            Rule::Limit {
+                metric: Metric::Profile(_),
+                limit: Limit::Baseline { .. } | Limit::Anchor { .. },
+            } => gate.subject == Subject::Case(id.clone()),
+            _ => false,
+        })
+    };
+    let cases = plan.cases.iter().filter(is_right);
+    cases
+        .map(|case| Profiled {
+            case: case.id.clone(),
+            repeats: match is_compared(&case.id) {
+                true => profiling.repeats,
+                false => 1,
+            },
+            against_base: view.base_status(&case.id) == Ok(BaseStatus::Changed),
+        })
         .collect()
 }
 
@@ -157,7 +204,7 @@ pub fn next_rivals<'a>(
     if plan.rivals.is_empty() {
         return Vec::new();
     }
-    let index = Index::new(plan, environment, policy, evidence);
+    let index = Index::of_run(plan, environment, policy, evidence);
     let view = index.head();
     let turn = |rival: &'a Rival| {
         let cases = plan.cases.iter();

@@ -1,7 +1,7 @@
 //! Floor 1: which timing processes of a case count, and whether each measured what was planned.
 
 use super::index::View;
-use super::lookup::{Judged, got, inconclusive, missing};
+use super::unavailable::{Judged, got, inconclusive, missing};
 use model::*;
 
 impl<'a> View<'_, 'a> {

@@ -1,7 +1,8 @@
 //! How figures stand to their targets. No verdict follows from it.
 
+use super::agreed::Refusals;
 use super::index::View;
-use super::rules::{self, Refusals, relative_change};
+use super::rules::{self, relative_change};
 use model::*;
 
 pub(super) fn compare(view: View) -> Vec<Aimed> {

@@ -11,8 +11,8 @@ use build::Built;
 use build::toolchain::Toolchain;
 use config::ResolvedVariant;
 use model::{
-    Costs, DeviceFacts, Environment, Evidence, Judgement, NotRun, PairFacts, Plan, Policy,
-    RECORD_SCHEMA, Record, Seen, Simulator, Unit,
+    Costs, DeviceFacts, Environment, Evidence, NotRun, PairFacts, Plan, Policy, RECORD_SCHEMA,
+    Record, Seen, Simulator, Unit,
 };
 use ptxsim::COUNTER_MODEL;
 use run::worker::{Crews, PairJob};
@@ -67,12 +67,6 @@ pub struct Bench<'a> {
     /// The time of the last proof, without references.
     took: Duration,
     on: &'a (dyn Fn(Event) + Sync),
-}
-
-/// The observations of a batch, and the verdict of each gate.
-pub struct Proven {
-    pub record: Record,
-    pub judgement: Judgement,
 }
 
 impl<'a> Bench<'a> {
@@ -131,7 +125,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// Environment, where no worker can be found.
-    pub fn prove(&mut self, batch: &[(&ResolvedVariant, &[Built])]) -> Result<Proven> {
+    pub fn prove(&mut self, batch: &[(&ResolvedVariant, &[Built])]) -> Result<Record> {
         let budget = self.simulation_budget();
         self.prove_in(self.environment.clone(), budget, batch)
     }
@@ -150,7 +144,7 @@ impl<'a> Bench<'a> {
         &mut self,
         budget: u64,
         batch: &[(&ResolvedVariant, &[Built])],
-    ) -> Result<Proven> {
+    ) -> Result<Record> {
         let environment = Environment {
             device: Seen::NotRun(NotRun::SimulatorAsked),
             simulator: Some(Simulator {
@@ -166,7 +160,7 @@ impl<'a> Bench<'a> {
         environment: Environment,
         budget: u64,
         batch: &[(&ResolvedVariant, &[Built])],
-    ) -> Result<Proven> {
+    ) -> Result<Record> {
         let mut plan = Plan {
             units: Vec::new(),
             cases: Vec::new(),
@@ -236,8 +230,7 @@ impl<'a> Bench<'a> {
             )?;
         }
         self.took = began.elapsed();
-        let judgement = judge::judge(&record);
-        Ok(Proven { record, judgement })
+        Ok(record)
     }
 
     /// The time of the last proof, without references where there is a GPU.

@@ -1,6 +1,5 @@
-//! A run from gates.yaml to its judgement: plan, prepare, execute, judge. Alone knows the order of the
-//! stages; decides nothing: whether a case may go on, needs another process, or holds is asked of
-//! `judge`.
+//! A run from gates.yaml to its record: plan, prepare, execute. Alone knows the order of the stages; decides nothing:
+//! whether a case may go on or needs another process is asked of `judge`.
 
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -22,7 +21,7 @@ mod time;
 mod took;
 
 pub use base::MENDS;
-pub use bench::{Bench, CandidateBuilder, Proven};
+pub use bench::{Bench, CandidateBuilder};
 pub use changed::find_changed;
 pub use shard::AskedShard;
 
@@ -30,8 +29,8 @@ use build::Artifact;
 use config::Loaded;
 use event::Event;
 use model::{
-    Anchor, Arch, Base, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement,
-    NotRun, Plan, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
+    Anchor, Arch, Base, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, NotRun, Plan,
+    RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
 };
 use plan::Planned;
 use prepare::{Answers, Artifacts, Prepared};
@@ -107,11 +106,6 @@ pub enum Profile {
     Only,
 }
 
-pub struct Outcome {
-    pub record: Record,
-    pub judgement: Judgement,
-}
-
 /// # Errors
 /// Errors that keep a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
 pub fn run(
@@ -119,7 +113,7 @@ pub fn run(
     change: Change,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
-) -> Result<Outcome> {
+) -> Result<Record> {
     let began = change.began;
     let planned = plan::plan(request, change, cache, on)?;
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
@@ -127,8 +121,7 @@ pub fn run(
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
     let mut record = execute(request, &planned, prepared, crews, cache, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
-    let judgement = judge::judge(&record);
-    Ok(Outcome { record, judgement })
+    Ok(record)
 }
 
 /// Checks and times on a GPU, or in the simulator in its place.

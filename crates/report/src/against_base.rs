@@ -153,7 +153,18 @@ pub fn errors(record: &Record) -> Option<String> {
     ))
 }
 
-/// One figure of a case at both sides.
+/// The comparison with the base, and its cost.
+pub fn lines(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Vec<String> {
+    let mut lines = vec![compared_with(base)];
+    lines.extend(untimed(record, base));
+    lines.extend(checked(record, base));
+    if let Some(effort) = effort(judgement) {
+        lines.push(format!("timed interleaved: {effort}"));
+    }
+    lines
+}
+
+/// One value of a case at both sides.
 pub struct Compared<'a> {
     pub subject: &'a Subject,
     pub metric: Metric,
@@ -209,7 +220,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
         .collect();
     let change = tightest.change?.0;
     let (change, bounds) = match metric {
-        // A difference of shares, of which neither side is a figure by itself.
+        // A difference of shares, of which neither side is a value by itself.
         Metric::SlowShare => (
             format!("{:+.1} points", 100.0 * change),
             format!("{:+.1} to {:+.1} points", 100.0 * low.0, 100.0 * high.0),
@@ -254,7 +265,7 @@ pub fn p50(judgement: &Judgement, subject: &Subject) -> Option<String> {
     })
 }
 
-/// Whether a figure is a matter of the base, and not of a stored baseline.
+/// Whether a value is a matter of the base, and not of a stored baseline.
 pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
     let (Some(base), Subject::Case(case)) = (&judgement.base, &verdict.subject) else {
         return false;

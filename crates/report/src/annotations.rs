@@ -1,8 +1,9 @@
 //! Messages at a line of a file, for any program that shows them. Pure.
 
-use super::{against_base, page, problems};
-use judge::{FindingStanding, Index, SeenFinding};
-use model::{CaseId, Judgement, Outcome, Question, Record, Rule, Subject};
+use super::{against_base, problems};
+use crate::input::ReportInput;
+use judge::{FindingStanding, SeenFinding};
+use model::{CaseId, Outcome, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use wording::reasons;
@@ -37,7 +38,13 @@ pub struct Place {
 }
 
 /// Annotations on what did not hold, each cause once; on accepted gates; on loosened gates; on what the base says.
-pub fn annotations(index: &Index, record: &Record, judgement: &Judgement) -> Vec<Annotation> {
+pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
+    let ReportInput {
+        index,
+        record,
+        judgement,
+        ..
+    } = *input;
     let mut all = Vec::new();
     let fallen = problems::ended(index, record, judgement, &[Outcome::Replaced]);
     let problems = problems::problems(index, record, judgement).into_iter();
@@ -83,7 +90,7 @@ pub fn annotations(index: &Index, record: &Record, judgement: &Judgement) -> Vec
         });
     }
     if let Some(base) = &judgement.base {
-        let lines = page::base_lines(record, judgement, base);
+        let lines = against_base::lines(record, judgement, base);
         all.push(Annotation {
             level: Level::Notice,
             code: None,
@@ -97,7 +104,13 @@ pub fn annotations(index: &Index, record: &Record, judgement: &Judgement) -> Vec
 }
 
 /// Everything that the simulator found, at the line of the kernel: each line and kind once, the worst first.
-pub fn findings(index: &Index, record: &Record, judgement: &Judgement) -> Vec<Annotation> {
+pub fn findings(input: &ReportInput) -> Vec<Annotation> {
+    let ReportInput {
+        index,
+        record,
+        judgement,
+        ..
+    } = *input;
     let of_gate = |id: &CaseId| {
         let mut verdicts = judgement.verdicts.iter();
         let verdict = verdicts.find(|it| {

@@ -1,8 +1,6 @@
-//! Causes of a broken gate on a time, a counter or a resource, next to the gate: the first cause in a line, all of them
-//! in a table.
+//! Causes of a broken gate on a time, a counter or a resource.
 
 use super::explain;
-use super::page::{Kind, Table};
 use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
 use judge::{Index, View};
 use model::{CaseId, Facet, Judgement, Outcome, Plan, Question, Rule, Side, Subject, Verdict};
@@ -57,31 +55,16 @@ pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<String> {
     causes.first().map(explain::line)
 }
 
-/// A table of every case whose gate on its speed failed.
-pub fn table(index: &Index, judgement: &Judgement) -> Option<Table> {
+/// Those of every case whose gate on its speed failed.
+pub fn of_failures<'a>(index: &'a Index, judgement: &'a Judgement) -> Vec<(&'a CaseId, Cause)> {
     let failed = judgement.verdicts.iter();
     let failed = failed.filter(|it| it.outcome == Outcome::Fail && is_about_speed(it));
     let cases: BTreeSet<&CaseId> = failed
         .filter_map(|verdict| case_of(index.head().plan(), &verdict.subject))
         .collect();
-    let rows = cases.into_iter().flat_map(|case| {
-        causes(index, case).into_iter().map(move |cause| {
-            vec![
-                case.to_string(),
-                cause.class.name().to_owned(),
-                explain::line(&cause),
-                explain::share(&cause),
-            ]
-        })
+    let causes = cases.into_iter().flat_map(|case| {
+        let causes = causes(index, case).into_iter();
+        causes.map(move |cause| (case, cause))
     });
-    let rows: Vec<Vec<String>> = rows.collect();
-    (!rows.is_empty()).then(|| {
-        let columns = [
-            ("case", Kind::Name),
-            ("class", Kind::Name),
-            ("cause", Kind::Text),
-            ("of the slowdown", Kind::Text),
-        ];
-        Table::new(columns, rows)
-    })
+    causes.collect()
 }

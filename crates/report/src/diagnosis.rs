@@ -1,6 +1,6 @@
 //! Writes in words what bounds a case: with its values, what to try, and where each rule comes from. Pure.
 
-use super::page::{Kind, Part, Section, Table};
+use super::section::{Kind, Part, Section, Table};
 use explain::diagnosis::changes::{self, Change, Diagnosed, Figure, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};

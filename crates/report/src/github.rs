@@ -2,18 +2,16 @@
 //! gate, at the line of the kernel.
 
 use super::annotations::{Annotation, Level, Place, annotations, findings};
-use judge::Index;
-use model::{Judgement, Record};
+use crate::input::ReportInput;
 use wording::escape::{workflow_data as data, workflow_property as property};
 
 /// GitHub shows so many of a step, and drops the others without a word.
 const MOST: usize = 10;
 
 /// Workflow commands, one a line, for standard output of a step.
-pub fn render(record: &Record, judgement: &Judgement) -> String {
-    let index = Index::of_record(record);
-    let mut all = annotations(&index, record, judgement);
-    let findings = findings(&index, record, judgement).into_iter();
+pub fn render(input: &ReportInput) -> String {
+    let mut all = annotations(input);
+    let findings = findings(input).into_iter();
     all.extend(findings.filter(|it| it.level == Level::Error));
     all.sort_by_key(|annotation| annotation.level);
     let left = match all.len() {

@@ -1,6 +1,6 @@
-//! How agreed figures moved, as sections and as JSON. Pure.
+//! How agreed values moved, as sections and as JSON. Pure.
 
-use super::page::{Chart, Kind, Part, Section, Table};
+use super::section::{Chart, Kind, Part, Section, Table};
 use judge::relative_change;
 use model::{BaselineKey, Facet, Num, Subject};
 use records::history::{History, Point, Series};
@@ -75,7 +75,7 @@ fn of_key(facet: Facet, key: &BaselineKey, all: &[&Series]) -> Vec<Section<'stat
     std::iter::once(first).chain(charts).chain(rest).collect()
 }
 
-/// One for each commit that moved the figure.
+/// One for each commit that moved the value.
 pub(super) fn rows(series: &Series) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let (mut first, mut before): (Option<Num>, Option<Num>) = (None, None);
@@ -110,7 +110,7 @@ pub(super) fn rows(series: &Series) -> Vec<Vec<String>> {
     rows
 }
 
-/// One for each subject: its last figures, and since when.
+/// One for each subject: its last values, and since when.
 fn lines(all: &[&Series]) -> Vec<String> {
     let mut subjects: BTreeMap<(&Subject, Option<&Commit>), Vec<&Series>> = BTreeMap::new();
     for series in all {
@@ -120,12 +120,12 @@ fn lines(all: &[&Series]) -> Vec<String> {
             .push(series);
     }
     let lines = subjects.into_iter().map(|((subject, gone), all)| {
-        let figures = all.iter().filter_map(|series| {
+        let values = all.iter().filter_map(|series| {
             let value = series.points.iter().rev().find_map(|point| point.value)?;
             let value = words::quantity(series.metric, value.0);
             Some(format!("{} {value}", series.metric))
         });
-        let figures = figures.collect::<Vec<_>>().join(", ");
+        let values = values.collect::<Vec<_>>().join(", ");
         let versions =
             |series: &&Series| series.points.iter().filter(|it| it.value.is_some()).count();
         let most = all.iter().map(versions).max().unwrap_or_default();
@@ -138,7 +138,7 @@ fn lines(all: &[&Series]) -> Vec<String> {
         let when = |at: &Commit| format!("{} {}", at.day, at.commit);
         let since = since.map(when).unwrap_or_default();
         let gone = gone.map_or(String::new(), |at| format!(", removed {}", when(at)));
-        format!("{subject}: {figures} ({versions} since {since}{gone})")
+        format!("{subject}: {values} ({versions} since {since}{gone})")
     });
     lines.collect()
 }

@@ -2,11 +2,11 @@
 
 use super::{diagnosis, summary};
 use crate::exit::Exit;
+use crate::input::ReportInput;
 use explain::diagnosis::changes;
-use judge::Index;
 use model::{
-    Accepted, AgainstBase, Aimed, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
-    Metric, Note, Outcome, Problem, Record, RivalStanding, Verdict, Win,
+    Accepted, AgainstBase, Aimed, Conclusion, Costs, CounterChange, Drift, Environment, Metric,
+    Note, Outcome, Problem, RivalStanding, Verdict, Win,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -72,19 +72,8 @@ pub fn schema() -> serde_json::Value {
 
 /// # Errors
 /// Environment, where it cannot be written as JSON.
-pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
-    render_beside(None, record, judgement)
-}
-
-/// The same, compared with another record.
-///
-/// # Errors
-/// Environment, where it cannot be written as JSON.
-pub fn render_beside(
-    base: Option<&Record>,
-    record: &Record,
-    judgement: &Judgement,
-) -> Result<String> {
+pub fn render(input: &ReportInput) -> Result<String> {
+    let (record, judgement) = (input.record, input.judgement);
     let environment = &record.environment;
     let verdicts = judgement.verdicts.iter().map(|it| Entry {
         gate: words::question(&it.question),
@@ -126,7 +115,7 @@ pub fn render_beside(
         targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,
-        diagnoses: diagnosis::entries(changes::notable(&Index::against(base, record), judgement)),
+        diagnoses: diagnosis::entries(changes::notable(input.index, judgement)),
         skipped: summary::skipped(record, judgement),
         environment: &record.environment,
         costs: &record.costs,

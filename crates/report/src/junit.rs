@@ -1,6 +1,7 @@
 //! For CI systems that show tests: a suite for each kernel, a test for each gate.
 
 use super::{against_base, summary};
+use crate::input::ReportInput;
 use model::{Judgement, Outcome, Question, Record, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use system::error::{Error, Result};
@@ -10,7 +11,8 @@ use wording::words;
 
 /// # Errors
 /// Environment, where it cannot be written as XML.
-pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
+pub fn render(input: &ReportInput) -> Result<String> {
+    let (record, judgement) = (input.record, input.judgement);
     let mut report = Report::new("gatekeeper");
     let mut kernels: Vec<&str> = Vec::new();
     for verdict in &judgement.verdicts {

@@ -1,8 +1,8 @@
 //! The ladder of a kernel: its variants in the order of gates.yaml, each against the one before it and against the
 //! first, with what it adds. Pure.
 
-use super::page::{Kind, Part, Section, Table};
-use super::{figures, rivals};
+use super::section::{Kind, Part, Section, Table};
+use super::{rivals, values};
 use judge::{Unavailable, View};
 use model::{Callable, Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
@@ -357,7 +357,7 @@ pub fn lay_out(
             "times are not measured in the simulator: its counters stand here instead".to_owned(),
         );
     }
-    lines.extend(figures::legend(view).map(str::to_owned));
+    lines.extend(values::legend(view).map(str::to_owned));
     lines.push("a ratio is of two medians of this run, and no verdict".to_owned());
     lines.extend(rivals::lines(view.environment(), judgement));
     lines.extend(missing(ladders));

@@ -10,10 +10,10 @@ pub mod exit;
 pub mod explain;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fields;
-mod figures;
 pub mod github;
 pub mod history;
 pub mod html;
+mod input;
 pub mod json;
 pub mod junit;
 pub mod ladder;
@@ -21,16 +21,20 @@ pub mod markdown;
 
 pub mod models;
 mod notes;
-pub mod page;
+mod page;
 mod printed;
 mod problems;
 pub mod profile;
 mod rivals;
 pub mod sarif;
+pub mod section;
 mod standing;
 mod summary;
 mod targets;
 pub mod terminal;
+mod values;
+
+pub use input::ReportInput;
 
 #[cfg(test)]
 mod tests;

@@ -1,24 +1,20 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
 use super::against_base::LoosenedGates;
-use super::page::{self, Chart, Kind, Part, Section};
+use super::page;
 use super::printed::Printed;
 use super::problems::Problem;
+use super::section::{Chart, Kind, Part, Section};
 use super::summary;
-use judge::Index;
-use model::{Judgement, Outcome, Record};
+use crate::input::ReportInput;
+use model::{Outcome, Record};
 use std::fmt::Write;
 use wording::escape::{
     chart_text, cut, markdown as text, markdown_cell as cell, markdown_code as code,
 };
 
-pub fn render(record: &Record, judgement: &Judgement) -> String {
-    render_beside(None, record, judgement)
-}
-
-/// The same, compared with another record.
-pub fn render_beside(base: Option<&Record>, record: &Record, judgement: &Judgement) -> String {
-    let page = page::lay_out(&Index::against(base, record), record, judgement);
+pub fn render(input: &ReportInput) -> String {
+    let page = page::lay_out(input);
     let mut out = format!("## gatekeeper: {}\n\n", text(&cut(page.headline)));
     line(&mut out, &text(&cut(page.circumstances)));
     sections(&mut out, &page.sections);

@@ -1,12 +1,10 @@
 //! The same gates on several GPU models, a column for each. Pure.
 
-use super::page::{Kind, Part, Section, Table};
-use super::{figures, summary};
+use super::section::{Kind, Part, Section, Table};
+use super::{summary, values};
 use crate::exit::Exit;
-use judge::Index;
-use model::{
-    Conclusion, Counter, Environment, Judgement, Metric, Outcome, Question, Record, Seen, Subject,
-};
+use crate::input::ReportInput;
+use model::{Conclusion, Counter, Environment, Metric, Outcome, Question, Seen, Subject};
 use records::shard::device;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,23 +20,23 @@ pub struct Model<'a> {
     pub name: String,
     /// For its files: no two have the same.
     pub dir: String,
-    pub record: &'a Record,
-    pub judgement: &'a Judgement,
+    pub input: ReportInput<'a>,
 }
 
 /// Runs with names that tell them apart.
-pub fn name<'a>(runs: impl Iterator<Item = (&'a Record, &'a Judgement)>) -> Vec<Model<'a>> {
+pub fn name<'a>(runs: impl Iterator<Item = ReportInput<'a>>) -> Vec<Model<'a>> {
     let mut all: Vec<Model> = Vec::new();
-    for (record, judgement) in runs {
-        let short = match &record.environment.device {
+    for input in runs {
+        let environment = &input.record.environment;
+        let short = match &environment.device {
             Seen::Got(device) => {
                 let name = device.name.as_str();
                 name.strip_prefix("NVIDIA ").unwrap_or(name).to_owned()
             }
-            _ => device(&record.environment),
+            _ => device(environment),
         };
         let mut names = std::iter::once(short.clone())
-            .chain(std::iter::once(device(&record.environment)))
+            .chain(std::iter::once(device(environment)))
             .chain((2..).map(|at| format!("{short} {at}")));
         let is_free = |name: &String| {
             let dir = directory(name);
@@ -48,8 +46,7 @@ pub fn name<'a>(runs: impl Iterator<Item = (&'a Record, &'a Judgement)>) -> Vec<
         all.push(Model {
             dir: directory(&name),
             name,
-            record,
-            judgement,
+            input,
         });
     }
     all
@@ -72,7 +69,11 @@ pub fn conclusion(models: &[Model]) -> Conclusion {
         Conclusion::Inconclusive,
         Conclusion::NothingJudged,
     ];
-    let is_any = |wanted: &Conclusion| models.iter().any(|it| it.judgement.conclusion == *wanted);
+    let is_any = |wanted: &Conclusion| {
+        models
+            .iter()
+            .any(|it| it.input.judgement.conclusion == *wanted)
+    };
     let worst = order.into_iter().find(is_any);
     worst.unwrap_or(Conclusion::Pass)
 }
@@ -84,7 +85,7 @@ pub fn exit(models: &[Model]) -> Exit {
 /// `FAIL on 2 GPU models: H100 80GB HBM3 PASS, L4 FAIL`.
 pub fn title(models: &[Model]) -> String {
     let each = models.iter().map(|model| {
-        let said = summary::conclusion(model.judgement.conclusion);
+        let said = summary::conclusion(model.input.judgement.conclusion);
         format!("{} {said}", model.name)
     });
     let each: Vec<_> = each.collect();
@@ -116,8 +117,8 @@ fn runs(models: &[Model]) -> Table {
     let rows = models.iter().map(|model| {
         vec![
             model.name.clone(),
-            summary::headline(model.judgement),
-            summary::circumstances(model.record),
+            summary::headline(model.input.judgement),
+            summary::circumstances(model.input.record),
         ]
     });
     let columns = [
@@ -132,7 +133,7 @@ fn runs(models: &[Model]) -> Table {
 fn broken(models: &[Model]) -> Table {
     let mut rows: Vec<(&Subject, &Question)> = Vec::new();
     for model in models {
-        for verdict in &model.judgement.verdicts {
+        for verdict in &model.input.judgement.verdicts {
             let row = (&verdict.subject, &verdict.question);
             let is_broken = matches!(
                 verdict.outcome,
@@ -144,17 +145,15 @@ fn broken(models: &[Model]) -> Table {
         }
     }
     let worst = |(subject, question): &(&Subject, &Question)| {
-        let verdicts = models.iter().flat_map(|it| &it.judgement.verdicts);
+        let verdicts = models.iter().flat_map(|it| &it.input.judgement.verdicts);
         let own = verdicts.filter(|it| it.subject == **subject && it.question == **question);
-        let worst = figures::worst(own);
-        figures::WORST_FIRST
-            .iter()
-            .position(|it| Some(*it) == worst)
+        let worst = values::worst(own);
+        values::WORST_FIRST.iter().position(|it| Some(*it) == worst)
     };
     rows.sort_by_key(worst);
     let rows = rows.into_iter().map(|(subject, question)| {
         let said = models.iter().map(|model| {
-            let mut verdicts = model.judgement.verdicts.iter();
+            let mut verdicts = model.input.judgement.verdicts.iter();
             let found = verdicts.find(|it| it.subject == *subject && it.question == *question);
             match found {
                 None => "-".to_owned(),
@@ -181,18 +180,16 @@ fn cases(models: &[Model]) -> Table {
     let Some(first) = models.first() else {
         return Table::new([], Vec::new());
     };
-    let indices = models.iter().map(|it| Index::of_record(it.record));
-    let indices: Vec<_> = indices.collect();
-    let rows = first.record.plan.cases.iter().map(|case| {
+    let rows = first.input.record.plan.cases.iter().map(|case| {
         let subject = Subject::Case(case.id.clone());
-        let cells = models.iter().zip(&indices).map(|(model, index)| {
-            let metric = metric(&model.record.environment);
-            let figure = figures::cells(index.head(), &subject, [metric]);
-            let verdicts = model.judgement.verdicts.iter();
+        let cells = models.iter().map(|model| {
+            let metric = metric(&model.input.record.environment);
+            let value = values::cells(model.input.index.head(), &subject, [metric]);
+            let verdicts = model.input.judgement.verdicts.iter();
             let own = verdicts.filter(|verdict| verdict.subject == subject);
-            match figures::worst(own) {
-                None | Some(Outcome::Pass) => figure.concat(),
-                Some(outcome) => format!("{} ({outcome})", figure.concat()),
+            match values::worst(own) {
+                None | Some(Outcome::Pass) => value.concat(),
+                Some(outcome) => format!("{} ({outcome})", value.concat()),
             }
         });
         std::iter::once(subject.to_string()).chain(cells).collect()
@@ -210,15 +207,15 @@ fn legend(models: &[Model]) -> Vec<String> {
     let is_any = |wanted| {
         models
             .iter()
-            .any(|it| metric(&it.record.environment) == wanted)
+            .any(|it| metric(&it.input.record.environment) == wanted)
     };
     let timed = is_any(Metric::P50).then_some("p50 of a GPU");
     let counted = is_any(Metric::Counter(Counter::Instructions))
         .then_some("warp instructions of the simulator, which has no times");
-    let figures: Vec<_> = timed.into_iter().chain(counted).collect();
+    let values: Vec<_> = timed.into_iter().chain(counted).collect();
     vec![format!(
         "{}; the worst verdict of a case, where it is no pass",
-        figures.join("; ")
+        values.join("; ")
     )]
 }
 
@@ -252,15 +249,20 @@ struct Entry<'a> {
 /// Environment, where it cannot be written as JSON.
 pub fn json(models: &[Model]) -> Result<String> {
     let counted = |models: &[Model]| -> BTreeMap<&'static str, usize> {
-        let of_all = |outcome| models.iter().map(|it| it.judgement.count(outcome)).sum();
+        let of_all = |outcome| {
+            models
+                .iter()
+                .map(|it| it.input.judgement.count(outcome))
+                .sum()
+        };
         let counts = Outcome::ALL.into_iter();
         counts.map(|it| (it.name(), of_all(it))).collect()
     };
     let entries = models.iter().map(|model| Entry {
         name: &model.name,
         dir: &model.dir,
-        conclusion: model.judgement.conclusion,
-        headline: summary::headline(model.judgement),
+        conclusion: model.input.judgement.conclusion,
+        headline: summary::headline(model.input.judgement),
         counts: counted(std::slice::from_ref(model)),
     });
     let document = Document {

@@ -1,9 +1,11 @@
-//! Sections of a report for people: plain data in one order, which each format lays out. Pure.
+//! Composes the report of a judgement for people: all sections in one order, which each format lays out. Pure.
 
-use super::against_base::{self, LoosenedGates};
-use super::printed::{self, Printed};
-use super::problems::{self, Problem};
-use super::{causes, diagnosis, figures, notes, rivals, standing, summary, targets};
+use super::section::{Kind, Part, Section, Table};
+use super::{
+    against_base, causes, diagnosis, explain, notes, printed, problems, rivals, standing, summary,
+    targets, values,
+};
+use crate::input::ReportInput;
 use judge::{Index, View};
 use model::{AgainstBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -20,63 +22,16 @@ pub struct Page<'a> {
     pub costs: String,
 }
 
-pub struct Section<'a> {
-    /// Begins each line in a terminal: at most eight letters.
-    pub label: &'static str,
-    /// In a comment.
-    pub title: String,
-    pub parts: Vec<Part<'a>>,
-    /// In a comment: at its end, and one click away.
-    pub is_folded: bool,
-    pub in_terminal: bool,
-    /// In a comment, and in a page for a browser.
-    pub in_comment: bool,
-}
-
-pub enum Part<'a> {
-    Problems(Vec<Problem<'a>>),
-    Loosened(Vec<LoosenedGates<'a>>, String),
-    Lines(Vec<String>),
-    Table(Table),
-    Printed(Vec<Printed>),
-    /// Not in a terminal.
-    Chart(Chart),
-}
-
-/// Values in their order, as a line.
-pub struct Chart {
-    /// The meaning of the values, with their unit.
-    pub title: String,
-    /// One for each value, no two alike.
-    pub labels: Vec<String>,
-    pub values: Vec<f64>,
-}
-
-pub struct Table {
-    pub columns: Vec<Column>,
-    pub rows: Vec<Vec<String>>,
-}
-
-pub struct Column {
-    pub head: String,
-    pub kind: Kind,
-    /// Too much for a terminal.
-    pub is_wide: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The name of a unit or case: to be copied, and so never broken.
-    Name,
-    Number,
-    Text,
-}
-
 /// In a run in which nothing failed, more rows than this are folded.
 const MOST_ROWS: usize = 8;
 
-/// `index`: of the record, and of the one that it is compared with, if it is.
-pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> Page<'a> {
+pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
+    let ReportInput {
+        index,
+        record,
+        judgement,
+        ..
+    } = *input;
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|it| standing::accepted(&record.environment, it));
@@ -104,7 +59,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
             "Printed by kernels",
             vec![Part::Printed(printed::printed(judgement))],
         ),
-        figures(index.head(), judgement),
+        values(index.head(), judgement),
         Section::new(
             "rivals",
             "Beside the fastest rival, in the same run on the same GPU",
@@ -130,18 +85,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
             "Fell back on another variant",
             problems::replaced(index, record, judgement),
         ),
-        Section {
-            is_folded: true,
-            in_terminal: false,
-            ..Section::new(
-                "",
-                "Why",
-                causes::table(index, judgement)
-                    .map(Part::Table)
-                    .into_iter()
-                    .collect(),
-            )
-        },
+        comment_only("Why", causes(index, judgement), true),
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());
@@ -167,49 +111,6 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
     }
 }
 
-impl<'a> Section<'a> {
-    pub fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
-        Self {
-            label,
-            title: title.to_owned(),
-            parts,
-            is_folded: false,
-            in_terminal: true,
-            in_comment: true,
-        }
-    }
-}
-
-impl Part<'_> {
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Self::Problems(problems) => problems.is_empty(),
-            Self::Loosened(gates, _) => gates.is_empty(),
-            Self::Lines(lines) => lines.is_empty(),
-            Self::Table(table) => table.rows.is_empty(),
-            Self::Printed(printed) => printed.is_empty(),
-            Self::Chart(chart) => chart.values.is_empty(),
-        }
-    }
-}
-
-impl Table {
-    pub fn new<'a>(
-        columns: impl IntoIterator<Item = (&'a str, Kind)>,
-        rows: Vec<Vec<String>>,
-    ) -> Self {
-        let columns = columns.into_iter().map(|(head, kind)| Column {
-            head: head.to_owned(),
-            kind,
-            is_wide: false,
-        });
-        Self {
-            columns: columns.collect(),
-            rows,
-        }
-    }
-}
-
 fn loosened(judgement: &Judgement) -> Section<'_> {
     let gates = against_base::loosened(judgement);
     let what = against_base::loosening(judgement, &gates);
@@ -217,11 +118,11 @@ fn loosened(judgement: &Judgement) -> Section<'_> {
     Section::new("loosened", "Loosened gates", parts)
 }
 
-fn figures<'a>(view: View, judgement: &Judgement) -> Section<'a> {
-    let legend = figures::legend(view).map(str::to_owned);
+fn values<'a>(view: View, judgement: &Judgement) -> Section<'a> {
+    let legend = values::legend(view).map(str::to_owned);
     let parts = vec![
-        Part::Table(figures::units(view, judgement)),
-        Part::Table(figures::cases(view, judgement)),
+        Part::Table(values::units(view, judgement)),
+        Part::Table(values::cases(view, judgement)),
         Part::Lines(legend.into_iter().collect()),
     ];
     Section {
@@ -261,7 +162,7 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
     for column in &mut table.columns {
         column.is_wide = matches!(column.head.as_str(), "could see" | "limit");
     }
-    let mut lines = base_lines(record, judgement, base);
+    let mut lines = against_base::lines(record, judgement, base);
     if !table.rows.is_empty() {
         lines.extend(against_base::errors(record));
     }
@@ -269,18 +170,27 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
     Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
 }
 
-/// The comparison with the base, and its cost.
-pub fn base_lines(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Vec<String> {
-    let mut lines = vec![against_base::compared_with(base)];
-    lines.extend(against_base::untimed(record, base));
-    lines.extend(against_base::checked(record, base));
-    if let Some(effort) = against_base::effort(judgement) {
-        lines.push(format!("timed interleaved: {effort}"));
-    }
-    lines
+/// Why each case whose gate on its speed failed is slower.
+fn causes(index: &Index, judgement: &Judgement) -> Table {
+    let causes = causes::of_failures(index, judgement).into_iter();
+    let rows = causes.map(|(case, cause)| {
+        vec![
+            case.to_string(),
+            cause.class.name().to_owned(),
+            explain::line(&cause),
+            explain::share(&cause),
+        ]
+    });
+    let columns = [
+        ("case", Kind::Name),
+        ("class", Kind::Name),
+        ("cause", Kind::Text),
+        ("of the slowdown", Kind::Text),
+    ];
+    Table::new(columns, rows.collect())
 }
 
-/// One verdict for each figure that has a baseline; the relative gate's where there are several, which
+/// One verdict for each value that has a baseline; the relative gate's where there are several, which
 /// knows the interval.
 fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     let mut seen: BTreeSet<(&Subject, Metric)> = BTreeSet::new();
@@ -310,7 +220,7 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     found
 }
 
-/// More than its spread for times, at all for figures that repeat exactly.
+/// More than its spread for times, at all for values that repeat exactly.
 fn moved(verdict: &Verdict) -> bool {
     if verdict.outcome == Outcome::Fail {
         return true;

@@ -17,7 +17,7 @@ pub struct Problem<'a> {
     pub subjects: String,
     /// `p50 +2%`, each once, in order.
     pub gates: Vec<String>,
-    /// In one sentence; of figures that have one cause, a line each.
+    /// In one sentence; of values that have one cause, a line each.
     pub why: String,
     /// The cause, where it is about speed and the base is known: `more barriers at k.cu:12`. Said once.
     pub cause: Option<String>,

@@ -1,9 +1,9 @@
 //! Profiles as people read them, and as JSON. Decides nothing.
 
-use judge::{Index, View, profile_figure};
+use judge::{View, profile_figure};
 use model::{
-    CaseId, DeviceFacts, KernelProfile, LineProfile, Metric, ProfileFacts, ProfileMetric, Record,
-    Seen, Stall, Subject,
+    CaseId, DeviceFacts, KernelProfile, LineProfile, Metric, ProfileFacts, ProfileMetric, Seen,
+    Stall, Subject,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -27,10 +27,9 @@ pub struct CaseProfile<'a> {
 }
 
 /// Every case of the plan, in its order.
-pub fn of_cases(record: &Record) -> Vec<CaseProfile<'_>> {
-    let index = Index::of_record(record);
-    let cases = record.plan.cases.iter();
-    cases.map(|case| of_case(index.head(), &case.id)).collect()
+pub fn of_cases<'a>(view: View<'_, 'a>) -> Vec<CaseProfile<'a>> {
+    let cases = view.plan().cases.iter();
+    cases.map(|case| of_case(view, &case.id)).collect()
 }
 
 fn of_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
@@ -112,11 +111,11 @@ pub fn text(device: &DeviceFacts, cases: &[CaseProfile]) -> String {
 
 /// `98.66 %`, or from the smallest to the largest of the repeats; `None` where there is none.
 fn spread(profiles: &[&ProfileFacts], metric: ProfileMetric) -> Option<String> {
-    let figures = profiles.iter().map(|it| profile_figure(it, metric).ok());
-    let mut figures = figures.collect::<Option<Vec<f64>>>()?;
-    figures.sort_by(f64::total_cmp);
+    let values = profiles.iter().map(|it| profile_figure(it, metric).ok());
+    let mut values = values.collect::<Option<Vec<f64>>>()?;
+    values.sort_by(f64::total_cmp);
     let of = |value: f64| quantity(Metric::Profile(metric), value);
-    let (low, high) = (of(*figures.first()?), of(*figures.last()?));
+    let (low, high) = (of(*values.first()?), of(*values.last()?));
     Some(match low == high {
         true => low,
         false => format!("{low} to {high}"),
@@ -198,12 +197,12 @@ fn waiting(line: &LineProfile) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use judge::fixture;
-    use model::Evidence;
+    use judge::{Index, fixture};
+    use model::{Evidence, Record};
 
     fn shown(record: &Record) -> String {
         let device = record.environment.device.got().unwrap();
-        text(device, &of_cases(record))
+        text(device, &of_cases(Index::new(record).head()))
     }
 
     #[test]
@@ -239,7 +238,8 @@ mod tests {
         record
             .evidence
             .retain(|piece| !matches!(piece, Evidence::Profile { case, .. } if *case == id));
-        let cases = of_cases(&record);
+        let index = Index::new(&record);
+        let cases = of_cases(index.head());
         assert!(cases[0].profiles.is_empty());
         assert!(cases[0].problem.is_some());
         assert!(cases[1].problem.is_none());

@@ -1,6 +1,6 @@
 //! How timed cases compare with rivals. Pure.
 
-use super::page::{Kind, Table};
+use super::section::{Kind, Table};
 use model::{
     AgainstRival, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding, Subject,
 };

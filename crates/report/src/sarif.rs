@@ -6,8 +6,8 @@
 use super::annotations::{Annotation, Level, Place, annotations, findings};
 use super::summary;
 use crate::exit::Exit;
-use judge::Index;
-use model::{Conclusion, Judgement, Record};
+use crate::input::ReportInput;
+use model::{Conclusion, Record};
 use serde_json::{Value, json};
 use std::path::Path;
 use system::error::{Error, Result};
@@ -17,10 +17,10 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// # Errors
 /// Environment, where it cannot be written as JSON.
-pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
-    let index = Index::of_record(record);
-    let mut all = annotations(&index, record, judgement);
-    all.extend(findings(&index, record, judgement));
+pub fn render(input: &ReportInput) -> Result<String> {
+    let (record, judgement) = (input.record, input.judgement);
+    let mut all = annotations(input);
+    all.extend(findings(input));
     let results: Vec<(&'static str, &Annotation)> = all
         .iter()
         .filter_map(|annotation| Some((annotation.code?, annotation)))
@@ -67,7 +67,7 @@ fn result(record: &Record, code: &str, rules: &[&str], annotation: &Annotation) 
         Level::Warning => "warning",
         Level::Notice => "note",
     };
-    // The same on another line, and with other figures, is the same.
+    // The same on another line, and with other values, is the same.
     let text = annotation
         .text
         .iter()

@@ -1,6 +1,6 @@
 //! Values against their targets, which are no gates: what is met, what is missed and why, and what was not measured.
 
-use super::page::{Kind, Part, Table};
+use super::section::{Kind, Part, Table};
 use model::{Aimed, Judgement, Metric, Record, Standing, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 use wording::names::in_words;
@@ -26,7 +26,7 @@ pub fn parts<'a>(record: &Record, judgement: &Judgement) -> Vec<Part<'a>> {
 /// `k/fast@small p50 <= 0.90 * direct.p50: 80 us, and 72 us was to be reached: missed by 11.1 %, because ...`.
 pub fn missed(judgement: &Judgement) -> Vec<String> {
     let missed = judgement.targets.iter().filter_map(|it| {
-        let (metric, measured, limit) = figures(it)?;
+        let (metric, measured, limit) = numbers(it)?;
         if it.standing != Standing::Missed {
             return None;
         }
@@ -49,7 +49,7 @@ pub fn missed(judgement: &Judgement) -> Vec<String> {
 
 /// The row of a target that was measured.
 fn row(it: &Aimed) -> Option<Vec<String>> {
-    let (metric, measured, limit) = figures(it)?;
+    let (metric, measured, limit) = numbers(it)?;
     let standing = match (it.standing, &it.because) {
         (Standing::Met, _) => "met",
         (Standing::Missed, Some(_)) => "missed",
@@ -65,7 +65,7 @@ fn row(it: &Aimed) -> Option<Vec<String>> {
     ])
 }
 
-fn figures(it: &Aimed) -> Option<(Metric, f64, f64)> {
+fn numbers(it: &Aimed) -> Option<(Metric, f64, f64)> {
     Some((it.rule.metric()?, it.measured?.0, it.limit?.0))
 }
 

@@ -2,14 +2,15 @@
 //! headline comes last, where the eye rests.
 
 use super::against_base::LoosenedGates;
-use super::page::{self, Kind, Part, Section};
+use super::page;
 use super::problems::Problem;
+use super::section::{self, Kind, Part, Section};
 use super::summary;
+use crate::input::ReportInput;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
-use judge::Index;
-use model::{Conclusion, Judgement, Outcome, Record};
+use model::{Conclusion, Outcome, Record};
 use wording::escape;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,18 +47,8 @@ impl Options {
     }
 }
 
-pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
-    render_beside(None, record, judgement, options)
-}
-
-/// The same, compared with another record.
-pub fn render_beside(
-    base: Option<&Record>,
-    record: &Record,
-    judgement: &Judgement,
-    options: Options,
-) -> String {
-    let page = page::lay_out(&Index::against(base, record), record, judgement);
+pub fn render(input: &ReportInput, options: Options) -> String {
+    let page = page::lay_out(input);
     let mut out = sections(&page.sections, options);
     labelled(&mut out, "on", &[page.circumstances], options);
     labelled(&mut out, "time", &[page.costs], options);
@@ -188,7 +179,7 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
 
 /// Cells are broken between words where that keeps the lines within `width`. A name never is, as it is there to be
 /// copied: with long ones the table is wider.
-fn table(table: &page::Table, width: usize) -> Vec<String> {
+fn table(table: &section::Table, width: usize) -> Vec<String> {
     let columns = || table.columns.iter().filter(|column| !column.is_wide);
     let heads = columns()
         .map(|column| escape::within_line(&column.head))

@@ -20,6 +20,15 @@ const PLAIN: Options = Options {
     width: 100,
 };
 
+fn rendered<T>(
+    record: &Record,
+    judgement: &Judgement,
+    render: impl FnOnce(&ReportInput) -> T,
+) -> T {
+    let index = Index::new(record);
+    render(&ReportInput::new(&index, record, judgement))
+}
+
 pub fn judged(record: &Record) -> Judgement {
     judge(record)
 }
@@ -187,12 +196,12 @@ fn junit_outline(xml: &str, record: &Record, judgement: &Judgement) -> String {
 }
 
 /// Lines that the report of `fixture::record` has as well are counted, and not repeated.
-fn news(name: &str, text: &str, render: impl Fn(&Record, &Judgement) -> String) -> String {
+fn news(name: &str, text: &str, render: impl FnOnce(&ReportInput) -> String) -> String {
     if name == "pass" {
         return text.to_owned();
     }
     let ordinary = fixture::with_tails(fixture::record());
-    let ordinary = render(&ordinary, &judged(&ordinary));
+    let ordinary = rendered(&ordinary, &judged(&ordinary), render);
     let known: std::collections::BTreeSet<&str> = ordinary.lines().chain([""]).collect();
     let lines: Vec<&str> = text.lines().collect();
     let runs = lines.chunk_by(|a, b| known.contains(a) == known.contains(b));
@@ -219,7 +228,11 @@ fn holds(json: &serde_json::Value, part: &serde_json::Value) -> bool {
 }
 
 fn in_terminal(record: &Record, judgement: &Judgement) -> String {
-    terminal::render(record, judgement, PLAIN)
+    rendered(record, judgement, to_terminal)
+}
+
+fn to_terminal(input: &ReportInput) -> String {
+    terminal::render(input, PLAIN)
 }
 
 fn everywhere(name: &str, record: &Record) {
@@ -234,17 +247,17 @@ fn everywhere(name: &str, record: &Record) {
         let documented = entry.outcomes.contains(&verdict.outcome);
         assert!(documented, "{code} can be {}", verdict.outcome);
     }
-    let terminal = news(name, &in_terminal(record, &judgement), in_terminal);
-    let markdown = markdown::render(record, &judgement);
+    let terminal = news(name, &in_terminal(record, &judgement), to_terminal);
+    let markdown = rendered(record, &judgement, markdown::render);
     let markdown = news(name, &markdown, markdown::render);
-    let json = json::render(record, &judgement).unwrap();
+    let json = rendered(record, &judgement, json::render).unwrap();
     let json = serde_json::from_str(&json).unwrap();
     check_json(&json, record, &judgement);
     let json = match ALL_FIELDS.contains(&name) {
         true => json,
         false => outline(json),
     };
-    let junit = junit::render(record, &judgement).unwrap();
+    let junit = rendered(record, &judgement, junit::render).unwrap();
     let junit = match name {
         "pass" => junit,
         _ => junit_outline(&junit, record, &judgement),
@@ -254,7 +267,7 @@ fn everywhere(name: &str, record: &Record) {
         ("markdown", markdown),
         ("json", fields(&json)),
         ("junit", junit),
-        ("github", github::render(record, &judgement)),
+        ("github", rendered(record, &judgement, github::render)),
     ];
     let formats = formats.map(|(format, text)| format!("== {format}\n{}\n", text.trim_end()));
     insta::assert_snapshot!(name, formats.concat());
@@ -443,14 +456,14 @@ fn rivals_that_did_not_run_are_named_once_for_each_reason() {
         ));
     });
     let judgement = judged(&record);
-    let text = terminal::render(&record, &judgement, PLAIN);
+    let text = in_terminal(&record, &judgement);
     let line = "rivals   torch flash and math: not compared with 4 cases of k: the rival broke: torch: failed (exit";
     assert!(text.contains(line), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
     let mut without = fixture::record_without_gpu();
     without.plan.rivals = vec![fixture::rival()];
     let judgement = judged(&without);
-    let text = terminal::render(&without, &judgement, PLAIN);
+    let text = in_terminal(&without, &judgement);
     let line = "rivals   torch flash and math: not compared with 4 cases of k: ";
     assert!(text.contains(line), "{text}");
 }
@@ -539,7 +552,7 @@ fn two_records_compared() {
     let head = fixture::with_tails(broken());
     let base = fixture::with_tails(fixture::record());
     let judgement = compare(&base, &head, Loosening::Fails);
-    let text = markdown::render(&head, &judgement);
+    let text = rendered(&head, &judgement, markdown::render);
     insta::assert_snapshot!("compare-markdown", news("compare", &text, markdown::render));
 }
 
@@ -556,7 +569,7 @@ fn one_cause_is_one_block() {
     }
     let judgement = judged(&record);
     let failed = judgement.count(Outcome::Fail);
-    let problems = problems::problems(&Index::of_record(&record), &record, &judgement);
+    let problems = problems::problems(&Index::new(&record), &record, &judgement);
     let slower: Vec<_> = problems
         .iter()
         .filter(|it| it.code == "beyond-change")
@@ -572,7 +585,7 @@ fn one_cause_is_one_block() {
     // Another variant is another cause.
     fixture::slow(&mut record, &fixture::case_id("direct", "small"), 200_000);
     let judgement = judged(&record);
-    let problems = problems::problems(&Index::of_record(&record), &record, &judgement);
+    let problems = problems::problems(&Index::new(&record), &record, &judgement);
     let slower = problems.iter().filter(|it| it.code == "beyond-change");
     assert_eq!(slower.count(), 2);
 }
@@ -583,11 +596,11 @@ fn slower_reads_as_slower_in_every_format() {
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 96_000);
     let judgement = judged(&record);
     let texts = [
-        terminal::render(&record, &judgement, PLAIN),
-        markdown::render(&record, &judgement),
-        json::render(&record, &judgement).unwrap(),
-        junit::render(&record, &judgement).unwrap(),
-        github::render(&record, &judgement).replace("%25", "%"),
+        in_terminal(&record, &judgement),
+        rendered(&record, &judgement, markdown::render),
+        rendered(&record, &judgement, json::render).unwrap(),
+        rendered(&record, &judgement, junit::render).unwrap(),
+        rendered(&record, &judgement, github::render).replace("%25", "%"),
     ];
     for text in texts {
         let text = text.replace("&gt;", ">");
@@ -598,7 +611,7 @@ fn slower_reads_as_slower_in_every_format() {
         );
     }
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 64_000);
-    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let text = in_terminal(&record, &judged(&record));
     assert!(
         text.contains("better   k/fast@small p50: 80 us -> 64 us, 20.0 % faster"),
         "{text}"
@@ -620,12 +633,12 @@ fn two_modes_read_as_two_modes() {
     });
     let judgement = judged(&record);
     let json: serde_json::Value =
-        serde_json::from_str(&json::render(&record, &judgement).unwrap()).unwrap();
+        serde_json::from_str(&rendered(&record, &judgement, json::render).unwrap()).unwrap();
     let texts = [
-        news("modes", &in_terminal(&record, &judgement), in_terminal),
+        news("modes", &in_terminal(&record, &judgement), to_terminal),
         news(
             "modes",
-            &markdown::render(&record, &judgement),
+            &rendered(&record, &judgement, markdown::render),
             markdown::render,
         ),
         json["notes"].to_string(),
@@ -653,19 +666,19 @@ fn others_on_the_gpu_are_named() {
     let says =
         "k/fast@small: others computed on the GPU during 1 timing process: python3 (pid 4711)";
     for text in [
-        terminal::render(&record, &judgement, PLAIN),
-        markdown::render(&record, &judgement),
+        in_terminal(&record, &judgement),
+        rendered(&record, &judgement, markdown::render),
     ] {
         assert!(text.contains(says), "{text}");
     }
-    let json = json::render(&record, &judgement).unwrap();
+    let json = rendered(&record, &judgement, json::render).unwrap();
     assert!(json.contains("\"pid\": 4711"), "{json}");
 }
 
 #[test]
 fn failures_come_first_with_their_command() {
     let record = broken();
-    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let text = in_terminal(&record, &judged(&record));
     assert!(text.starts_with("FAIL k/direct [sm_90]: registers <= 128 [beyond-limit]\n     registers 129, limit <= 128\n     by gates.yaml:7\n     gatekeeper run 'k/direct'\n"), "{text}");
     assert!(
         text.trim_end()
@@ -696,7 +709,7 @@ fn what_breaks_many_subjects_alike_is_reported_once() {
         }
     }
     let judgement = judged(&record);
-    let terminal = terminal::render(&record, &judgement, PLAIN);
+    let terminal = in_terminal(&record, &judgement);
     let (first, _) = terminal.split_once("\n\n").unwrap();
     insta::assert_snapshot!(first, @r"
 FAIL all 4 cases: finite, written, deterministic, inputs intact, max_err <= 0.004, max_err +10%
@@ -709,14 +722,14 @@ FAIL all 4 cases: finite, written, deterministic, inputs intact, max_err <= 0.00
 ");
     for text in [
         terminal,
-        markdown::render(&record, &judgement),
-        github::render(&record, &judgement),
+        rendered(&record, &judgement, markdown::render),
+        rendered(&record, &judgement, github::render),
     ] {
         assert_eq!(text.matches("k_ref.c:7:21").count(), 1, "{text}");
         assert_eq!(text.matches("gatekeeper run 'k/").count(), 1, "{text}");
     }
     // A program that reads them has every one.
-    let junit = junit::render(&record, &judgement).unwrap();
+    let junit = rendered(&record, &judgement, junit::render).unwrap();
     assert!(junit.matches("k_ref.c:7:21").count() > 8, "{junit}");
 }
 
@@ -727,7 +740,7 @@ fn baselines_that_are_gone_are_a_line_for_each_variant() {
     record.plan.units.retain(|unit| unit.id.variant != "fast");
     let gates = &mut record.policy.gates;
     gates.retain(|gate| gate.subject.variant() != "fast");
-    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let text = in_terminal(&record, &judged(&record));
     let (_, gone) = text.split_once("note     ").unwrap();
     let (gone, _) = gone.split_once("\nskipped  ").unwrap();
     insta::assert_snapshot!(gone, @r"
@@ -742,9 +755,9 @@ fn a_fault_that_breaks_many_gates_is_reported_once() {
     let judgement = judged(&record);
     assert!(judgement.count(Outcome::Fail) > 8);
     for text in [
-        terminal::render(&record, &judgement, PLAIN),
-        markdown::render(&record, &judgement),
-        github::render(&record, &judgement),
+        in_terminal(&record, &judgement),
+        rendered(&record, &judgement, markdown::render),
+        rendered(&record, &judgement, github::render),
     ] {
         assert_eq!(
             text.matches("an illegal memory access was encountered")
@@ -759,15 +772,16 @@ fn a_fault_that_breaks_many_gates_is_reported_once() {
 fn colour_only_where_it_is_asked_for() {
     let record = broken();
     let judgement = judged(&record);
-    let plain = terminal::render(&record, &judgement, PLAIN);
-    let colored = terminal::render(
-        &record,
-        &judgement,
-        Options {
-            color: true,
-            width: 100,
-        },
-    );
+    let plain = in_terminal(&record, &judgement);
+    let colored = rendered(&record, &judgement, |input| {
+        terminal::render(
+            input,
+            Options {
+                color: true,
+                width: 100,
+            },
+        )
+    });
     assert!(!plain.contains('\x1b') && colored.contains("\x1b[1;31mFAIL\x1b[0m"));
     let mut stripped = colored;
     for code in [
@@ -786,14 +800,15 @@ fn colour_only_where_it_is_asked_for() {
 fn a_command_is_never_broken() {
     let record = broken();
     for width in 60..110 {
-        let text = terminal::render(
-            &record,
-            &judged(&record),
-            Options {
-                color: false,
-                width,
-            },
-        );
+        let text = rendered(&record, &judged(&record), |input| {
+            terminal::render(
+                input,
+                Options {
+                    color: false,
+                    width,
+                },
+            )
+        });
         assert!(
             text.contains("`gatekeeper baseline update 'k/fast@large'`"),
             "{text}"
@@ -820,7 +835,7 @@ fn a_table_fits_a_hundred_columns_and_breaks_no_name() {
             fixture::record_simulated(),
         ] {
             let record = renamed(record, kernel);
-            let text = terminal::render(&record, &judged(&record), PLAIN);
+            let text = in_terminal(&record, &judged(&record));
             let mut rows = 0;
             for line in text.lines() {
                 // So is a command.
@@ -851,7 +866,7 @@ fn markdown_of_many_cases_still_fits_a_comment() {
                 verdict
             }));
     }
-    let text = markdown::render(&record, &judgement);
+    let text = rendered(&record, &judgement, markdown::render);
     assert!(text.len() < 65_536, "{}", text.len());
     assert!(
         text.contains("unchanged: too many for a comment; the JSON report has them."),
@@ -875,10 +890,10 @@ fn many_changes_are_folded_where_nothing_failed() {
         judgement.verdicts.push(moved.clone());
     }
     let (open, folded) = ("### What changed", "<summary>What changed</summary>");
-    let text = markdown::render(&record, &judgement);
+    let text = rendered(&record, &judgement, markdown::render);
     assert!(text.contains(folded) && !text.contains(open), "{text}");
     judgement.conclusion = Conclusion::Fail;
-    let text = markdown::render(&record, &judgement);
+    let text = rendered(&record, &judgement, markdown::render);
     assert!(text.contains(open) && !text.contains(folded), "{text}");
 }
 
@@ -892,7 +907,7 @@ fn commands_name_the_gates_file_and_only_what_is_there() {
         .retain(|case| Subject::Case(case.id.clone()) != gone);
     head.policy.gates.retain(|gate| gate.subject != gone);
     let judgement = compare(&fixture::record(), &head, Loosening::Fails);
-    let terminal = terminal::render(&head, &judgement, PLAIN);
+    let terminal = in_terminal(&head, &judgement);
     let gone = terminal.matches("removed: head has no k/fast@small");
     assert_eq!(
         gone.count(),
@@ -901,11 +916,11 @@ fn commands_name_the_gates_file_and_only_what_is_there() {
     );
     for text in [
         terminal,
-        markdown::render(&head, &judgement),
-        junit::render(&head, &judgement)
+        rendered(&head, &judgement, markdown::render),
+        rendered(&head, &judgement, junit::render)
             .unwrap()
             .replace("&apos;", "'"),
-        github::render(&head, &judgement),
+        rendered(&head, &judgement, github::render),
     ] {
         assert!(
             text.contains("gatekeeper run --config 'ci/gates.yaml' 'k/direct@large'"),
@@ -919,7 +934,7 @@ fn commands_name_the_gates_file_and_only_what_is_there() {
         assert!(!text.contains("gatekeeper run 'k"), "{text}");
     }
     assert!(
-        github::render(&head, &judgement).contains("::error file=ci/gates.yaml,line=7,"),
+        rendered(&head, &judgement, github::render).contains("::error file=ci/gates.yaml,line=7,"),
         "an annotation points at the file that was named"
     );
 }

@@ -27,7 +27,10 @@ pub fn read_seeds(text: &str) -> Result<Vec<Seed>, Unreadable> {
     }
     let Header { schema } = serde_json::from_str(text)?;
     if schema != MICRO_SCHEMA {
-        return Err(Unreadable::Schema(schema));
+        return Err(Unreadable::Schema {
+            found: schema,
+            wanted: MICRO_SCHEMA,
+        });
     }
     let File { seeds } = serde_json::from_str(text)?;
     Ok(seeds)

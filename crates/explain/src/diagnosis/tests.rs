@@ -330,7 +330,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     }
     let shown = |record: &Record| {
         let judgement = judge(record);
-        changes::notable(&Index::of_record(record), &judgement)
+        changes::notable(&Index::new(record), &judgement)
     };
     let before = record.clone();
     assert_eq!(shown(&record), []);

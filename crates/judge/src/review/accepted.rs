@@ -1,116 +1,14 @@
-//! Regressions that are intended: a gate that is broken passes where somebody has put a name, a limit and
-//! a date under it. An acceptance that has run out, or that nothing needs, is a failure of its own. Findings
-//! that are known are let pass where they are judged (`rules/simulation`).
+//! Acceptances themselves: one that has run out, or that nothing needs, is a failure of its own, and so is one that a change
+//! adds. How an acceptance lets a gate pass is a rule (`rules/accepted`).
 
 use super::loosened::{Strictness, strictness};
-use super::{Comparison, Ended, NotRequired, compare_required};
-use crate::agreed::is_over_shapes;
+use super::{Comparison, Ended, compare_required};
+use crate::agreed::{Refusals, is_over_shapes};
+use crate::counterpart::NotRequired;
 use crate::index::View;
-use crate::rules::{self, Refusals, Ruled, is_against_base};
+use crate::rules::accepted::{can_replace, has_limit};
+use crate::rules::{self, is_against_base};
 use model::*;
-
-/// One gate, with what was accepted of it.
-///
-/// Between head and base that is a second contest over the same processes, decided by the accepted limit
-/// where the gate's own is broken. A false alarm takes both of them, and the chance to pass what lies
-/// beyond both limits is at most the sum of the two.
-pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let own = rules::apply(view, gate, refusals);
-    if !can_be_accepted(&own) {
-        return own;
-    }
-    let day = view.environment().day();
-    let accepted = view.policy().accepted.iter();
-    let mut others: Vec<(Limited, Option<Ruled>)> = accepted
-        .filter_map(|it| limited(it, gate))
-        .map(|it| {
-            let other = it
-                .acceptance
-                .holds_on(day)
-                .then(|| rules::apply(view, &with_accepted_limit(gate, it.limit), refusals));
-            (it, other)
-        })
-        .collect();
-    let has_outcome = |other: &Option<Ruled>, outcome| {
-        let other = other.as_ref();
-        other.is_some_and(|other| other.verdict.outcome == outcome)
-    };
-    // A pass goes before what is open, and that before what is broken too.
-    let found = [Outcome::Pass, Outcome::Inconclusive, Outcome::Fail]
-        .into_iter()
-        .find_map(|outcome| {
-            let mut others = others.iter();
-            others.position(|(_, other)| has_outcome(other, outcome))
-        })
-        .or((!others.is_empty()).then_some(0));
-    match found.map(|at| others.swap_remove(at)) {
-        Some((accepted, other)) => combine(own, gate, accepted, other),
-        None => own,
-    }
-}
-
-/// Broken, or open with values: who accepted more than the gate allows has accepted that too.
-fn can_be_accepted(own: &Ruled) -> bool {
-    match own.verdict.outcome {
-        Outcome::Fail => true,
-        Outcome::Inconclusive => own.verdict.interval.is_some(),
-        Outcome::Environment
-        | Outcome::Unsupported
-        | Outcome::Skipped
-        | Outcome::Replaced
-        | Outcome::Expected
-        | Outcome::Pass => false,
-    }
-}
-
-/// The verdict of the gate's own limit with that of the accepted one, which is `None` where it ran out.
-fn combine(own: Ruled, gate: &Gate, by: Limited, other: Option<Ruled>) -> Ruled {
-    let Limited { acceptance, limit } = by;
-    let accepted = Box::new(AcceptedLimit {
-        limit: limit.clone(),
-        by: acceptance.by.clone(),
-        until: acceptance.until.clone(),
-        because: acceptance.reason.clone(),
-    });
-    let mut ruled = own;
-    let verdict = &mut ruled.verdict;
-    let own = Box::new(verdict.reason.clone());
-    // A fault, or a baseline that cannot be used, has nothing to do with how much was accepted.
-    let is_compared = verdict.limit.is_some();
-    let Some(other) = other else {
-        if is_compared {
-            verdict.reason = Reason::AcceptedUntil { own, accepted };
-        }
-        return ruled;
-    };
-    match (other.verdict.outcome, verdict.outcome) {
-        (Outcome::Pass, _) => {
-            verdict.outcome = Outcome::Pass;
-            verdict.reason = Reason::Accepted { own, accepted };
-            verdict.limit = other.verdict.limit.or(verdict.limit);
-            ruled.accepted = vec![Accepted {
-                subject: verdict.subject.clone(),
-                rule: gate.rule.clone(),
-                reason: verdict.reason.clone(),
-                declared: acceptance.declared.clone(),
-            }];
-        }
-        (Outcome::Inconclusive, Outcome::Fail) => {
-            verdict.outcome = Outcome::Inconclusive;
-            verdict.reason = Reason::PartlyAccepted {
-                own,
-                accepted,
-                other: Box::new(other.verdict.reason),
-            };
-            ruled.open = other.open;
-        }
-        (_, Outcome::Fail) if is_compared && other.verdict.reason != *own => {
-            verdict.reason = Reason::BeyondAccepted { own, accepted };
-        }
-        _ => {}
-    }
-    ruled
-}
 
 /// A verdict on each acceptance that is no good: run out, of nothing, or needed by nothing.
 pub fn check(view: View, refusals: &Refusals) -> Vec<Verdict> {
@@ -156,9 +54,7 @@ fn problem(view: View, acceptance: &Acceptance, refusals: &Refusals) -> Option<R
             .then_some(Reason::AcceptedFindingGone { by, until });
     }
     let gates = view.policy().gates.iter();
-    let gates: Vec<_> = gates
-        .filter(|gate| limited(acceptance, gate).is_some())
-        .collect();
+    let gates: Vec<_> = gates.filter(|gate| has_limit(acceptance, gate)).collect();
     if gates.is_empty() {
         return Some(Reason::AcceptanceWithoutGate { case: case() });
     }
@@ -270,63 +166,4 @@ pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<
             }
         },
     )
-}
-
-/// An acceptance with the limit that it has for a gate.
-#[derive(Clone, Copy)]
-struct Limited<'a> {
-    acceptance: &'a Acceptance,
-    limit: &'a Rule,
-}
-
-/// `None` where it has none for this gate.
-fn limited<'a>(acceptance: &'a Acceptance, gate: &Gate) -> Option<Limited<'a>> {
-    let Allowance::Limit(limit) = &acceptance.allows else {
-        return None;
-    };
-    let covers = acceptance.subjects.contains(&gate.subject) && can_replace(limit, &gate.rule);
-    covers.then_some(Limited { acceptance, limit })
-}
-
-/// Whether an accepted limit is of the same kind and metric as a gate's own.
-fn can_replace(accepted: &Rule, own: &Rule) -> bool {
-    match (accepted, own) {
-        (Rule::Counters { .. }, Rule::Counters { .. }) => true,
-        (
-            Rule::Limit { metric, limit },
-            Rule::Limit {
-                metric: other,
-                limit: own,
-            },
-        ) if metric == other => match (limit, own) {
-            (Limit::Absolute { .. }, Limit::Absolute { .. })
-            | (Limit::Baseline { .. }, Limit::Baseline { .. } | Limit::Base { .. }) => true,
-            (Limit::Anchor { anchor, .. }, Limit::Anchor { anchor: own, .. }) => anchor == own,
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
-fn with_accepted_limit(gate: &Gate, limit: &Rule) -> Gate {
-    let rule = match (limit, &gate.rule) {
-        (
-            Rule::Limit {
-                limit: Limit::Baseline { change },
-                ..
-            },
-            Rule::Limit {
-                metric,
-                limit: Limit::Base { .. },
-            },
-        ) => Rule::Limit {
-            metric: *metric,
-            limit: Limit::Base { change: *change },
-        },
-        (accepted, _) => accepted.clone(),
-    };
-    Gate {
-        rule,
-        ..gate.clone()
-    }
 }

@@ -1,6 +1,7 @@
 //! Compares head's baseline files with base's.
 
-use super::{Comparison, Ended, NotRequired, compare_required};
+use super::{Comparison, Ended, compare_required};
+use crate::counterpart::NotRequired;
 use crate::renames::Names;
 use model::*;
 use std::collections::BTreeMap;

@@ -3,7 +3,8 @@
 //! Pure, over plans and gates alone: it knows no evidence. Rules that cannot be compared (another expression,
 //! another reference) count as loosened.
 
-use super::{Comparison, Ended, NotRequired, compare_required};
+use super::{Comparison, Ended, compare_required};
+use crate::counterpart::NotRequired;
 use crate::renames::PlanAndGates;
 use model::expr::{Expression, Name};
 use model::*;

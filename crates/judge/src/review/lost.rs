@@ -1,10 +1,11 @@
 //! Checks that gave an answer at the base and give none at head: too large for the simulator, or of what it
 //! does not know. The same machine answered for the base, so it is the change that took them away.
 
-use super::{Comparison, Ended, NotRequired, compare_required, without_answer_of_base};
+use super::{Comparison, Ended, compare_required, without_answer_of_base};
+use crate::counterpart::NotRequired;
 use crate::index::View;
-use crate::lookup::{Judged, Unavailable};
-use crate::rules::{correctness, simulation};
+use crate::rules::{correctness, findings};
+use crate::unavailable::{Judged, Unavailable};
 use model::*;
 
 /// Every question that head is asked about a case which the base has too, joined by case and end. With several
@@ -169,7 +170,7 @@ fn answer(view: View, id: &CaseId, rule: &Rule) -> Option<Judged<()>> {
         Rule::Finite => correctness::check_finite(view, &subject),
         Rule::Written => correctness::check_written(view, &subject),
         Rule::InputsIntact => correctness::check_inputs(view, &subject),
-        Rule::NoFindings if view.is_simulated() => simulation::find(view, &subject),
+        Rule::NoFindings if view.is_simulated() => findings::find(view, &subject),
         Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => {
             return Some(view.metric(&subject, *metric).map(drop));
         }

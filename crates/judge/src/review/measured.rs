@@ -1,8 +1,9 @@
 //! Baselines of head's that agree on worse than the base measures. Whatever is written in files, and under
 //! whichever key: what a kernel cost before the change is known, and what it costs now.
 
-use super::{Comparison, Ended, NotRequired, compare_required, without_answer_of_base};
+use super::{Comparison, Ended, compare_required, without_answer_of_base};
 use crate::agreed::ANY_SHAPE;
+use crate::counterpart::{NotRequired, required_of_base};
 use crate::index::View;
 use crate::rules::exact;
 use model::*;
@@ -43,7 +44,7 @@ fn required(
     if known.any(|it| (&it.subject, &it.demand) == (&gate.subject, &demand)) {
         return Err(NotRequired::SaidElsewhere);
     }
-    exact::required_of_base(view, gate)
+    required_of_base(view, gate)
 }
 
 fn compare(view: View, base: &Base, gate: &Gate, facet: Facet) -> Ended {

@@ -13,8 +13,9 @@ pub(super) mod lost;
 pub(super) mod measured;
 pub(super) mod references;
 
+use super::counterpart::NotRequired;
 use super::index::View;
-use super::lookup::Unavailable;
+use super::unavailable::Unavailable;
 use model::*;
 
 /// How a comparison that the base requires ended. No value stands for a comparison that did not take place: it is
@@ -25,24 +26,6 @@ pub(super) enum Ended {
     Failed(Loosened),
     Inconclusive(Reason),
     Environment(Reason),
-}
-
-/// Why a comparison is not required. It follows from what both sides ask and on what they run, and is known before
-/// anything is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotRequired {
-    /// The base has no such case, gate, file or code.
-    NotAtBase,
-    /// The base asks nothing of the kind: no reference, no answer from a check.
-    NotAsked,
-    /// Head's filters leave it out.
-    LeftOut,
-    /// Another comparison of the same two sides fails by it: sizes or inputs that changed, a case that is gone.
-    SaidElsewhere,
-    /// The two sides ran on different kinds of device. Their values are kept under different keys.
-    OtherDevice,
-    /// This machine executes no kernel of either side.
-    NothingRuns,
 }
 
 /// One comparison of head with the base.

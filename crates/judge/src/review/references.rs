@@ -1,6 +1,7 @@
 //! Compares the results of a reference with those of base's: its text, its flags and its place are no matter.
 
-use super::{Comparison, Ended, NotRequired, compare_required};
+use super::{Comparison, Ended, compare_required};
+use crate::counterpart::{NotRequired, has_the_sizes_of};
 use crate::index::View;
 use model::*;
 use std::collections::BTreeMap;
@@ -34,12 +35,6 @@ fn required(base: &Case, head: &Case) -> Result<(), NotRequired> {
     } else {
         Ok(())
     }
-}
-
-/// Every dimension of the base's; head may have more.
-pub fn has_the_sizes_of(base: &Case, head: &Case) -> bool {
-    let mut dims = base.dims.iter();
-    dims.all(|(name, size)| head.dims.get(name) == Some(size))
 }
 
 /// Cases of both whose references can be run: of the same sizes, and neither another variant's output.

@@ -2,9 +2,10 @@
 //! hold, whatever the spread. The smallest change that could have shown is given with it.
 
 use super::condition::evaluate_bound;
-use super::{Refusals, Ruled, relative_change};
+use super::{Ruled, relative_change};
+use crate::agreed::Refusals;
 use crate::index::View;
-use crate::lookup::{Judged, fail, inconclusive};
+use crate::unavailable::{Judged, fail, inconclusive};
 use crate::value::Spread;
 use model::*;
 

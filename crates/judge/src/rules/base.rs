@@ -4,13 +4,14 @@
 //! heat, placement) cancels, and what is left is one independent value a process.
 
 use super::{Ruled, check_change, misplaced};
+use crate::counterpart::BaseStatus;
 use crate::index::View;
-use crate::lookup::{Judged, fail, inconclusive, skipped};
 use crate::series::count;
 use crate::stats;
 use crate::stats::modes::Launches;
 use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
-use crate::value::{BaseStatus, check_clock, count_samples, time_of};
+use crate::unavailable::{Judged, fail, inconclusive, skipped};
+use crate::value::{check_clock, count_samples, time_of};
 use model::*;
 
 pub fn compare_to_base(view: View, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {

@@ -1,11 +1,11 @@
 //! A value against what was agreed: in the last baseline, or at an anchor.
 
 use super::absolute::not_a_number;
-use super::{Refusals, Ruled, check_change, relative_change};
-use crate::agreed::{AgreedOn, NoBaseline, is_over_shapes};
+use super::{Ruled, check_change, relative_change};
+use crate::agreed::{AgreedOn, NoBaseline, Refusals, is_over_shapes};
 use crate::index::View;
-use crate::lookup::{Judged, Unavailable, fail, inconclusive, skipped};
 use crate::stats;
+use crate::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use crate::value::{MetricValue, Repeats, Spread};
 use model::*;
 

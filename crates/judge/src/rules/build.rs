@@ -1,9 +1,10 @@
 //! Judges the build: it compiles, every macro has an effect, and the driver agrees with PTXAS.
 
 use super::misplaced;
+use crate::counterpart::is_same_call;
 use crate::index::View;
-use crate::lookup::{Judged, fail, inconclusive, skipped, unsupported};
-use crate::value::{assembled, is_same_call};
+use crate::unavailable::{Judged, fail, inconclusive, skipped, unsupported};
+use crate::value::assembled;
 use model::occupancy::resident;
 use model::*;
 

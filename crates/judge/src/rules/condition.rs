@@ -2,7 +2,7 @@
 
 use super::Ruled;
 use crate::index::View;
-use crate::lookup::{Judged, Unavailable, fail, inconclusive};
+use crate::unavailable::{Judged, Unavailable, fail, inconclusive};
 use crate::value::{Repeats, Spread};
 use model::expr::{Env, EvalError, Expression, Name};
 use model::*;

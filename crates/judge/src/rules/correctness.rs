@@ -2,7 +2,7 @@
 
 use super::misplaced;
 use crate::index::View;
-use crate::lookup::{Judged, fail, inconclusive, skipped};
+use crate::unavailable::{Judged, fail, inconclusive, skipped};
 use model::*;
 
 fn each_seed(

@@ -4,10 +4,11 @@
 //! A baseline holds under its key alone, and a change can take another: other flags, another architecture.
 //! The base's present measurement holds whatever key either has.
 
-use super::{Refusals, Ruled, baseline, simulation};
+use super::{Ruled, baseline, counters};
+use crate::agreed::Refusals;
+use crate::counterpart::required_of_base;
 use crate::index::View;
-use crate::lookup::{Executor, Judged};
-use crate::review::{NotRequired, references};
+use crate::unavailable::Judged;
 use model::*;
 
 /// By the baseline where it has the value under this key; else by the base, where that was named and has it.
@@ -64,56 +65,13 @@ pub fn worse_than_base(view: View, gate: &Gate) -> Judged<Vec<EditedFigure>> {
     })
 }
 
-/// Whether the base has the same to do, on what this run executes.
-pub fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequired> {
-    let base = view.base().ok_or(NotRequired::OtherDevice)?;
-    match &gate.subject {
-        Subject::Unit(id) => match base.plan().unit(id) {
-            Some(_) => Ok(()),
-            None => Err(NotRequired::NotAtBase),
-        },
-        Subject::Case(id) => {
-            let plans = [view, base].map(|it| it.plan().case(id));
-            let [Some(ours), Some(theirs)] = plans else {
-                return Err(NotRequired::NotAtBase);
-            };
-            match base.executor() {
-                Err(_) => return Err(NotRequired::NothingRuns),
-                Ok(Executor::Gpu(_)) if is_counted(&gate.rule) => {
-                    return Err(NotRequired::NothingRuns);
-                }
-                Ok(_) => {}
-            }
-            if base.unit_on_device(id).is_err() {
-                return Err(NotRequired::NotAtBase);
-            }
-            match is_same_work(ours, theirs) {
-                true => Ok(()),
-                false => Err(NotRequired::SaidElsewhere),
-            }
-        }
-    }
-}
-
-/// Counters come from the simulator alone.
-fn is_counted(rule: &Rule) -> bool {
-    match rule {
-        Rule::Counters { .. } => true,
-        rule => rule
-            .metric()
-            .is_some_and(|metric| metric.facet() == Facet::Counters),
-    }
-}
-
 fn compare_to_baseline(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     match gate.rule {
         Rule::Limit {
             metric,
             limit: Limit::Baseline { change },
         } => baseline::compare_to_baseline(view, gate, metric, change.0, refusals),
-        Rule::Counters { change } => {
-            simulation::compare_to_baseline(view, gate, change.0, refusals)
-        }
+        Rule::Counters { change } => counters::compare_to_baseline(view, gate, change.0, refusals),
         _ => Ruled::blank(gate).end(super::misplaced()),
     }
 }
@@ -149,7 +107,7 @@ fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
         Rule::Counters { change } => match subject {
             Subject::Case(id) => {
                 let was = base.over_launches(id, |launch| &launch.counters)?;
-                simulation::compare_to_counted(head, gate, change.0, &was)
+                counters::compare_to_counted(head, gate, change.0, &was)
             }
             Subject::Unit(_) => None,
         },
@@ -160,25 +118,4 @@ fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
         wins: Vec::new(),
         ..ruled
     }))
-}
-
-/// Whether two cases of one name have the same to do: every size of the base's, and what is put in. Where it lies in
-/// memory, and which elements are looked at, changes no work.
-fn is_same_work(head: &Case, base: &Case) -> bool {
-    let drawn = base.tensors.iter().filter(|tensor| tensor.is_drawn());
-    let mut both = drawn.filter_map(|tensor| {
-        let mut others = head.tensors.iter();
-        Some((tensor, others.find(|other| other.name == tensor.name)?))
-    });
-    let is_same = |(theirs, ours): (&Tensor, &Tensor)| {
-        let contents = |tensor: &Tensor| Tensor {
-            strides: None,
-            compare: None,
-            // A fill of working memory that is new is loosened; one that is gone is work of the kernel.
-            fill: tensor.fill.clone().filter(|_| tensor.role != Role::Scratch),
-            ..tensor.clone()
-        };
-        contents(theirs) == contents(ours)
-    };
-    references::has_the_sizes_of(base, head) && both.all(is_same)
 }

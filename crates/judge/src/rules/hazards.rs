@@ -1,9 +1,9 @@
 //! Hazards within a warp that are of one instruction stream: notes, unless gates.yaml has them fail, or the base
 //! does not have them. Those of the base are known by their kind and the text of their lines.
 
-use super::simulation::{MOST_FINDINGS, is_accepted};
+use super::known::{MOST_FINDINGS, is_accepted};
 use crate::index::View;
-use crate::lookup::{Judged, fail, inconclusive};
+use crate::unavailable::{Judged, fail, inconclusive};
 use model::*;
 use std::collections::BTreeMap;
 

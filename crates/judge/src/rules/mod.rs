@@ -1,24 +1,24 @@
-//! Floor 4: the rules, one file for each kind. A rule turns values into one verdict and knows no other rule.
+//! Floor 3: the rules, one file for each kind. A rule turns values into one verdict and knows no other rule.
 
+pub(super) mod accepted;
 pub(super) mod base;
 pub(super) mod baseline;
 pub(super) mod build;
 pub(super) mod condition;
 pub(super) mod correctness;
+pub(super) mod counters;
 pub(super) mod exact;
+pub(super) mod findings;
 pub(super) mod hazards;
-pub(super) mod simulation;
 
 mod absolute;
+mod known;
 
+use super::agreed::Refusals;
+use super::counterpart::BaseStatus;
 use super::index::View;
-use super::lookup::{Judged, Unavailable, inconclusive};
-use super::value::BaseStatus;
+use super::unavailable::{Judged, Unavailable, inconclusive};
 use model::*;
-use std::collections::BTreeMap;
-
-/// The values that a base side could not give, where the baselines are made from a record.
-pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
 /// A verdict in the making, and what else it asks of the run.
 pub(super) struct Ruled {
@@ -117,7 +117,7 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
         Rule::Deterministic => simple(correctness::check_deterministic(view, subject)),
         Rule::InputsIntact => simple(correctness::check_inputs(view, subject)),
         Rule::AgreesWithDriver => simple(build::check_driver(view, subject)),
-        Rule::NoFindings => simulation::judge_findings(view, gate),
+        Rule::NoFindings => findings::judge_findings(view, gate),
         Rule::Counters { .. } => exact::compare(view, gate, refusals),
         Rule::Condition { expr } => condition::check_condition(view, gate, expr),
         Rule::Limit { metric, limit } => match limit {

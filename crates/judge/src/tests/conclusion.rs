@@ -34,7 +34,7 @@ pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
 
 fn concluded(verdicts: &[Verdict]) -> Conclusion {
     let record = record();
-    let index = Index::new(&record.plan, &record.environment, &record.policy, &[]);
+    let index = Index::of_run(&record.plan, &record.environment, &record.policy, &[]);
     conclude(index.head(), verdicts)
 }
 

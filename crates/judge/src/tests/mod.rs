@@ -29,6 +29,7 @@ mod unseen;
 
 use super::fixture::*;
 use super::*;
+use std::collections::BTreeSet;
 
 fn ruled(record: &Record) -> Judgement {
     let judgement = judge(record);
@@ -56,7 +57,7 @@ fn expect_every_failure_in_a_problem(judgement: &Judgement) {
 }
 
 fn index(record: &Record) -> Index<'_> {
-    Index::of_record(record)
+    Index::new(record)
 }
 
 /// Cases that need one more timing process.

@@ -1,15 +1,16 @@
 //! Each case of a run: its verdicts, its samples and what they are held against, what it takes, how its agreed
-//! figures moved, and what the simulator found in it. By kernel, with its ladder.
+//! values moved, and what the simulator found in it. By kernel, with its ladder.
 
 use super::chart::{self, Bar, Change, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
+use super::site;
 use super::svg::Ink;
-use super::{ReportInput, site};
 use crate::diagnosis;
-use crate::figures;
+use crate::input::ReportInput;
 use crate::ladder::{self, Ladder, Reading};
-use crate::page::{Kind, Table};
+use crate::section::{Kind, Table};
 use crate::summary;
+use crate::values;
 use explain::diagnosis::changes::notable;
 use judge::stats;
 use judge::{Index, SeenFinding};
@@ -28,7 +29,6 @@ const MOST_SERIES: usize = 4;
 
 pub struct Cases<'a> {
     input: &'a ReportInput<'a>,
-    index: &'a Index<'a>,
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
     /// Reasons for the cases that failed or are better than their baseline.
@@ -45,7 +45,8 @@ struct Shown<'a> {
 }
 
 impl<'a> Cases<'a> {
-    pub fn new(input: &'a ReportInput<'a>, index: &'a Index<'a>) -> Self {
+    pub fn new(input: &'a ReportInput<'a>) -> Self {
+        let index = input.index;
         let mut verdicts: BTreeMap<&Subject, Vec<&Verdict>> = BTreeMap::new();
         for verdict in &input.judgement.verdicts {
             verdicts.entry(&verdict.subject).or_default().push(verdict);
@@ -59,7 +60,6 @@ impl<'a> Cases<'a> {
         Self {
             input,
             why: why.collect(),
-            index,
             verdicts,
             history,
         }
@@ -83,7 +83,7 @@ impl<'a> Cases<'a> {
         let mut all: Vec<Shown> = all
             .map(|(at, case)| {
                 let subject = Subject::Case(case.id.clone());
-                let worst = figures::worst(self.verdicts_of(&subject).into_iter());
+                let worst = values::worst(self.verdicts_of(&subject).into_iter());
                 Shown {
                     case,
                     subject,
@@ -193,7 +193,13 @@ impl<'a> Cases<'a> {
 
     /// The line that a reader wants of a case that is folded.
     fn line(&self, subject: &Subject) -> Option<String> {
-        let p50 = self.index.head().metric(subject, Metric::P50).ok()?.number;
+        let p50 = self
+            .input
+            .index
+            .head()
+            .metric(subject, Metric::P50)
+            .ok()?
+            .number;
         let p50 = format!("p50 {}", words::quantity(Metric::P50, p50));
         let mut changes = self.verdicts_of(subject).into_iter();
         let to = changes.find(|it| {
@@ -201,7 +207,7 @@ impl<'a> Cases<'a> {
         });
         Some(match to.and_then(|it| Some((it, it.change?))) {
             Some((verdict, change)) => {
-                let change = figures::compared(verdict, change.0);
+                let change = values::compared(verdict, change.0);
                 format!("{p50}, {change}")
             }
             None => p50,
@@ -221,7 +227,7 @@ impl<'a> Cases<'a> {
         let environment = &self.input.record.environment;
         for verdict in all {
             match verdict.outcome {
-                Outcome::Pass if allowed(verdict).is_none() => held.push(with_figure(verdict)),
+                Outcome::Pass if allowed(verdict).is_none() => held.push(with_value(verdict)),
                 Outcome::Skipped | Outcome::Unsupported => {
                     let why = reasons::verdict(environment, verdict);
                     let gate = of_gate(verdict);
@@ -286,7 +292,7 @@ impl<'a> Cases<'a> {
     }
 
     fn times(&self, shown: &Shown) -> Markup {
-        let processes = times(self.index, &shown.case.id);
+        let processes = times(self.input.index, &shown.case.id);
         if processes.is_empty() {
             return html! {};
         }
@@ -311,7 +317,7 @@ impl<'a> Cases<'a> {
     fn resources(&self, id: &CaseId) -> Markup {
         let rows = self.units(id).map(|unit| {
             let subject = Subject::Unit(unit.id.clone());
-            let cells = figures::cells(self.index.head(), &subject, figures::UNIT_METRICS);
+            let cells = values::cells(self.input.index.head(), &subject, values::UNIT_METRICS);
             [unit.id.arch.to_string()]
                 .into_iter()
                 .chain(cells)
@@ -321,14 +327,14 @@ impl<'a> Cases<'a> {
         if rows.iter().flatten().all(|cell| cell == "-") {
             return html! {};
         }
-        let metrics = figures::UNIT_METRICS.map(|it| (it.name(), Kind::Number));
+        let metrics = values::UNIT_METRICS.map(|it| (it.name(), Kind::Number));
         let columns = [("resources", Kind::Text)].into_iter().chain(metrics);
         part::table(&Table::new(columns, rows), &Shared::unbounded())
     }
 
     /// Counters of the first seed, with the source line that has most of each.
     fn counters(&self, id: &CaseId) -> Markup {
-        let simulated = self.index.head().simulations(id);
+        let simulated = self.input.index.head().simulations(id);
         let Some((seed, facts)) = simulated.first() else {
             return html! {};
         };
@@ -362,7 +368,7 @@ impl<'a> Cases<'a> {
 
     /// Those of all seeds, each once, with the lines of the source that it is about.
     fn findings(&self, id: &CaseId) -> Markup {
-        let seen = self.index.head().findings(id);
+        let seen = self.input.index.head().findings(id);
         if seen.is_empty() {
             return html! {};
         }
@@ -412,12 +418,12 @@ impl<'a> Cases<'a> {
     }
 
     fn ladder(&self, ladder: &Ladder) -> Markup {
-        let groups = ladder::sections(self.index.head(), ladder);
+        let groups = ladder::sections(self.input.index.head(), ladder);
         let shared = Shared {
             links: self.links(),
             ..Shared::unbounded()
         };
-        let of_case = ladder::metrics(self.index.head());
+        let of_case = ladder::metrics(self.input.index.head());
         let drawn = ladder.shapes.iter().filter_map(|shape| {
             let metric = *of_case.first()?;
             let bars = shape
@@ -471,7 +477,7 @@ fn is_of(unit: &Unit, case: &CaseId) -> bool {
 }
 
 fn rank(outcome: Option<Outcome>) -> usize {
-    let order = figures::WORST_FIRST.iter();
+    let order = values::WORST_FIRST.iter();
     let mut order = order.map(|it| Some(*it)).enumerate();
     let place = order.find_map(|(at, it)| (it == outcome).then_some(at));
     place.unwrap_or(usize::MAX)
@@ -513,7 +519,7 @@ fn of_gate(verdict: &Verdict) -> String {
 }
 
 /// `registers <= 128 [sm_90] (96)`.
-fn with_figure(verdict: &Verdict) -> String {
+fn with_value(verdict: &Verdict) -> String {
     let gate = of_gate(verdict);
     match verdict.measured {
         Some(value) => format!("{gate} ({})", quantity(verdict, Some(value.0))),

@@ -12,14 +12,14 @@ mod svg;
 pub mod tests;
 
 use super::models::{self, Model};
-use super::page::{self, Section};
+use super::page;
+use super::section::Section;
 use super::{ladder, summary};
+use crate::input::ReportInput;
 use case::Cases;
-use judge::Index;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use model::{Conclusion, Judgement, Record};
+use model::Conclusion;
 use part::Shared;
-use records::history::History;
 use std::cell::Cell;
 use wording::escape;
 
@@ -30,16 +30,6 @@ const SCRIPT: &str = include_str!("script.js");
 /// wherever it came from. A test says what they are.
 const STYLE_HASH: &str = "fJO8kqjUNoHPXn8S52dC8tbrluBxqc/HBP8wT/zG/Zw=";
 const SCRIPT_HASH: &str = "Y8/4v9Tl3tWpPolZLStH8TgEkSrNXmVR9SFLMoFHZ4w=";
-
-/// The input of a page.
-pub struct ReportInput<'a> {
-    pub record: &'a Record,
-    pub judgement: &'a Judgement,
-    /// In a comparison: the other record, and what the two are called.
-    pub base: Option<&'a Record>,
-    /// The history of the committed baselines; `None` where there is no git history.
-    pub history: Option<&'a History>,
-}
 
 /// Bytes of a page, which in all come to less than 5 MB: a phone still opens that.
 #[derive(Clone, Copy)]
@@ -58,9 +48,8 @@ pub fn render(input: &ReportInput) -> String {
 }
 
 fn render_within(input: &ReportInput, room: Room) -> String {
-    let index = Index::against(input.base, input.record);
-    let page = page::lay_out(&index, input.record, input.judgement);
-    let cases = Cases::new(input, &index);
+    let page = page::lay_out(input);
+    let cases = Cases::new(input);
     let shared = Shared {
         links: cases.links(),
         room: Cell::new(room.sections),
@@ -70,7 +59,7 @@ fn render_within(input: &ReportInput, room: Room) -> String {
     let (folded, open): (Vec<Placed>, Vec<Placed>) = sections
         .filter(|(_, section)| part::is_shown(section))
         .partition(|(_, section)| section.is_folded);
-    let ladders = ladder::ladders(index.head(), input.judgement);
+    let ladders = ladder::ladders(input.index.head(), input.judgement);
     let title = format!("{} - gatekeeper", page.headline);
     let body = html! {
         header.(conclusion(page.conclusion)) {

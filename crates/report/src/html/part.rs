@@ -2,9 +2,9 @@
 
 use super::chart;
 use crate::against_base::LoosenedGates;
-use crate::page::{Chart, Kind, Part, Section, Table};
 use crate::printed::Printed;
 use crate::problems::Problem;
+use crate::section::{Chart, Kind, Part, Section, Table};
 use maud::{Markup, html};
 use model::Outcome;
 use std::cell::Cell;

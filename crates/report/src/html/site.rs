@@ -1,9 +1,9 @@
-//! How committed figures moved, as pages of a site: an index, and a page for each case. Pure.
+//! How committed values moved, as pages of a site: an index, and a page for each case. Pure.
 
 use super::chart;
 use super::part::{self, Links, Shared};
 use crate::history;
-use crate::page::{Kind, Table};
+use crate::section::{Kind, Table};
 use judge::{ANY_SHAPE, relative_change};
 use maud::{Markup, html};
 use model::{CaseId, Metric, Subject};
@@ -149,7 +149,7 @@ fn row(id: &CaseId, all: &[&Series]) -> Vec<String> {
     ]
 }
 
-/// Where a figure became another: the two versions.
+/// Where a value became another: the two versions.
 fn changes(series: &Series) -> impl Iterator<Item = (&Point, &Point)> {
     let points = series.points.iter();
     let pairs = points.clone().zip(points.skip(1));
@@ -259,7 +259,7 @@ fn version(point: Option<&Point>) -> String {
     at.map_or(String::new(), |at| format!("{} {}", at.day, at.commit))
 }
 
-/// One figure under one key, commit by commit.
+/// One value under one key, commit by commit.
 pub fn series(series: &Series) -> Markup {
     let values = series.points.iter().filter_map(|point| point.value);
     let values: Vec<f64> = values.map(|value| value.0).collect();

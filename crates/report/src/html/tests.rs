@@ -4,7 +4,7 @@ use crate::tests::{broken, judged};
 use judge::Index;
 use judge::fixture;
 use model::{
-    CaseId, Evidence, Fault, FaultKind, Finding, FindingKind, Outcome, Place, Reason, Seen,
+    CaseId, Evidence, Fault, FaultKind, Finding, FindingKind, Outcome, Place, Reason, Record, Seen,
     SourceLine,
 };
 use quick_xml::events::Event;
@@ -13,16 +13,7 @@ use std::collections::BTreeSet;
 
 fn page(record: &Record) -> String {
     let judgement = judged(record);
-    render(&alone(record, &judgement))
-}
-
-fn alone<'a>(record: &'a Record, judgement: &'a Judgement) -> ReportInput<'a> {
-    ReportInput {
-        record,
-        judgement,
-        base: None,
-        history: None,
-    }
+    render(&ReportInput::new(&Index::new(record), record, &judgement))
 }
 
 /// Elements that have no end.
@@ -228,7 +219,7 @@ fn what_a_name_or_a_message_says_is_text() {
         verdict.outcome = Outcome::Fail;
         verdict.reason = Reason::Fault(Fault::new(FaultKind::Compile, hostile.to_owned()));
     }
-    let page = render(&alone(&record, &judgement));
+    let page = render(&ReportInput::new(&Index::new(&record), &record, &judgement));
     let parsed = parse(&page);
     assert_eq!((parsed.count("script"), parsed.count("img")), (1, 0));
     for attribute in ["onload", "src"] {
@@ -334,7 +325,8 @@ fn a_finding_is_shown_with_its_lines() {
 fn a_page_keeps_to_its_room() {
     let record = broken();
     let judgement = judged(&record);
-    let input = alone(&record, &judgement);
+    let index = Index::new(&record);
+    let input = ReportInput::new(&index, &record, &judgement);
     let bare = |sections, cases| {
         let page = render_within(&input, Room { sections, cases });
         (page.len(), parse(&page))
@@ -346,7 +338,7 @@ fn a_page_keeps_to_its_room() {
             .text
             .contains("4 cases more, none of them worse than these")
     );
-    let problems = problems(&Index::of_record(&record), &record, &judgement).len();
+    let problems = problems(&index, &record, &judgement).len();
     let cut = format!("... and {problems} more of these, which report.json has");
     assert!(problems > 2 && empty.text.contains(&cut));
     let (size, some) = bare(4_000, 20_000);

@@ -12,7 +12,7 @@ const PLAIN: Options = Options {
 
 fn groups(record: &Record) -> Vec<Vec<Section<'static>>> {
     let judgement = judged(record);
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let view = index.head();
     lay_out(view, &judgement, &ladders(view, &judgement))
 }
@@ -22,7 +22,7 @@ fn judged(record: &Record) -> Judgement {
 }
 
 fn of(record: &Record) -> Vec<Ladder> {
-    ladders(Index::of_record(record).head(), &judged(record))
+    ladders(Index::new(record).head(), &judged(record))
 }
 
 fn in_terminal(record: &Record) -> String {
@@ -62,8 +62,7 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     );
 
     let json: serde_json::Value =
-        serde_json::from_str(&json(Index::of_record(&record).head(), &of(&record)).unwrap())
-            .unwrap();
+        serde_json::from_str(&json(Index::new(&record).head(), &of(&record)).unwrap()).unwrap();
     assert_eq!(json["schema"], "gatekeeper.ladder/1");
     let ladder = &json["ladders"][0];
     let added =

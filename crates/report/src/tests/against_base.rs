@@ -127,7 +127,7 @@ fn an_input_that_the_bases_reference_did_not_take_is_named() {
             }];
         }
     }
-    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let text = in_terminal(&record, &judged(&record));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let says = "k/fast@small: the reference takes inputs that the base's did not; with bias = 0 it computes the same";
     assert!(text.contains(says), "{text}");
@@ -142,14 +142,14 @@ fn a_new_case_that_nothing_checked_is_in_the_headline() {
     let judgement = judged(&record);
     let says = "; k/fast@tiny is new, and nothing checked it";
     for text in [
-        terminal::render(&record, &judgement, PLAIN),
-        markdown::render(&record, &judgement),
+        in_terminal(&record, &judgement),
+        rendered(&record, &judgement, markdown::render),
     ] {
         assert!(text.contains(says), "{text}");
     }
     // One that was checked, and one that the base has, are not named.
     let checked = judged(&against_base());
-    let text = terminal::render(&against_base(), &checked, PLAIN);
+    let text = in_terminal(&against_base(), &checked);
     assert!(!text.contains("nothing checked it"), "{text}");
 }
 
@@ -163,8 +163,8 @@ fn a_base_that_is_named_by_its_whole_hash_is_shown_by_its_beginning() {
     base.commit.clone_from(&hash);
     let judgement = judged(&record);
     for text in [
-        terminal::render(&record, &judgement, PLAIN),
-        markdown::render(&record, &judgement),
+        in_terminal(&record, &judgement),
+        rendered(&record, &judgement, markdown::render),
     ] {
         let reports = text.lines().filter(|line| !line.contains("gatekeeper run"));
         let shown: Vec<_> = reports

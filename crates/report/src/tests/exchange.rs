@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 fn log(record: &Record) -> Value {
-    serde_json::from_str(&sarif::render(record, &judged(record)).unwrap()).unwrap()
+    serde_json::from_str(&rendered(record, &judged(record), sarif::render).unwrap()).unwrap()
 }
 
 fn results(log: &Value) -> &Vec<Value> {
@@ -60,7 +60,7 @@ fn what_holds_is_no_result_and_what_nobody_measured_is_none() {
     }
 }
 
-/// The alert of one pull request and the next is one: lines and figures move.
+/// The alert of one pull request and the next is one: lines and values move.
 #[test]
 fn a_result_is_known_again_where_its_line_has_moved() {
     let prints = |record: &Record| -> BTreeSet<String> {
@@ -143,7 +143,7 @@ fn every_finding_of_every_seed_is_a_result_with_its_own_fingerprint() {
         .map(|it| it["partialFingerprints"]["gatekeeper/v1"].to_string())
         .collect();
     assert_eq!(prints.len(), results(&log).len());
-    let annotations = github::render(&record, &judged(&record));
+    let annotations = rendered(&record, &judged(&record), github::render);
     let at_kernel = annotations
         .lines()
         .filter(|it| it.starts_with("::error file=k.cu,line="));
@@ -159,10 +159,10 @@ fn a_hazard_that_is_only_noted_is_a_note_and_no_annotation() {
     let mut record = fixture::record_simulated();
     finding(&mut record, |_| vec![hazard(9)]);
     assert_eq!(shown(&record, "warp_hazard"), [("note".to_owned(), 9)]);
-    assert_eq!(github::render(&record, &judged(&record)), "");
+    assert_eq!(rendered(&record, &judged(&record), github::render), "");
     record.plan.simulation.warp_hazards = WarpHazards::Fail;
     assert_eq!(shown(&record, "warp_hazard"), [("error".to_owned(), 9)]);
-    let annotations = github::render(&record, &judged(&record));
+    let annotations = rendered(&record, &judged(&record), github::render);
     assert!(
         annotations.contains("::error file=k.cu,line=9,"),
         "{annotations}"
@@ -235,7 +235,7 @@ fn junit_has_the_elements_and_attributes_that_jenkins_takes() {
         }
     };
     for record in [broken(), fixture::record(), fixture::record_without_gpu()] {
-        let text = junit::render(&record, &judged(&record)).unwrap();
+        let text = rendered(&record, &judged(&record), junit::render).unwrap();
         let mut reader = quick_xml::Reader::from_str(&text);
         let mut seen = 0;
         loop {
@@ -365,7 +365,7 @@ fn records_and_reports_are_as_their_schemas_say() {
         let text = std::fs::read_to_string(&file).unwrap();
         let written: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(find_misfit(&of_record, &of_record, &written, ""), None);
-        let text = json::render(record, &judged(record)).unwrap();
+        let text = rendered(record, &judged(record), json::render).unwrap();
         let report: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(find_misfit(&of_report, &of_report, &report, ""), None);
     }

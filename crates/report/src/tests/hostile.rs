@@ -26,7 +26,7 @@ fn markdown_cannot_be_broken_out_of() {
     let record = broken();
     let (message, condition) = ("a | b </details> <script>\nnext", "a >= 50 || b < `50`");
     let judgement = hostile(&record, 0, message, condition);
-    let text = markdown::render(&record, &judgement);
+    let text = rendered(&record, &judgement, markdown::render);
     assert!(
         text.contains("a \\| b &lt;/details&gt; &lt;script&gt;<br>next"),
         "{text}"
@@ -44,7 +44,7 @@ fn markdown_of_a_reason_stays_on_its_line() {
     fixture::rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 129
     });
-    let text = markdown::render(&record, &judged(&record));
+    let text = rendered(&record, &judged(&record), markdown::render);
     assert!(
         text.contains("until 2027-01-31: why  ## gatekeeper: PASS ![x]\\(http://e)"),
         "{text}"
@@ -58,7 +58,7 @@ fn a_terminal_takes_no_orders() {
     let record = fixture::record();
     let message = "a\x1b[2J b ##[error]c\n   ::stop-commands::x\n::add-mask::1";
     let judgement = hostile(&record, 0, message, "p50 > 0");
-    let text = terminal::render(&record, &judgement, PLAIN);
+    let text = in_terminal(&record, &judgement);
     assert!(
         text.contains(
             "     does not compile: a\\u{1b}[2J b ## [error]c\n        : :stop-commands::x\n     : :add-mask::1\n"
@@ -89,10 +89,10 @@ fn names_and_printed_lines_give_no_orders() {
     for verdict in &mut judgement.verdicts {
         verdict.outcome = Outcome::Fail;
     }
-    let text = terminal::render(&record, &judgement, PLAIN);
+    let text = in_terminal(&record, &judgement);
     assert!(!text.contains("##[") && !text.contains('\u{1b}'), "{text}");
     assert!(text.contains("| ## [error]k\\u{1b}[2J"), "{text}");
-    let text = markdown::render(&record, &judgement);
+    let text = rendered(&record, &judgement, markdown::render);
     assert!(
         !text.contains("<b>`") && text.contains("k\\|<b>'"),
         "{text}"
@@ -103,7 +103,7 @@ fn names_and_printed_lines_give_no_orders() {
 fn an_annotation_cannot_begin_another() {
     let record = broken();
     let judgement = hostile(&record, 0, "50 %\n::set-output name=x::y", "p50 > 0");
-    let text = github::render(&record, &judgement);
+    let text = rendered(&record, &judgement, github::render);
     assert!(
         text.contains("::does not compile: 50 %25%0A::set-output name=x::y%0Agatekeeper run"),
         "{text}"
@@ -120,12 +120,12 @@ proptest! {
     fn any_reason_can_be_shown(reason in "\\PC{0,300}", gate in "\\PC{0,40}", width in 20..200usize) {
         let record = fixture::record();
         let judgement = hostile(&record, 3, &reason, &gate);
-        let text = terminal::render(&record, &judgement, Options { color: false, width });
+        let text = rendered(&record, &judgement, |input| terminal::render(input, Options { color: false, width }));
         let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         prop_assert!(squeezed(&text).contains(&squeezed(&reason)));
-        markdown::render(&record, &judgement);
-        prop_assert!(json::render(&record, &judgement).is_ok());
-        prop_assert!(junit::render(&record, &judgement).is_ok());
+        rendered(&record, &judgement, markdown::render);
+        prop_assert!(rendered(&record, &judgement, json::render).is_ok());
+        prop_assert!(rendered(&record, &judgement, junit::render).is_ok());
     }
 }
 
@@ -348,12 +348,12 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
 fn every_format(record: &Record, text: &str) {
     let judgement = judged(record);
     let sides = || (("base", record), (text, record));
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let ladders = ladder::ladders(index.head(), &judgement);
     let groups = || ladder::lay_out(index.head(), &judgement, &ladders);
     let history = history(text);
 
-    gives_no_orders(&terminal::render(record, &judgement, PLAIN), "terminal");
+    gives_no_orders(&in_terminal(record, &judgement), "terminal");
     let (base, head) = sides();
     gives_no_orders(&terminal::sides(base, head), "sides");
     gives_no_orders(&terminal::render_groups(&groups(), PLAIN), "ladder");
@@ -366,14 +366,14 @@ fn every_format(record: &Record, text: &str) {
     let mistake = format!("error: {}", Error::Usage(mistake));
     gives_no_orders(&escape::lines(&mistake), "error");
 
-    is_markdown_of_ours(&markdown::render(record, &judgement), "markdown");
+    is_markdown_of_ours(&rendered(record, &judgement, markdown::render), "markdown");
     let (base, head) = sides();
     is_markdown_of_ours(&markdown::sides(base, head), "sides");
     is_markdown_of_ours(&markdown::render_groups(ladder::TITLE, &groups()), "ladder");
     let told = crate::history::lay_out(&history);
     is_markdown_of_ours(&markdown::render_groups("history", &told), "history");
 
-    for line in github::render(record, &judgement)
+    for line in rendered(record, &judgement, github::render)
         .split('\n')
         .filter(|line| !line.is_empty())
     {
@@ -393,11 +393,11 @@ fn every_format(record: &Record, text: &str) {
     gives_no_orders(&explain::terminal(&explained), "explain");
     is_markdown_of_ours(&explain::markdown(&explained), "explain");
 
-    let input = html::ReportInput {
-        record,
-        judgement: &judgement,
+    let two = Index::against(Some(record), record);
+    let input = ReportInput {
         base: Some(record),
         history: Some(&history),
+        ..ReportInput::new(&two, record, &judgement)
     };
     let page = html::render(&input);
     gives_no_orders(&page, "html");
@@ -410,7 +410,7 @@ fn every_format(record: &Record, text: &str) {
         assert!(name.chars().all(is_plain), "{name}");
     }
 
-    let models = models::name([(record, &judgement), (record, &judgement)].into_iter());
+    let models = models::name([ReportInput::new(&index, record, &judgement); 2].into_iter());
     assert_ne!(models[0].dir, models[1].dir);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     assert!(models.iter().all(|it| it.dir.chars().all(is_plain)));
@@ -423,20 +423,20 @@ fn every_format(record: &Record, text: &str) {
     gives_no_orders(&page, "models");
     html::tests::is_ours(&page);
 
-    let junit = junit::render(record, &judgement).unwrap();
+    let junit = rendered(record, &judgement, junit::render).unwrap();
     assert!(!junit.contains("##["), "{junit}");
     junit.lines().for_each(|line| is_visible(line, "junit"));
     // This reader knows no entity by its number.
     let junit = junit.replace("&#35;", "#");
     quick_junit::Report::deserialize_from_str(&junit).unwrap();
     let documents = [
-        json::render(record, &judgement),
+        rendered(record, &judgement, json::render),
         ladder::json(index.head(), &ladders),
         crate::history::json(&history),
         diagnosis::json(bounds()),
         explain::json(&explained),
         models::json(&models),
-        sarif::render(record, &judgement),
+        rendered(record, &judgement, sarif::render),
     ];
     for document in documents {
         let document = document.unwrap();
@@ -444,7 +444,8 @@ fn every_format(record: &Record, text: &str) {
         serde_json::from_str::<Value>(&document).unwrap();
     }
     // A reader of SARIF shows its messages as they are.
-    let sarif: Value = serde_json::from_str(&sarif::render(record, &judgement).unwrap()).unwrap();
+    let sarif: Value =
+        serde_json::from_str(&rendered(record, &judgement, sarif::render).unwrap()).unwrap();
     let mut all = BTreeSet::new();
     strings(&sarif, "", &mut all);
     let messages = all.iter().filter(|(at, _)| at.ends_with("/message/text"));
@@ -519,12 +520,12 @@ fn reports_of_thousands_of_failures_keep_within_what_github_takes() {
         ));
         judgement.verdicts.push(verdict);
     }
-    let text = markdown::render(&record, &judgement);
+    let text = rendered(&record, &judgement, markdown::render);
     assert!(text.len() < 65_536, "{}", text.len());
     assert!(text.contains("error number 0 of"), "failures first");
     assert!(text.contains(" lines more: too many for a comment; the JSON report has them."));
 
-    let annotations = github::render(&record, &judgement);
+    let annotations = rendered(&record, &judgement, github::render);
     assert_eq!(annotations.lines().count(), 10);
     let last = annotations.lines().last().unwrap();
     assert!(

@@ -81,8 +81,8 @@ pub enum Unreadable {
     Error { at: String, word: String },
     #[error("parameter {0} has no list of values")]
     Values(String),
-    #[error("its schema is {0}, and {schema} is expected", schema = crate::seeds::MICRO_SCHEMA)]
-    Schema(String),
+    #[error("its schema is {found}, and {wanted} is expected")]
+    Schema { found: String, wanted: &'static str },
 }
 
 impl Evaluation {

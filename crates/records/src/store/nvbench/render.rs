@@ -32,7 +32,7 @@ pub struct File {
 /// # Errors
 /// Usage, where the record has no times.
 pub fn render(record: &Record) -> Result<Vec<File>> {
-    let index = Index::of_record(record);
+    let index = Index::new(record);
     let processes = processes(record, index.head());
     let Some(device) = record
         .environment

@@ -1,7 +1,7 @@
-//! The figures of every unit and case, as tables. Pure.
+//! The values of every unit and case, as tables. Pure.
 
 use super::against_base;
-use super::page::{Kind, Table};
+use super::section::{Kind, Table};
 use judge::View;
 use model::{Case, Counter, Judgement, Metric, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -67,11 +67,11 @@ fn row(subject: &Subject, cells: Vec<String>, outcome: Option<Outcome>) -> Vec<S
 
 fn table<'a>(
     what: &'a str,
-    figures: impl IntoIterator<Item = &'a str>,
+    metrics: impl IntoIterator<Item = &'a str>,
     rows: Vec<Vec<String>>,
 ) -> Table {
-    let figures = figures.into_iter().map(|figure| (figure, Kind::Number));
-    let columns = [(what, Kind::Name)].into_iter().chain(figures);
+    let metrics = metrics.into_iter().map(|metric| (metric, Kind::Number));
+    let columns = [(what, Kind::Name)].into_iter().chain(metrics);
     Table::new(columns.chain([("verdict", Kind::Text)]), rows)
 }
 

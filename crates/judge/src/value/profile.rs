@@ -1,55 +1,9 @@
-//! Floor 2: figures of a case's profiles.
+//! Values of a case's profiles.
 
-use super::index::{Index, View};
-use super::lookup::{Judged, got, inconclusive, unsupported};
-use super::value::{BaseStatus, MetricValue, Repeats, Spread, misplaced};
+use super::{MetricValue, Repeats, Spread, misplaced};
+use crate::index::View;
+use crate::unavailable::{Judged, got, inconclusive, unsupported};
 use model::*;
-
-/// A case to be profiled, and how often.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Profiled {
-    pub case: CaseId,
-    pub repeats: u32,
-    /// The base has it too, with other code, and is profiled as often.
-    pub against_base: bool,
-}
-
-/// Cases to be profiled, in the order of the plan: those that are right. One that a relative limit rests on is
-/// profiled several times.
-pub fn to_profile(
-    plan: &Plan,
-    environment: &Environment,
-    policy: &Policy,
-    evidence: &[Evidence],
-) -> Vec<Profiled> {
-    let (Some(profiling), true) = (plan.profiling, environment.device.got().is_some()) else {
-        return Vec::new();
-    };
-    let index = Index::new(plan, environment, policy, evidence);
-    let view = index.head();
-    let is_right = |case: &&Case| view.timeable(&case.id).is_ok();
-    let is_compared = |id: &CaseId| {
-        let mut gates = policy.gates.iter();
-        gates.any(|gate| match &gate.rule {
-            Rule::Limit {
-                metric: Metric::Profile(_),
-                limit: Limit::Baseline { .. } | Limit::Anchor { .. },
-            } => gate.subject == Subject::Case(id.clone()),
-            _ => false,
-        })
-    };
-    let cases = plan.cases.iter().filter(is_right);
-    cases
-        .map(|case| Profiled {
-            case: case.id.clone(),
-            repeats: match is_compared(&case.id) {
-                true => profiling.repeats,
-                false => 1,
-            },
-            against_base: view.base_status(&case.id) == Ok(BaseStatus::Changed),
-        })
-        .collect()
-}
 
 impl<'a> View<'_, 'a> {
     /// Whether this run profiles.

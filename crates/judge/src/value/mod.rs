@@ -1,9 +1,11 @@
 //! Floor 2: what a metric's value is, from the evidence: which entries, shapes, seeds and processes it is
 //! taken over, and when it has none.
 
-use super::index::View;
-use super::lookup::{Judged, Unavailable, inconclusive, unit_for, unsupported};
+pub(super) mod profile;
+
+use super::index::{Index, View};
 use super::series::count;
+use super::unavailable::{Judged, Unavailable, inconclusive, skipped, unsupported};
 use crate::stats::modes::{Launches, Modes};
 use crate::stats::{self, Group, ProcessTimes, Reading};
 use model::occupancy::{Occupancy, resident};
@@ -82,106 +84,24 @@ impl From<f64> for MetricValue {
     }
 }
 
-/// How a case stands to the base revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BaseStatus {
-    /// No base was named.
-    NoBase,
-    /// The base has no such case.
-    New,
-    /// Same machine code, launch and arguments.
-    Unchanged,
-    Changed,
+impl Index<'_> {
+    /// # Errors
+    /// With the outcome and reason of whatever is missing.
+    pub fn metric(
+        &self,
+        side: Side,
+        arch: Option<Arch>,
+        subject: &Subject,
+        metric: Metric,
+    ) -> Judged<MetricValue> {
+        match self.view(side, arch) {
+            Some(view) => view.metric(subject, metric),
+            None => skipped(Reason::NoBase),
+        }
+    }
 }
 
 impl<'a> View<'_, 'a> {
-    /// Whether head's answer stands for the base's, which was not asked.
-    pub(super) fn head_answers_for_base(self, id: &CaseId) -> bool {
-        let base = self.base();
-        base.is_some_and(|base| !base.was_checked(id)) && self.is_same_check(id)
-    }
-
-    /// Whether head and base check a case alike: the same code and the same call, over the same inputs, against
-    /// the same reference. Then the base's answer is head's, and it is not run.
-    pub(super) fn is_same_check(self, id: &CaseId) -> bool {
-        let same = || -> Option<bool> {
-            let (head, base) = (self, self.base()?);
-            let (ours, theirs) = (head.plan().case(id)?, base.plan().case(id)?);
-            let built = |view: View<'_, 'a>| {
-                let unit = view.unit_on_device(id).ok()?;
-                view.build(&unit.id).ok()
-            };
-            let (head_code, base_code) = (built(head)?, built(base)?);
-            let is_same_code = match head.is_simulated() {
-                true => head_code.ptx.is_some() && head_code.ptx == base_code.ptx,
-                false => head_code.identity == base_code.identity,
-            };
-            let is_same_reference = match &ours.reference {
-                Reference::Variant { variant } => self.is_same_check(&CaseId {
-                    variant: variant.clone(),
-                    ..id.clone()
-                }),
-                _ => true,
-            };
-            let is_same_budget = head.plan().simulation.budget == base.plan().simulation.budget;
-            Some(is_same_code && is_same_budget && ours == theirs && is_same_reference)
-        };
-        same().unwrap_or(false)
-    }
-
-    /// How a case stands to the base.
-    ///
-    /// # Errors
-    /// Where it cannot be known: no device, or one of the two was not built.
-    pub(super) fn base_status(self, id: &CaseId) -> Judged<BaseStatus> {
-        let (Some(base), Some(view)) = (&self.policy().base, self.base()) else {
-            return Ok(BaseStatus::NoBase);
-        };
-        let Some(theirs) = base.plan.case(id) else {
-            return Ok(BaseStatus::New);
-        };
-        let ours = self.case(id)?;
-        let device = self.device()?;
-        let Some(base_unit) = unit_for(&base.plan, id, device) else {
-            return inconclusive(Reason::BaseArchitecture {
-                revision: base.revision.clone(),
-                case: Box::new(id.clone()),
-                device: device.name.clone(),
-            });
-        };
-        let head = self.build(&self.unit_on_device(id)?.id)?;
-        // Whatever became of the base's, it is no failure of head.
-        let built = view.build(&base_unit.id).map_err(|why| Unavailable {
-            outcome: Outcome::Inconclusive,
-            reason: Reason::BaseNotBuilt {
-                why: Box::new(why.reason),
-            },
-        })?;
-        let same = head.identity == built.identity && is_same_call(ours, theirs);
-        Ok(match same {
-            true => BaseStatus::Unchanged,
-            false => BaseStatus::Changed,
-        })
-    }
-
-    /// Whether a base built what a subject runs.
-    ///
-    /// # Errors
-    /// With what stands in the way of a comparison with it.
-    pub(super) fn built_as_base(self, subject: &Subject) -> Judged<()> {
-        let unit = match subject {
-            Subject::Unit(id) => id,
-            Subject::Case(id) => &self.unit_on_device(id)?.id,
-        };
-        match self.build(unit) {
-            Err(why) if why.outcome == Outcome::Fail => {
-                let why = Box::new(why.reason);
-                inconclusive(Reason::BaseIncomparable(BaseLack::NotBuilt(why)))
-            }
-            found => found.map(drop),
-        }
-    }
-
     /// Green before fast: only a case that is right is timed. A failure has its own gate; here it
     /// is the reason of a skip. The base's evidence counts whether or not the base is right.
     pub fn timeable(self, id: &CaseId) -> Judged<()> {
@@ -548,11 +468,6 @@ impl<'a> View<'_, 'a> {
         }
         Ok(all)
     }
-}
-
-/// Whether two cases launch alike over the same arguments.
-pub(super) fn is_same_call(a: &Case, b: &Case) -> bool {
-    (&a.steps, &a.tensors) == (&b.steps, &b.tensors)
 }
 
 /// Each entry that a case launches, in turn, with its launch.

@@ -1,0 +1,166 @@
+//! Judges what a launch in the simulator costs by its counters, which repeat exactly.
+
+use super::{Ruled, check_change, misplaced, relative_change};
+use crate::agreed::{NoBaseline, Refusals};
+use crate::index::View;
+use crate::unavailable::{Judged, fail, inconclusive, skipped};
+use model::*;
+use std::collections::BTreeMap;
+
+/// Every counter that can be gated against its baseline. A better value is a win, and to be accepted.
+pub fn compare_to_baseline(view: View, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let agreed = |counter: Counter| {
+        let agreed = view.agreed_on(&gate.subject, counter.into(), refusals);
+        agreed.map(|agreed| agreed.value)
+    };
+    let found = compare(view, &mut ruled, allowed, Against::Baseline, agreed);
+    ruled.end(found)
+}
+
+/// Against what the base counts on this device; `None` where the two count nothing that is comparable.
+pub fn compare_to_counted(
+    view: View,
+    gate: &Gate,
+    allowed: f64,
+    was: &BTreeMap<Counter, u64>,
+) -> Option<Ruled> {
+    let Subject::Case(id) = &gate.subject else {
+        return None;
+    };
+    let counted = view.gateable(id);
+    if !counted.keys().any(|counter| was.contains_key(counter)) {
+        return None;
+    }
+    let mut ruled = Ruled::blank(gate);
+    let agreed = |counter: Counter| match was.get(&counter) {
+        // One that can no longer be gated is a lost check, which has a verdict of its own.
+        Some(was) if counted.contains_key(&counter) => Ok(*was as f64),
+        _ => Err(NoBaseline::New(Reason::New {
+            metric: counter.into(),
+            lacking: Lacking::Metric,
+        })),
+    };
+    let found = compare(view, &mut ruled, allowed, Against::Base, agreed);
+    Some(ruled.end(found))
+}
+
+fn compare(
+    view: View,
+    ruled: &mut Ruled,
+    allowed: f64,
+    against: Against,
+    agreed: impl Fn(Counter) -> Result<f64, NoBaseline>,
+) -> Judged<Reason> {
+    let subject = ruled.verdict.subject.clone();
+    let Subject::Case(id) = &subject else {
+        return misplaced();
+    };
+    check_change(allowed)?;
+    let counted = view.over_launches(id, |launch| &launch.counters)?;
+    let withheld = view.withheld(id)?;
+    // A counter that the base can be held to is lost against it, and reported by itself.
+    let held = view.base().map(|base| base.gateable(id));
+    let held = held.unwrap_or_default();
+    let lost: Vec<_> = Counter::ALL
+        .into_iter()
+        .filter(|counter| !counted.contains_key(counter) && !held.contains_key(counter))
+        .filter(|counter| agreed(*counter).is_ok())
+        .map(|counter| (counter, withheld.get(&counter).copied().cloned()))
+        .collect();
+    if !lost.is_empty() {
+        return inconclusive(Reason::CountersLost { lost });
+    }
+    if counted.is_empty() {
+        let why = withheld.values().next().copied().cloned();
+        return skipped(Reason::CountersWithheld { why });
+    }
+    let mut rises = Vec::new();
+    let mut compared = 0;
+    let mut new = None;
+    for (&counter, &count) in &counted {
+        let now = count as f64;
+        let was = match agreed(counter) {
+            Ok(was) => was,
+            Err(NoBaseline::Refused(ruling)) => return Err(ruling),
+            Err(NoBaseline::New(reason)) => {
+                new.get_or_insert(reason);
+                continue;
+            }
+        };
+        compared += 1;
+        let change = relative_change(now, was);
+        if change != 0.0 {
+            ruled.counters.push(CounterChange {
+                subject: subject.clone(),
+                counter,
+                measured: Num(now),
+                baseline: Num(was),
+                change: Num(change),
+            });
+        }
+        if change > allowed {
+            rises.push(CounterRise {
+                counter,
+                was: Num(was),
+                now: Num(now),
+                change: Num(change),
+                lines: lines_of(view, id, counter, count),
+            });
+        } else if change < -allowed {
+            ruled.wins.push(Win {
+                subject: subject.clone(),
+                metric: counter.into(),
+                measured: Num(now),
+                baseline: Num(was),
+                change: Num(change),
+            });
+        }
+    }
+    if !rises.is_empty() {
+        let allowed = Num(allowed);
+        return fail(Reason::CountersRose {
+            against,
+            rises,
+            allowed,
+        });
+    }
+    // Some counters may be younger than the baseline, which is no reason to compare none.
+    if new.is_some() {
+        ruled.new = Some(Facet::Counters);
+    }
+    match new {
+        Some(reason) if compared == 0 => skipped(reason),
+        _ => Ok(Reason::CountersHold {
+            compared,
+            withheld: withheld_by_reason(view, id),
+        }),
+    }
+}
+
+/// Source lines that count most of a counter, of the first launch that counted this much.
+fn lines_of(view: View, id: &CaseId, counter: Counter, count: u64) -> Vec<LineCount> {
+    let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
+    let launches = seeds
+        .iter()
+        .filter_map(|&seed| view.simulation(id, seed).ok());
+    let mut found = launches.filter(|launch| launch.counters.get(&counter) == Some(&count));
+    let lines = found.find_map(|launch| launch.lines.get(&counter));
+    lines.cloned().unwrap_or_default()
+}
+
+/// Counters that no gate can rest on, gathered by why.
+pub fn withheld_by_reason(view: View, id: &CaseId) -> Vec<WithheldCounters> {
+    let withheld = view.withheld(id).unwrap_or_default();
+    let mut by_reason: BTreeMap<&Withheld, Vec<Counter>> = BTreeMap::new();
+    for (counter, why) in withheld {
+        by_reason.entry(why).or_default().push(counter);
+    }
+    let gathered = by_reason.into_iter();
+    gathered
+        .map(|(why, counters)| WithheldCounters {
+            counters,
+            why: why.clone(),
+        })
+        .collect()
+}

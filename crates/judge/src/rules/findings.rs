@@ -1,0 +1,167 @@
+//! Judges whether the simulator's checks found anything.
+
+use super::correctness::over_seeds;
+use super::known::{MOST_FINDINGS, accepted_findings, is_accepted};
+use super::{Ruled, hazards};
+use crate::index::View;
+use crate::unavailable::{Judged, Unavailable, fail};
+use model::*;
+
+/// A finding of a case, as reports show it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeenFinding<'a> {
+    /// The first that showed it.
+    pub seed: u64,
+    pub finding: &'a Finding,
+    pub standing: FindingStanding,
+}
+
+/// How a finding stands to its gate, the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingStanding {
+    /// It breaks the gate.
+    Broken,
+    Accepted,
+    /// A hazard that is only noted.
+    Noted,
+}
+
+impl<'a> View<'_, 'a> {
+    /// Everything that was found in a case, with every seed and for every architecture, each once.
+    pub fn findings(self, id: &CaseId) -> Vec<SeenFinding<'a>> {
+        let mut all: Vec<SeenFinding> = Vec::new();
+        for view in self.distinct_ptx(id) {
+            for one in view.findings_of_one(id) {
+                let mut known = all.iter_mut();
+                match known.find(|it| is_same(it.finding, one.finding)) {
+                    Some(known) => known.standing = known.standing.min(one.standing),
+                    None => all.push(one),
+                }
+            }
+        }
+        all
+    }
+
+    fn findings_of_one(self, id: &CaseId) -> Vec<SeenFinding<'a>> {
+        let subject = Subject::Case(id.clone());
+        let (new, _) = hazards::new_since_base(self, id);
+        let is_new = |finding: &Finding| {
+            let mut new = new.iter().flat_map(|(_, findings)| findings);
+            new.any(|it| std::ptr::eq(*it, finding))
+        };
+        let standing = |finding: &Finding| {
+            if is_accepted(self, &subject, finding) {
+                FindingStanding::Accepted
+            } else if hazards::is_note(self, finding) && !is_new(finding) {
+                FindingStanding::Noted
+            } else {
+                FindingStanding::Broken
+            }
+        };
+        let launches = self.simulations(id).into_iter();
+        let found =
+            launches.flat_map(|(seed, facts)| facts.findings.iter().map(move |it| (seed, it)));
+        found
+            .map(|(seed, finding)| SeenFinding {
+                seed,
+                finding,
+                standing: standing(finding),
+            })
+            .collect()
+    }
+}
+
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    (one.kind, &one.entry, &one.places) == (other.kind, &other.entry, &other.places)
+}
+
+pub fn check_findings(view: View, subject: &Subject) -> Judged<Reason> {
+    let held = find(view, subject).map_err(|why| lost_check(view, subject, why))?;
+    hazards::compare_to_base(view, subject)?;
+    Ok(held)
+}
+
+/// The same as a verdict, with what was accepted listed.
+pub fn judge_findings(view: View, gate: &Gate) -> Ruled {
+    let mut ruled = Ruled::blank(gate).end(check_findings(view, &gate.subject));
+    if let Reason::FindingsAccepted { findings } = &ruled.verdict.reason {
+        let accepted = findings.iter().map(|it| Accepted {
+            subject: gate.subject.clone(),
+            rule: gate.rule.clone(),
+            reason: Reason::FindingsAccepted {
+                findings: vec![it.clone()],
+            },
+            declared: it.declared.clone(),
+        });
+        ruled.accepted = accepted.collect();
+    }
+    ruled
+}
+
+/// Whatever the baselines say of an earlier run. An accepted finding is no failure, here and in the proof that a
+/// case is right: a known race in code of others must not keep it from being counted and measured.
+pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
+    let held = over_seeds(view, subject, |case, seed| {
+        let findings = &view.simulation(&case.id, seed)?.findings;
+        let (accepted, new): (Vec<_>, Vec<_>) = findings
+            .iter()
+            .filter(|it| !hazards::is_note(view, it))
+            .partition(|it| is_accepted(view, subject, it));
+        if new.is_empty() {
+            return Ok(());
+        }
+        let first: Vec<_> = new.iter().copied().take(MOST_FINDINGS).cloned().collect();
+        fail(Reason::Findings {
+            seed,
+            more: new.len() - first.len(),
+            first,
+            accepted: accepted.len(),
+        })
+    })?;
+    let findings = accepted_findings(view, subject);
+    Ok(match findings.is_empty() {
+        true => held,
+        false => Reason::FindingsAccepted { findings },
+    })
+}
+
+/// A change can make a case too large for the simulator, or use what it does not know, and so take all
+/// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
+/// skip. Against a base that was simulated, a verdict of its own says so.
+fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
+    let Subject::Case(id) = subject else {
+        return why;
+    };
+    let is_of_base = view.base().is_some_and(|base| find(base, subject).is_ok());
+    let is_lost = view.is_simulated() && takes_check_away(&why) && !is_of_base;
+    let was_simulated = |facet| view.has_baseline(id, facet);
+    if !is_lost || !(was_simulated(Facet::Correctness) || was_simulated(Facet::Counters)) {
+        return why;
+    }
+    Unavailable {
+        outcome: Outcome::Inconclusive,
+        reason: Reason::CheckLost {
+            shape: id.shape.clone(),
+            why: Box::new(why.reason),
+        },
+    }
+}
+
+/// Whether a change of the kernel or its shape can have brought this about.
+fn takes_check_away(why: &Unavailable) -> bool {
+    match why.outcome {
+        Outcome::Unsupported => true,
+        Outcome::Skipped => matches!(
+            why.reason,
+            Reason::NotRun(
+                NotRun::OverBudget { .. } | NotRun::OverMemory { .. } | NotRun::EstimateUnknown
+            )
+        ),
+        Outcome::Fail
+        | Outcome::Environment
+        | Outcome::Inconclusive
+        | Outcome::Replaced
+        | Outcome::Expected
+        | Outcome::Pass => false,
+    }
+}

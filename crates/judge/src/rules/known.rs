@@ -1,0 +1,67 @@
+//! Findings that somebody has accepted.
+
+use crate::index::View;
+use model::*;
+
+/// How many findings of one launch a reason holds.
+pub(super) const MOST_FINDINGS: usize = 3;
+
+pub(super) fn is_accepted(view: View, subject: &Subject, finding: &Finding) -> bool {
+    acceptance(view, subject, finding).is_some()
+}
+
+/// A finding with its acceptance.
+struct Known<'a> {
+    by: &'a Acceptance,
+    finding: &'a KnownFinding,
+    place: &'a Place,
+}
+
+/// The first acceptance in force that is of this finding of the case.
+fn acceptance<'a>(
+    view: View<'_, 'a>,
+    subject: &Subject,
+    finding: &'a Finding,
+) -> Option<Known<'a>> {
+    let day = view.environment().day();
+    let accepted = view.policy().accepted.iter();
+    let mut of_case = accepted.filter(|it| it.holds_on(day) && it.subjects.contains(subject));
+    of_case.find_map(|by| match &by.allows {
+        Allowance::Finding(known) => Some(Known {
+            by,
+            finding: known,
+            place: known.place_in(finding)?,
+        }),
+        Allowance::Limit(_) => None,
+    })
+}
+
+/// For each acceptance what it lets pass, over all seeds.
+pub(super) fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFinding> {
+    let Subject::Case(id) = subject else {
+        return Vec::new();
+    };
+    let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
+    let launches = seeds
+        .iter()
+        .filter_map(|&seed| view.simulation(id, seed).ok());
+    let mut all: Vec<AcceptedFinding> = Vec::new();
+    for found in launches.flat_map(|launch| &launch.findings) {
+        let Some(Known { by, finding, place }) = acceptance(view, subject, found) else {
+            continue;
+        };
+        match all.iter_mut().find(|it| it.declared == by.declared) {
+            Some(it) => it.times += found.times,
+            None => all.push(AcceptedFinding {
+                finding: finding.clone(),
+                place: place.at.clone(),
+                times: found.times,
+                by: by.by.clone(),
+                until: by.until.clone(),
+                because: by.reason.clone(),
+                declared: by.declared.clone(),
+            }),
+        }
+    }
+    all
+}

@@ -1,0 +1,75 @@
+//! Floor 1: why there is no value. A look-up ends in a value or is [`Unavailable`]: there is no third way, and no default.
+
+use model::*;
+
+/// Why there is no value, and what a gate that needs it comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unavailable {
+    pub outcome: Outcome,
+    pub reason: Reason,
+}
+
+pub type Judged<T> = Result<T, Unavailable>;
+
+pub(super) fn ruling<T>(outcome: Outcome, reason: Reason) -> Judged<T> {
+    Err(Unavailable { outcome, reason })
+}
+
+pub(super) fn fail<T>(reason: Reason) -> Judged<T> {
+    ruling(Outcome::Fail, reason)
+}
+
+pub(super) fn inconclusive<T>(reason: Reason) -> Judged<T> {
+    ruling(Outcome::Inconclusive, reason)
+}
+
+pub(super) fn skipped<T>(reason: Reason) -> Judged<T> {
+    ruling(Outcome::Skipped, reason)
+}
+
+pub(super) fn unsupported<T>(reason: Reason) -> Judged<T> {
+    ruling(Outcome::Unsupported, reason)
+}
+
+pub(super) fn missing<T>(piece: Piece) -> Judged<T> {
+    inconclusive(Reason::EvidenceMissing(piece))
+}
+
+pub(super) fn only<'a, T>(seen: &[&'a Seen<T>], piece: impl Fn() -> Piece) -> Judged<&'a T> {
+    match seen {
+        [one] => got(one),
+        _ => inconclusive(Reason::EvidenceRepeated {
+            piece: piece(),
+            times: seen.len(),
+        }),
+    }
+}
+
+pub(super) fn got<T>(seen: &Seen<T>) -> Judged<&T> {
+    match seen {
+        Seen::Got(value) => Ok(value),
+        Seen::Fault(fault) => ruling(outcome_of(fault.kind), Reason::Fault(fault.clone())),
+        Seen::Unsupported(why) => unsupported(Reason::Unsupported(why.clone())),
+        Seen::NotRun(why) => skipped(Reason::NotRun(why.clone())),
+    }
+}
+
+fn outcome_of(fault: FaultKind) -> Outcome {
+    match fault {
+        FaultKind::Environment
+        | FaultKind::Disassembler
+        | FaultKind::ProfilerMissing
+        | FaultKind::CountersLocked
+        | FaultKind::ProfilerLocked
+        | FaultKind::ProfilerBroke => Outcome::Environment,
+        FaultKind::Compile
+        | FaultKind::EntryNotFound
+        | FaultKind::Arguments
+        | FaultKind::LaunchRefused
+        | FaultKind::DeviceFault
+        | FaultKind::Hang
+        | FaultKind::WorkerDied
+        | FaultKind::Reference => Outcome::Fail,
+        FaultKind::Base | FaultKind::Rival => Outcome::Inconclusive,
+    }
+}

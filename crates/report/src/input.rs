@@ -1,0 +1,30 @@
+//! Everything that a report of a judgement is made of.
+
+use judge::Index;
+use model::{Judgement, Record};
+use records::history::History;
+
+#[derive(Clone, Copy)]
+pub struct ReportInput<'a> {
+    /// Of the record, and of the one that it is compared with, if it is.
+    pub index: &'a Index<'a>,
+    pub record: &'a Record,
+    pub judgement: &'a Judgement,
+    /// In a comparison: the other record.
+    pub base: Option<&'a Record>,
+    /// The history of the committed baselines; `None` where there is no git history.
+    pub history: Option<&'a History>,
+}
+
+impl<'a> ReportInput<'a> {
+    /// A record alone.
+    pub fn new(index: &'a Index<'a>, record: &'a Record, judgement: &'a Judgement) -> Self {
+        Self {
+            index,
+            record,
+            judgement,
+            base: None,
+            history: None,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The sections of a report for people: plain data, which `page` composes and each format lays out.
+
+use super::against_base::LoosenedGates;
+use super::printed::Printed;
+use super::problems::Problem;
+
+pub struct Section<'a> {
+    /// Begins each line in a terminal: at most eight letters.
+    pub label: &'static str,
+    /// In a comment.
+    pub title: String,
+    pub parts: Vec<Part<'a>>,
+    /// In a comment: at its end, and one click away.
+    pub is_folded: bool,
+    pub in_terminal: bool,
+    /// In a comment, and in a page for a browser.
+    pub in_comment: bool,
+}
+
+pub enum Part<'a> {
+    Problems(Vec<Problem<'a>>),
+    Loosened(Vec<LoosenedGates<'a>>, String),
+    Lines(Vec<String>),
+    Table(Table),
+    Printed(Vec<Printed>),
+    /// Not in a terminal.
+    Chart(Chart),
+}
+
+/// Values in their order, as a line.
+pub struct Chart {
+    /// The meaning of the values, with their unit.
+    pub title: String,
+    /// One for each value, no two alike.
+    pub labels: Vec<String>,
+    pub values: Vec<f64>,
+}
+
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<String>>,
+}
+
+pub struct Column {
+    pub head: String,
+    pub kind: Kind,
+    /// Too much for a terminal.
+    pub is_wide: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The name of a unit or case: to be copied, and so never broken.
+    Name,
+    Number,
+    Text,
+}
+
+impl<'a> Section<'a> {
+    pub fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
+        Self {
+            label,
+            title: title.to_owned(),
+            parts,
+            is_folded: false,
+            in_terminal: true,
+            in_comment: true,
+        }
+    }
+}
+
+impl Part<'_> {
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Problems(problems) => problems.is_empty(),
+            Self::Loosened(gates, _) => gates.is_empty(),
+            Self::Lines(lines) => lines.is_empty(),
+            Self::Table(table) => table.rows.is_empty(),
+            Self::Printed(printed) => printed.is_empty(),
+            Self::Chart(chart) => chart.values.is_empty(),
+        }
+    }
+}
+
+impl Table {
+    pub fn new<'a>(
+        columns: impl IntoIterator<Item = (&'a str, Kind)>,
+        rows: Vec<Vec<String>>,
+    ) -> Self {
+        let columns = columns.into_iter().map(|(head, kind)| Column {
+            head: head.to_owned(),
+            kind,
+            is_wide: false,
+        });
+        Self {
+            columns: columns.collect(),
+            rows,
+        }
+    }
+}
