@@ -2,11 +2,12 @@
 //! with its line; with a name and a last day.
 
 use super::context::Context;
-use super::gates::Key;
 use super::limit::{read_counters, read_limit};
 use super::scope::Scope;
 use super::select::parse_filter;
-use super::yaml::{Problem, Source, Spanned};
+use super::source::Source;
+use super::written::Key;
+use super::yaml::{Problem, Spanned};
 use super::{Loaded, check_version};
 use model::{
     ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,

@@ -19,6 +19,7 @@ mod context;
 mod defaults;
 mod expect;
 mod fallback;
+mod fill;
 mod flags;
 mod gates;
 mod image;
@@ -26,6 +27,7 @@ mod kernel;
 mod layout;
 mod limit;
 mod memory;
+mod names;
 mod packed;
 mod places;
 mod raw;
@@ -34,12 +36,16 @@ mod rival;
 mod scope;
 mod select;
 mod shape;
+mod source;
 mod target;
 mod tensor;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod tune;
+mod tuning;
+mod variant;
+mod written;
 mod yaml;
 
 pub use accepted::{load_acceptances, validate_acceptances};
@@ -48,19 +54,21 @@ pub use kernel::ResolvedVariant;
 pub use limit::parse_change;
 pub use places::{Owner, Places};
 pub use select::{narrow, parse_filters};
-pub use tune::{Budget, Tune, Tuning, load_tuning};
+pub use tune::{Budget, Tune};
+pub use tuning::{Tuning, load_tuning};
 
 use kernel::{Outside, PathKind, Shared};
 use model::{
     Arch, CaseId, DEFAULT_CONFIG, Gate, Metric, Pairing, Plan, Rule, Schedule, Simulation, Target,
 };
 use raw::RawSimulation;
+use source::Source;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use system::error::{Diagnostic, Error, Result};
 use system::files::{self, Kind};
 use system::sources;
-use yaml::{Problem, Source, Spanned};
+use yaml::{Problem, Spanned};
 
 /// Version of the format that this program reads.
 const VERSION: u32 = 1;
