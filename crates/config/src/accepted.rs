@@ -3,12 +3,13 @@
 
 use super::context::Context;
 use super::limit::{read_counters, read_limit};
+use super::load::Loaded;
+use super::resolve::check_version;
 use super::scope::Scope;
 use super::select::parse_filter;
 use super::source::Source;
 use super::written::Key;
 use super::yaml::{Problem, Spanned};
-use super::{Loaded, check_version};
 use model::{
     ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,
     Limit, Rule, Subject, with_single_blanks,

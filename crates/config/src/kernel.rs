@@ -2,6 +2,7 @@
 
 use super::call::{self, Callee};
 use super::defaults;
+use super::disk::{Outside, PathKind};
 use super::expect;
 use super::fallback;
 use super::flags::check_nvcc_flag;
@@ -34,26 +35,6 @@ pub struct Shared<'a> {
     pub flags: &'a [Spanned<String>],
     pub disk: &'a dyn Fn(&str) -> Option<PathKind>,
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathKind {
-    File,
-    /// More than any source has.
-    LargeFile,
-    /// A FIFO, a device or a socket.
-    Special,
-    Directory,
-    /// Something above the directory of gates.yaml that is not of its repository.
-    Outside(Outside),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
-    /// Outside the repository, once its links are followed.
-    Repository,
-    /// There is no repository.
-    Everything,
 }
 
 pub struct Resolved {
