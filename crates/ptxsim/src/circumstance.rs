@@ -10,10 +10,10 @@
 //! A second launch takes as long as the first. So the program is asked first which of them it reads, and whether an
 //! address can come to be anything but an address.
 
-use crate::exec::regs::Class;
 use crate::flow::{Register, Use};
 use crate::memory::Memory;
 use crate::program::{AddressSpace, Inst, Op, Program, Special};
+use crate::regs::Class;
 use crate::report::Place;
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -4,9 +4,9 @@
 mod joined;
 
 use crate::exec::mma::Mma;
-use crate::exec::regs::Class;
 use crate::flow;
 use crate::program::{AddressSpace, Op, Program};
+use crate::regs::Class;
 use crate::report::{Cost, Kind, kind_of};
 use model::{Counter, Doubt, Tier, Withheld};
 use std::collections::BTreeMap;

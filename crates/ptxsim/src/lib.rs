@@ -78,6 +78,7 @@
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
 //! `.texref`, a word that the grammar does not have) refuses the module.
 
+mod alu;
 mod arithmetic;
 mod check;
 mod circumstance;
@@ -94,6 +95,7 @@ mod parallel;
 pub mod parse;
 mod program;
 mod quick;
+mod regs;
 mod report;
 mod schedule;
 

@@ -1,14 +1,14 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
+use crate::alu::{AluOp, Operands};
 use crate::check::order::Fence;
 use crate::doubt::Shape;
-use crate::exec::alu::{AluOp, Operands};
 use crate::exec::mma::Mma;
-use crate::exec::regs::Class;
 use crate::exec::stream::Branches;
 use crate::image::Geometry;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
+use crate::regs::Class;
 use crate::report::Place;
 use std::sync::{Arc, OnceLock};
 

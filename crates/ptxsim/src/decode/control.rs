@@ -2,9 +2,9 @@
 
 use super::{Decoder, Load};
 use crate::check::order::Fence;
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     pub(super) fn control(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

@@ -21,11 +21,11 @@ mod warp_forms;
 
 pub use layout::lay_out;
 
-use crate::exec::alu::{AluOp, Operands};
-use crate::exec::regs::Class;
+use crate::alu::{AluOp, Operands};
 use crate::parse::ast::*;
 use crate::parse::lines::LineId;
 use crate::program::*;
+use crate::regs::Class;
 use scope::{Scopes, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::OnceLock;

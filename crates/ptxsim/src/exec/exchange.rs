@@ -1,9 +1,8 @@
 //! Shuffles, votes, matches and reductions of a warp (PTX ISA 9.7.9.6, 9.7.13).
 
-use super::address::lanes;
-use super::regs::{LANES, Regs};
 use super::state::*;
 use crate::program::*;
+use crate::regs::{LANES, Regs, lanes};
 use crate::report::FindingKind;
 
 impl Machine<'_> {

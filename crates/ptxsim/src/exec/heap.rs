@@ -5,9 +5,9 @@
 //! Blocks live on after the launch, as on a GPU: another launch may free them. Lost is what nobody has freed
 //! when a launch ends, and to which no pointer is left in memory.
 
-use super::address::lanes;
 use super::state::*;
 use crate::memory::Memory;
+use crate::regs::lanes;
 use crate::report::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,9 +7,9 @@
 //! is loaded by `ldmatrix` there is counted so.
 
 use crate::exec::mma_sparse::{Quads, Sparse};
-use crate::exec::regs::Class;
 use crate::num::round::Round;
 use crate::program::AddressSpace;
+use crate::regs::Class;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

@@ -5,9 +5,9 @@
 use super::mma::*;
 use super::mma_exact::number;
 use super::mma_run::{cut, decode, is_usual, unit};
-use super::regs::{LANES, Regs};
 use crate::num::narrow::F16;
 use crate::num::round::Round;
+use crate::regs::{LANES, Regs};
 
 /// d = a * b + c in a shape of 16 x 8; A holds half of its columns.
 #[derive(Clone, Debug)]

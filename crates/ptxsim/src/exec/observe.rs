@@ -1,13 +1,13 @@
 //! Checks of accesses to shared memory: copies under way, bytes without a value, races.
 
-use super::address::{Addresses, Site, lanes};
-use super::regs::LANES;
+use super::address::{Addresses, Site};
 use super::state::{At, BlockState, Machine, Warp};
 use super::stream::{Apart, Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
 use super::watch::together;
 use crate::check::race::{Past, Strength, Who};
 use crate::program::Op;
+use crate::regs::{LANES, lanes};
 use crate::report::FindingKind;
 
 impl Machine<'_> {

@@ -3,7 +3,6 @@
 use super::async_copy::{Groups, InFlight};
 use super::bulk::{BulkRead, BulkWrite};
 use super::mbarrier::{Delivery, Meeting};
-use super::regs::{Block as Lanes, LANES, Regs};
 use super::undefined::{Followed, Left, Origin, Undefined};
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Handed, Inter};
@@ -13,6 +12,7 @@ use crate::memory::{Known, Memory};
 use crate::parse::lines::LineId;
 use crate::program::*;
 use crate::quick::QuickMap;
+use crate::regs::{Block as Lanes, LANES, Regs};
 use crate::report::*;
 use std::collections::HashMap;
 
@@ -421,7 +421,7 @@ impl Machine<'_> {
                 }
             };
             match class {
-                crate::exec::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
+                crate::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
                 _ => regs.set32(r, value),
             }
         }

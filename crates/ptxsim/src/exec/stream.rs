@@ -4,11 +4,11 @@
 //! They are not where the lanes have parted, or a branch of the program lets them; where another iteration
 //! of a loop may lie between; and where what is read decides a branch. In doubt they are not.
 
-use super::regs::Class;
 use super::state::Warp;
 use crate::flow::{Register, Use};
 use crate::program::{Access, AddressSpace, Inst, Op, Program, Special};
 use crate::quick::QuickMap;
+use crate::regs::Class;
 use std::cell::RefCell;
 use std::collections::HashSet;
 

@@ -1,9 +1,8 @@
 //! Order and races in global memory, as accesses happen; order through flags in shared memory.
 
-use super::address::{Addresses, Site, lanes};
+use super::address::{Addresses, Site};
 use super::mem::collect;
 use super::observe::Between;
-use super::regs::LANES;
 use super::state::*;
 use super::stream::Streams;
 use crate::check::global::{Accessor, Conflict, Scoped};
@@ -11,6 +10,7 @@ use crate::check::order::{Fence, Inter, Sparse};
 use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
 use crate::program::{Access, Order};
+use crate::regs::{LANES, lanes};
 use crate::report::FindingKind;
 
 /// The strength of a load or a store. A guess goes with atomics as if it were one.
