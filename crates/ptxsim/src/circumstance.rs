@@ -12,9 +12,9 @@
 
 use crate::flow::{Register, Use};
 use crate::memory::Memory;
+use crate::program::Place;
 use crate::program::{AddressSpace, Inst, Op, Program, Special};
 use crate::regs::Class;
-use crate::report::Place;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

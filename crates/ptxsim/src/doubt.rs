@@ -3,8 +3,8 @@
 
 mod joined;
 
-use crate::exec::mma::Mma;
 use crate::flow;
+use crate::program::mma::Mma;
 use crate::program::{AddressSpace, Op, Program};
 use crate::regs::Class;
 use crate::report::{Cost, Kind, kind_of};

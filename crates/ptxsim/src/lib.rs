@@ -106,9 +106,8 @@ pub use decode::LoadError;
 pub use launch::{Limits, sample};
 pub use memory::Memory;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
-pub use report::{
-    Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Place, Report,
-};
+pub use program::Place;
+pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {

@@ -1,15 +1,15 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
+pub mod mma;
+
 use crate::alu::{AluOp, Operands};
-use crate::check::order::Fence;
 use crate::doubt::Shape;
-use crate::exec::mma::Mma;
 use crate::exec::stream::Branches;
 use crate::image::Geometry;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
-use crate::report::Place;
+use mma::Mma;
 use std::sync::{Arc, OnceLock};
 
 /// Where generic addresses of each window begin; the rest is global memory. An address of the
@@ -258,6 +258,14 @@ pub struct BulkCopy {
     pub barrier: Option<BulkPlace>,
 }
 
+/// The effect of a fence that reaches other blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub acquire: bool,
+    pub release: bool,
+    pub sc: bool,
+}
+
 #[derive(Clone, Debug)]
 pub enum Op {
     Alu(AluOp),
@@ -407,6 +415,15 @@ pub struct Source {
     pub pos: Pos,
     pub loc: LineId,
     pub form: String,
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// `mma.hpp:288 inlined at k.cu:12`, as messages have it.
+    pub at: String,
+    /// The innermost of these lines (`mma.hpp`, 288); `None` where PTX names none.
+    pub line: Option<(String, u32)>,
 }
 
 /// Registers that a warp is given.

@@ -1,7 +1,7 @@
 //! The result of a launch: findings, counters, or the fault that stopped it.
 
 use crate::arithmetic::{self, Computed};
-use crate::program::{AddressSpace, Op, Program};
+use crate::program::{AddressSpace, Op, Place, Program};
 use crate::quick::QuickMap;
 use model::{Counter, Withheld};
 use std::collections::hash_map::Entry;
@@ -61,15 +61,6 @@ pub enum FindingKind {
     WarpHazard,
     /// Memory from `malloc` that nobody had freed when the launch ended, with no pointer left to it.
     Leak,
-}
-
-/// Where an instruction comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// `mma.hpp:288 inlined at k.cu:12`, as messages have it.
-    pub at: String,
-    /// The innermost of these lines (`mma.hpp`, 288); `None` where PTX names none.
-    pub line: Option<(String, u32)>,
 }
 
 /// Something wrong that did not stop the launch: all of a kind between the same two source lines.
@@ -250,7 +241,7 @@ fn store_to(space: AddressSpace) -> Kind {
 }
 
 pub fn kind_of(op: &Op, form: &str) -> Kind {
-    use crate::exec::mma::Mma;
+    use crate::program::mma::Mma;
     match op {
         Op::Alu(_) => {
             let name = form.split('.').next().unwrap_or("");

@@ -1,8 +1,8 @@
 //! Branches, calls, barriers, fences (PTX ISA 9.7.12, 9.7.13).
 
 use super::{Decoder, Load};
-use crate::check::order::Fence;
 use crate::parse::ast::*;
+use crate::program::Fence;
 use crate::program::*;
 use crate::regs::Class;
 

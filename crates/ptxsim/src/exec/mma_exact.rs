@@ -2,11 +2,11 @@
 //! f64.
 
 use super::float_ops::wd3;
-use super::mma::*;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::num::exact;
 use crate::num::round::Round;
+use crate::program::mma::*;
 use crate::regs::{LANES, Regs};
 
 /// The bits of an element as a number.

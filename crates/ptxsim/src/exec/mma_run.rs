@@ -3,7 +3,6 @@
 //! `mma_exact`.
 
 use super::address::{Addresses, Site, addresses, split};
-use super::mma::*;
 use super::mma_exact::{doubles, integers};
 use super::state::*;
 #[cfg(target_arch = "x86_64")]
@@ -11,6 +10,7 @@ use crate::alu::has_v3;
 use crate::check::race::Strength;
 use crate::num::narrow::*;
 use crate::num::round::Round;
+use crate::program::mma::*;
 use crate::program::{Access, AddressSpace, Order};
 use crate::regs::Class;
 use crate::regs::{ALL, LANES, Regs, lanes};

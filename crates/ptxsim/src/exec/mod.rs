@@ -17,7 +17,6 @@ mod images;
 pub mod int_ops;
 pub mod mbarrier;
 mod mem;
-pub mod mma;
 mod mma_exact;
 mod mma_run;
 pub mod mma_sparse;

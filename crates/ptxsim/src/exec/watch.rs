@@ -6,10 +6,10 @@ use super::observe::Between;
 use super::state::*;
 use super::stream::Streams;
 use crate::check::global::{Accessor, Conflict, Scoped};
-use crate::check::order::{Fence, Inter, Sparse};
+use crate::check::order::{Inter, Sparse};
 use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
-use crate::program::{Access, Order};
+use crate::program::{Access, Fence, Order};
 use crate::regs::{LANES, lanes};
 use crate::report::FindingKind;
 
