@@ -37,6 +37,34 @@ pub struct Fault {
     pub address: Option<u64>,
 }
 
+/// The subject of a message: an instruction, the thread that executes it, and where it looks.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    pub instruction: u32,
+    pub block: [u32; 3],
+    /// Index in the block.
+    pub thread: u32,
+    pub address: Option<u64>,
+}
+
+impl At {
+    pub fn thread(block: [u32; 3], thread: u32, instruction: u32) -> At {
+        At {
+            instruction,
+            block,
+            thread,
+            address: None,
+        }
+    }
+
+    pub fn address(self, address: u64) -> At {
+        At {
+            address: Some(address),
+            ..self
+        }
+    }
+}
+
 /// In the order of what they can do: wrong data first, then order that is left to luck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FindingKind {

@@ -3,7 +3,7 @@
 use super::state::*;
 use crate::program::*;
 use crate::regs::{LANES, Regs, lanes};
-use crate::report::FindingKind;
+use crate::report::{At, FindingKind};
 
 impl Machine<'_> {
     /// `ready`: lanes that take part, each with its members, which are all there.

@@ -14,7 +14,7 @@ use crate::program::mma::*;
 use crate::program::{Access, AddressSpace, Order};
 use crate::regs::Class;
 use crate::regs::{ALL, LANES, Regs, lanes};
-use crate::report::FaultKind;
+use crate::report::{At, FaultKind};
 
 impl Mma {
     /// It accesses no memory.

@@ -12,7 +12,7 @@ mod exchange;
 pub mod float_ops;
 pub mod frames;
 pub mod half_ops;
-pub mod heap;
+mod heap;
 mod images;
 pub mod int_ops;
 pub mod mbarrier;

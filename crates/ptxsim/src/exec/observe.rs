@@ -1,14 +1,14 @@
 //! Checks of accesses to shared memory: copies under way, bytes without a value, races.
 
 use super::address::{Addresses, Site};
-use super::state::{At, BlockState, Machine, Warp};
+use super::state::{BlockState, Machine, Warp};
 use super::stream::{Apart, Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
 use super::watch::together;
 use crate::check::race::{Past, Strength, Who};
 use crate::program::Op;
 use crate::regs::{LANES, lanes};
-use crate::report::FindingKind;
+use crate::report::{At, FindingKind};
 
 impl Machine<'_> {
     /// Checks of a read of shared memory that lies within it, or of an atomic.

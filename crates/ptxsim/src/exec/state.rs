@@ -35,35 +35,9 @@ pub enum Wait {
     },
 }
 
-/// The subject of a message: an instruction, the thread that executes it, and where it looks.
-#[derive(Clone, Copy, Debug)]
-pub struct At {
-    pub instruction: u32,
-    pub block: [u32; 3],
-    /// Index in the block.
-    pub thread: u32,
-    pub address: Option<u64>,
-}
-
 impl At {
-    pub fn thread(block: [u32; 3], thread: u32, instruction: u32) -> At {
-        At {
-            instruction,
-            block,
-            thread,
-            address: None,
-        }
-    }
-
     pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
         At::thread(b.id, w.first_thread + lane, instruction)
-    }
-
-    pub fn address(self, address: u64) -> At {
-        At {
-            address: Some(address),
-            ..self
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::state::*;
 use crate::flow::{Register, Use};
 use crate::program::*;
 use crate::regs::{Class, LANES, Regs, lanes};
-use crate::report::FindingKind;
+use crate::report::{At, FindingKind};
 
 /// Where the first read was that brought undefined bits in, and of what.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
 use crate::program::{Access, Fence, Order};
 use crate::regs::{LANES, lanes};
-use crate::report::FindingKind;
+use crate::report::{At, FindingKind};
 
 /// The strength of a load or a store. A guess goes with atomics as if it were one.
 pub fn strength(access: &Access) -> Strength {
