@@ -1,5 +1,6 @@
 //! A launch that fits its kernel: where it stops, the machine that runs it, and what that leaves.
 
+use crate::analysis::AnalysedProgram;
 use crate::check::global::GlobalShadow;
 use crate::circumstance::Circumstances;
 use crate::exec::cost::Issues;
@@ -7,7 +8,6 @@ use crate::exec::state::Machine;
 use crate::exec::stream::Known;
 use crate::exec::undefined::Left;
 use crate::memory::Memory;
-use crate::program::Program;
 use crate::quick::QuickMap;
 use crate::report::{Cost, Findings};
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ pub fn sample(grid: [u32; 3], most: u32) -> Vec<u32> {
 
 /// A launch that fits its kernel.
 pub struct Job<'a> {
-    pub program: &'a Program,
+    pub program: &'a AnalysedProgram,
     pub params: &'a [u8],
     pub grid: [u32; 3],
     pub block: [u32; 3],
@@ -115,7 +115,7 @@ impl<'a> Job<'a> {
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
             findings: Findings::default(),
-            ways: Known::default(),
+            ways: Known::new(self.program),
             global_origins: QuickMap::default(),
             left: Left::new(),
             followed: QuickMap::default(),

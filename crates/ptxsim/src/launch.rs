@@ -1,5 +1,6 @@
 //! A launch: whether it fits the kernel, how it is run, what is reported of it.
 
+use crate::analysis::AnalysedProgram;
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::Unjudged;
 use crate::check::order::Side;
@@ -26,7 +27,7 @@ pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
 }
 
 pub(crate) fn launch(
-    program: &Program,
+    program: &AnalysedProgram,
     variables: &[ModuleVariable],
     grid: [u32; 3],
     block: [u32; 3],
@@ -173,7 +174,7 @@ pub(crate) fn launch(
     not_judged.extend(unjudged_at(program, &unjudged));
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
-        withheld: withheld(program, &outcome.costs),
+        withheld: withheld(program, program.shape(), &outcome.costs),
         findings: outcome.findings.ranked(limits.findings),
         printed: outcome.printed,
         not_judged,

@@ -79,7 +79,9 @@
 //! `.texref`, a word that the grammar does not have) refuses the module.
 
 mod alu;
+mod analysis;
 mod arithmetic;
+mod branches;
 mod check;
 mod circumstance;
 mod counters;
@@ -120,7 +122,7 @@ pub struct Module {
 
 /// A kernel that can be launched.
 pub struct Kernel {
-    program: program::Program,
+    program: analysis::AnalysedProgram,
     variables: std::sync::Arc<Vec<program::ModuleVariable>>,
 }
 
@@ -166,7 +168,7 @@ impl Module {
                     doubt::see_strides(&mut program);
                     flow::mark_guesses(&mut program);
                     kernels.push(Kernel {
-                        program,
+                        program: analysis::AnalysedProgram::new(program),
                         variables: variables.clone(),
                     });
                 }

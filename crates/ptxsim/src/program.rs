@@ -3,14 +3,12 @@
 pub mod mma;
 
 use crate::alu::{AluOp, Operands};
-use crate::doubt::Shape;
-use crate::exec::stream::Branches;
 use crate::image::Geometry;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
 use mma::Mma;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Where generic addresses of each window begin; the rest is global memory. An address of the
 /// window is base + offset within the block's shared or the thread's local memory.
@@ -554,23 +552,9 @@ pub struct Program {
     pub required_threads: Option<[u32; 3]>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
-    /// Made by the first launch: see [`Program::shape`].
-    pub shape: OnceLock<Shape>,
-    /// Made when it is first asked for: see [`Program::branches`].
-    pub branches: OnceLock<Branches>,
 }
 
 impl Program {
-    /// For the doubts of its launches; worked out once.
-    pub fn shape(&self) -> &Shape {
-        self.shape.get_or_init(|| Shape::of(self))
-    }
-
-    /// For judging accesses by lanes of one warp; worked out once.
-    pub fn branches(&self) -> &Branches {
-        self.branches.get_or_init(|| Branches::of(self))
-    }
-
     /// Whether it looks for what only a cooperative launch has.
     pub fn asks_for_workspace(&self) -> bool {
         let workspace =

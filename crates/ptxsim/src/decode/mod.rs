@@ -28,7 +28,6 @@ use crate::program::*;
 use crate::regs::Class;
 use scope::{Scopes, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::OnceLock;
 
 /// Why a module cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,8 +115,6 @@ pub fn decode(
         max_threads: entry.max_threads,
         required_threads: entry.required_threads,
         shared_granule: d.shared_granule.clamp(1, 4),
-        shape: OnceLock::new(),
-        branches: OnceLock::new(),
     })
 }
 

@@ -2,9 +2,10 @@
 
 use super::address::{Addresses, Site};
 use super::state::{BlockState, Machine, Warp};
-use super::stream::{Apart, Earlier, Streams};
+use super::stream::{Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
 use super::watch::together;
+use crate::branches::Apart;
 use crate::check::race::{Past, Strength, Who};
 use crate::program::Op;
 use crate::regs::{LANES, lanes};
@@ -43,7 +44,7 @@ impl Machine<'_> {
                 lane: l as u32,
                 instruction: s.pc,
             };
-            let streams = w.streams(self.program, &self.ways, s.pc);
+            let streams = w.streams(&self.ways, s.pc);
             let grave = |past: &Past| Between::of(&streams, w, past).is_grave();
             if let Some(past) = shadow.read(a[l] as u32, bytes, who, strength, grave) {
                 let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
@@ -110,7 +111,7 @@ impl Machine<'_> {
                 lane: l as u32,
                 instruction: s.pc,
             };
-            let streams = w.streams(self.program, &self.ways, s.pc);
+            let streams = w.streams(&self.ways, s.pc);
             let between = |past: &Past| Between::of(&streams, w, past);
             let grave = |past: &Past| between(past).is_grave();
             let Some(past) = shadow.write(a[l] as u32, bytes, who, strength, all, grave) else {

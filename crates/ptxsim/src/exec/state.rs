@@ -151,7 +151,7 @@ pub struct Machine<'a> {
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
     pub findings: Findings,
-    pub ways: super::stream::Known,
+    pub ways: super::stream::Known<'a>,
     /// As `shared_origins`, by allocation and offset.
     pub global_origins: QuickMap<(usize, usize), Origin>,
     pub left: Left,

@@ -203,7 +203,7 @@ impl Machine<'_> {
         if let (Some(global), Some(clocks), false) =
             (&mut self.global, &b.shadow, allocation.read_only)
         {
-            let streams = w.streams(self.program, &self.ways, s.pc);
+            let streams = w.streams(&self.ways, s.pc);
             let grave = |c: &Conflict| between(&streams, b, w, s, c).is_grave();
             let me = Accessor {
                 block: b.number,
@@ -233,7 +233,7 @@ impl Machine<'_> {
         write: bool,
         c: Conflict,
     ) {
-        let between = between(&w.streams(self.program, &self.ways, s.pc), b, w, s, &c);
+        let between = between(&w.streams(&self.ways, s.pc), b, w, s, &c);
         let kind = between.kind().unwrap_or(FindingKind::GlobalRace);
         let within = kind != FindingKind::GlobalRace;
         let address = self.memory.at(i).base + at as u64;
