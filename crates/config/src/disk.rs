@@ -1,4 +1,4 @@
-//! What a path of gates.yaml leads to.
+//! Paths of gates.yaml, and the kinds of thing that they lead to.
 
 use std::path::{Path, PathBuf};
 use system::files::{self, Kind};

@@ -1,4 +1,4 @@
-//! The text of a gates file to a plan and its gates.
+//! Resolves the text of a gates file to a plan and its gates.
 
 use super::disk::PathKind;
 use super::kernel::{self, Shared};

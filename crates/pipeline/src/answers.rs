@@ -1,4 +1,4 @@
-//! What the references compute for the cases of a run.
+//! The answers of references for the cases of a run.
 
 use crate::event::{Event, Phase};
 use check::cache::{Answer, References, digests};

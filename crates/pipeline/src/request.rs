@@ -1,4 +1,4 @@
-//! What a run is asked for, and the change that it is about.
+//! The request for a run, and the change that it is about.
 
 use crate::shard::AskedShard;
 use config::Loaded;
