@@ -6,11 +6,63 @@
 
 use judge::stats::sequential::{Decision, Schedule};
 
-use crate::analysis::{Cell, Counted, How, Runs, Settings, Unusable};
 use crate::dice::Dice;
-use crate::prepared::{Prepared, Timed};
+use crate::prepared::{How, Prepared, Timed, Unusable};
 use crate::recording::Change;
+use crate::settings::Settings;
 use crate::share::Share;
+
+/// Verdicts of one comparer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted {
+    pub runs: Runs,
+    pub cells: Vec<Cell>,
+}
+
+/// Runs of unchanged contests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Runs {
+    /// With a failing contest.
+    pub failed: Share,
+    /// With an inconclusive one.
+    pub inconclusive: Share,
+}
+
+/// Verdicts on one contest at one change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Index into [`Analysis::contests`](crate::Analysis::contests).
+    pub contest: usize,
+    pub change: f64,
+    pub how: How,
+    pub failed: Share,
+    pub inconclusive: Share,
+    /// Fresh processes and GPU seconds of a verdict, on average.
+    pub processes: f64,
+    pub seconds: f64,
+    /// GPU seconds of the longest verdict.
+    pub most_seconds: f64,
+}
+
+impl Counted {
+    pub fn of(&self, how: How) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |cell| cell.how == how)
+    }
+
+    /// Over all unchanged contests.
+    pub fn false_alarms(&self) -> Share {
+        self.of(How::Unchanged)
+            .fold(Share::default(), |sum, cell| sum.and(cell.failed))
+    }
+
+    /// Cells of about this slowdown, by more work or scaled.
+    pub fn at_change(&self, change: f64) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |cell| {
+            matches!(cell.how, How::Slowed | How::Scaled)
+                && (cell.change - change).abs() <= 0.1 * change
+        })
+    }
+}
 
 /// The answer of a comparer for head against base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

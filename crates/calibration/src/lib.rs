@@ -14,13 +14,16 @@ pub mod draw;
 pub mod packed;
 mod prepared;
 mod recording;
+mod settings;
 mod share;
 pub mod table;
 
-pub use analysis::{Analysis, Cell, Counted, How, Runs, Settings, Spread, Unusable, analyse};
+pub use analysis::{Analysis, analyse};
 pub use dice::Dice;
-pub use prepared::{Prepared, Timed, prepare};
+pub use draw::{Cell, Counted, Runs};
+pub use prepared::{How, Prepared, Spread, Timed, Unusable, prepare};
 pub use recording::{
     Block, Bound, Change, Contest, Incompatible, Order, Process, Recording, Sides, median,
 };
+pub use settings::Settings;
 pub use share::Share;

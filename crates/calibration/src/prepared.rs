@@ -1,7 +1,58 @@
 //! The parts that all verdicts on one contest share, computed once.
 
-use crate::analysis::{How, Settings, Spread, Unusable};
+use judge::stats::sequential::Undecidable;
+
 use crate::recording::{Change, Contest, Process, Recording};
+use crate::settings::Settings;
+
+/// Why no figures follow from a recording.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unusable {
+    #[error("no contest of the recording is unchanged")]
+    NothingUnchanged,
+    #[error("{contest}: {processes} processes, and one verdict may need {needs}")]
+    TooFewProcesses {
+        contest: String,
+        processes: usize,
+        needs: usize,
+    },
+    #[error("{contest}, process {process}: no blocks, or a time of zero")]
+    NoRatio { contest: String, process: usize },
+    #[error(transparent)]
+    Rule(#[from] Undecidable),
+}
+
+/// Statistics that the processes of one contest share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spread {
+    pub title: String,
+    pub change: Change,
+    pub processes: usize,
+    /// Geometric mean of head / base.
+    pub ratio: f64,
+    /// Standard deviation between processes of its logarithm.
+    pub ln_deviation: f64,
+    /// Distance of the farthest process, in standard deviations.
+    pub farthest: f64,
+    /// Correlation of each process with the one after it: the rule assumes that they are independent.
+    pub correlation: f64,
+    /// GPU time of a process.
+    pub seconds: f64,
+}
+
+/// The way a change was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Nothing changed.
+    Unchanged,
+    /// Other machine code for the same work. Its change is the mean over all of its processes, and whether
+    /// it should fail depends on that.
+    OtherCode,
+    /// A kernel that does more work.
+    Slowed,
+    /// Unchanged samples of the head, multiplied.
+    Scaled,
+}
 
 /// A contest as the rule sees it.
 pub struct Prepared {

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::analysis::{Analysis, Cell, How};
+use crate::analysis::Analysis;
+use crate::draw::Cell;
+use crate::prepared::How;
 use crate::recording::Change;
 use crate::share::Share;
 
@@ -200,7 +202,9 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Counted, Runs, Settings, Spread};
+    use crate::draw::{Counted, Runs};
+    use crate::prepared::Spread;
+    use crate::settings::Settings;
 
     fn cell(contest: usize, change: f64, how: How, failed: u64, inconclusive: u64) -> Cell {
         let of = 1000;

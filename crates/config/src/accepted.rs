@@ -2,12 +2,14 @@
 //! with its line; with a name and a last day.
 
 use super::context::Context;
-use super::gates::Key;
 use super::limit::{read_counters, read_limit};
+use super::load::Loaded;
+use super::resolve::check_version;
 use super::scope::Scope;
 use super::select::parse_filter;
-use super::yaml::{Problem, Source, Spanned};
-use super::{Loaded, check_version};
+use super::source::Source;
+use super::written::Key;
+use super::yaml::{Problem, Spanned};
 use model::{
     ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,
     Limit, Rule, Subject, with_single_blanks,

@@ -3,11 +3,11 @@
 //! The text is edited where the variant belongs, and every other byte stays. Whether the new text means the old file
 //! and the variant is asked of the reader and not of the edit: what it would change besides is refused.
 
-use super::gates::DEFAULT;
 use super::layout::{self, Node, NodeKind, Style};
-use super::raw;
+use super::raw::{self, DEFAULT};
+use super::source::Source;
 use super::tree::Tree;
-use super::yaml::{Ordered, Position, Source, Spanned};
+use super::yaml::{Ordered, Position, Spanned};
 use model::expr::is_identifier;
 use std::collections::BTreeMap;
 use std::ops::Range;

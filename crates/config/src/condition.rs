@@ -1,6 +1,7 @@
 //! Conditions: `registers <= 64 || occupancy >= 0.5`.
 
-use super::context::{Context, suggest_metric};
+use super::context::Context;
+use super::names::suggest_metric;
 use super::scope;
 use super::yaml::{Problem, Spanned};
 use model::expr::{Expression, Kind, Name};

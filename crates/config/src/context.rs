@@ -1,7 +1,8 @@
 //! The names that limits and conditions may refer to.
 
-use super::kernel::KernelVariant;
+use super::names::suggest_metric;
 use super::scope::Scope;
+use super::variant::KernelVariant;
 use super::yaml::{Problem, Spanned, Suggestion, suggest};
 use model::expr::{Expression, Name};
 use model::{Facet, Metric, Num, Rival, Tier};
@@ -195,19 +196,4 @@ fn read_metric(spot: &Spanned<String>, text: &str) -> Result<Metric, Problem> {
     Metric::from_name(text).ok_or_else(|| {
         Problem::new(spot.at, format!("unknown metric `{text}`")).help(suggest_metric(text, &[]))
     })
-}
-
-/// Suggests metrics for an unknown name: one like it, else all, except the counters
-/// of the simulator and of profiles, which docs/gates.md lists.
-pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
-    let others = others.iter().copied();
-    let all = Metric::ALL.iter().map(|metric| metric.name());
-    let close = suggest(name, all.chain(others.clone()));
-    if let Suggestion::Close(_) = close {
-        return close;
-    }
-    let metrics = Metric::ALL
-        .iter()
-        .filter(|metric| !matches!(metric.facet(), Facet::Counters | Facet::Profile));
-    suggest(name, metrics.map(|metric| metric.name()).chain(others))
 }

@@ -1,7 +1,7 @@
 //! `expect`: variants that are wrong on purpose, by the gates that catch them.
 
 use super::condition::timed_variants;
-use super::kernel::KernelVariant;
+use super::variant::KernelVariant;
 use super::yaml::{Problem, Spanned, suggest};
 use model::{Bound, Expected, Facet, Gate, GateName, Limit, Rule};
 

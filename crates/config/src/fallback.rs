@@ -1,6 +1,6 @@
 //! `fallback`: another variant that can stand in for one, as it computes the same.
 
-use super::kernel::KernelVariant;
+use super::variant::KernelVariant;
 use super::yaml::{Problem, Spanned, suggest};
 use model::{Case, Fallback, Reference, Tensor};
 

@@ -1,22 +1,19 @@
 //! From what was written under `gates` to gates, one for each unit or case.
 
 use super::condition::{is_about_resources, read_condition, timed_variants};
-use super::context::{Context, suggest_metric};
-use super::kernel::{Call, KernelVariant};
+use super::context::Context;
 use super::limit::{read_counters, read_limit};
-use super::raw::{self, CONDITIONS, COUNTERS, Limits};
 use super::scope::Scope;
 use super::shape::NamedShape;
-use super::yaml::{Problem, Spanned, suggest};
+use super::variant::{Call, KernelVariant};
+use super::written::{Key, WrittenGate};
+use super::yaml::{Problem, Spanned};
 use model::{
     Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, Target,
     UnitId,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-
-/// Key of the limits or seeds that hold for every name without its own.
-pub const DEFAULT: &str = "default";
 
 /// `cases`: those of this variant, in the order of its own shapes.
 pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, Problem> {
@@ -187,23 +184,6 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
-    match &limits.value {
-        Limits::One(text) => Ok(vec![Spanned {
-            value: text.clone(),
-            at: limits.at,
-        }]),
-        Limits::All(texts) if texts.is_empty() => {
-            Err(Problem::new(limits.at, "an empty list sets no limit"))
-        }
-        Limits::All(texts) => Ok(texts.clone()),
-        Limits::By(_) => Err(Problem::new(
-            limits.at,
-            "expected a limit or a list of limits",
-        )),
-    }
-}
-
 /// Sets what follows from gates and targets: which cases are timed, and from gates alone the tolerance of each.
 pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
     let mut timed: Vec<CaseId> = Vec::new();
@@ -259,131 +239,5 @@ pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
                 _ => None,
             })
             .min_by(|a, b| a.0.total_cmp(&b.0));
-    }
-}
-
-/// The subject of a key under `gates`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Metric(Metric),
-    /// All counters that can be gated, together.
-    Counters,
-    Conditions,
-}
-
-impl Key {
-    pub fn parse(name: &Spanned<String>) -> Result<Self, Problem> {
-        match name.as_str() {
-            COUNTERS => Ok(Self::Counters),
-            CONDITIONS => Ok(Self::Conditions),
-            text => Metric::from_name(text).map(Self::Metric).ok_or_else(|| {
-                Problem::new(name.at, format!("unknown metric `{text}`"))
-                    .help(suggest_metric(text, &[CONDITIONS, COUNTERS]))
-            }),
-        }
-    }
-}
-
-/// The values of one key: the kernel's, and then the variant's.
-pub struct WrittenGate<'a> {
-    pub name: &'a Spanned<String>,
-    pub key: Key,
-    layers: Vec<&'a Spanned<Limits>>,
-}
-
-/// The kernel's gates and the variant's, in the order of the file.
-pub fn merge_gates<'a>(
-    kernel: &'a raw::Gates,
-    variant: Option<&'a raw::Gates>,
-) -> Result<Vec<WrittenGate<'a>>, Problem> {
-    let variant = variant.into_iter().flat_map(|gates| gates.0.iter());
-    merge_limits(kernel.0.iter().chain(variant))
-}
-
-/// Merges the limits on each metric from several layers.
-pub fn merge_limits<'a>(
-    written: impl Iterator<Item = &'a (Spanned<String>, Spanned<Limits>)>,
-) -> Result<Vec<WrittenGate<'a>>, Problem> {
-    let mut merged: Vec<WrittenGate<'a>> = Vec::new();
-    for (name, limits) in written {
-        let key = Key::parse(name)?;
-        match merged.iter_mut().find(|known| known.key == key) {
-            Some(known) => known.layers.push(limits),
-            None => merged.push(WrittenGate {
-                name,
-                key,
-                layers: vec![limits],
-            }),
-        }
-    }
-    Ok(merged)
-}
-
-impl WrittenGate<'_> {
-    /// Conditions have no names by which one could replace another: all of them hold.
-    fn conditions(&self) -> Result<Vec<Spanned<String>>, Problem> {
-        let texts: Vec<_> = self
-            .layers
-            .iter()
-            .map(|limits| read_texts(limits))
-            .collect::<Result<_, _>>()?;
-        Ok(texts.concat())
-    }
-
-    /// The limits for `key`, one of the architectures or shapes that are `known`: the variant's if it has any,
-    /// else the kernel's.
-    fn limits(
-        &self,
-        key: &str,
-        known: &[String],
-        what: &str,
-    ) -> Result<Option<Vec<Spanned<String>>>, Problem> {
-        let mut found = None;
-        for limits in &self.layers {
-            let Limits::By(by) = &limits.value else {
-                found = Some(read_texts(limits)?);
-                continue;
-            };
-            let stranger = by
-                .iter()
-                .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
-            if let Some((name, _)) = stranger {
-                let known = known.iter().map(String::as_str);
-                return Err(
-                    Problem::new(name.at, format!("unknown {what} `{}`", name.value))
-                        .help(suggest(name, known.chain([DEFAULT]))),
-                );
-            }
-            if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
-                found = Some(read_texts(chosen)?);
-            }
-        }
-        Ok(found)
-    }
-
-    pub fn of_architecture(
-        &self,
-        arch: Arch,
-        known: &[Arch],
-    ) -> Result<Vec<Spanned<String>>, Problem> {
-        let key = arch.to_string();
-        let known: Vec<String> = known.iter().map(Arch::to_string).collect();
-        let lacking = || {
-            let at = self.layers.first().map_or(self.name.at, |limits| limits.at);
-            Problem::new(at, format!("no limit for {key}"))
-                .help(format!("add `{key}` or `{DEFAULT}`"))
-        };
-        self.limits(&key, &known, "architecture")?
-            .ok_or_else(lacking)
-    }
-
-    /// One shape may have a limit that others do not.
-    pub fn of_shape(
-        &self,
-        key: &str,
-        known: &[NamedShape],
-    ) -> Result<Vec<Spanned<String>>, Problem> {
-        let known: Vec<String> = known.iter().map(|shape| shape.name.clone()).collect();
-        Ok(self.limits(key, &known, "shape")?.unwrap_or_default())
     }
 }

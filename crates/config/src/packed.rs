@@ -1,9 +1,9 @@
 //! Tensors of structs: where fields lie, what fills them, and codecs that put scales next to codes.
 
+use super::fill::{Drawn, resolve_fill_of_input};
+use super::names::check_identifier;
 use super::raw::{RawBlocks, RawCodec, RawField, RawFill, RawType};
 use super::scope::Scope;
-use super::shape::check_identifier;
-use super::tensor::{self, Drawn};
 use super::yaml::{Ordered, Problem, Spanned, suggest};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
@@ -85,7 +85,7 @@ impl Struct<'_> {
             let fields = self.fields.iter().map(|placed| {
                 let count = structs.saturating_mul(placed.field.count as u64);
                 let elem = placed.field.elem;
-                let fill = tensor::resolve_fill_of_input(
+                let fill = resolve_fill_of_input(
                     placed.name,
                     placed.raw.at,
                     placed.raw.fill.as_ref(),

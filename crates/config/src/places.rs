@@ -1,7 +1,8 @@
 //! Where in gates.yaml something of a case was written, for what is asked once the file is resolved.
 
+use super::source::Source;
 use super::tree::Tree;
-use super::yaml::{Source, Spanned};
+use super::yaml::Spanned;
 use model::UnitId;
 
 /// A file of gates as it was read.

@@ -775,6 +775,9 @@ impl JsonSchema for Seeds {
 #[serde(transparent)]
 pub struct Gates(pub Ordered<Spanned<Limits>>);
 
+/// Key of the limits or seeds that hold for every name without its own.
+pub const DEFAULT: &str = "default";
+
 /// Key of the conditions among the metrics.
 pub const CONDITIONS: &str = "conditions";
 

@@ -1,7 +1,7 @@
 //! Rivals: other programs that do the work of a kernel.
 
+use super::names::check_identifier;
 use super::raw::{self, RawRival};
-use super::shape::check_identifier;
 use super::yaml::{Problem, Spanned};
 use super::{defaults, scope};
 use model::Rival;

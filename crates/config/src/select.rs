@@ -1,11 +1,32 @@
 //! Filters: which cases of a resolved file are run.
 
+use super::resolve::Resolved;
 use super::yaml::suggest;
-use super::{Resolved, Selection, Whole};
 use globset::GlobMatcher;
 use model::{BadFilter, CaseId, Filter, Gate, Plan, Rule, Subject, Target};
 use std::collections::HashSet;
 use system::error::Diagnostic;
+
+/// The part of the file to run. Empty means everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
+    /// selected by any of them.
+    pub filters: Vec<String>,
+    /// Instead of those of the file.
+    pub seeds: Option<Vec<u64>>,
+    /// Batched samples of each process, instead of those of the file.
+    pub iters: Option<u32>,
+    /// Warp instructions that a case may be given to be simulated, instead of those of the file.
+    pub sim_budget: Option<u64>,
+}
+
+/// A file with all of its cases, and with what the selection has instead of its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole {
+    pub plan: Plan,
+    pub gates: Vec<Gate>,
+}
 
 /// Returns the file with all of its cases.
 pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<Whole, Diagnostic> {

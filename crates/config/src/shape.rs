@@ -1,12 +1,12 @@
-//! Shapes of a kernel, their seeds, and what names may be.
+//! Shapes of a kernel, and their seeds.
 
 use super::defaults;
-use super::gates::DEFAULT;
-use super::raw;
+use super::names::{check_file_name, check_identifier};
+use super::raw::{self, DEFAULT};
 use super::scope::{self, Scope};
 use super::yaml::{Ordered, Position, Problem, Spanned, suggest};
 use model::Metric;
-use model::expr::{Name, is_identifier};
+use model::expr::Name;
 use std::collections::BTreeMap;
 
 #[derive(Clone)]
@@ -234,32 +234,4 @@ fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
             .map_or_else(|| Ok((1..=defaults::SEEDS).collect()), read_list),
         Some(seeds) => read_list(seeds),
     }
-}
-
-/// Names of kernels, variants and shapes are used in file names, and in filters between `/` and `@`.
-pub fn check_file_name(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
-    let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
-    if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        name.at,
-        format!(
-            "`{}` cannot name a {what}: use letters, digits, _ and -",
-            name.value
-        ),
-    ))
-}
-
-pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
-    if is_identifier(name) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        name.at,
-        format!(
-            "`{}` cannot name a {what}: use letters, digits and _, and no digit first",
-            name.value
-        ),
-    ))
 }

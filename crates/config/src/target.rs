@@ -1,63 +1,17 @@
 //! `target`: figures to be reached, as limits are written. They are reported, and are no gates.
 
-use super::gates::{Key, Writer, WrittenGate, merge_limits};
+use super::gates::Writer;
 use super::limit::read_limit;
-use super::raw::{self, BECAUSE, Limits};
 use super::scope::Scope;
-use super::yaml::{Ordered, Problem, Spanned};
+use super::written::{Key, WrittenGate, WrittenTargets};
+use super::yaml::{Problem, Spanned};
 use model::{Case, Facet, Limit, Subject, Target};
 use std::collections::BTreeMap;
-
-/// The targets of a variant, as written.
-pub struct Written<'a> {
-    limits: Vec<WrittenGate<'a>>,
-    because: Option<&'a str>,
-}
-
-/// The kernel's and the variant's. A reason is for the targets that it is written with.
-pub fn merge<'a>(
-    kernel: &'a raw::Targets,
-    variant: Option<&'a raw::Targets>,
-) -> Result<Vec<Written<'a>>, Problem> {
-    let own = variant.map(|targets| &targets.0);
-    let replaced = |name: &str| own.is_some_and(|own| own.get(name).is_some());
-    let of_kernel = read(&kernel.0, |name| !replaced(name))?;
-    let of_variant = own.map(|own| read(own, |_| true)).transpose()?;
-    Ok(std::iter::once(of_kernel).chain(of_variant).collect())
-}
-
-fn read<'a>(
-    written: &'a Ordered<Spanned<Limits>>,
-    is_meant: impl Fn(&str) -> bool,
-) -> Result<Written<'a>, Problem> {
-    let mut because = None;
-    if let Some(text) = written.get(BECAUSE) {
-        match &text.value {
-            Limits::One(words) if words.trim().len() >= 3 => because = Some(words.trim()),
-            _ => {
-                return Err(Problem::new(text.at, "`because` needs the reason in words")
-                    .help("because: bound by issue slots, 25.4 us where 23.6 was the target"));
-            }
-        }
-    }
-    let limits = written.iter().filter(|(name, _)| name.value != BECAUSE);
-    let limits = merge_limits(limits.filter(|(name, _)| is_meant(name)))?;
-    match limits.iter().find(|it| !matches!(it.key, Key::Metric(_))) {
-        Some(other) => Err(Problem::new(
-            other.name.at,
-            format!(
-                "a target is for one metric, and `{}` is none",
-                other.name.value
-            ),
-        )),
-        None => Ok(Written { limits, because }),
-    }
-}
 
 /// `cases`: those of this variant, in the order of its own shapes.
 pub fn resolve(
     writer: &Writer<'_>,
-    written: &[Written<'_>],
+    written: &[WrittenTargets<'_>],
     cases: &[Case],
 ) -> Result<Vec<Target>, Problem> {
     let nowhere = BTreeMap::new();
@@ -82,7 +36,7 @@ pub fn resolve(
 
 fn of_subject(
     writer: &Writer<'_>,
-    written: &Written<'_>,
+    written: &WrittenTargets<'_>,
     subject: &Subject,
     scope: &Scope<'_>,
     limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Problem>,

@@ -1,7 +1,9 @@
 //! Whole files: what they resolve to, and the messages for mistakes.
 
 use super::*;
+use disk::PathKind;
 use model::Case;
+use resolve::{Resolved, parse};
 
 mod accepted;
 mod cases;
@@ -38,7 +40,7 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-fn read(text: &str) -> std::result::Result<Resolved, String> {
+fn read(text: &str) -> Result<Resolved, String> {
     parse("gates.yaml", text, &disk, &environment).map_err(|diagnostic| diagnostic.to_string())
 }
 

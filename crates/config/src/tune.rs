@@ -1,23 +1,20 @@
 //! `tune`: which macros of a variant can be searched, what is valid, and what is to be small.
 
 use super::expect;
-use super::kernel::{self, KernelVariant, ResolvedVariant, Shared};
-use super::raw::{GatesFile, RawObjective, RawTune};
+use super::names::check_identifier;
+use super::raw::{RawObjective, RawTune};
 use super::scope::{self, Scope};
-use super::shape::{NamedShape, check_identifier};
-use super::yaml::{Position, Problem, Source, Spanned, suggest};
-use super::{File, Loaded, Selection, VariantChange, apply_variant};
-use super::{find_top, load, on_disk, resolve_architectures};
+use super::shape::NamedShape;
+use super::variant::KernelVariant;
+use super::yaml::{Position, Problem, Spanned, suggest};
 use model::expr::{Env, ExprValue, Expression, Kind, Name};
-use model::{Bound, Gate, Limit, Metric, Reference, Rule};
+use model::{Bound, Gate, Limit, Metric, Rule};
 use search::{Parameter, Space, Unusable, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
-use system::error::{Diagnostic, Error, Result};
-use system::sources::{self, Made};
+use system::sources::Made;
 
 /// Combinations that are looked at whenever the file is read. A larger space is looked at where it is searched.
 const MOST_AT_ONCE: usize = 10_000;
@@ -31,14 +28,14 @@ pub struct Tune {
     pub variant: String,
     pub parameters: Vec<Parameter>,
     /// The position of each parameter in the file.
-    places: Vec<Position>,
+    pub(super) places: Vec<Position>,
     constraints: Vec<Constraint>,
     /// Integer macros of the variant that are no parameters.
     constants: Env,
     /// Shapes, with weights that come to 1. The objective is the geometric mean of their p50.
     pub objective: Vec<(String, f64)>,
     pub budget: Budget,
-    at: Position,
+    pub(super) at: Position,
 }
 
 /// Positions are no part of what it says.
@@ -73,7 +70,7 @@ pub enum Budget {
 impl FromStr for Budget {
     type Err = String;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let count = text
             .trim()
             .strip_suffix("evaluations")
@@ -132,10 +129,7 @@ pub fn is_asked(gate: &Gate) -> bool {
 }
 
 /// Resolves the space of one variant, if it has any. `shapes`: all of the kernel.
-pub fn resolve(
-    kernel: &KernelVariant<'_>,
-    shapes: &[NamedShape],
-) -> std::result::Result<Option<Tune>, Problem> {
+pub fn resolve(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<Option<Tune>, Problem> {
     let Some(raw) = kernel.tune else {
         return Ok(None);
     };
@@ -152,7 +146,7 @@ fn read(
     kernel: &KernelVariant<'_>,
     raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
-) -> std::result::Result<Tune, Problem> {
+) -> Result<Tune, Problem> {
     let source = &kernel.raw.source;
     if Made::of(source).is_some() {
         return Err(Problem::new(
@@ -173,7 +167,7 @@ fn read(
     let constraints = raw.constraints.iter();
     let constraints = constraints
         .map(|text| read_constraint(text, &known, shapes))
-        .collect::<std::result::Result<_, _>>()?;
+        .collect::<Result<_, _>>()?;
     let budget = match &raw.budget {
         None => BUDGET,
         Some(text) => text
@@ -197,7 +191,7 @@ fn read_parameters(
     kernel: &KernelVariant<'_>,
     raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
-) -> std::result::Result<(Vec<Parameter>, Vec<Position>), Problem> {
+) -> Result<(Vec<Parameter>, Vec<Position>), Problem> {
     if raw.parameters.is_empty() {
         return Err(
             Problem::new(raw.parameters.at, "no parameters: nothing can be tuned")
@@ -253,7 +247,7 @@ fn read_constraint(
     text: &Spanned<String>,
     known: &[String],
     shapes: &[NamedShape],
-) -> std::result::Result<Constraint, Problem> {
+) -> Result<Constraint, Problem> {
     let expression = scope::parse_expression(text, text)?;
     let problem = |message: String| Problem::new(text.at, message);
     if expression.kind() == Kind::Number {
@@ -282,7 +276,7 @@ fn read_constraint(
 fn read_objective(
     raw: &Spanned<RawObjective>,
     shapes: &[NamedShape],
-) -> std::result::Result<Vec<(String, f64)>, Problem> {
+) -> Result<Vec<(String, f64)>, Problem> {
     let find = |name: &str, at| match shapes.iter().any(|it| it.name == name) {
         true => Ok(name.to_owned()),
         false => Err(Problem::new(at, format!("unknown shape `{name}`"))
@@ -325,7 +319,7 @@ fn read_objective(
 
 impl Tune {
     /// The valid configurations: at least one.
-    pub(super) fn space(&self) -> std::result::Result<Space, Problem> {
+    pub(super) fn space(&self) -> Result<Space, Problem> {
         let mut broken = None;
         // For each constraint, how many combinations hold it; and it and all before it.
         let mut held = vec![(0u64, 0u64); self.constraints.len()];
@@ -417,202 +411,5 @@ impl Tune {
     /// As written.
     pub fn constraints(&self) -> impl Iterator<Item = &str> {
         self.constraints.iter().map(|it| it.text.trim())
-    }
-}
-
-/// A variant to be tuned, and all that is needed to say what another configuration of it is.
-pub struct Tuning {
-    /// The variant alone.
-    pub loaded: Loaded,
-    pub tune: Tune,
-    /// Its own macros.
-    pub macros: BTreeMap<String, String>,
-    text: String,
-    raw: GatesFile,
-}
-
-/// `name`: the kernel, or `kernel/variant`.
-///
-/// # Errors
-/// Usage, as [`load`], and where there is no such variant or nothing of it can be tuned.
-pub fn load_tuning(path: &Path, name: &str, sim_budget: Option<u64>) -> Result<Tuning> {
-    let whole = load(path, &Selection::default())?;
-    let tune = find(&whole, name).map_err(Error::Usage)?.clone();
-    let selection = Selection {
-        filters: vec![format!("{}/{}", tune.kernel, tune.variant)],
-        sim_budget,
-        ..Selection::default()
-    };
-    let loaded = load(path, &selection)?;
-    let File { name, text, .. } = File::read(path)?;
-    let source = Source::parse(&name, &text).map_err(Error::Usage)?;
-    let raw: GatesFile = source
-        .read()
-        .map_err(|problem| Error::Usage(source.diagnose(&problem)))?;
-    let refuse = |message: String| {
-        let problem = Problem::new(tune.at, message);
-        Err(Error::Usage(source.diagnose(&problem)))
-    };
-    let cases = &loaded.plan.cases;
-    let variant = format!("{}/{}", tune.kernel, tune.variant);
-    if loaded.plan.expected(&tune.kernel, &tune.variant).is_some() {
-        return refuse(format!("{variant} is kept to fail, and cannot be tuned"));
-    }
-    if let Some(case) = cases
-        .iter()
-        .find(|case| matches!(case.reference, Reference::Variant { .. }))
-    {
-        return refuse(format!(
-            "{} is compared with another variant; what is tuned needs a reference that is computed",
-            case.id
-        ));
-    }
-    let mut shapes = tune.objective.iter();
-    if let Some((shape, _)) = shapes.find(|(it, _)| !cases.iter().any(|case| case.id.shape == *it))
-    {
-        return refuse(format!("{variant} is not run at shape `{shape}`"));
-    }
-    let macros = loaded.plan.units.first();
-    let macros = macros.map_or_else(BTreeMap::new, |unit| unit.defines.clone());
-    Ok(Tuning {
-        loaded,
-        tune,
-        macros,
-        text,
-        raw,
-    })
-}
-
-fn find<'a>(whole: &'a Loaded, name: &str) -> std::result::Result<&'a Tune, Diagnostic> {
-    let (kernel, variant) = match name.split_once('/') {
-        Some((kernel, variant)) => (kernel, Some(variant)),
-        None => (name, None),
-    };
-    let of_kernel = || whole.all.iter().filter(|id| id.kernel == kernel);
-    if of_kernel().next().is_none() {
-        // A kernel has many cases.
-        let known: BTreeSet<&str> = whole.all.iter().map(|id| id.kernel.as_str()).collect();
-        return Err(Diagnostic::new(format!("there is no kernel `{kernel}`"))
-            .help(suggest(kernel, known.into_iter())));
-    }
-    if let Some(variant) = variant
-        && !of_kernel().any(|id| id.variant == variant)
-    {
-        let known: BTreeSet<&str> = of_kernel().map(|id| id.variant.as_str()).collect();
-        return Err(
-            Diagnostic::new(format!("{kernel} has no variant `{variant}`"))
-                .help(suggest(variant, known.into_iter())),
-        );
-    }
-    let is_meant =
-        |it: &&Tune| it.kernel == kernel && variant.is_none_or(|name| it.variant == name);
-    let mut tunes = whole.tunes.iter().filter(is_meant);
-    match (tunes.next(), tunes.next()) {
-        (Some(tune), None) => Ok(tune),
-        (None, _) => Err(Diagnostic::new(format!("{name} has no `tune` in {}", whole.file))
-            .help("say which macros can be what: tune: {parameters: {BLOCK: [128, 256]}, objective: p50 of large}")),
-        (Some(first), Some(_)) => {
-            let all = whole.tunes.iter().filter(is_meant);
-            let all: Vec<String> = all.map(|it| format!("{kernel}/{}", it.variant)).collect();
-            Err(Diagnostic::new(format!(
-                "several variants of {kernel} can be tuned: {}",
-                all.join(", ")
-            ))
-            .help(format!("name the one to start from: {kernel}/{}", first.variant)))
-        }
-    }
-}
-
-impl Tuning {
-    /// # Errors
-    /// Usage, where the constraints leave nothing, or the space is too large.
-    pub fn space(&self) -> Result<Space> {
-        self.tune.space().map_err(|problem| self.refuse(&problem))
-    }
-
-    /// The variant with these values, under a name of its own.
-    ///
-    /// # Errors
-    /// An impossible configuration: a launch of no threads.
-    pub fn candidate(
-        &self,
-        name: &str,
-        values: &BTreeMap<String, i64>,
-    ) -> std::result::Result<ResolvedVariant, Diagnostic> {
-        let Loaded { root, file, .. } = &self.loaded;
-        let kernels = &self.raw.kernels;
-        let (architectures, kernel) = resolve_architectures(&self.raw.architectures)
-            .map(|architectures| {
-                let mut kernels = kernels.iter();
-                (
-                    architectures,
-                    kernels.find(|(it, _)| it.value == self.tune.kernel),
-                )
-            })
-            .map_err(|problem| self.diagnose(&problem))?;
-        let Some((kernel, raw)) = kernel else {
-            return Err(Diagnostic::new(format!(
-                "{file} has no {}",
-                self.tune.kernel
-            )));
-        };
-        let top = find_top(root);
-        let shared = Shared {
-            file,
-            architectures: &architectures,
-            flags: &self.raw.flags,
-            disk: &on_disk(root, top.as_deref()),
-            environment: &sources::of_process,
-        };
-        let macros = values
-            .iter()
-            .map(|(name, value)| (name.clone(), value.to_string()));
-        let names = (self.tune.variant.as_str(), name);
-        kernel::resolve_candidate((kernel, raw), names, &macros.collect(), &shared)
-            .map_err(|problem| self.diagnose(&problem))
-    }
-
-    /// The text of the file with these values as a variant of this name.
-    ///
-    /// # Errors
-    /// Usage, where it cannot be written without changing anything else, or the file is another by now.
-    pub fn with_variant(
-        &self,
-        path: &Path,
-        name: &str,
-        values: &BTreeMap<String, i64>,
-    ) -> Result<String> {
-        if File::read(path)?.text != self.text {
-            return Err(Error::Usage(
-                Diagnostic::new("the file was edited meanwhile, and is left as it is")
-                    .at(&self.loaded.file),
-            ));
-        }
-        let define = values.iter();
-        let define = define.map(|(name, value)| (name.clone(), value.to_string()));
-        let change = VariantChange {
-            kernel: &self.tune.kernel,
-            variant: name,
-            like: &self.tune.variant,
-            define: &define.collect(),
-        };
-        apply_variant(&self.loaded.file, &self.text, &change).map_err(Error::Usage)
-    }
-
-    /// Reports a problem with a parameter, at its place.
-    pub fn refuse_parameter(&self, at: usize, message: String) -> Error {
-        let place = self.tune.places.get(at).copied().unwrap_or(self.tune.at);
-        self.refuse(&Problem::new(place, message))
-    }
-
-    fn refuse(&self, problem: &Problem) -> Error {
-        Error::Usage(self.diagnose(problem))
-    }
-
-    fn diagnose(&self, problem: &Problem) -> Diagnostic {
-        match Source::parse(&self.loaded.file, &self.text) {
-            Ok(source) => source.diagnose(problem),
-            Err(diagnostic) => diagnostic,
-        }
     }
 }

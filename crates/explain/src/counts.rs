@@ -1,8 +1,7 @@
-//! Counts of the simulator on both sides, or of a profile, over all of a launch and line by line.
+//! Counts of the simulator on both sides, or of a profile, over all of a launch.
 
-use super::places::{Moved, at_head};
-use super::{CausePlace, CodeComparison, Side, Sides};
-use model::{CodeLine, Counter, Launch, SimulationFacts};
+use super::side::{Side, Sides};
+use model::{Counter, Launch, SimulationFacts};
 
 /// The counts of one launch on each side.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,20 +60,6 @@ pub fn instructions_per_warp(side: &Side) -> Option<f64> {
     Some(all / warps(side)?)
 }
 
-/// The weight of code that nobody looked at, as it is the same on both sides, and that nobody counted.
-const SOME_INSTRUCTIONS: f64 = 1000.0;
-
-/// Instructions of a warp of head: as many as it executes, else as many as there are.
-pub fn warp_length(sides: &Sides, code: &CodeComparison) -> f64 {
-    let (_, size) = code.code_size();
-    let guess = if size > 0 {
-        f64::from(size)
-    } else {
-        SOME_INSTRUCTIONS
-    };
-    instructions_per_warp(&sides.head).unwrap_or(guess)
-}
-
 /// Over the seeds, on average.
 fn simulated(side: &Side, counter: Counter) -> Option<f64> {
     let counts = side.simulations.iter().map(|facts| count(facts, counter));
@@ -114,70 +99,4 @@ pub fn blocks(launch: &Launch) -> u64 {
 /// The amount for one warp of head.
 pub fn per_warp(sides: &Sides, amount: f64) -> f64 {
     warps(&sides.head).map_or(0.0, |warps| amount / warps)
-}
-
-/// Places that a cause names.
-const PLACES: usize = 3;
-
-/// Lines of head at which a sum of counters is larger than it was, the most first. Records keep the largest lines of each
-/// counter alone: of one that is not among them, nothing was counted.
-pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<CausePlace> {
-    let moved = Moved::of(sides);
-    let mut grown: Vec<(CodeLine, f64)> = Vec::new();
-    let mut add = |line: CodeLine, count: f64| match grown.iter_mut().find(|(it, _)| *it == line) {
-        Some((_, sum)) => *sum += count,
-        None => grown.push((line, count)),
-    };
-    for (counters, sign) in [(more, 1.0), (less, -1.0)] {
-        for counter in counters {
-            for (line, count) in lines(&sides.head, *counter) {
-                add(line, sign * count);
-            }
-            for (line, count) in lines(&sides.base, *counter) {
-                if let Some(line) = moved.in_head(&line) {
-                    add(line, -sign * count);
-                }
-            }
-        }
-    }
-    grown.retain(|(_, growth)| *growth > 0.0);
-    grown.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let places = grown.into_iter().map(|(line, _)| at_head(sides, line));
-    places.take(PLACES).collect()
-}
-
-/// Lines of the first seed, or of the first profile.
-fn lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
-    let counted: Vec<(&str, u64)> = match side.simulations.first() {
-        Some(facts) => {
-            let lines = facts.lines.get(&counter).into_iter().flatten();
-            lines.map(|it| (it.place.as_str(), it.count)).collect()
-        }
-        None => {
-            let kernels = side
-                .profiles
-                .iter()
-                .take(1)
-                .flat_map(|facts| &facts.kernels);
-            let lines = kernels.flat_map(|kernel| &kernel.lines);
-            let counted =
-                lines.filter_map(|it| Some((it.place.as_str(), *it.counters.get(&counter)?)));
-            counted.collect()
-        }
-    };
-    let lines = counted.into_iter();
-    let lines = lines.filter_map(|(place, count)| Some((line_of(place)?, count as f64)));
-    lines.collect()
-}
-
-/// The innermost line of a place, as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
-pub fn line_of(place: &str) -> Option<CodeLine> {
-    let innermost = place.split(' ').next()?;
-    let (file, number) = innermost.rsplit_once(':')?;
-    // 0 is how nvcc writes that it is of no line.
-    let number = number.parse().ok().filter(|number| *number > 0)?;
-    Some(CodeLine {
-        file: file.to_owned(),
-        number,
-    })
 }

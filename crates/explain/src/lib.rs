@@ -9,6 +9,7 @@ mod causes;
 mod code_comparison;
 mod counts;
 pub mod diagnosis;
+mod lines;
 mod loops;
 mod places;
 mod residency;

@@ -1,7 +1,8 @@
 //! Pairs loops of base with those of head: the same line of source, as deep as before. One turn of an unrolled loop
 //! does the work of several turns of the original, so turns are compared by the work in them.
 
-use super::code_comparison::{LoopPair, own_line, size_of};
+use super::cause::CausePlace;
+use super::lines::own_line;
 use model::{CodeLine, EntryCode, InstructionKind as Kind, Mix, Width};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,20 @@ const TURNS: f64 = 8.0;
 
 /// The weight of what is left over next to an unrolled loop.
 const LEFT_OVER: f64 = 1.0;
+
+/// A loop of both sides, or of one.
+#[derive(Debug)]
+pub struct LoopPair {
+    pub place: Option<CausePlace>,
+    /// Turns that head takes for one of base's: more than 1 where it is unrolled less.
+    pub turns: f64,
+    /// How often head comes to its end, by a guess.
+    pub runs: f64,
+    pub base_step: Option<i64>,
+    pub head_step: Option<i64>,
+    pub base_size: u32,
+    pub head_size: u32,
+}
 
 /// How often a loop's body runs, by its index; and the loops of both sides.
 pub struct Turns {
@@ -98,6 +113,10 @@ pub fn pair(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
         base: base_turns,
         head: head_turns,
     }
+}
+
+pub fn size_of(mix: &Mix) -> u32 {
+    mix.values().sum()
 }
 
 fn guess(loop_: &Seen) -> f64 {

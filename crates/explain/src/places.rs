@@ -1,8 +1,9 @@
 //! Lines of the source that a cause can name.
 
-use super::code_comparison::{Pair, own_line, pair_files};
-use super::{CausePlace, PlaceSide, Sides};
-use model::{CodeFacts, CodeLine, InstructionKind};
+use super::cause::{CausePlace, PlaceSide};
+use super::lines::{Pair, own_line, pair_files, text};
+use super::side::{Side, Sides};
+use model::{CodeFacts, CodeLine, Counter, InstructionKind};
 use std::collections::HashMap;
 
 /// Lines of base in head: as the machine code has them. Where that is not known it is the same on both sides, and so are
@@ -32,11 +33,10 @@ impl Moved {
 /// A line of head, with what stands there.
 pub fn at_head(sides: &Sides, line: CodeLine) -> CausePlace {
     let facts = sides.head.facts();
-    let text = facts.and_then(|facts| facts.text.get(&line.file)?.get(&line.number).cloned());
     CausePlace {
         of: PlaceSide::Head,
+        text: facts.and_then(|facts| text(facts, &line)),
         line,
-        text,
     }
 }
 
@@ -60,5 +60,71 @@ fn lines(facts: &CodeFacts) -> impl Iterator<Item = (CodeLine, Vec<InstructionKi
     lines.filter_map(|line| {
         let own = line.place.as_ref().and_then(own_line)?;
         Some((own.clone(), line.mix.keys().copied().collect()))
+    })
+}
+
+/// Places that a cause names.
+const PLACES: usize = 3;
+
+/// Lines of head at which a sum of counters is larger than it was, the most first. Records keep the largest lines of each
+/// counter alone: of one that is not among them, nothing was counted.
+pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<CausePlace> {
+    let moved = Moved::of(sides);
+    let mut grown: Vec<(CodeLine, f64)> = Vec::new();
+    let mut add = |line: CodeLine, count: f64| match grown.iter_mut().find(|(it, _)| *it == line) {
+        Some((_, sum)) => *sum += count,
+        None => grown.push((line, count)),
+    };
+    for (counters, sign) in [(more, 1.0), (less, -1.0)] {
+        for counter in counters {
+            for (line, count) in counted_lines(&sides.head, *counter) {
+                add(line, sign * count);
+            }
+            for (line, count) in counted_lines(&sides.base, *counter) {
+                if let Some(line) = moved.in_head(&line) {
+                    add(line, -sign * count);
+                }
+            }
+        }
+    }
+    grown.retain(|(_, growth)| *growth > 0.0);
+    grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let places = grown.into_iter().map(|(line, _)| at_head(sides, line));
+    places.take(PLACES).collect()
+}
+
+/// Lines of the first seed, or of the first profile.
+fn counted_lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
+    let counted: Vec<(&str, u64)> = match side.simulations.first() {
+        Some(facts) => {
+            let lines = facts.lines.get(&counter).into_iter().flatten();
+            lines.map(|it| (it.place.as_str(), it.count)).collect()
+        }
+        None => {
+            let kernels = side
+                .profiles
+                .iter()
+                .take(1)
+                .flat_map(|facts| &facts.kernels);
+            let lines = kernels.flat_map(|kernel| &kernel.lines);
+            let counted =
+                lines.filter_map(|it| Some((it.place.as_str(), *it.counters.get(&counter)?)));
+            counted.collect()
+        }
+    };
+    let lines = counted.into_iter();
+    let lines = lines.filter_map(|(place, count)| Some((line_of(place)?, count as f64)));
+    lines.collect()
+}
+
+/// The innermost line of a place, as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
+pub fn line_of(place: &str) -> Option<CodeLine> {
+    let innermost = place.split(' ').next()?;
+    let (file, number) = innermost.rsplit_once(':')?;
+    // 0 is how nvcc writes that it is of no line.
+    let number = number.parse().ok().filter(|number| *number > 0)?;
+    Some(CodeLine {
+        file: file.to_owned(),
+        number,
     })
 }

@@ -1,7 +1,6 @@
 //! Where warps spend more time than they did, and what they wait for there: of two profiles.
 
-use super::counts::line_of;
-use super::places::{Moved, at_head};
+use super::places::{Moved, at_head, line_of};
 use super::{Cause, CausePlace, Measure, Side, Sides};
 use model::{CodeLine, Stall};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::agreed::Refusals;
 use super::index::{Index, View};
 use super::review::{Opponent, accepted, expected, fallback, references};
-use super::{against_base, conclusion, notes, review, rivals, rules, targets};
+use super::{against_base, conclusion, notes, problems, review, rivals, rules, targets};
 use model::*;
 use std::collections::BTreeSet;
 

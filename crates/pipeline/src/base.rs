@@ -1,6 +1,6 @@
 //! The base's part of a run: which of its kernels to build, and that nothing of it is made of head's files.
 
-use super::BaseSide;
+use super::request::BaseSide;
 use build::apart::{Crossing, Reader, Side, Trees};
 use build::toolchain::Toolchain;
 use check::against_base::{self, Sides};

@@ -1,11 +1,14 @@
 //! Configurations of one kernel, batch after batch, on the same device: built, held to their gates, and timed side by
 //! side. For `tune`, which decides what comes next.
 
+use super::answers::Answers;
 use super::plan::{self, Planned};
-use super::prepare::{Answers, Artifacts, open, usable};
+use super::prepare::{open, usable};
+use super::request::{Change, Request};
 use super::sources::Sources;
 use super::took::Meter;
-use super::{Change, Request, Side, Work, check, environment, simulate};
+use super::work::{Artifacts, Side, Work};
+use super::{check, simulate};
 use crate::event::{Event, Phase};
 use build::Built;
 use build::toolchain::Toolchain;
@@ -93,7 +96,7 @@ impl<'a> Bench<'a> {
             on,
         };
         let bench = Self {
-            environment: environment(request, &planned, &device),
+            environment: planned.environment(request, &device),
             planned,
             crews,
             has_timed: false,

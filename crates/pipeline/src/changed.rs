@@ -2,7 +2,8 @@
 //! known: what gates.yaml asks of it, its baselines and its references are the same, and the build cache has the
 //! artifact of both sides' files, which is one.
 
-use super::{BaseSide, base};
+use super::base;
+use super::request::BaseSide;
 use build::FoundArtifact;
 use build::apart::{Reader, Reads};
 use build::toolchain;

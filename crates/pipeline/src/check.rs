@@ -1,8 +1,8 @@
 //! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
 
-use super::prepare::Answers;
-use super::took::Meter;
-use super::{EvidenceSide, Side, SkipReason, Work, milliseconds};
+use super::answers::Answers;
+use super::took::{Meter, milliseconds};
+use super::work::{EvidenceSide, Side, SkipReason, Work};
 use crate::event::{Event, Phase};
 use check::cache::{Answer, References};
 use judge::{Admission, Stage};

@@ -1,9 +1,9 @@
 //! The machine code that a change compiles differently from the base, for those who explain the verdicts.
 
-use super::EvidenceSide;
 use super::plan::Planned;
-use super::prepare::{Artifacts, Ready};
+use super::prepare::Ready;
 use super::sources::Sources;
+use super::work::{Artifacts, EvidenceSide};
 use crate::event::Event;
 use build::code::{self, Reader};
 use build::toolchain::{self, Disassembler};

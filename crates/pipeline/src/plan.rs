@@ -1,16 +1,20 @@
 //! Plans a run, before anything is built: the plan with its policy, the base's tree, the compiler.
 
-use super::{Change, Profile, Request, base, shard, simulate};
+use super::request::{Change, Profile, Request};
+use super::{base, shard};
 use crate::event::Event;
 use build::apart::{Reads, Trees};
 use build::toolchain::{self, Profiler, Toolchain};
 use check::cache::References;
 use config::{Loaded, Places};
 use model::{
-    Case, CompilerFacts, DeviceFacts, Evidence, Fault, FaultKind, Plan, Policy, Profiling, Seen,
-    Shard, Unit,
+    Case, CompilerFacts, DeviceFacts, Environment, Evidence, Fault, FaultKind, Plan, Policy,
+    Profiling, Seen, Shard, Simulator, TIMING_PROTOCOL, Unit,
 };
+use ptxsim::COUNTER_MODEL;
 use records::store;
+use run::device::sim;
+use run::machine;
 use std::any::Any;
 use std::path::PathBuf;
 use system::cache::Cache;
@@ -165,6 +169,29 @@ impl Planned {
         Some((tree, base::units(&self.plan, &base.plan)))
     }
 
+    pub fn environment(&self, request: &Request, device: &Seen<DeviceFacts>) -> Environment {
+        // In the place of a GPU, not of one that is broken or required.
+        let is_absent = matches!(device, Seen::NotRun(_));
+        let simulator = (is_absent && !request.require_gpu).then_some(Simulator {
+            counter_model: COUNTER_MODEL,
+        });
+        Environment {
+            gatekeeper: env!("CARGO_PKG_VERSION").to_owned(),
+            started: machine::now(),
+            timing_protocol: TIMING_PROTOCOL,
+            command: request.command.clone(),
+            config: request.config.display().to_string(),
+            host: machine::host(),
+            commit: self.commit.clone(),
+            sources: self.sources.clone(),
+            compiler: Seen::Got(self.toolchain.facts.clone()),
+            base_compiler: self.base_compiler().cloned(),
+            device: device.clone(),
+            simulator,
+            parts: Vec::new(),
+        }
+    }
+
     /// The base's compiler, where it is not head's.
     pub fn base_compiler(&self) -> Option<&CompilerFacts> {
         let theirs = &self.base.as_ref()?.toolchain.facts;
@@ -193,7 +220,7 @@ impl Planned {
         // A machine with a GPU computes the references of all that it checks.
         let too_large = |case: &Case| match device {
             Seen::Got(_) => None,
-            _ => simulate::too_large(case),
+            _ => sim::too_large(case),
         };
         let (theirs, ours) = (&tree.references, &self.references);
         base::compare_references(theirs, &base.plan, ours, &self.plan, &too_large)

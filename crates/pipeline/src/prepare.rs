@@ -1,22 +1,22 @@
 //! Everything that needs no GPU time, at once: nvcc for head and base, the device's own waking up, and
 //! then, if there is a device, the references.
 
+use super::answers::Answers;
 use super::arguments::{refuse_misfits, refuse_unassembled};
 use super::plan::{BaseTree, Planned, UnitReads};
-use super::{Request, milliseconds};
+use super::request::Request;
+use super::took::milliseconds;
+use super::work::Artifacts;
 use crate::event::{Event, Phase};
+use build::Built;
 use build::apart::{Reader, Reads};
 use build::toolchain::Toolchain;
-use build::{Artifact, Built};
-use check::cache::{Answer, References, digests};
 use model::{
-    BuildFacts, Case, CaseId, Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Plan, Seen,
-    Unit, UnitId,
+    BuildFacts, Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Seen, Unit, UnitId,
 };
 use run::device::DeviceChoice;
 use run::device::choice::driver_problem;
 use run::worker::Crews;
-use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use system::cache::Cache;
@@ -145,8 +145,6 @@ struct Overlap {
     reference: Duration,
 }
 
-pub(super) type Artifacts = HashMap<UnitId, Artifact>;
-
 struct Builds {
     head: Vec<(UnitId, Built)>,
     base: Vec<(UnitId, Built)>,
@@ -223,65 +221,6 @@ impl Builds {
             reads,
             wall: began.elapsed(),
         })
-    }
-}
-
-/// Right answers by case and seed.
-#[derive(Default)]
-pub(super) struct Answers {
-    pub found: HashMap<(CaseId, u64), Seen<Answer>>,
-    outputs: HashMap<(CaseId, u64), BTreeMap<String, String>>,
-    pub wall: Duration,
-}
-
-impl Answers {
-    pub fn compute<'a>(
-        cases: impl Iterator<Item = &'a Case>,
-        references: &References,
-        on: &(dyn Fn(Event) + Sync),
-    ) -> Self {
-        let began = Instant::now();
-        let wanted: Vec<(&Case, u64)> = cases
-            .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
-            .collect();
-        on(Event::Began {
-            phase: Phase::Reference,
-            steps: wanted.len() as u64,
-        });
-        // One after another: each uses all cores by itself.
-        let mut outputs = HashMap::new();
-        let found = wanted
-            .into_iter()
-            .map(|(case, seed)| {
-                let answer = references.answer(case, seed);
-                let digests = answer.got().and_then(|answer| digests(answer).ok());
-                outputs.extend(digests.map(|digests| ((case.id.clone(), seed), digests)));
-                on(Event::Stepped {
-                    phase: Phase::Reference,
-                    what: case.id.to_string(),
-                });
-                ((case.id.clone(), seed), answer)
-            })
-            .collect();
-        Self {
-            found,
-            outputs,
-            wall: began.elapsed(),
-        }
-    }
-
-    /// Digests of the reference outputs, for comparisons of two records.
-    pub fn digests(&self, plan: &Plan) -> Vec<Evidence> {
-        let cases = plan.cases.iter();
-        let seeds = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (&case.id, seed)));
-        let digests = seeds.filter_map(|(case, seed)| {
-            Some(Evidence::Reference {
-                case: case.clone(),
-                seed,
-                outputs: self.outputs.get(&(case.clone(), seed))?.clone(),
-            })
-        });
-        digests.collect()
     }
 }
 

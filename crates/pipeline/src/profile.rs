@@ -1,6 +1,7 @@
 //! Profiles, when everything is timed: each in a process of its own, and none at the same time as a timing.
 
-use super::{Work, milliseconds};
+use super::took::milliseconds;
+use super::work::{SkipReason, Work};
 use crate::event::{Event, Phase};
 use build::TOOLKIT;
 use build::toolchain::Profiler;
@@ -36,7 +37,7 @@ pub(super) fn profile_all(
     let mut evidence = Vec::new();
     for it in &wanted {
         for repeat in 0..it.repeats {
-            let profile = |job: Result<TimeJob, super::SkipReason>| {
+            let profile = |job: Result<TimeJob, SkipReason>| {
                 let facts = match (profiler, job) {
                     (Err(fault), _) => Seen::Fault(fault.clone()),
                     (Ok(_), Err(why)) => why.into_seen(),
@@ -112,8 +113,8 @@ fn run(profiler: &Profiler, job: TimeJob, record: &Record) -> Seen<ProfileFacts>
 }
 
 impl Work {
-    fn own_job(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::SkipReason> {
-        let lost = || super::SkipReason::lost("no job was made for it");
+    fn own_job(&self, record: &Record, id: &CaseId) -> Result<TimeJob, SkipReason> {
+        let lost = || SkipReason::lost("no job was made for it");
         let case = record.plan.case(id).ok_or_else(lost)?;
         match self.timing(record, case, 0, Timing::Alone)? {
             run::worker::Job::Time(job) => Ok(*job),
@@ -121,7 +122,7 @@ impl Work {
         }
     }
 
-    fn job_of_base(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::SkipReason> {
+    fn job_of_base(&self, record: &Record, id: &CaseId) -> Result<TimeJob, SkipReason> {
         let head = self.own_job(record, id)?;
         let base = self.base_arm(record, id)?;
         Ok(TimeJob {

@@ -1,17 +1,17 @@
 //! Every case in the simulator, where there is no GPU: what each would cost by a sample of its blocks, then
 //! those within the budget, all seeds, on all cores.
 
-use super::prepare::Answers;
+use super::answers::Answers;
 use super::sources::Sources;
-use super::took::Meter;
-use super::{EvidenceSide, Side, SkipReason, Work, milliseconds};
+use super::took::{Meter, milliseconds};
+use super::work::{EvidenceSide, Side, SkipReason, Work};
 use crate::event::{Event, Phase};
 use check::cache::References;
 use judge::{Admission, Stage};
 use model::{
     Arch, Base, Case, Costs, Evidence, Fault, FaultKind, NotRun, Plan, Record, Seen, Unit,
 };
-use run::device::sim::MOST_BYTES;
+use run::device::sim::too_large;
 use run::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -32,18 +32,6 @@ const PATIENCE_WITH_BLOCKS: u64 = 8;
 
 fn patience(budget: u64) -> u64 {
     budget.max(LEAST_PATIENCE)
-}
-
-/// Why a case is larger than the simulator takes, if it is.
-pub(super) fn too_large(case: &Case) -> Option<NotRun> {
-    let bytes = case.tensors.iter().map(|tensor| {
-        u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
-    });
-    let bytes = bytes.fold(0, u64::saturating_add);
-    (bytes > MOST_BYTES).then_some(NotRun::OverMemory {
-        bytes,
-        limit: MOST_BYTES,
-    })
 }
 
 /// Head, and then of the base that alone which head's does not tell; each with the text of its lines.

@@ -1,6 +1,7 @@
 //! Process after process, each fresh and over all cases that still need one, until the judge asks no more.
 
-use super::{SkipReason, Work, milliseconds};
+use super::took::milliseconds;
+use super::work::{SkipReason, Work};
 use crate::event::{Event, Phase};
 use judge::{RivalTurn, Timing};
 use model::{Case, CaseId, Evidence, Record, Seen};

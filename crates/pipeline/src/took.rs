@@ -1,6 +1,5 @@
 //! How long each case kept workers busy: by that a later run deals its cases out.
 
-use super::milliseconds;
 use model::{CaseCost, CaseId, Plan};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -28,4 +27,8 @@ impl Meter {
             })
             .collect()
     }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -10,11 +10,11 @@
 //! A second launch takes as long as the first. So the program is asked first which of them it reads, and whether an
 //! address can come to be anything but an address.
 
-use crate::exec::regs::Class;
 use crate::flow::{Register, Use};
 use crate::memory::Memory;
+use crate::program::Place;
 use crate::program::{AddressSpace, Inst, Op, Program, Special};
-use crate::report::Place;
+use crate::regs::Class;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

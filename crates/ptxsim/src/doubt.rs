@@ -3,10 +3,10 @@
 
 mod joined;
 
-use crate::exec::mma::Mma;
-use crate::exec::regs::Class;
 use crate::flow;
+use crate::program::mma::Mma;
 use crate::program::{AddressSpace, Op, Program};
+use crate::regs::Class;
 use crate::report::{Cost, Kind, kind_of};
 use model::{Counter, Doubt, Tier, Withheld};
 use std::collections::BTreeMap;
@@ -14,8 +14,12 @@ use std::ops::RangeInclusive;
 
 /// For each counter of the gate tier that no gate may rest on, the first doubt, in the order of [`Doubt`]
 /// and of the program.
-pub(crate) fn withheld(program: &Program, costs: &[Cost]) -> BTreeMap<Counter, Withheld> {
-    let seen = Seen::new(program, costs);
+pub(crate) fn withheld(
+    program: &Program,
+    shape: &Shape,
+    costs: &[Cost],
+) -> BTreeMap<Counter, Withheld> {
+    let seen = Seen::new(program, shape, costs);
     let mut found = BTreeMap::new();
     for doubt in Doubt::ALL {
         for at in seen.accesses() {
@@ -52,7 +56,6 @@ pub(crate) fn see_strides(program: &mut Program) {
 }
 
 /// The doubts that follow from the program alone, whatever a launch does.
-#[derive(Clone, Debug)]
 pub(crate) struct Shape {
     loops: Vec<RangeInclusive<usize>>,
     joined: Vec<bool>,
@@ -81,8 +84,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn new(program: &'a Program, costs: &'a [Cost]) -> Self {
-        let shape = program.shape();
+    fn new(program: &'a Program, shape: &'a Shape, costs: &'a [Cost]) -> Self {
         Seen {
             ragged: ragged(program, costs, &shape.loops),
             program,

@@ -1,8 +1,8 @@
 //! Which registers an instruction reads and writes, and what follows from that alone.
 
-use crate::exec::mma::Mma;
-use crate::exec::regs::Class;
+use crate::program::mma::Mma;
 use crate::program::*;
+use crate::regs::Class;
 use std::collections::{HashMap, HashSet};
 
 pub type Register = (Class, u32);

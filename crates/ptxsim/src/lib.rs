@@ -78,7 +78,10 @@
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
 //! `.texref`, a word that the grammar does not have) refuses the module.
 
+mod alu;
+mod analysis;
 mod arithmetic;
+mod branches;
 mod check;
 mod circumstance;
 mod counters;
@@ -86,7 +89,9 @@ mod decode;
 mod doubt;
 mod exec;
 mod flow;
+mod heap;
 pub mod image;
+mod job;
 mod launch;
 pub mod memory;
 pub mod num;
@@ -94,6 +99,7 @@ mod parallel;
 pub mod parse;
 mod program;
 mod quick;
+mod regs;
 mod report;
 mod schedule;
 
@@ -101,12 +107,11 @@ pub use arithmetic::Computed;
 pub use circumstance::{Circumstance, Circumstances, Look};
 pub use counters::COUNTER_MODEL;
 pub use decode::LoadError;
-pub use launch::{Limits, sample};
+pub use job::{Limits, sample};
 pub use memory::Memory;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
-pub use report::{
-    Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Place, Report,
-};
+pub use program::Place;
+pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {
@@ -117,7 +122,7 @@ pub struct Module {
 
 /// A kernel that can be launched.
 pub struct Kernel {
-    program: program::Program,
+    program: analysis::AnalysedProgram,
     variables: std::sync::Arc<Vec<program::ModuleVariable>>,
 }
 
@@ -163,7 +168,7 @@ impl Module {
                     doubt::see_strides(&mut program);
                     flow::mark_guesses(&mut program);
                     kernels.push(Kernel {
-                        program,
+                        program: analysis::AnalysedProgram::new(program),
                         variables: variables.clone(),
                     });
                 }

@@ -1,7 +1,7 @@
 //! Global memory: allocations far enough apart that an index past the end hits none, each with a
 //! record of which bytes have a value.
 
-use crate::exec::heap::Heap;
+use crate::heap::Heap;
 use crate::image::{Bound, Image};
 use crate::program::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
 use std::ops::Range;

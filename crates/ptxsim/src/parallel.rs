@@ -11,7 +11,7 @@
 
 use crate::check::global::GlobalShadow;
 use crate::exec::state::Machine;
-use crate::launch::{Job, Outcome};
+use crate::job::{Job, Outcome};
 use crate::memory::{Bytes, Memory};
 use crate::program::{AddressSpace, Op, Order};
 use crate::report::{Cost, Finding, Findings, MAX_PRINTED};
@@ -207,7 +207,7 @@ fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::Limits;
+    use crate::job::Limits;
     use crate::{Kernel, Module};
 
     fn job<'a>(kernel: &'a Kernel, params: &'a [u8], blocks: u32, threads: usize) -> Job<'a> {

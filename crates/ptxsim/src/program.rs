@@ -1,16 +1,14 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
-use crate::check::order::Fence;
-use crate::doubt::Shape;
-use crate::exec::alu::{AluOp, Operands};
-use crate::exec::mma::Mma;
-use crate::exec::regs::Class;
-use crate::exec::stream::Branches;
+pub mod mma;
+
+use crate::alu::{AluOp, Operands};
 use crate::image::Geometry;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
-use crate::report::Place;
-use std::sync::{Arc, OnceLock};
+use crate::regs::Class;
+use mma::Mma;
+use std::sync::Arc;
 
 /// Where generic addresses of each window begin; the rest is global memory. An address of the
 /// window is base + offset within the block's shared or the thread's local memory.
@@ -258,6 +256,14 @@ pub struct BulkCopy {
     pub barrier: Option<BulkPlace>,
 }
 
+/// The effect of a fence that reaches other blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub acquire: bool,
+    pub release: bool,
+    pub sc: bool,
+}
+
 #[derive(Clone, Debug)]
 pub enum Op {
     Alu(AluOp),
@@ -409,6 +415,15 @@ pub struct Source {
     pub form: String,
 }
 
+/// Where an instruction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// `mma.hpp:288 inlined at k.cu:12`, as messages have it.
+    pub at: String,
+    /// The innermost of these lines (`mma.hpp`, 288); `None` where PTX names none.
+    pub line: Option<(String, u32)>,
+}
+
 /// Registers that a warp is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Special {
@@ -537,23 +552,9 @@ pub struct Program {
     pub required_threads: Option<[u32; 3]>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
-    /// Made by the first launch: see [`Program::shape`].
-    pub shape: OnceLock<Shape>,
-    /// Made when it is first asked for: see [`Program::branches`].
-    pub branches: OnceLock<Branches>,
 }
 
 impl Program {
-    /// For the doubts of its launches; worked out once.
-    pub fn shape(&self) -> &Shape {
-        self.shape.get_or_init(|| Shape::of(self))
-    }
-
-    /// For judging accesses by lanes of one warp; worked out once.
-    pub fn branches(&self) -> &Branches {
-        self.branches.get_or_init(|| Branches::of(self))
-    }
-
     /// Whether it looks for what only a cooperative launch has.
     pub fn asks_for_workspace(&self) -> bool {
         let workspace =

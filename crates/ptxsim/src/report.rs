@@ -1,7 +1,7 @@
 //! The result of a launch: findings, counters, or the fault that stopped it.
 
 use crate::arithmetic::{self, Computed};
-use crate::program::{AddressSpace, Op, Program};
+use crate::program::{AddressSpace, Op, Place, Program};
 use crate::quick::QuickMap;
 use model::{Access, Counter, Withheld};
 use std::collections::hash_map::Entry;
@@ -36,6 +36,34 @@ pub struct Fault {
     pub address: Option<u64>,
 }
 
+/// The subject of a message: an instruction, the thread that executes it, and where it looks.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    pub instruction: u32,
+    pub block: [u32; 3],
+    /// Index in the block.
+    pub thread: u32,
+    pub address: Option<u64>,
+}
+
+impl At {
+    pub fn thread(block: [u32; 3], thread: u32, instruction: u32) -> At {
+        At {
+            instruction,
+            block,
+            thread,
+            address: None,
+        }
+    }
+
+    pub fn address(self, address: u64) -> At {
+        At {
+            address: Some(address),
+            ..self
+        }
+    }
+}
+
 /// In the order of what they can do: wrong data first, then order that is left to luck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FindingKind {
@@ -60,15 +88,6 @@ pub enum FindingKind {
     WarpHazard,
     /// Memory from `malloc` that nobody had freed when the launch ended, with no pointer left to it.
     Leak,
-}
-
-/// Where an instruction comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// `mma.hpp:288 inlined at k.cu:12`, as messages have it.
-    pub at: String,
-    /// The innermost of these lines (`mma.hpp`, 288); `None` where PTX names none.
-    pub line: Option<(String, u32)>,
 }
 
 /// Something wrong that did not stop the launch: all of a kind between the same two source lines.
@@ -251,7 +270,7 @@ fn store_to(space: AddressSpace) -> Kind {
 }
 
 pub fn kind_of(op: &Op, form: &str) -> Kind {
-    use crate::exec::mma::Mma;
+    use crate::program::mma::Mma;
     match op {
         Op::Alu(_) => {
             let name = form.split('.').next().unwrap_or("");

@@ -291,7 +291,7 @@ pub struct LoosenedGates<'a> {
 impl LoosenedGates<'_> {
     /// The base's demand: `registers <= 128, spills <= 0 B`.
     pub fn asked(&self) -> String {
-        let demands = self.demands.iter().map(|demand| reasons::demand(demand));
+        let demands = self.demands.iter().map(|demand| words::demand(demand));
         demands.collect::<Vec<_>>().join(", ")
     }
 

@@ -3,8 +3,8 @@
 
 use super::escape;
 use super::words::{
-    any_of, element, instructions, limit, listed, millions, percent, place, plural, quantity,
-    signed, signed_interval, update_command,
+    any_of, comma, compared_part, element, instructions, limit, listed, millions, numbers, percent,
+    place, plural, quantity, role_name, signed, signed_interval, update_command,
 };
 use model::*;
 
@@ -935,56 +935,6 @@ pub fn unsupported(why: &Unsupported) -> String {
     }
 }
 
-/// The base's demand, in the words of a gate where it is one.
-pub fn demand(demand: &BaseDemand) -> String {
-    match demand {
-        BaseDemand::Gate(rule) => super::words::gate(rule),
-        BaseDemand::Seeds(seeds) => format!("seeds {}", numbers(seeds)),
-        BaseDemand::BitExact => "deterministic to the bit".to_owned(),
-        BaseDemand::Launches(launches) => {
-            format!("{} of each seed", plural(*launches as usize, "launch"))
-        }
-        BaseDemand::Reference => "reference".to_owned(),
-        BaseDemand::Dims(dims) => {
-            let dims = dims.iter().map(|(name, size)| format!("{name} = {size}"));
-            format!("shape {}", dims.collect::<Vec<_>>().join(", "))
-        }
-        BaseDemand::InputValues { tensor } => format!("values of input {tensor}"),
-        BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
-        BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
-        BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
-        BaseDemand::ComparedElements {
-            tensor,
-            compare: None,
-        } => format!("all of output {tensor}"),
-        BaseDemand::ComparedElements {
-            tensor,
-            compare: Some(compare),
-        } => {
-            format!("output {tensor} {}", part(compare))
-        }
-        BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
-        BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
-        BaseDemand::WarpHazards => "hazards within a warp fail".to_owned(),
-        BaseDemand::TimingSchedule => "timing schedule".to_owned(),
-        BaseDemand::Checks(rules) => comma(rules, super::words::gate),
-        BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
-        BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
-        BaseDemand::File(file) => format!("gates of {file}"),
-        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
-        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
-        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
-        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
-    }
-}
-
-fn part(compare: &Compare) -> String {
-    match compare {
-        Compare::Where { condition, .. } => format!("where `{}`", condition.text),
-        Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
-    }
-}
-
 pub fn loosened(how: &Loosened) -> String {
     match how {
         Loosened::SubjectRemoved(subject) => format!("removed: head has no {subject}"),
@@ -1023,7 +973,9 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
-        Loosened::ComparedElements(compare) => format!("head compares it only {}", part(compare)),
+        Loosened::ComparedElements(compare) => {
+            format!("head compares it only {}", compared_part(compare))
+        }
         Loosened::PreparedScratch => {
             "head has it filled before every launch, which no time includes".to_owned()
         }
@@ -1155,11 +1107,6 @@ fn lost_counters(lost: &[(Counter, Option<Withheld>)]) -> String {
     })
 }
 
-fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
-    let all: Vec<_> = of.iter().map(each).collect();
-    all.join(", ")
-}
-
 fn schedule_change(change: &ScheduleChange) -> String {
     match change {
         ScheduleChange::Mode { base, head } => format!("mode {head} (base: {base})"),
@@ -1179,21 +1126,5 @@ fn edited(figure: &EditedFigure) -> String {
             quantity(metric, now.0)
         ),
         FigureEdit::Wider => format!("{metric} has the same value with a wider spread"),
-    }
-}
-
-fn numbers(numbers: &[u64]) -> String {
-    let all: Vec<_> = numbers.iter().map(u64::to_string).collect();
-    all.join(", ")
-}
-
-/// As gates.yaml has it.
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::In => "in",
-        Role::Out => "out",
-        Role::Inout => "inout",
-        Role::Scratch => "scratch",
-        Role::Reference => "reference",
     }
 }

@@ -380,10 +380,7 @@ pub fn question(question: &Question) -> String {
         Question::Gate(rule) => gate(rule),
         Question::Baseline => "baseline can be read".to_owned(),
         Question::Acceptance(allows) => format!("acceptance of {}", allowance(allows)),
-        Question::NoLooser(demand) => format!(
-            "no looser than the base: {}",
-            super::reasons::demand(demand)
-        ),
+        Question::NoLooser(what) => format!("no looser than the base: {}", demand(what)),
         Question::Failure(gates) => format!("expected to fail {}", any_of(gates)),
     }
 }
@@ -476,6 +473,78 @@ pub fn move_baselines(rename: &Rename) -> String {
     };
     let (from, to) = (named(&rename.from), named(&rename.to));
     format!("gatekeeper baseline rename {from} {to}")
+}
+
+/// The base's demand, in the words of a gate where it is one.
+pub fn demand(demand: &BaseDemand) -> String {
+    match demand {
+        BaseDemand::Gate(rule) => gate(rule),
+        BaseDemand::Seeds(seeds) => format!("seeds {}", numbers(seeds)),
+        BaseDemand::BitExact => "deterministic to the bit".to_owned(),
+        BaseDemand::Launches(launches) => {
+            format!("{} of each seed", plural(*launches as usize, "launch"))
+        }
+        BaseDemand::Reference => "reference".to_owned(),
+        BaseDemand::Dims(dims) => {
+            let dims = dims.iter().map(|(name, size)| format!("{name} = {size}"));
+            format!("shape {}", dims.collect::<Vec<_>>().join(", "))
+        }
+        BaseDemand::InputValues { tensor } => format!("values of input {tensor}"),
+        BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
+        BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
+        BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: None,
+        } => format!("all of output {tensor}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: Some(compare),
+        } => {
+            format!("output {tensor} {}", compared_part(compare))
+        }
+        BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
+        BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
+        BaseDemand::WarpHazards => "hazards within a warp fail".to_owned(),
+        BaseDemand::TimingSchedule => "timing schedule".to_owned(),
+        BaseDemand::Checks(rules) => comma(rules, gate),
+        BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
+        BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
+        BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
+        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
+        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
+        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
+    }
+}
+
+/// The elements that a comparison is about.
+pub fn compared_part(compare: &Compare) -> String {
+    match compare {
+        Compare::Where { condition, .. } => format!("where `{}`", condition.text),
+        Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
+    }
+}
+
+pub fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
+    let all: Vec<_> = of.iter().map(each).collect();
+    all.join(", ")
+}
+
+pub fn numbers(numbers: &[u64]) -> String {
+    let all: Vec<_> = numbers.iter().map(u64::to_string).collect();
+    all.join(", ")
+}
+
+/// As gates.yaml has it.
+pub fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::In => "in",
+        Role::Out => "out",
+        Role::Inout => "inout",
+        Role::Scratch => "scratch",
+        Role::Reference => "reference",
+    }
 }
 
 #[cfg(test)]

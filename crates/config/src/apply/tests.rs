@@ -1,5 +1,6 @@
 use super::*;
-use crate::{PathKind, parse};
+use crate::disk::PathKind;
+use crate::resolve::{Resolved, parse};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -327,7 +328,7 @@ fn files() -> Vec<(String, String)> {
     found
 }
 
-fn resolve(text: &str) -> Option<super::super::Resolved> {
+fn resolve(text: &str) -> Option<Resolved> {
     let disk = |path: &str| match path.rsplit('/').next() {
         Some(name) if name.contains('.') && !path.ends_with('.') => Some(PathKind::File),
         _ => Some(PathKind::Directory),

@@ -1,6 +1,6 @@
 //! The gated metrics, and their limits.
 
-use super::super::Resolved;
+use super::super::resolve::Resolved;
 use super::{RIGHT, accepted, case, right, with};
 use model::*;
 

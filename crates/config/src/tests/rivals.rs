@@ -1,7 +1,7 @@
 //! Rivals, and limits that name them.
 
 use super::*;
-use model::{Bound, Limit};
+use model::{Bound, Limit, Metric, Rule};
 
 const RIVAL: &str = "    rivals:
       torch: {command: [python3, rivals/torch.py, --half], backends: [flash, math]}

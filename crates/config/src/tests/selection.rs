@@ -1,4 +1,5 @@
-use super::super::{Resolved, Selection, select};
+use super::super::resolve::Resolved;
+use super::super::select::{self, Selection};
 use super::{RIGHT, read};
 use model::{CaseId, Rule, Subject};
 

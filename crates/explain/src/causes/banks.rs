@@ -1,6 +1,7 @@
 //! Shared memory: lanes of a warp that ask the same bank for different words, so that an access takes more passes.
 
-use crate::counts::{Counted, counted, grown_lines, per_warp};
+use crate::counts::{Counted, counted, per_warp};
+use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 

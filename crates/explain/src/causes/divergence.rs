@@ -1,6 +1,7 @@
 //! Lanes of a warp that go different ways: the warp goes all of them, with a part of its lanes each.
 
-use crate::counts::{counted, grown_lines, per_warp};
+use crate::counts::{counted, per_warp};
+use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 

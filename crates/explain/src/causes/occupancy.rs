@@ -1,7 +1,6 @@
 //! Fewer warps on an SM at a time, so that less of what they wait for is hidden: for registers, for shared memory, or
 //! because the source no longer asks for as many.
 
-use crate::counts::warp_length;
 use crate::residency::{Resident, resident};
 use crate::{Cause, CauseClass, CausePlace, CodeComparison, Measure, Sides, places};
 use model::occupancy::Limiter;
@@ -43,7 +42,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) ->
         Limiter::Warps | Limiter::Blocks | Limiter::Barriers => return None,
     };
     let lost = 1.0 - f64::from(is.warps_per_sm) / f64::from(was.warps_per_sm);
-    let each = warp_length(sides, code);
+    let each = code.warp_length(&sides.head);
     let noticed = match head.waves() {
         Some(waves) if waves <= 1.0 => UNNOTICED,
         _ => 1.0,

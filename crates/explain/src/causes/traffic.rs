@@ -1,6 +1,7 @@
 //! Global memory: more sectors for each access of a warp (its lanes no longer read side by side), or more accesses.
 
-use crate::counts::{counted, grown_lines, per_warp};
+use crate::counts::{counted, per_warp};
+use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 

@@ -1,6 +1,5 @@
 //! The last wave: blocks that are left over when all SMs have been full as often as they can be.
 
-use crate::counts::warp_length;
 use crate::residency::{Resident, resident};
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::Num;
@@ -27,7 +26,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) ->
     if !(longer > NOTABLE && is > 1.0) {
         return None;
     }
-    let each = warp_length(sides, code);
+    let each = code.warp_length(&sides.head);
     let mut cause = Cause::new(CauseClass::TailWave, longer * each * CYCLES)
         .with(Measure::Blocks, base.blocks as f64, head.blocks as f64)
         .with(Measure::Waves, was, is);

@@ -16,6 +16,7 @@
 //! Where a barrier stands for a fence that the ISA asks for, as in programs that work, whether they may
 //! count on it is left open ([`Side`]).
 
+use crate::program::Fence;
 use std::rc::Rc;
 
 /// Warp of the launch (block times warps of a block, plus warp) and epoch, sorted by warp.
@@ -148,14 +149,6 @@ impl Handed {
         self.sc.join(&other.sc);
         self.passed.join(&other.passed);
     }
-}
-
-/// The effect of a fence that reaches other blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fence {
-    pub acquire: bool,
-    pub release: bool,
-    pub sc: bool,
 }
 
 /// On whose side of a flag a barrier stands for a fence.

@@ -2,10 +2,11 @@
 
 use super::scope::numbered;
 use super::{Decoder, Load, class};
-use crate::exec::regs::Class;
-use crate::exec::{alu::*, cmp_ops, float_ops, int_ops, packed_ops};
+use crate::alu::*;
+use crate::exec::{cmp_ops, float_ops, int_ops, packed_ops};
 use crate::num::round::Round;
 use crate::parse::ast::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     pub(super) fn arithmetic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

@@ -2,9 +2,9 @@
 
 use super::memory_forms::order;
 use super::{Decoder, Load, class};
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 
 /// The operation on elements of a type.
 fn operation(name: &str, ty: Ty) -> Option<AtomOp> {

@@ -1,9 +1,9 @@
 //! Bulk copies of one dimension (PTX ISA 9.7.9.25.4). Copies of tensors and to other blocks of a cluster are refused.
 
 use super::{Decoder, Load};
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     /// `words` come after `cp.async.bulk`.

@@ -3,9 +3,9 @@
 
 use super::scope::Symbol;
 use super::{Decoder, Load, Placed};
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 impl Decoder<'_> {

@@ -1,10 +1,10 @@
 //! Branches, calls, barriers, fences (PTX ISA 9.7.12, 9.7.13).
 
 use super::{Decoder, Load};
-use crate::check::order::Fence;
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
+use crate::program::Fence;
 use crate::program::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     pub(super) fn control(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

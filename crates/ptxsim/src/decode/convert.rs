@@ -1,10 +1,11 @@
 //! cvt (PTX ISA 9.7.9.21). Frequent pairs of types are one step; the others go through 64 bits.
 
 use super::{Decoder, Load, class};
-use crate::exec::regs::Class;
-use crate::exec::{alu::*, convert_ops, int_ops};
+use crate::alu::*;
+use crate::exec::{convert_ops, int_ops};
 use crate::num::round::Round;
 use crate::parse::ast::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     pub(super) fn convert(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

@@ -2,10 +2,10 @@
 
 use super::scope::Symbol;
 use super::{Decoder, Load, class};
-use crate::exec::regs::Class;
 use crate::image::Geometry;
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 
 const NO_MIPMAPS: &str = "only the levels of an image without mipmaps are read";
 

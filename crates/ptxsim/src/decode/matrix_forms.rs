@@ -1,12 +1,11 @@
 //! Matrix instructions (PTX ISA 9.7.15): `wmma`, `mma.sync`, `ldmatrix`, `stmatrix`.
 
 use super::{Decoder, Load};
-use crate::exec::mma::{self, Combine, Elem, Mma, Part, Places, Shape, Tile};
-use crate::exec::mma_sparse::{Quads, Sparse};
-use crate::exec::regs::Class;
 use crate::num::round::Round;
 use crate::parse::ast::*;
+use crate::program::mma::{self, Combine, Elem, Mma, Part, Places, Quads, Shape, Sparse, Tile};
 use crate::program::*;
+use crate::regs::Class;
 
 /// A product, and where its fragments have their elements.
 struct Product {

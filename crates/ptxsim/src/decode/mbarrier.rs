@@ -1,9 +1,9 @@
 //! mbarrier objects (PTX ISA 9.7.13.15), in the shared memory of the block.
 
 use super::{Decoder, Load};
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     /// mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 state, [address], bytes

@@ -2,11 +2,11 @@
 
 use super::scope::Symbol;
 use super::{Decoder, Load, class};
-use crate::exec::alu::*;
-use crate::exec::regs::Class;
+use crate::alu::*;
 use crate::exec::{cmp_ops, int_ops};
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     pub(super) fn memory(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

@@ -21,14 +21,13 @@ mod warp_forms;
 
 pub use layout::lay_out;
 
-use crate::exec::alu::{AluOp, Operands};
-use crate::exec::regs::Class;
+use crate::alu::{AluOp, Operands};
 use crate::parse::ast::*;
 use crate::parse::lines::LineId;
 use crate::program::*;
+use crate::regs::Class;
 use scope::{Scopes, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::OnceLock;
 
 /// Why a module cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,8 +115,6 @@ pub fn decode(
         max_threads: entry.max_threads,
         required_threads: entry.required_threads,
         shared_granule: d.shared_granule.clamp(1, 4),
-        shape: OnceLock::new(),
-        branches: OnceLock::new(),
     })
 }
 

@@ -2,10 +2,10 @@
 
 use super::scope::{self, Symbol};
 use super::{Decoder, Load};
-use crate::exec::alu::{op1, op2};
+use crate::alu::{op1, op2};
 use crate::exec::int_ops;
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     pub(super) fn predicate(&self, name: &str, i: &Instruction) -> Load<u32> {
@@ -118,10 +118,7 @@ impl Decoder<'_> {
                         let r = self.register(Class::Pred);
                         let c = self.constant32(u32::from(bits != 0));
                         let guard = std::mem::replace(&mut self.guard, 0);
-                        self.alu(
-                            crate::exec::alu::op1::<crate::exec::cmp_ops::NotZero>(),
-                            &[r, c],
-                        );
+                        self.alu(crate::alu::op1::<crate::exec::cmp_ops::NotZero>(), &[r, c]);
                         self.guard = guard;
                         Ok(r)
                     }

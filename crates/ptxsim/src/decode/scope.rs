@@ -1,8 +1,8 @@
 //! Names in nested scopes, and the names of special registers.
 
-use crate::exec::regs::Class;
 use crate::parse::ast::Ty;
 use crate::program::Special;
+use crate::regs::Class;
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

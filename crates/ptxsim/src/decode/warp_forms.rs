@@ -1,9 +1,9 @@
 //! Exchanges within a warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.5, 9.7.13).
 
 use super::{Decoder, Load};
-use crate::exec::regs::Class;
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::regs::Class;
 
 impl Decoder<'_> {
     pub(super) fn warp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

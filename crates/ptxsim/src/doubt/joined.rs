@@ -2,8 +2,8 @@
 //! loads of the same place. It does so where it can see that the whole is aligned, which is not looked
 //! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md).
 
-use crate::exec::regs::Class;
 use crate::program::{AddressSpace, Inst, Op, Order, Program};
+use crate::regs::Class;
 use std::collections::{BTreeMap, HashMap};
 
 type Register = (Class, u32);

@@ -1,10 +1,10 @@
 //! Where a warp's accesses go: addresses of lanes, the window and the allocation that they lie in, and
 //! what is wrong with those that lie nowhere.
 
-use super::regs::{Class, LANES, Regs};
 use super::state::*;
 use super::undefined::{Origin, Unwritten};
 use crate::program::*;
+use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::*;
 
 pub type Addresses = [u64; LANES];
@@ -14,24 +14,6 @@ pub type Addresses = [u64; LANES];
 pub struct Site {
     pub pc: u32,
     pub mask: u32,
-}
-
-/// The lanes of a mask, lowest first.
-pub struct Lanes(u32);
-
-impl Iterator for Lanes {
-    type Item = usize;
-    #[inline(always)]
-    fn next(&mut self) -> Option<usize> {
-        let lane = self.0.trailing_zeros() as usize;
-        self.0 &= self.0.wrapping_sub(1);
-        (lane < LANES).then_some(lane)
-    }
-}
-
-#[inline(always)]
-pub fn lanes(mask: u32) -> Lanes {
-    Lanes(mask)
 }
 
 #[inline(always)]

@@ -1,13 +1,13 @@
 //! cp.async and its groups (PTX ISA 9.7.9.25). Several copies may be under way to one place, and each has to
 //! be waited for: there is no order between them (9.7.9.25.3.1).
 
-use super::address::{Addresses, Site, addresses, lanes};
+use super::address::{Addresses, Site, addresses};
 use super::cost::{Way, whole_sectors};
-use super::regs::LANES;
 use super::state::*;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::program::*;
+use crate::regs::{LANES, lanes};
 use crate::report::*;
 use std::collections::VecDeque;
 

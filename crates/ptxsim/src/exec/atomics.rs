@@ -1,10 +1,9 @@
 //! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
 //! every run.
 
-use super::address::{Site, addresses, lanes, split};
+use super::address::{Site, addresses, split};
 use super::cost::Way;
 use super::mem::word;
-use super::regs::{Class, Regs};
 use super::state::*;
 use super::watch::Does;
 use crate::check::global::Scoped;
@@ -12,6 +11,7 @@ use crate::check::race::Strength;
 use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::program::*;
+use crate::regs::{Class, Regs, lanes};
 use crate::report::*;
 
 impl Machine<'_> {
@@ -25,7 +25,7 @@ impl Machine<'_> {
         let access = &atom.access;
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
-        let mut room = [0; super::regs::LANES];
+        let mut room = [0; crate::regs::LANES];
         let mut rest = s.mask;
         while rest != 0 {
             let (space, mask, a) = split(access.space, &all, rest, &mut room);

@@ -1,10 +1,9 @@
 //! Barriers of a block (PTX ISA 9.7.13.1), and how groups come back from what they waited for.
 
-use super::address::lanes;
-use super::regs::LANES;
 use super::state::*;
 use super::warp::{Current, Next, park};
 use crate::program::*;
+use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 impl Machine<'_> {

@@ -10,17 +10,17 @@
 //! fence is invented. Nothing asks for fences before a copy *writes* (libcu++ has none there), behind
 //! `mbarrier.init`, or in global memory.
 
-use super::address::{Site, addresses, lanes};
+use super::address::{Site, addresses};
 use super::async_copy::OfLane;
 use super::cost::Passes;
 use super::mbarrier::Delivery;
 use super::mem::missing_of;
-use super::regs::LANES;
 use super::state::*;
 use super::undefined::Origin;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::program::*;
+use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 /// Bytes that a copy moves as one. Sizes and addresses are multiples.

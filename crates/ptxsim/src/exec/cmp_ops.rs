@@ -1,6 +1,6 @@
 //! Comparisons (PTX ISA 9.7.6), `testp` and predicate logic on one lane.
 
-use super::alu::*;
+use crate::alu::*;
 use crate::num::narrow::*;
 use crate::parse::ast::Ty;
 use std::marker::PhantomData;

@@ -5,9 +5,9 @@
 //! to a narrower format, and so does a narrower one on the way to f64. Between the narrower ones a
 //! NaN becomes canonical: here it is an f64 of ones, whose top is that in each of them.
 
-use super::alu::*;
 use super::cmp_ops::ftz;
 use super::float_ops::{flush_converted, quiet_d, w};
+use crate::alu::*;
 use crate::num::narrow::*;
 use crate::num::round::*;
 use crate::parse::ast::Ty;

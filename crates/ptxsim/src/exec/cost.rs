@@ -1,8 +1,8 @@
 //! Counts memory accesses in the units that hardware counters use.
 
-use super::address::{Addresses, Site, lanes};
-use super::regs::LANES;
+use super::address::{Addresses, Site};
 use super::state::Machine;
+use crate::regs::{LANES, lanes};
 use crate::report::Cost;
 
 /// Wavefronts or sectors, and the fewest possible.

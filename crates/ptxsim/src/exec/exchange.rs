@@ -1,10 +1,9 @@
 //! Shuffles, votes, matches and reductions of a warp (PTX ISA 9.7.9.6, 9.7.13).
 
-use super::address::lanes;
-use super::regs::{LANES, Regs};
 use super::state::*;
 use crate::program::*;
-use crate::report::FindingKind;
+use crate::regs::{LANES, Regs, lanes};
+use crate::report::{At, FindingKind};
 
 impl Machine<'_> {
     /// `ready`: lanes that take part, each with its members, which are all there.

@@ -5,8 +5,8 @@
 //! NaN, made quiet, whatever sign the operation would have given it, or 0xfff8000000000000 where no
 //! operand is one. With two NaNs it is the second, in a division the first; with three the second, the third.
 
-use super::alu::*;
 use super::half_ops;
+use crate::alu::*;
 use crate::num::round::*;
 use crate::num::{approx, exact};
 use crate::parse::ast::Ty;

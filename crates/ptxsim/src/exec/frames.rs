@@ -1,8 +1,8 @@
 //! Calls through addresses, and functions that are entered again before they have returned.
 
-use super::address::lanes;
 use super::state::*;
 use crate::program::*;
+use crate::regs::lanes;
 use crate::report::*;
 
 /// Bytes of registers and local memory that a thread may have put aside.

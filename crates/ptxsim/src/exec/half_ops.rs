@@ -1,8 +1,8 @@
 //! f16 and bf16 operations on one lane, alone and in pairs (PTX ISA 9.7.4 and 9.7.5), and their
 //! table. A NaN result is 0x7fff.
 
-use super::alu::*;
 use super::float_ops::{Modifiers, Xorsign, f, flush, max_f32, min_f32};
+use crate::alu::*;
 use crate::num::approx;
 use crate::num::narrow::*;
 use crate::num::round::*;

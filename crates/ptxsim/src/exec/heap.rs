@@ -5,41 +5,17 @@
 //! Blocks live on after the launch, as on a GPU: another launch may free them. Lost is what nobody has freed
 //! when a launch ends, and to which no pointer is left in memory.
 
-use super::address::lanes;
 use super::state::*;
+use crate::heap::Block;
 use crate::memory::Memory;
+use crate::regs::lanes;
 use crate::report::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Bytes in use at a time, as long as a program asks for no more (cudaLimitMallocHeapSize).
 const HEAP_BYTES: u64 = 8 << 20;
 /// Blocks that one memory ever has.
 const MOST_BLOCKS: usize = 1 << 20;
-
-#[derive(Clone, Debug)]
-struct Block {
-    bytes: u64,
-    /// For a block of this launch, which of its threads asked for it.
-    by: Option<At>,
-    /// Where it was freed.
-    freed: Option<String>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Heap {
-    /// By address.
-    blocks: BTreeMap<u64, Block>,
-    /// Bytes of blocks that are not freed.
-    used: u64,
-}
-
-impl Heap {
-    /// The block that an address lies in or lay in, and where it begins.
-    fn holding(&self, address: u64) -> Option<(u64, &Block)> {
-        let (&base, block) = self.blocks.range(..=address).next_back()?;
-        (address - base < block.bytes.max(1)).then_some((base, block))
-    }
-}
 
 /// Blocks to which memory holds a pointer, or one into them.
 fn pointed_to(memory: &Memory) -> BTreeSet<u64> {

@@ -2,9 +2,8 @@
 //! and so the checks of global memory see who reads and writes them. The counts of hardware for them were
 //! never compared: see `doubt`.
 
-use super::address::{Site, addresses, lanes};
+use super::address::{Site, addresses};
 use super::mem::{collect, deposit_element};
-use super::regs::LANES;
 use super::state::*;
 use super::undefined::Origin;
 use crate::check::global::Scoped;
@@ -12,6 +11,7 @@ use crate::image::{
     Bound, Filter, Image, Layout, Outside, Sampler, along, corners, footprint, inside,
 };
 use crate::program::*;
+use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 /// A texel's number along each axis.

@@ -1,7 +1,7 @@
 //! Integer, logic, shift and bit-field operations on one lane (PTX ISA 9.7.1, 9.7.2, 9.7.8), and
 //! the table from instruction to operation. 16-bit values live zero-extended in 32 bits.
 
-use super::alu::*;
+use crate::alu::*;
 use crate::parse::ast::Ty;
 
 /// A 32-bit operation on 16-bit operands.

@@ -3,12 +3,12 @@
 //! The 8 bytes in shared memory are the state, in a layout of this library's own. A `try_wait` waits
 //! for as long as it takes: its loop turns once, on every run.
 
-use super::address::{Addresses, Site, addresses, lanes, split};
-use super::regs::LANES;
+use super::address::{Addresses, Site, addresses, split};
 use super::state::*;
 use crate::check::order::Inter;
 use crate::check::race::{Clock, Strength, WARPS};
 use crate::program::*;
+use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 const COUNT: u64 = (1 << 20) - 1;

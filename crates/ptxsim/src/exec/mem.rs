@@ -2,11 +2,11 @@
 
 use super::address::*;
 use super::cost::Way;
-use super::regs::{Class, LANES, Regs};
 use super::state::*;
 use super::undefined::{Origin, Unwritten};
 use super::watch::{Does, strength};
 use crate::program::*;
+use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::*;
 
 #[inline(always)]
@@ -62,7 +62,7 @@ fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, mask: 
         let four: [u8; 4] = bytes[from..from + 4].try_into().unwrap_or_default();
         u32::from_le_bytes(four)
     };
-    let full = mask == super::regs::ALL;
+    let full = mask == crate::regs::ALL;
     if full && step_of(at) == Some(0) {
         // One address for all: read once.
         for (e, &(_, r)) in a.registers.iter().enumerate() {

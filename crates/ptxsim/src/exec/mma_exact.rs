@@ -1,13 +1,13 @@
 //! Matrix products whose every step the PTX ISA defines (9.7.15.4.14): integers, which are exact, and
 //! f64.
 
-#[cfg(target_arch = "x86_64")]
-use super::alu::has_v3;
 use super::float_ops::wd3;
-use super::mma::*;
-use super::regs::{LANES, Regs};
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
 use crate::num::exact;
 use crate::num::round::Round;
+use crate::program::mma::*;
+use crate::regs::{LANES, Regs};
 
 /// The bits of an element as a number.
 #[inline(always)]
@@ -149,7 +149,7 @@ pub fn doubles(regs: &mut Regs, m: &Doubles) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::regs::Block;
+    use crate::regs::Block;
 
     #[test]
     fn elements_are_sign_extended_from_their_width() {

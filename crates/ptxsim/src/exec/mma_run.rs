@@ -2,19 +2,19 @@
 //! align and cut off inside, and cut off again where the result is f32. Integers and f64 are in
 //! `mma_exact`.
 
-use super::address::{Addresses, Site, addresses, lanes, split};
-#[cfg(target_arch = "x86_64")]
-use super::alu::has_v3;
-use super::mma::*;
+use super::address::{Addresses, Site, addresses, split};
 use super::mma_exact::{doubles, integers};
-use super::regs::{ALL, LANES, Regs};
 use super::state::*;
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
 use crate::check::race::Strength;
-use crate::exec::regs::Class;
 use crate::num::narrow::*;
 use crate::num::round::Round;
+use crate::program::mma::*;
 use crate::program::{Access, AddressSpace, Order};
-use crate::report::FaultKind;
+use crate::regs::Class;
+use crate::regs::{ALL, LANES, Regs, lanes};
+use crate::report::{At, FaultKind};
 
 impl Mma {
     /// It accesses no memory.

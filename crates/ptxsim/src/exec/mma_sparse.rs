@@ -2,42 +2,12 @@
 //! a row of A two are given (PTX ISA 9.7.15.6), and `mma.m8n8k4` of f16, which is four products in one
 //! (9.7.15.5.1). Both are seldom, so that each element is computed by itself.
 
-use super::mma::*;
 use super::mma_exact::number;
 use super::mma_run::{cut, decode, is_usual, unit};
-use super::regs::{LANES, Regs};
 use crate::num::narrow::F16;
 use crate::num::round::Round;
-
-/// d = a * b + c in a shape of 16 x 8; A holds half of its columns.
-#[derive(Clone, Debug)]
-pub struct Sparse {
-    pub shape: Shape,
-    pub ab: [Elem; 2],
-    pub cd: [Elem; 2],
-    pub saturate: bool,
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
-    /// Which elements of A are there: two bits for each.
-    pub metadata: u32,
-    /// Which lanes of each four have the metadata.
-    pub selector: u32,
-}
-
-/// Four products of 8 x 8 x 4, each of 8 lanes: four of the lower half of the warp and four of the upper one.
-#[derive(Clone, Debug)]
-pub struct Quads {
-    /// Whether A and B lie by column.
-    pub layouts: [bool; 2],
-    /// The element type of C; D is f32. With f16 the order in which ptxas adds differs from element to element.
-    pub addend: Elem,
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
-}
+use crate::program::mma::*;
+use crate::regs::{LANES, Regs};
 
 /// Element `i` of a lane, in the registers of a fragment.
 fn bits(regs: &Regs, registers: &[u32], elem: Elem, lane: usize, i: u32) -> u32 {

@@ -1,7 +1,6 @@
 //! Execution: registers and arithmetic of a warp, its memory accesses, its schedule.
 
 mod address;
-pub mod alu;
 pub mod async_copy;
 mod atomics;
 mod barrier;
@@ -13,12 +12,11 @@ mod exchange;
 pub mod float_ops;
 pub mod frames;
 pub mod half_ops;
-pub mod heap;
+mod heap;
 mod images;
 pub mod int_ops;
 pub mod mbarrier;
 mod mem;
-pub mod mma;
 mod mma_exact;
 mod mma_run;
 pub mod mma_sparse;
@@ -27,10 +25,12 @@ pub mod packed_ops;
 pub mod pattern;
 mod print;
 mod provenance;
-pub mod regs;
 pub mod state;
 mod steady;
 pub mod stream;
+#[cfg(all(test, target_arch = "x86_64"))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
 pub mod undefined;
 pub mod warp;
 mod watch;

@@ -1,14 +1,15 @@
 //! Checks of accesses to shared memory: copies under way, bytes without a value, races.
 
-use super::address::{Addresses, Site, lanes};
-use super::regs::LANES;
-use super::state::{At, BlockState, Machine, Other, Warp};
-use super::stream::{Apart, Earlier, Streams};
+use super::address::{Addresses, Site};
+use super::state::{BlockState, Machine, Other, Warp};
+use super::stream::{Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
 use super::watch::together;
+use crate::branches::Apart;
 use crate::check::race::{Past, Strength, Who};
 use crate::program::Op;
-use crate::report::FindingKind;
+use crate::regs::{LANES, lanes};
+use crate::report::{At, FindingKind};
 
 impl Machine<'_> {
     /// Checks of a read of shared memory that lies within it, or of an atomic.
@@ -43,7 +44,7 @@ impl Machine<'_> {
                 lane: l as u32,
                 instruction: s.pc,
             };
-            let streams = w.streams(self.program, &self.ways, s.pc);
+            let streams = w.streams(&self.ways, s.pc);
             let grave = |past: &Past| Between::of(&streams, w, past).is_grave();
             if let Some(past) = shadow.read(a[l] as u32, bytes, who, strength, grave) {
                 let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
@@ -110,7 +111,7 @@ impl Machine<'_> {
                 lane: l as u32,
                 instruction: s.pc,
             };
-            let streams = w.streams(self.program, &self.ways, s.pc);
+            let streams = w.streams(&self.ways, s.pc);
             let between = |past: &Past| Between::of(&streams, w, past);
             let grave = |past: &Past| between(past).is_grave();
             let Some(past) = shadow.write(a[l] as u32, bytes, who, strength, all, grave) else {

@@ -2,7 +2,7 @@
 //! `u16x2` and `s16x2`, `.relu`), `cvt.pack`, and the video instructions that nvcc still writes
 //! (9.7.17).
 
-use super::alu::*;
+use crate::alu::*;
 
 #[inline(always)]
 fn halves(a: u32, b: u32, of: impl Fn(u16, u16) -> u16) -> u32 {

@@ -4,10 +4,9 @@
 //!
 //! A pattern is only a memory of results: whether it is there changes no count and no finding.
 
-use super::address::lanes;
 use super::cost::{Passes, Way, wavefronts};
-use super::regs::{ALL, Class, LANES, Regs};
 use crate::check::cells::{BLOCK, Touch};
+use crate::regs::{ALL, Class, LANES, Regs, lanes};
 
 /// Lanes that access the same bytes. Accesses are aligned to their size, so two units never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +250,7 @@ impl Pattern {
 mod tests {
     use super::*;
     use crate::exec::cost;
-    use crate::exec::regs::Block;
+    use crate::regs::Block;
     use proptest::prelude::*;
 
     proptest! {

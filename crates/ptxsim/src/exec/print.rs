@@ -1,8 +1,8 @@
 //! `printf`: the text that a call would write (C11 7.21.6.1, what CUDA takes of it).
 
-use super::address::lanes;
 use super::state::*;
 use crate::program::LOCAL_WINDOW;
+use crate::regs::lanes;
 use crate::report::MAX_PRINTED;
 
 /// Bytes of one text, and characters that a width or a precision may ask for.

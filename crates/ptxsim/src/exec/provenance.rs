@@ -1,10 +1,10 @@
 //! From which buffers an address was computed: the program is searched when an access has gone wrong, so that
 //! nothing is tracked while it runs.
 
-use super::regs::Class;
 use super::state::Machine;
 use crate::flow::{Register, Use};
 use crate::program::{Access, AddressSpace, Inst, Op};
+use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};
 
 /// More than this many buffers say nothing.

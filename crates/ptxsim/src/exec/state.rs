@@ -3,7 +3,6 @@
 use super::async_copy::{Groups, InFlight};
 use super::bulk::{BulkRead, BulkWrite};
 use super::mbarrier::{Delivery, Meeting};
-use super::regs::{Block as Lanes, LANES, Regs};
 use super::undefined::{Followed, Left, Origin, Undefined};
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Handed, Inter};
@@ -13,6 +12,7 @@ use crate::memory::{Known, Memory};
 use crate::parse::lines::LineId;
 use crate::program::*;
 use crate::quick::QuickMap;
+use crate::regs::{Block as Lanes, LANES, Regs};
 use crate::report::*;
 use model::{Access, AccessKind};
 use std::collections::HashMap;
@@ -34,16 +34,6 @@ pub enum Wait {
         address: u32,
         phase: bool,
     },
-}
-
-/// The subject of a message: an instruction, the thread that executes it, and where it looks.
-#[derive(Clone, Copy, Debug)]
-pub struct At {
-    pub instruction: u32,
-    pub block: [u32; 3],
-    /// Index in the block.
-    pub thread: u32,
-    pub address: Option<u64>,
 }
 
 /// The second place of a finding.
@@ -81,24 +71,8 @@ fn access_kind(op: &Op) -> AccessKind {
 }
 
 impl At {
-    pub fn thread(block: [u32; 3], thread: u32, instruction: u32) -> At {
-        At {
-            instruction,
-            block,
-            thread,
-            address: None,
-        }
-    }
-
     pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
         At::thread(b.id, w.first_thread + lane, instruction)
-    }
-
-    pub fn address(self, address: u64) -> At {
-        At {
-            address: Some(address),
-            ..self
-        }
     }
 }
 
@@ -212,7 +186,7 @@ pub struct Machine<'a> {
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
     pub findings: Findings,
-    pub ways: super::stream::Known,
+    pub ways: super::stream::Known<'a>,
     /// As `shared_origins`, by allocation and offset.
     pub global_origins: QuickMap<(usize, usize), Origin>,
     pub left: Left,
@@ -472,7 +446,7 @@ impl Machine<'_> {
                 }
             };
             match class {
-                crate::exec::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
+                crate::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
                 _ => regs.set32(r, value),
             }
         }

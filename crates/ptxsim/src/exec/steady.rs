@@ -4,17 +4,17 @@
 //! Anything else is left, whole and untouched, to `mem`, which looks lane by lane and knows what to
 //! say. So every check is written twice, and this one may only err by saying no.
 
-use super::address::{Site, addresses, lanes};
-#[cfg(target_arch = "x86_64")]
-use super::alu::has_v3;
+use super::address::{Site, addresses};
 use super::cost::Way;
 use super::pattern::{Pattern, Shape, Stretch};
-use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
 use crate::check::global::{Accessor, Scoped};
 use crate::check::page::MANY;
 use crate::check::race::{Plain, Shadow};
 use crate::program::*;
+use crate::regs::{ALL, Class, LANES, Regs, Word, lanes};
 use crate::report::{FindingKind, Findings};
 
 /// Where an access goes: the space, and its lowest address there.

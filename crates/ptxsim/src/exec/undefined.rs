@@ -14,12 +14,12 @@
 //! those of a source line that is known to be at fault are followed for a while only: the report has the
 //! finding, and its count is a lower bound.
 
-use super::address::{Site, lanes};
-use super::regs::{Class, LANES, Regs};
+use super::address::Site;
 use super::state::*;
 use crate::flow::{Register, Use};
 use crate::program::*;
-use crate::report::FindingKind;
+use crate::regs::{Class, LANES, Regs, lanes};
+use crate::report::{At, FindingKind};
 
 /// Where the first read was that brought undefined bits in, and of what.
 #[derive(Clone, Copy, Debug)]

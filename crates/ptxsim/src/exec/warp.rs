@@ -5,10 +5,10 @@
 //! earliest place that the code's layout allows. A group that branches backwards many times while
 //! others could run makes way for them for a while: it may be waiting for what they do.
 
-use super::address::{Site, lanes};
-use super::regs::LANES;
+use super::address::Site;
 use super::state::*;
 use crate::program::*;
+use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 /// Backward branches that a group may take before others get a turn, and how long their turn is.

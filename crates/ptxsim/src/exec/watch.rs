@@ -1,17 +1,17 @@
 //! Order and races in global memory, as accesses happen; order through flags in shared memory.
 
-use super::address::{Addresses, Site, lanes};
+use super::address::{Addresses, Site};
 use super::mem::collect;
 use super::observe::Between;
-use super::regs::LANES;
 use super::state::*;
 use super::stream::Streams;
 use crate::check::global::{Accessor, Conflict, Scoped};
-use crate::check::order::{Fence, Inter, Sparse};
+use crate::check::order::{Inter, Sparse};
 use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
-use crate::program::{Access, Order};
-use crate::report::FindingKind;
+use crate::program::{Access, Fence, Order};
+use crate::regs::{LANES, lanes};
+use crate::report::{At, FindingKind};
 
 /// The strength of a load or a store. A guess goes with atomics as if it were one.
 pub fn strength(access: &Access) -> Strength {
@@ -203,7 +203,7 @@ impl Machine<'_> {
         if let (Some(global), Some(clocks), false) =
             (&mut self.global, &b.shadow, allocation.read_only)
         {
-            let streams = w.streams(self.program, &self.ways, s.pc);
+            let streams = w.streams(&self.ways, s.pc);
             let grave = |c: &Conflict| between(&streams, b, w, s, c).is_grave();
             let me = Accessor {
                 block: b.number,
@@ -233,7 +233,7 @@ impl Machine<'_> {
         write: bool,
         c: Conflict,
     ) {
-        let between = between(&w.streams(self.program, &self.ways, s.pc), b, w, s, &c);
+        let between = between(&w.streams(&self.ways, s.pc), b, w, s, &c);
         let kind = between.kind().unwrap_or(FindingKind::GlobalRace);
         let within = kind != FindingKind::GlobalRace;
         let address = self.memory.at(i).base + at as u64;

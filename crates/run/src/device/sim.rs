@@ -9,9 +9,9 @@ use crate::device::args::PackedArg;
 use build::{Artifact, is_of_system};
 use model::Unsupported;
 use model::{
-    Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, FindingKind, Image,
-    ImageMemory, Launch, Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress,
-    TextureFilter, TextureRead, Withheld,
+    Case, Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, FindingKind, Image,
+    ImageMemory, Launch, NotRun, Place, Printed, Sampler, SimulationFacts, SourceLine,
+    TextureAddress, TextureFilter, TextureRead, Withheld,
 };
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
@@ -27,7 +27,7 @@ use system::files;
 use wording::words::instructions;
 
 /// Bytes of all buffers of a case together.
-pub const MOST_BYTES: u64 = 4 << 30;
+const MOST_BYTES: u64 = 4 << 30;
 
 /// Findings of one launch that are kept, by kind and source lines: more than a kernel has.
 const FINDINGS: usize = 1000;
@@ -44,6 +44,18 @@ const MATRIX_COST: u64 = 16;
 
 /// Blocks that a sample of a launch has, at most.
 const SAMPLE: u32 = 4;
+
+/// Why a case is larger than the simulator takes, if it is.
+pub fn too_large(case: &Case) -> Option<NotRun> {
+    let bytes = case.tensors.iter().map(|tensor| {
+        u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
+    });
+    let bytes = bytes.fold(0, u64::saturating_add);
+    (bytes > MOST_BYTES).then_some(NotRun::OverMemory {
+        bytes,
+        limit: MOST_BYTES,
+    })
+}
 
 pub struct SimDevice {
     memory: Memory,

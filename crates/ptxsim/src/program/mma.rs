@@ -6,10 +6,9 @@
 //! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
 //! is loaded by `ldmatrix` there is counted so.
 
-use crate::exec::mma_sparse::{Quads, Sparse};
-use crate::exec::regs::Class;
+use super::AddressSpace;
 use crate::num::round::Round;
-use crate::program::AddressSpace;
+use crate::regs::Class;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -170,6 +169,36 @@ pub struct Integers {
 pub struct Doubles {
     pub shape: Shape,
     pub round: Round,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+}
+
+/// d = a * b + c in a shape of 16 x 8; A holds half of its columns.
+#[derive(Clone, Debug)]
+pub struct Sparse {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub cd: [Elem; 2],
+    pub saturate: bool,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    /// Which elements of A are there: two bits for each.
+    pub metadata: u32,
+    /// Which lanes of each four have the metadata.
+    pub selector: u32,
+}
+
+/// Four products of 8 x 8 x 4, each of 8 lanes: four of the lower half of the warp and four of the upper one.
+#[derive(Clone, Debug)]
+pub struct Quads {
+    /// Whether A and B lie by column.
+    pub layouts: [bool; 2],
+    /// The element type of C; D is f32. With f16 the order in which ptxas adds differs from element to element.
+    pub addend: Elem,
     pub d: Vec<u32>,
     pub a: Vec<u32>,
     pub b: Vec<u32>,

@@ -12,6 +12,24 @@ pub enum Class {
 pub const LANES: usize = 32;
 pub const ALL: u32 = u32::MAX;
 
+/// The lanes of a mask, lowest first.
+pub struct Lanes(u32);
+
+impl Iterator for Lanes {
+    type Item = usize;
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let lane = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (lane < LANES).then_some(lane)
+    }
+}
+
+#[inline(always)]
+pub fn lanes(mask: u32) -> Lanes {
+    Lanes(mask)
+}
+
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Block<T>(pub [T; LANES]);

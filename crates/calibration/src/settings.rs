@@ -1,0 +1,63 @@
+//! The rule whose verdicts are counted, and how many of them.
+
+use judge::stats::sequential::Rule;
+
+/// The rule to count verdicts of, and how many to draw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Slowdown that the rule still passes, as a share.
+    pub tolerance: f64,
+    /// Numbers of processes after which the rule may decide.
+    pub looks: Vec<u32>,
+    /// Chance of any false alarm in a whole run.
+    pub run_false_alarm: f64,
+    /// Chance to pass a slowdown beyond the tolerance, of one contest.
+    pub miss: f64,
+    /// Contests in a run.
+    pub cases: u32,
+    /// Unchanged runs to draw.
+    pub runs: u32,
+    /// Verdicts to draw for each changed contest.
+    pub verdicts: u32,
+    /// Slowdowns that samples of unchanged contests are scaled by, as shares.
+    pub changes: Vec<f64>,
+    pub seed: u64,
+    /// The confidence of the bounds of each share.
+    pub confidence: f64,
+}
+
+impl Default for Settings {
+    /// The rule that `gatekeeper run` judges by.
+    fn default() -> Self {
+        Self {
+            tolerance: 0.005,
+            looks: vec![6, 10, 20, 35],
+            run_false_alarm: 0.01,
+            miss: 0.01,
+            cases: 60,
+            runs: 4000,
+            verdicts: 20_000,
+            changes: vec![0.01, 0.02, 0.05],
+            seed: 1,
+            confidence: 0.95,
+        }
+    }
+}
+
+impl Settings {
+    /// The rule for one contest whose timer resolves a log ratio to `resolution`.
+    pub(crate) fn rule(&self, resolution: f64) -> Rule {
+        Rule {
+            tolerance: self.tolerance,
+            looks: self.looks.clone(),
+            false_alarm: self.run_false_alarm / f64::from(self.cases),
+            miss: self.miss,
+            resolution,
+        }
+    }
+
+    /// Processes that one verdict may take, the confirming one included.
+    pub(crate) fn most_processes(&self) -> usize {
+        self.looks.last().map_or(0, |&last| last as usize + 1)
+    }
+}

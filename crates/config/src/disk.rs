@@ -1,0 +1,66 @@
+//! Paths of gates.yaml, and the kinds of thing that they lead to.
+
+use std::path::{Path, PathBuf};
+use system::files::{self, Kind};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    File,
+    /// More than any source has.
+    LargeFile,
+    /// A FIFO, a device or a socket.
+    Special,
+    Directory,
+    /// Something above the directory of gates.yaml that is not of its repository.
+    Outside(Outside),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Outside the repository, once its links are followed.
+    Repository,
+    /// There is no repository.
+    Everything,
+}
+
+/// Looks up the kind of a path below a directory, or above it in the same repository.
+pub fn on_disk<'a>(
+    root: &'a Path,
+    top: Option<&'a Path>,
+) -> impl Fn(&str) -> Option<PathKind> + 'a {
+    move |path| {
+        let place = root.join(path);
+        let metadata = std::fs::metadata(&place).ok()?;
+        if let Some(outside) = find_outside(top, path, &place) {
+            return Some(PathKind::Outside(outside));
+        }
+        Some(match Kind::of(&metadata) {
+            Kind::Directory => PathKind::Directory,
+            Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
+            Kind::File => PathKind::File,
+            Kind::Special => PathKind::Special,
+        })
+    }
+}
+
+/// The top of the repository that a directory is in, with all links followed.
+pub fn find_top(root: &Path) -> Option<PathBuf> {
+    let root = std::fs::canonicalize(root).ok()?;
+    let mut dirs = root.ancestors();
+    // A worktree and a submodule have a file of this name.
+    let top = dirs.find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
+    Some(top.to_owned())
+}
+
+/// Why a path that goes up is none of the repository, if it is none.
+fn find_outside(top: Option<&Path>, path: &str, place: &Path) -> Option<Outside> {
+    if path != ".." && !path.starts_with("../") {
+        return None;
+    }
+    let Some(top) = top else {
+        return Some(Outside::Everything);
+    };
+    // Where links lead to, so that none leads out.
+    let is_inside = std::fs::canonicalize(place).is_ok_and(|it| it.starts_with(top));
+    (!is_inside).then_some(Outside::Repository)
+}

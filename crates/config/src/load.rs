@@ -1,0 +1,145 @@
+//! Reads a gates file from the disk, resolves it, and selects.
+
+use super::disk::{find_top, on_disk};
+use super::places::Places;
+use super::resolve::{ToolchainPin, parse};
+use super::select::{self, Selection, Whole};
+use super::tune::Tune;
+use model::{CaseId, DEFAULT_CONFIG, Gate, Plan, Target};
+use std::path::{Path, PathBuf};
+use system::error::{Diagnostic, Error, Result};
+use system::files;
+use system::sources;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// Directory of gates.yaml; paths of the plan are relative to it.
+    pub root: PathBuf,
+    /// Name of the file: `gates.yaml`.
+    pub file: String,
+    pub places: Places,
+    pub plan: Plan,
+    pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
+    pub toolchain: ToolchainPin,
+    /// Every case of the file, selected or not.
+    pub all: Vec<CaseId>,
+    /// As if no filter had been asked for.
+    pub whole: Whole,
+    /// Whether the selection has other seeds than the file.
+    pub reseeded: bool,
+    /// Everything that can be tuned, selected or not.
+    pub tunes: Vec<Tune>,
+}
+
+/// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
+/// below it and names no other.
+fn find_config_above(path: &Path) -> Option<String> {
+    let here = std::env::current_dir().ok()?;
+    let mut above = here.ancestors().skip(1);
+    let steps = above.position(|dir| dir.join(DEFAULT_CONFIG).is_file())? + 1;
+    (path == Path::new(DEFAULT_CONFIG)).then(|| format!("{}{DEFAULT_CONFIG}", "../".repeat(steps)))
+}
+
+/// Reads, checks and resolves `path`, and selects.
+///
+/// # Errors
+/// Usage, for anything wrong with the file or the selection, with line, column and key.
+pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
+    let file = File::read(path)?;
+    let top = find_top(&file.root);
+    load_file(file, top.as_deref(), selection)
+}
+
+/// The same for a file in a tree that need not be a repository, as the files of another revision are none.
+///
+/// # Errors
+/// As above.
+pub fn load_in_tree(top: &Path, path: &Path, selection: &Selection) -> Result<Loaded> {
+    let top = std::fs::canonicalize(top).ok();
+    load_file(File::read(path)?, top.as_deref(), selection)
+}
+
+fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Loaded> {
+    let File { root, name, text } = file;
+    let disk = on_disk(&root, top);
+    let mut resolved = parse(&name, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
+    drop(disk);
+    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
+    let all = all.collect();
+    let whole = select::select(&mut resolved, selection).map_err(Error::Usage)?;
+    Ok(Loaded {
+        root,
+        places: Places {
+            file: name.clone(),
+            text,
+        },
+        file: name,
+        plan: resolved.plan,
+        gates: resolved.gates,
+        targets: resolved.targets,
+        toolchain: resolved.toolchain,
+        all,
+        whole,
+        reseeded: selection.seeds.is_some(),
+        tunes: resolved.tunes,
+    })
+}
+
+/// A gates file as it is written.
+pub struct File {
+    /// Its directory.
+    root: PathBuf,
+    pub name: String,
+    pub text: String,
+}
+
+impl File {
+    pub fn read(path: &Path) -> Result<Self> {
+        let name = path.file_name().map_or_else(
+            || path.display().to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        let root = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let bytes = files::read(path, files::WRITTEN).map_err(|error| {
+            let diagnostic =
+                Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
+            Error::Usage(match error.kind() {
+                std::io::ErrorKind::NotFound => match find_config_above(path) {
+                    Some(there) => diagnostic.help(format!(
+                        "there is one in a parent directory: --config {there}"
+                    )),
+                    None => diagnostic
+                        .help("write one with `gatekeeper init`, or name another with --config"),
+                },
+                std::io::ErrorKind::IsADirectory => diagnostic.help(format!(
+                    "name the file in it: --config {}",
+                    path.join(DEFAULT_CONFIG).display()
+                )),
+                _ => diagnostic,
+            })
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error
+                .as_bytes()
+                .get(..error.utf8_error().valid_up_to())
+                .unwrap_or_default();
+            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+            Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{name}:{line}")))
+        })?;
+        Ok(Self { root, name, text })
+    }
+}
+
+/// Whether a text is a right file of gates in this directory.
+///
+/// # Errors
+/// The mistakes in it.
+pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
+    let top = find_top(root);
+    let disk = on_disk(root, top.as_deref());
+    parse(DEFAULT_CONFIG, text, &disk, &sources::of_process).map(drop)
+}

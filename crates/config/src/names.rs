@@ -1,0 +1,48 @@
+//! The names that may be given, and those that may be meant by an unknown one.
+
+use super::yaml::{Problem, Spanned, Suggestion, suggest};
+use model::expr::is_identifier;
+use model::{Facet, Metric};
+
+/// Names of kernels, variants and shapes are used in file names, and in filters between `/` and `@`.
+pub fn check_file_name(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
+    let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        name.at,
+        format!(
+            "`{}` cannot name a {what}: use letters, digits, _ and -",
+            name.value
+        ),
+    ))
+}
+
+pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
+    if is_identifier(name) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        name.at,
+        format!(
+            "`{}` cannot name a {what}: use letters, digits and _, and no digit first",
+            name.value
+        ),
+    ))
+}
+
+/// Suggests metrics for an unknown name: one like it, else all, except the counters
+/// of the simulator and of profiles, which docs/gates.md lists.
+pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
+    let others = others.iter().copied();
+    let all = Metric::ALL.iter().map(|metric| metric.name());
+    let close = suggest(name, all.chain(others.clone()));
+    if let Suggestion::Close(_) = close {
+        return close;
+    }
+    let metrics = Metric::ALL
+        .iter()
+        .filter(|metric| !matches!(metric.facet(), Facet::Counters | Facet::Profile));
+    suggest(name, metrics.map(|metric| metric.name()).chain(others))
+}

@@ -1,0 +1,223 @@
+//! Resolves the text of a gates file to a plan and its gates.
+
+use super::disk::PathKind;
+use super::kernel::{self, Shared};
+use super::raw::{self, RawSimulation};
+use super::source::Source;
+use super::tune::Tune;
+use super::yaml::{Problem, Spanned};
+use super::{defaults, scope};
+use model::{Arch, Gate, Metric, Plan, Rule, Schedule, Simulation, Target};
+use std::ops::RangeInclusive;
+use system::error::Diagnostic;
+
+/// Version of the format that this program reads.
+const VERSION: u32 = 1;
+
+/// Warp instructions that a case may be given to be simulated: from the least kernel to a day.
+pub const BUDGETS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
+
+/// The compiler that the file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolchainPin {
+    /// CUDA release: `13.0` or `13.0.2`.
+    pub cuda: Option<String>,
+}
+
+pub struct Resolved {
+    pub plan: Plan,
+    pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
+    pub toolchain: ToolchainPin,
+    pub tunes: Vec<Tune>,
+}
+
+pub fn parse(
+    file: &str,
+    text: &str,
+    disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Resolved, Diagnostic> {
+    let source = Source::parse(file, text)?;
+    check_version(&source)
+        .and_then(|()| source.read())
+        .and_then(|raw| resolve_file(&raw, file, disk, environment))
+        .map_err(|problem| source.diagnose(&problem))
+}
+
+/// Before anything else: another version may have other keys.
+pub fn check_version(source: &Source<'_>) -> Result<(), Problem> {
+    let first = source.first_entry();
+    let help = format!("the first line must be `version: {VERSION}`");
+    match first {
+        Some((key, value)) if key.value == "version" => match value {
+            Some(value) if value.value == VERSION.to_string() => Ok(()),
+            Some(value) => Err(Problem::new(
+                value.at,
+                format!(
+                    "unknown version {}: this gatekeeper reads version {VERSION}",
+                    value.value
+                ),
+            )),
+            None => Err(Problem::new(key.at, "the version must be a number").help(help)),
+        },
+        Some((key, _)) => Err(Problem::new(key.at, "`version` must come first").help(help)),
+        None => Err(Problem::new(source.start(), "expected a mapping").help(help)),
+    }
+}
+
+fn resolve_file(
+    raw: &raw::GatesFile,
+    file: &str,
+    disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Resolved, Problem> {
+    let architectures = resolve_architectures(&raw.architectures)?;
+    let shared = Shared {
+        file,
+        architectures: &architectures,
+        flags: &raw.flags,
+        disk,
+        environment,
+    };
+    let mut resolved = Resolved {
+        plan: Plan {
+            simulation: resolve_simulation(&raw.simulation)?,
+            ..Plan::empty(resolve_timing(&raw.timing)?)
+        },
+        gates: Vec::new(),
+        targets: Vec::new(),
+        toolchain: ToolchainPin {
+            cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
+        },
+        tunes: Vec::new(),
+    };
+    if raw.kernels.is_empty() {
+        return Err(Problem::new(
+            raw.kernels.at,
+            "no kernels: nothing would be judged",
+        ));
+    }
+    for (name, kernel) in raw.kernels.iter() {
+        let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
+        resolved.plan.units.extend(kernel.units);
+        resolved.plan.cases.extend(kernel.cases);
+        resolved.plan.expected.extend(kernel.expected);
+        resolved.plan.fallbacks.extend(kernel.fallbacks);
+        resolved.gates.extend(kernel.gates);
+        resolved.targets.extend(kernel.targets);
+        resolved.plan.rivals.extend(kernel.rivals);
+        resolved.tunes.extend(kernel.tunes);
+    }
+    if let Some(singles) = &raw.timing.singles {
+        check_singles(singles, &resolved.gates)?;
+    }
+    Ok(resolved)
+}
+
+/// A limit that these could never decide is an error before anything is measured.
+fn check_singles(singles: &Spanned<u32>, gates: &[Gate]) -> Result<(), Problem> {
+    let limited = gates.iter().filter_map(|gate| match gate.rule {
+        Rule::Limit { metric, .. } => Some(metric),
+        _ => None,
+    });
+    let short = |metric: &Metric| singles.value < metric.least_singles();
+    match limited.filter(short).max_by_key(|it| it.least_singles()) {
+        None => Ok(()),
+        Some(metric) => Err(Problem::new(
+            singles.at,
+            format!(
+                "{} samples are too few for the limit on {metric}, which needs {}",
+                singles.value,
+                metric.least_singles()
+            ),
+        )),
+    }
+}
+
+pub fn resolve_architectures(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Arch>, Problem> {
+    if raw.is_empty() {
+        return Err(Problem::new(
+            raw.at,
+            "no architectures: nothing would be built",
+        ));
+    }
+    let mut architectures = Vec::new();
+    for name in raw.iter() {
+        let arch: Arch = name
+            .parse()
+            .map_err(|error: model::BadArch| Problem::new(name.at, error.to_string()))?;
+        if architectures.contains(&arch) {
+            return Err(Problem::new(
+                name.at,
+                format!("duplicate architecture {arch}"),
+            ));
+        }
+        architectures.push(arch);
+    }
+    Ok(architectures)
+}
+
+fn check_release(raw: &Spanned<String>) -> Result<String, Problem> {
+    let parts: Vec<_> = raw.split('.').collect();
+    let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
+        return Ok(raw.value.clone());
+    }
+    Err(
+        Problem::new(raw.at, format!("`{}` is not a CUDA release", raw.value))
+            .help("examples: \"13.0\", \"13.0.2\""),
+    )
+}
+
+fn resolve_simulation(raw: &RawSimulation) -> Result<Simulation, Problem> {
+    let warp_hazards = raw
+        .warp_hazards
+        .unwrap_or(defaults::SIMULATION.warp_hazards);
+    let budget = defaults::SIMULATION.budget;
+    match &raw.budget {
+        None => Ok(Simulation {
+            budget,
+            warp_hazards,
+        }),
+        Some(budget) if BUDGETS.contains(&budget.value) => Ok(Simulation {
+            budget: budget.value,
+            warp_hazards,
+        }),
+        Some(budget) => Err(Problem::new(
+            budget.at,
+            format!(
+                "the budget is {} warp instructions; it must be between {} and {}",
+                budget.value,
+                BUDGETS.start(),
+                BUDGETS.end()
+            ),
+        )),
+    }
+}
+
+fn resolve_timing(raw: &raw::Timing) -> Result<Schedule, Problem> {
+    let count = |written: &Option<Spanned<u32>>, absent: u32, least: u32, most: u32| match written {
+        None => Ok(absent),
+        Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
+        Some(count) => Err(Problem::new(
+            count.at,
+            format!("{} must be between {least} and {most}", count.value),
+        )),
+    };
+    let absent = defaults::TIMING;
+    let processes = count(&raw.processes, absent.processes, 1, 100)?;
+    let most = absent.max_processes.max(processes);
+    Ok(Schedule {
+        mode: raw.mode.unwrap_or(absent.mode),
+        warmup: count(&raw.warmup, absent.warmup, 0, 100_000)?,
+        iterations: count(&raw.iterations, absent.iterations, 1, 100_000)?,
+        singles: count(&raw.singles, absent.singles, 1, 100_000)?,
+        batch_ns: match &raw.batch {
+            None => absent.batch_ns,
+            Some(batch) => scope::parse_duration(batch, "a batch", 1e3..=1e9)? as u64,
+        },
+        processes,
+        max_processes: count(&raw.max_processes, most, processes, 100)?,
+    })
+}

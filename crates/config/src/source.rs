@@ -1,0 +1,369 @@
+//! Reads YAML text, and names places in it.
+
+use super::tree::Tree;
+use super::yaml::{Place, Position, Problem, Spanned, suggest};
+use serde::de::DeserializeOwned;
+use serde_yaml::budget::BudgetBreach;
+use serde_yaml::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use system::error::Diagnostic;
+
+/// The text of a file and its structure, to read values from and to name places in.
+pub struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+    tree: Spanned<Tree>,
+}
+
+impl<'a> Source<'a> {
+    /// # Errors
+    /// Text that is not one YAML document, or has a key without a value.
+    pub fn parse(file: &'a str, text: &'a str) -> Result<Self, Diagnostic> {
+        // The typed reading refuses duplicates; here both have to be found, to name the second.
+        let tree = serde_yaml::from_str_with_options(
+            text,
+            reader_options(text, DuplicateKeyPolicy::LastWins),
+        )
+        .map_err(|error| {
+            let problem = explain_error(&error);
+            let diagnostic = Diagnostic::new(problem.message);
+            match problem.at.written {
+                Place { line: 0, .. } => diagnostic.at(file),
+                Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
+            }
+        })?;
+        let source = Self { file, text, tree };
+        if let Tree::Null = source.tree.value {
+            return Err(Diagnostic::new("the file is empty")
+                .at(file)
+                .help("write one with `gatekeeper init`"));
+        }
+        // A key with nothing behind it would read as an empty list of gates.
+        match source.find(|_, node| matches!(node, Some(Tree::Null))) {
+            None => Ok(source),
+            Some((at, _)) => Err(source.diagnose(
+                &Problem::new(at, "the key has no value")
+                    .help("give it a value, or remove the key; an empty mapping is `{}`"),
+            )),
+        }
+    }
+
+    /// # Errors
+    /// Unknown, missing and duplicate keys, and values of the wrong type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let options = reader_options(self.text, DuplicateKeyPolicy::Error);
+        serde_yaml::from_str_with_options(self.text, options)
+            .map_err(|error| self.place(&error, explain_error(&error)))
+    }
+
+    /// The reader names a key where it means the key, its value, or the mapping that it is in.
+    fn place(&self, error: &serde_yaml::Error, mut problem: Problem) -> Problem {
+        use serde_yaml::Error as E;
+        let place = problem.at.written;
+        match root_error(error) {
+            E::SerdeUnknownField { .. }
+            | E::SerdeUnknownVariant { .. }
+            | E::DuplicateMappingKey { .. } => problem.at.is_key = true,
+            E::SerdeMissingField { .. } => {
+                if let Some((mapping, _)) = find_entry(&self.tree, place) {
+                    problem.at = mapping;
+                }
+            }
+            E::SerdeInvalidType { .. } | E::SerdeInvalidValue { .. } => {
+                if let Some((_, value)) = find_entry(&self.tree, place) {
+                    problem.at = value;
+                }
+            }
+            // Where a single word stands for a word and its keys (`reference: softmax`), the place is behind it,
+            // where the next key is or nothing.
+            E::Unexpected { .. } => {
+                let value =
+                    |at: Position, node: Option<&Tree>| node.is_some() && at.written == place;
+                if self.find(value).is_none()
+                    && let Some(before) = self.scalar_before(place)
+                {
+                    problem.at = before;
+                }
+            }
+            _ => {}
+        }
+        problem
+    }
+
+    /// The last single value that begins before `place`.
+    fn scalar_before(&self, place: Place) -> Option<Position> {
+        fn walk(node: &Spanned<Tree>, place: Place, last: &mut Option<Position>) {
+            let order = |place: Place| (place.line, place.column);
+            match &node.value {
+                Tree::Null => {}
+                Tree::Scalar(_) if order(node.at.written) < order(place) => *last = Some(node.at),
+                Tree::Scalar(_) => {}
+                Tree::List(items) => items.iter().for_each(|item| walk(item, place, last)),
+                Tree::Map(map) => map.iter().for_each(|(_, value)| walk(value, place, last)),
+            }
+        }
+        let mut last = None;
+        walk(&self.tree, place, &mut last);
+        last
+    }
+
+    /// The first key of the file, and its value where that is a single one.
+    pub fn first_entry(&self) -> Option<(&Spanned<String>, Option<Spanned<&str>>)> {
+        let Tree::Map(map) = &self.tree.value else {
+            return None;
+        };
+        let (key, value) = map.first()?;
+        let text = match &value.value {
+            Tree::Scalar(text) => Some(Spanned {
+                value: text.as_str(),
+                at: value.at,
+            }),
+            Tree::Null | Tree::List(_) | Tree::Map(_) => None,
+        };
+        Some((key, text))
+    }
+
+    /// Whether the file is a mapping that has this key, however it is quoted.
+    pub fn has(&self, key: &str) -> bool {
+        matches!(&self.tree.value, Tree::Map(map) if map.get(key).is_some())
+    }
+
+    pub fn into_tree(self) -> Tree {
+        self.tree.value
+    }
+
+    pub fn root(&self) -> &Spanned<Tree> {
+        &self.tree
+    }
+
+    pub fn start(&self) -> Position {
+        self.tree.at
+    }
+
+    /// Says in full where the problem is.
+    pub fn diagnose(&self, problem: &Problem) -> Diagnostic {
+        let mut diagnostic = Diagnostic::new(&problem.message);
+        diagnostic.help.clone_from(&problem.help);
+        let Place { line, column } = problem.at.written;
+        if line == 0 {
+            return diagnostic.at(self.file);
+        }
+        let column = column + self.offset(problem);
+        let exact = |at: Position, _: Option<&Tree>| at == problem.at;
+        // An error of the reader knows only one of the two places, and a key or a value at it.
+        let nearby = |at: Position, _: Option<&Tree>| {
+            [at.written, at.used].contains(&problem.at.written) && at.is_key == problem.at.is_key
+        };
+        let anything = |at: Position, _: Option<&Tree>| at.written == problem.at.written;
+        let found = self
+            .find(exact)
+            .or_else(|| self.find(nearby))
+            .or_else(|| self.find(anything));
+        let diagnostic = diagnostic.at(format!("{}:{line}:{column}", self.file));
+        match found {
+            Some((_, path)) if !path.is_empty() => diagnostic.key(path),
+            _ => diagnostic,
+        }
+    }
+
+    /// Columns from the start of a scalar to the character that the problem is about.
+    fn offset(&self, problem: &Problem) -> u64 {
+        let Place { line, column } = problem.at.written;
+        let index = |number: u64| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+        let start = self
+            .text
+            .lines()
+            .nth(index(line))
+            .and_then(|text| text.chars().nth(index(column)));
+        match start {
+            // Blocks keep their text on other lines; an anchor or tag stands before its value.
+            Some('|' | '>' | '&' | '!') | None => 0,
+            Some('"' | '\'') if problem.offset > 0 => 1 + problem.offset as u64,
+            Some(_) => problem.offset as u64,
+        }
+    }
+
+    /// The first place, from the root, that `wanted` is true of, and its key path. Keys have no node.
+    fn find(&self, wanted: impl Fn(Position, Option<&Tree>) -> bool) -> Option<(Position, String)> {
+        fn walk(
+            node: &Spanned<Tree>,
+            path: &str,
+            wanted: &dyn Fn(Position, Option<&Tree>) -> bool,
+        ) -> Option<(Position, String)> {
+            if wanted(node.at, Some(&node.value)) {
+                return Some((node.at, path.to_owned()));
+            }
+            match &node.value {
+                Tree::Null | Tree::Scalar(_) => None,
+                Tree::List(items) => items
+                    .iter()
+                    .enumerate()
+                    .find_map(|(index, item)| walk(item, &format!("{path}[{index}]"), wanted)),
+                Tree::Map(map) => map.iter().find_map(|(key, value)| {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    let path = format!("{path}{dot}{}", key.value);
+                    if wanted(key.at, None) {
+                        return Some((key.at, path));
+                    }
+                    walk(value, &path, wanted)
+                }),
+            }
+        }
+        walk(&self.tree, "", &wanted)
+    }
+}
+
+/// The mapping whose key is at `place`, and the value of that key.
+fn find_entry(node: &Spanned<Tree>, place: Place) -> Option<(Position, Position)> {
+    match &node.value {
+        Tree::Null | Tree::Scalar(_) => None,
+        Tree::List(items) => items.iter().find_map(|item| find_entry(item, place)),
+        Tree::Map(map) => map.iter().find_map(|(key, value)| {
+            if key.at.written == place {
+                return Some((node.at, value.at));
+            }
+            find_entry(value, place)
+        }),
+    }
+}
+
+/// Values that any file may have, and that the largest may.
+const LEAST_NODES: usize = 50_000;
+const MOST_NODES: usize = 1_000_000;
+
+fn reader_options(text: &str, duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
+    // A written value takes two bytes at least. Repetition by aliases has a limit of the reader's own, which does
+    // not grow with the text.
+    let nodes = (text.len() / 2).clamp(LEAST_NODES, MOST_NODES);
+    serde_yaml::options! {
+        duplicate_keys: duplicate_keys,
+        // YAML 1.1 would read a dimension named N as `false`.
+        strict_booleans: true,
+        with_snippet: false,
+        reject_unsupported_tags: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        // A right file is a dozen deep. Reading recurses, and a debug build needs 40 KiB of stack for each level.
+        budget: serde_yaml::budget! {
+            max_depth: 32,
+            max_nodes: nodes,
+            // A list or mapping has an end, too, and an alias is no value.
+            max_events: 3 * MOST_NODES,
+        },
+    }
+}
+
+fn root_error(error: &serde_yaml::Error) -> &serde_yaml::Error {
+    match error {
+        serde_yaml::Error::AliasError { error, .. }
+        | serde_yaml::Error::WithSnippet { error, .. } => root_error(error),
+        error => error,
+    }
+}
+
+/// The reader's errors in the words of this file.
+fn explain_error(error: &serde_yaml::Error) -> Problem {
+    use serde_yaml::Error as E;
+    let place = root_error(error)
+        .location()
+        .or_else(|| error.location())
+        .map(Place::new)
+        .unwrap_or_default();
+    let at = Position {
+        written: place,
+        used: place,
+        is_key: false,
+    };
+    let one_of = |what: &str, name: &str, expected: &[&'static str]| {
+        let problem = Problem::new(at, format!("unknown {what} `{name}`"))
+            .help(suggest(name, expected.iter().copied()));
+        match expected.contains(&"nullptr") {
+            true => problem.help("write an argument like {tensor: x} or {i32: N}"),
+            false => problem,
+        }
+    };
+    let message = match root_error(error) {
+        E::SerdeUnknownField {
+            field, expected, ..
+        } => return one_of("key", field, expected),
+        E::SerdeUnknownVariant {
+            variant, expected, ..
+        } => return one_of("name", variant, expected),
+        E::SerdeMissingField { field, .. } => {
+            let problem = Problem::new(at, format!("the key `{field}` is missing"));
+            return match key_example(field) {
+                Some(example) => problem.help(example),
+                None => problem,
+            };
+        }
+        E::DuplicateMappingKey { key, .. } => match key {
+            Some(key) => format!("duplicate key `{key}`"),
+            None => "duplicate key".to_owned(),
+        },
+        E::InvalidScalar { ty, .. } => match *ty {
+            "boolean" => "expected true or false".to_owned(),
+            "floating point" => "expected a number".to_owned(),
+            "u32" => format!("expected a whole number from 0 to {}", u32::MAX),
+            "u64" => "expected a whole number that is not negative".to_owned(),
+            _ => "expected a whole number".to_owned(),
+        },
+        E::InvalidBooleanStrict { .. } => "expected true or false".to_owned(),
+        E::Unexpected { expected, .. } => match *expected {
+            "string scalar" => "expected a single value, not a list or a mapping".to_owned(),
+            "sequence start" => "expected a list: [a, b]".to_owned(),
+            "mapping start" => "expected a mapping: {key: value}".to_owned(),
+            other => format!("expected {other}"),
+        },
+        E::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
+            "expected a name or a mapping of one key, not a list".to_owned()
+        }
+        E::UnexpectedValueForUnitEnumVariant { .. } => "this name cannot have a value".to_owned(),
+        E::ExpectedMappingEndAfterEnumVariantValue { .. } => {
+            "expected a single key; this is a second one".to_owned()
+        }
+        E::SerdeInvalidType {
+            unexpected,
+            expected,
+            ..
+        }
+        | E::SerdeInvalidValue {
+            unexpected,
+            expected,
+            ..
+        } => format!("expected {expected}, not {unexpected}"),
+        E::Budget {
+            breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. },
+            ..
+        }
+        | E::AliasReplayLimitExceeded { .. } => {
+            return Problem::new(
+                at,
+                format!("more values than a file of this length may have, at most {MOST_NODES}"),
+            )
+            .help("write fewer values by aliases, or split the kernels into several gates files: --config");
+        }
+        E::MultipleDocuments { .. } => "a second YAML document starts here".to_owned(),
+        E::Eof { .. } => "the file is empty".to_owned(),
+        other => {
+            serde_yaml::MessageFormatter::format_message(&serde_yaml::UserMessageFormatter, other)
+                .into_owned()
+        }
+    };
+    Problem::new(at, message)
+}
+
+/// The description of the key `reference`.
+pub const REFERENCE: &str = "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}";
+
+/// How a key that has no default may look, where its name says too little.
+fn key_example(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "version" => "version: 1",
+        "architectures" => "architectures: [sm_90]",
+        "kernels" => "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}",
+        "tensors" => "tensors: {x: {type: f32, shape: [N]}, y: {role: out, type: f32, shape: [N]}}",
+        "args" => "args: [{tensor: x}, {tensor: y}, {i32: N}], in the order of the parameters",
+        "shape" => "shape: [M, N], slowest dimension first; [] is one element",
+        "reference" => REFERENCE,
+        "gates" => "gates: {max_err: 1e-3, spills: 0}",
+        _ => return None,
+    })
+}

@@ -1,0 +1,196 @@
+//! Limits as they are written under `gates` and `target`: the kernel's and the variant's, merged by key.
+
+use super::names::suggest_metric;
+use super::raw::{self, BECAUSE, CONDITIONS, COUNTERS, DEFAULT, Limits};
+use super::shape::NamedShape;
+use super::yaml::{Ordered, Problem, Spanned, suggest};
+use model::{Arch, Metric};
+
+fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
+    match &limits.value {
+        Limits::One(text) => Ok(vec![Spanned {
+            value: text.clone(),
+            at: limits.at,
+        }]),
+        Limits::All(texts) if texts.is_empty() => {
+            Err(Problem::new(limits.at, "an empty list sets no limit"))
+        }
+        Limits::All(texts) => Ok(texts.clone()),
+        Limits::By(_) => Err(Problem::new(
+            limits.at,
+            "expected a limit or a list of limits",
+        )),
+    }
+}
+
+/// The subject of a key under `gates`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Metric(Metric),
+    /// All counters that can be gated, together.
+    Counters,
+    Conditions,
+}
+
+impl Key {
+    pub fn parse(name: &Spanned<String>) -> Result<Self, Problem> {
+        match name.as_str() {
+            COUNTERS => Ok(Self::Counters),
+            CONDITIONS => Ok(Self::Conditions),
+            text => Metric::from_name(text).map(Self::Metric).ok_or_else(|| {
+                Problem::new(name.at, format!("unknown metric `{text}`"))
+                    .help(suggest_metric(text, &[CONDITIONS, COUNTERS]))
+            }),
+        }
+    }
+}
+
+/// The values of one key: the kernel's, and then the variant's.
+pub struct WrittenGate<'a> {
+    pub name: &'a Spanned<String>,
+    pub key: Key,
+    layers: Vec<&'a Spanned<Limits>>,
+}
+
+/// The kernel's gates and the variant's, in the order of the file.
+pub fn merge_gates<'a>(
+    kernel: &'a raw::Gates,
+    variant: Option<&'a raw::Gates>,
+) -> Result<Vec<WrittenGate<'a>>, Problem> {
+    let variant = variant.into_iter().flat_map(|gates| gates.0.iter());
+    merge_limits(kernel.0.iter().chain(variant))
+}
+
+/// Merges the limits on each metric from several layers.
+pub fn merge_limits<'a>(
+    written: impl Iterator<Item = &'a (Spanned<String>, Spanned<Limits>)>,
+) -> Result<Vec<WrittenGate<'a>>, Problem> {
+    let mut merged: Vec<WrittenGate<'a>> = Vec::new();
+    for (name, limits) in written {
+        let key = Key::parse(name)?;
+        match merged.iter_mut().find(|known| known.key == key) {
+            Some(known) => known.layers.push(limits),
+            None => merged.push(WrittenGate {
+                name,
+                key,
+                layers: vec![limits],
+            }),
+        }
+    }
+    Ok(merged)
+}
+
+impl WrittenGate<'_> {
+    /// Conditions have no names by which one could replace another: all of them hold.
+    pub fn conditions(&self) -> Result<Vec<Spanned<String>>, Problem> {
+        let texts: Vec<_> = self
+            .layers
+            .iter()
+            .map(|limits| read_texts(limits))
+            .collect::<Result<_, _>>()?;
+        Ok(texts.concat())
+    }
+
+    /// The limits for `key`, one of the architectures or shapes that are `known`: the variant's if it has any,
+    /// else the kernel's.
+    fn limits(
+        &self,
+        key: &str,
+        known: &[String],
+        what: &str,
+    ) -> Result<Option<Vec<Spanned<String>>>, Problem> {
+        let mut found = None;
+        for limits in &self.layers {
+            let Limits::By(by) = &limits.value else {
+                found = Some(read_texts(limits)?);
+                continue;
+            };
+            let stranger = by
+                .iter()
+                .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
+            if let Some((name, _)) = stranger {
+                let known = known.iter().map(String::as_str);
+                return Err(
+                    Problem::new(name.at, format!("unknown {what} `{}`", name.value))
+                        .help(suggest(name, known.chain([DEFAULT]))),
+                );
+            }
+            if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
+                found = Some(read_texts(chosen)?);
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn of_architecture(
+        &self,
+        arch: Arch,
+        known: &[Arch],
+    ) -> Result<Vec<Spanned<String>>, Problem> {
+        let key = arch.to_string();
+        let known: Vec<String> = known.iter().map(Arch::to_string).collect();
+        let lacking = || {
+            let at = self.layers.first().map_or(self.name.at, |limits| limits.at);
+            Problem::new(at, format!("no limit for {key}"))
+                .help(format!("add `{key}` or `{DEFAULT}`"))
+        };
+        self.limits(&key, &known, "architecture")?
+            .ok_or_else(lacking)
+    }
+
+    /// One shape may have a limit that others do not.
+    pub fn of_shape(
+        &self,
+        key: &str,
+        known: &[NamedShape],
+    ) -> Result<Vec<Spanned<String>>, Problem> {
+        let known: Vec<String> = known.iter().map(|shape| shape.name.clone()).collect();
+        Ok(self.limits(key, &known, "shape")?.unwrap_or_default())
+    }
+}
+
+/// The targets of a variant, as written.
+pub struct WrittenTargets<'a> {
+    pub limits: Vec<WrittenGate<'a>>,
+    pub because: Option<&'a str>,
+}
+
+/// The kernel's and the variant's. A reason is for the targets that it is written with.
+pub fn merge_targets<'a>(
+    kernel: &'a raw::Targets,
+    variant: Option<&'a raw::Targets>,
+) -> Result<Vec<WrittenTargets<'a>>, Problem> {
+    let own = variant.map(|targets| &targets.0);
+    let replaced = |name: &str| own.is_some_and(|own| own.get(name).is_some());
+    let of_kernel = read_targets(&kernel.0, |name| !replaced(name))?;
+    let of_variant = own.map(|own| read_targets(own, |_| true)).transpose()?;
+    Ok(std::iter::once(of_kernel).chain(of_variant).collect())
+}
+
+fn read_targets<'a>(
+    written: &'a Ordered<Spanned<Limits>>,
+    is_meant: impl Fn(&str) -> bool,
+) -> Result<WrittenTargets<'a>, Problem> {
+    let mut because = None;
+    if let Some(text) = written.get(BECAUSE) {
+        match &text.value {
+            Limits::One(words) if words.trim().len() >= 3 => because = Some(words.trim()),
+            _ => {
+                return Err(Problem::new(text.at, "`because` needs the reason in words")
+                    .help("because: bound by issue slots, 25.4 us where 23.6 was the target"));
+            }
+        }
+    }
+    let limits = written.iter().filter(|(name, _)| name.value != BECAUSE);
+    let limits = merge_limits(limits.filter(|(name, _)| is_meant(name)))?;
+    match limits.iter().find(|it| !matches!(it.key, Key::Metric(_))) {
+        Some(other) => Err(Problem::new(
+            other.name.at,
+            format!(
+                "a target is for one metric, and `{}` is none",
+                other.name.value
+            ),
+        )),
+        None => Ok(WrittenTargets { limits, because }),
+    }
+}

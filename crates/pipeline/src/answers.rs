@@ -1,0 +1,66 @@
+//! The answers of references for the cases of a run.
+
+use crate::event::{Event, Phase};
+use check::cache::{Answer, References, digests};
+use model::{Case, CaseId, Evidence, Plan, Seen};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// Right answers by case and seed.
+#[derive(Default)]
+pub(super) struct Answers {
+    pub found: HashMap<(CaseId, u64), Seen<Answer>>,
+    outputs: HashMap<(CaseId, u64), BTreeMap<String, String>>,
+    pub wall: Duration,
+}
+
+impl Answers {
+    pub fn compute<'a>(
+        cases: impl Iterator<Item = &'a Case>,
+        references: &References,
+        on: &(dyn Fn(Event) + Sync),
+    ) -> Self {
+        let began = Instant::now();
+        let wanted: Vec<(&Case, u64)> = cases
+            .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
+            .collect();
+        on(Event::Began {
+            phase: Phase::Reference,
+            steps: wanted.len() as u64,
+        });
+        // One after another: each uses all cores by itself.
+        let mut outputs = HashMap::new();
+        let found = wanted
+            .into_iter()
+            .map(|(case, seed)| {
+                let answer = references.answer(case, seed);
+                let digests = answer.got().and_then(|answer| digests(answer).ok());
+                outputs.extend(digests.map(|digests| ((case.id.clone(), seed), digests)));
+                on(Event::Stepped {
+                    phase: Phase::Reference,
+                    what: case.id.to_string(),
+                });
+                ((case.id.clone(), seed), answer)
+            })
+            .collect();
+        Self {
+            found,
+            outputs,
+            wall: began.elapsed(),
+        }
+    }
+
+    /// Digests of the reference outputs, for comparisons of two records.
+    pub fn digests(&self, plan: &Plan) -> Vec<Evidence> {
+        let cases = plan.cases.iter();
+        let seeds = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (&case.id, seed)));
+        let digests = seeds.filter_map(|(case, seed)| {
+            Some(Evidence::Reference {
+                case: case.clone(),
+                seed,
+                outputs: self.outputs.get(&(case.clone(), seed))?.clone(),
+            })
+        });
+        digests.collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! The request for a run, and the change that it is about.
+
+use crate::shard::AskedShard;
+use config::Loaded;
+use model::{Anchor, Base};
+use run::device::DeviceChoice;
+use std::any::Any;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// The request to `run`.
+#[derive(Debug)]
+pub struct Request {
+    pub config: PathBuf,
+    pub device: DeviceChoice,
+    pub require_gpu: bool,
+    pub allow_fallback: bool,
+    pub provision: bool,
+    pub profile: Profile,
+    pub dump: Option<PathBuf>,
+    /// Against a base: time the cases that did not change, too.
+    pub time_unchanged: bool,
+    /// Where a part of the cases is run.
+    pub shard: Option<AskedShard>,
+    /// The command line, for the record.
+    pub command: String,
+}
+
+/// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here; the
+/// program's `revisions` makes a change from git.
+pub struct Change {
+    /// The costs of a run count from here: finding the base is a part of it.
+    pub began: Instant,
+    /// Files and what they ask, as they are.
+    pub head: Loaded,
+    /// For the record: head's commit, and a digest of its files.
+    pub commit: Option<String>,
+    pub sources: Option<String>,
+    /// Older baselines that gates of head name.
+    pub anchors: Vec<Anchor>,
+    pub base: Option<BaseSide>,
+}
+
+/// The side that head is held against.
+pub struct BaseSide {
+    /// Plan, gates and baselines, under head's names.
+    pub asked: Base,
+    /// Version of the compiler that it asks for.
+    pub pin: Option<String>,
+    /// The directory of its gates.yaml.
+    pub root: PathBuf,
+    /// The whole tree.
+    pub top: PathBuf,
+    /// Head's whole tree, which the base may not read, and the files in it.
+    pub head_top: PathBuf,
+    pub head_files: Vec<PathBuf>,
+    /// Keeps its files where they are.
+    pub files: Box<dyn Any + Send + Sync>,
+}
+
+/// Whether cases are profiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    No,
+    /// After all timings.
+    Too,
+    /// In the place of timings.
+    Only,
+}

@@ -1,0 +1,103 @@
+//! State that the stages of one run share, and what they say of a job that was not run.
+
+use super::answers::Answers;
+use super::took::Meter;
+use build::Artifact;
+use model::{
+    Arch, CaseId, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Plan, Seen, UnitId, Unsupported,
+};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// State that checks and timings of one run share.
+pub(super) struct Work {
+    pub head: Side,
+    pub base: Side,
+    pub took: Meter,
+}
+
+pub(super) type Artifacts = HashMap<UnitId, Artifact>;
+
+/// State that kernels of head, or of the base, run with.
+pub(super) struct Side {
+    /// `None` for the simulator.
+    pub device: Option<DeviceFacts>,
+    pub artifacts: Artifacts,
+    pub answers: Answers,
+    pub dump: Option<PathBuf>,
+}
+
+impl Side {
+    /// The artifact that runs for a case; in the simulator for one architecture of several, or the oldest.
+    pub fn artifact(
+        &self,
+        plan: &Plan,
+        case: &CaseId,
+        arch: Option<Arch>,
+    ) -> std::result::Result<&Artifact, SkipReason> {
+        let unit = match (&self.device, arch) {
+            (Some(device), _) => judge::unit_for(plan, case, device),
+            (None, None) => judge::unit_to_simulate(plan, case),
+            (None, Some(arch)) => {
+                let (kernel, variant) = (case.kernel.clone(), case.variant.clone());
+                plan.unit(&UnitId {
+                    kernel,
+                    variant,
+                    arch,
+                })
+            }
+        };
+        unit.and_then(|unit| self.artifacts.get(&unit.id))
+            .ok_or(SkipReason::NotRun(NotRun::NoArtifact))
+    }
+}
+
+/// The side that evidence is on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum EvidenceSide {
+    Head,
+    Base,
+}
+
+impl EvidenceSide {
+    pub fn file(self, pieces: Vec<Evidence>, evidence: &mut Vec<Evidence>) {
+        match self {
+            Self::Head => evidence.extend(pieces),
+            Self::Base => {
+                let pieces = pieces.into_iter().map(Box::new);
+                evidence.extend(pieces.map(Evidence::Base));
+            }
+        }
+    }
+
+    /// `base revision of `, before what is done.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Head => "",
+            Self::Base => "base revision of ",
+        }
+    }
+}
+
+/// Why a job was not even tried.
+#[derive(Clone)]
+pub(super) enum SkipReason {
+    NotRun(NotRun),
+    Broke(Fault),
+    Unsupported(Unsupported),
+}
+
+impl SkipReason {
+    /// Evidence that this program lost on the way: no skip, as nobody decided on it.
+    pub fn lost(what: &str) -> Self {
+        Self::Broke(Fault::new(FaultKind::Environment, what.to_owned()))
+    }
+
+    pub fn into_seen<T>(self) -> Seen<T> {
+        match self {
+            Self::NotRun(why) => Seen::NotRun(why),
+            Self::Broke(fault) => Seen::Fault(fault),
+            Self::Unsupported(why) => Seen::Unsupported(why),
+        }
+    }
+}
