@@ -227,11 +227,8 @@ fn everywhere(name: &str, record: &Record) {
     let judgement = judged(record);
     for verdict in &judgement.verdicts {
         let code = verdict.reason.code();
-        let mut entries = wording::codes::GROUPS
-            .iter()
-            .flat_map(|group| group.entries);
-        let entry = entries.find(|entry| entry.code == code).unwrap();
-        let documented = entry.outcomes.contains(&verdict.outcome);
+        let documented = Reason::codes().find(|it| it.code == code).unwrap();
+        let documented = documented.outcomes.contains(&verdict.outcome);
         assert!(documented, "{code} can be {}", verdict.outcome);
     }
     let terminal = news(name, &in_terminal(record, &judgement), in_terminal);
