@@ -5,11 +5,12 @@
 
 use crate::common;
 
+use ::explain::CauseClass;
 use clap::{Arg, Command, CommandFactory};
 use common::{root, run, stdout};
 use config::Selection;
 use gatekeeper::cli::Cli;
-use model::{Outcome, Reason, Topic};
+use model::{Counter, Outcome, Reason, Tier, Topic};
 use serde_json::Value;
 use std::fs;
 
@@ -83,6 +84,24 @@ fn the_page_of_gates_has_the_keys_of_the_schema() {
         ],
     );
     hold("docs/tune.md", &[table("The space", "Tune")]);
+    let counters = Table {
+        section: "Counters".to_owned(),
+        header: "| counter | tier | what |",
+        rows: Counter::ALL
+            .map(|it| {
+                let tier = match it.tier() {
+                    Tier::Gate => "gate",
+                    Tier::Information => "information",
+                };
+                vec![
+                    code(it.name()),
+                    tier.to_owned(),
+                    paragraph(it.documentation()),
+                ]
+            })
+            .to_vec(),
+    };
+    hold("docs/gates.md", &[counters]);
 }
 
 #[test]
@@ -107,6 +126,23 @@ fn the_page_of_verdicts_has_the_codes_of_the_reasons() {
             .collect(),
     });
     hold("docs/verdicts.md", &tables);
+}
+
+#[test]
+fn the_page_of_explain_has_the_causes_of_the_rules() {
+    let table = Table {
+        section: "Causes".to_owned(),
+        header: "| class | what is seen |",
+        rows: CauseClass::ALL
+            .map(|it| vec![code(it.name()), paragraph(it.documentation())])
+            .to_vec(),
+    };
+    hold("docs/explain.md", &[table]);
+}
+
+fn paragraph(documentation: &str) -> String {
+    let words: Vec<_> = documentation.split_whitespace().collect();
+    words.join(" ")
 }
 
 /// The default that the schema describes in words is the one of a file that does not set the key.

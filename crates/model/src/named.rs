@@ -3,6 +3,7 @@
 /// An enum without fields. The name of a value is the one in files, messages and `ALL`, which has the order of the table.
 ///
 /// A column that all values have is an exhaustive function: `pub enum Counter, tier: Tier { A = "a" => Tier::Gate, }`.
+/// Such a table says what its values mean, too: the pages of docs/ have their documentation.
 #[macro_export]
 macro_rules! named {
     (
@@ -35,17 +36,23 @@ macro_rules! named {
     (
         $(#[$meta:meta])*
         $vis:vis enum $of:ident, $column:ident: $kind:ty {
-            $($(#[$doc:meta])* $variant:ident = $name:literal => $value:expr,)*
+            $($(#[doc = $doc:literal])* $variant:ident = $name:literal => $value:expr,)*
         }
     ) => {
         $crate::named! {
             $(#[$meta])*
             $vis enum $of {
-                $($(#[$doc])* $variant = $name,)*
+                $($(#[doc = $doc])* $variant = $name,)*
             }
         }
 
         impl $of {
+            pub fn documentation(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc,)*).trim_ascii(),)*
+                }
+            }
+
             pub fn $column(self) -> $kind {
                 match self {
                     $(Self::$variant => $value,)*
