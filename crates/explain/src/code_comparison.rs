@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_again_where_others_came_between() {
+    fn matches_lines_across_inserted_ones() {
         let base = lines(&[(3, "a"), (4, "b"), (5, "c"), (9, "d")]);
         let head = lines(&[(3, "a"), (4, "new"), (5, "b"), (6, "c2"), (10, "d")]);
         let pairs = pair_lines(&base, &head);

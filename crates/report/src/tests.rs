@@ -675,7 +675,7 @@ fn failures_come_first_with_their_command() {
 
 /// As where a source does not compile, or a reference: once, and not once for each case.
 #[test]
-fn what_breaks_many_subjects_alike_is_reported_once() {
+fn reports_a_failure_shared_by_many_subjects_once() {
     let mut record = fixture::record();
     for piece in &mut record.evidence {
         if let Evidence::Check { facts, .. } = piece {
@@ -754,7 +754,7 @@ fn a_fault_that_breaks_many_gates_is_reported_once() {
 }
 
 #[test]
-fn colour_only_where_it_is_asked_for() {
+fn prints_colour_only_if_asked() {
     let record = broken();
     let judgement = judged(&record);
     let plain = terminal::render(&record, &judgement, PLAIN);
@@ -860,7 +860,7 @@ fn markdown_of_many_cases_still_fits_a_comment() {
 
 /// Changes within their limits are one click away where nothing failed, and there are many of them.
 #[test]
-fn many_changes_are_folded_where_nothing_failed() {
+fn folds_many_changes_if_nothing_failed() {
     let record = fixture::record();
     let mut judgement = judged(&record);
     let is_compared =
@@ -881,7 +881,7 @@ fn many_changes_are_folded_where_nothing_failed() {
 }
 
 #[test]
-fn commands_name_the_gates_file_and_only_what_is_there() {
+fn commands_name_the_gates_file_and_only_existing_subjects() {
     let mut head = broken();
     head.environment.config = "ci/gates.yaml".into();
     let gone = Subject::Case(fixture::case_id("fast", "small"));

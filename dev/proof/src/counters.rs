@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_doubt_is_counted_apart() {
+    fn counts_doubtful_launches_apart() {
         let row = row(&[(SHARED_LOADS, 2), (SHARED_STORES, 1)]);
         let clean = report();
         let mut doubted = report();
@@ -356,7 +356,7 @@ mod tests {
 
     /// Over all launches of the committed table, of the PTX beside it.
     #[test]
-    fn every_counter_that_may_gate_is_what_the_hardware_counted() {
+    fn every_counter_that_may_gate_equals_the_hardware() {
         let (fixtures, mut rows) = committed();
         let mut told = Vec::new();
         let reports = simulate_all(&fixtures).unwrap();
