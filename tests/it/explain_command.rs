@@ -58,7 +58,7 @@ fn a_barrier_is_found_with_its_line() {
     assert_eq!(first["places"][0]["line"]["file"], "copy.cu");
     assert_eq!(first["places"][0]["line"]["number"], 15);
     assert_eq!(first["places"][0]["text"], "__syncthreads();");
-    assert_eq!(first["figures"][0]["measure"]["code"], "barrier");
+    assert_eq!(first["values"][0]["measure"]["code"], "barrier");
     // The record has all that it takes.
     std::fs::remove_file(dir.join("copy.cu")).unwrap();
     let said = stdout(&run(dir, &["explain", RECORD], 0));

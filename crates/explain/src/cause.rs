@@ -9,7 +9,7 @@ pub struct Cause {
     /// Where in the source, the most telling line first. None where lines do not matter.
     pub places: Vec<CausePlace>,
     /// The values that show it.
-    pub figures: Vec<Figure>,
+    pub values: Vec<CauseValue>,
     /// The part of the slowdown that it can account for, where that can be known.
     pub share: Option<Num>,
     /// Orders causes and means nothing else: about how many cycles it adds to a warp, with a guess for the turns of
@@ -23,7 +23,7 @@ impl Cause {
         Self {
             class,
             places: Vec::new(),
-            figures: Vec::new(),
+            values: Vec::new(),
             share: None,
             weight,
         }
@@ -40,7 +40,7 @@ impl Cause {
     }
 
     pub fn with(mut self, measure: Measure, base: impl Into<f64>, head: impl Into<f64>) -> Self {
-        self.figures.push(Figure {
+        self.values.push(CauseValue {
             measure,
             base: Num(base.into()),
             head: Num(head.into()),
@@ -65,9 +65,9 @@ pub struct CausePlace {
     pub text: Option<String>,
 }
 
-/// A figure of both sides.
+/// A value of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub struct CauseValue {
     pub measure: Measure,
     pub base: Num,
     pub head: Num,

@@ -185,7 +185,7 @@ pub enum Loosened {
     /// The same under another compiler or other flags, which are another key.
     BaselineMoved {
         differences: Vec<KeyDifference>,
-        figures: Vec<EditedFigure>,
+        values: Vec<EditedFigure>,
     },
     /// The base gives nothing to compare with, which a label lets pass.
     BaseIncomparable(BaseLack),

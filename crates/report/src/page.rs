@@ -95,7 +95,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
     let first = [
         Section::new(
             "",
-            "What did not hold",
+            "Problems",
             vec![Part::Problems(problems::problems(index, record, judgement))],
         ),
         loosened(judgement),
@@ -107,7 +107,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
         figures(index.head(), judgement),
         Section::new(
             "rivals",
-            "Beside the fastest rival, in the same run on the same GPU",
+            "Against the fastest rival, in the same run on the same GPU",
             vec![
                 Part::Table(rivals::fastest(judgement)),
                 Part::Lines(rivals::lines(&record.environment, judgement)),
@@ -142,7 +142,7 @@ pub fn lay_out<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> 
                     .collect(),
             )
         },
-        comment_only("What changed", comparison(&changed), is_long(changed.len())),
+        comment_only("Changes", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());
             comment_only("Counters that changed", counters, is_folded)

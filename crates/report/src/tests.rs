@@ -872,7 +872,7 @@ fn folds_many_changes_if_nothing_failed() {
         moved.subject = fixture::case("fast", &format!("shape_{copy}"));
         judgement.verdicts.push(moved.clone());
     }
-    let (open, folded) = ("### What changed", "<summary>What changed</summary>");
+    let (open, folded) = ("### Changes", "<summary>Changes</summary>");
     let text = markdown::render(&record, &judgement);
     assert!(text.contains(folded) && !text.contains(open), "{text}");
     judgement.conclusion = Conclusion::Fail;

@@ -386,7 +386,7 @@ fn names_slower_lines_if_no_rule_finds_a_cause() {
     assert_eq!(causes[0].class, CauseClass::CodeChanged);
     let lines: Vec<u32> = causes[0].places.iter().map(|it| it.line.number).collect();
     assert_eq!(lines, [9]);
-    let stall = &causes[0].figures[0];
+    let stall = &causes[0].values[0];
     assert_eq!(stall.measure, Measure::Stall(Stall::LongScoreboard));
     assert_eq!((stall.base, stall.head), (Num(10.0), Num(20.0)));
     // As fast as before: no line is.

@@ -597,7 +597,7 @@ fn a_baseline_under_new_flags_is_loosened_if_it_is_worse() {
                 theirs: "-O3".into(),
                 here: "-O3 -use_fast_math".into(),
             }],
-            figures: vec![EditedFigure { metric, edit }],
+            values: vec![EditedFigure { metric, edit }],
         };
         assert_eq!(
             under_other_flags(200.0, was_kept),
