@@ -354,7 +354,7 @@ mod tests {
         (fixtures, table::read(&text).unwrap())
     }
 
-    /// Over all launches of the committed table, of the PTX beside it.
+    /// Over all launches of the committed table, of the PTX next to it.
     #[test]
     fn every_counter_that_may_gate_equals_the_hardware() {
         let (fixtures, mut rows) = committed();

@@ -42,7 +42,7 @@ def main(record, diagnosis, reports):
     pages = sorted(pathlib.Path(reports).glob("*.csv"))
     if not cases or len(cases) != len(pages):
         sys.exit(f"{len(cases)} profiles in the record and {len(pages)} reports: which is whose is not known")
-    # Of repeats the first.
+    # The first of several repeats.
     of_case = {}
     for case, page in zip(cases, pages):
         of_case.setdefault(case, page)
