@@ -121,7 +121,7 @@ fn the_page_of_verdicts_has_the_codes_of_the_reasons() {
                         .join(", "),
                 };
                 let remedy = it.remedy().unwrap_or_else(|| "-".to_owned());
-                vec![code(it.code), outcomes, it.meaning(), remedy]
+                vec![code(it.code), outcomes, paragraph(&it.meaning()), remedy]
             })
             .collect(),
     });
@@ -141,6 +141,7 @@ fn the_page_of_explain_has_the_causes_of_the_rules() {
 }
 
 fn paragraph(documentation: &str) -> String {
+    assert!(!documentation.is_empty(), "a line is without documentation");
     let words: Vec<_> = documentation.split_whitespace().collect();
     words.join(" ")
 }

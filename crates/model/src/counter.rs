@@ -20,33 +20,33 @@ named! {
 pub enum Counter, tier: Tier {
     /// PTX instructions that warps issued. A GPU counts machine instructions.
     Instructions = "instructions" => Tier::Information,
-    /// Lanes that executed one.
+    /// Lanes that executed a PTX instruction.
     LaneInstructions = "lane_instructions" => Tier::Information,
     /// Loads by warps, with what `cp.async` and bulk copies read, as on a GPU.
     GlobalLoadRequests = "global_load_requests" => Tier::Gate,
-    /// The 32-byte sectors that they touch.
+    /// The 32-byte sectors that these loads touch.
     GlobalLoadSectors = "global_load_sectors" => Tier::Gate,
-    /// The fewest sectors that hold the bytes.
+    /// The fewest sectors that hold the loaded bytes.
     GlobalLoadSectorsIdeal = "global_load_sectors_ideal" => Tier::Information,
     /// Stores by warps.
     GlobalStoreRequests = "global_store_requests" => Tier::Gate,
-    /// The 32-byte sectors that they touch.
+    /// The 32-byte sectors that these stores touch.
     GlobalStoreSectors = "global_store_sectors" => Tier::Gate,
-    /// The fewest sectors that hold the bytes.
+    /// The fewest sectors that hold the stored bytes.
     GlobalStoreSectorsIdeal = "global_store_sectors_ideal" => Tier::Information,
     /// Loads from shared memory by warps.
     SharedLoadRequests = "shared_load_requests" => Tier::Gate,
-    /// Their passes through shared memory.
+    /// Passes of these loads through shared memory.
     SharedLoadWavefronts = "shared_load_wavefronts" => Tier::Gate,
-    /// Their passes without bank conflicts.
+    /// Passes that these loads would take without bank conflicts.
     SharedLoadWavefrontsIdeal = "shared_load_wavefronts_ideal" => Tier::Information,
     /// Stores to shared memory by warps.
     SharedStoreRequests = "shared_store_requests" => Tier::Gate,
-    /// Their passes through shared memory, with those of `stmatrix`.
+    /// Passes of these stores through shared memory, with those of `stmatrix`.
     SharedStoreWavefronts = "shared_store_wavefronts" => Tier::Gate,
-    /// Their passes without bank conflicts.
+    /// Passes that these stores would take without bank conflicts.
     SharedStoreWavefrontsIdeal = "shared_store_wavefronts_ideal" => Tier::Information,
-    /// Those of the loads' sectors that `cp.async` and bulk copies read.
+    /// Those of `global_load_sectors` that `cp.async` and bulk copies read.
     AsyncCopySectors = "async_copy_sectors" => Tier::Information,
     /// Passes of `cp.async` and bulk copies through shared memory.
     AsyncCopyWavefronts = "async_copy_wavefronts" => Tier::Information,
@@ -54,7 +54,7 @@ pub enum Counter, tier: Tier {
     MatrixInstructions = "matrix_instructions" => Tier::Information,
     /// `ldmatrix`, and loads of `wmma` from shared memory.
     MatrixLoads = "matrix_loads" => Tier::Gate,
-    /// Their passes through shared memory.
+    /// Passes of these loads through shared memory.
     MatrixLoadWavefronts = "matrix_load_wavefronts" => Tier::Gate,
     /// Atomics and reductions by warps.
     Atomics = "atomics" => Tier::Information,

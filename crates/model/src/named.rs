@@ -3,7 +3,7 @@
 /// An enum without fields. The name of a value is the one in files, messages and `ALL`, which has the order of the table.
 ///
 /// A column that all values have is an exhaustive function: `pub enum Counter, tier: Tier { A = "a" => Tier::Gate, }`.
-/// Such a table says what its values mean, too: the pages of docs/ have their documentation.
+/// The pages of docs/ list the values of such a table with their documentation.
 #[macro_export]
 macro_rules! named {
     (
@@ -68,7 +68,7 @@ macro_rules! named {
 /// after it.
 ///
 /// A value that passes on the code of what it holds has a pattern and that code: `Fault(Fault) => Self::Fault(it) =>
-/// it.code(),`. It may have some of its own, too.
+/// it.code(),`. With a guard, it may have a code of its own for the rest.
 macro_rules! coded {
     (
         $(#[$meta:meta])*
