@@ -1,5 +1,5 @@
 #!/bin/bash
-# What ncu counts of each kernel: counters.sh PROOF PTX_DIRECTORY OUT, with ptxas beside nvcc on the path.
+# Counts each kernel with ncu: counters.sh PROOF PTX_DIRECTORY OUT, with ptxas next to nvcc on the path.
 # OUT/ncu.csv has the metrics of each launch, OUT/instructions.tsv the wavefronts of each kind of instruction.
 set -eu
 here=$(dirname "$0")

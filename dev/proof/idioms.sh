@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What compute-sanitizer says of the idioms of crates/ptxsim/tests/idioms.rs, a line for each kernel and tool:
+# Runs compute-sanitizer on the idioms of crates/ptxsim/tests/idioms.rs, a line for each kernel and tool:
 # file, kernel, tool, number of errors or hazards, first message. On a machine with a GPU, from the root:
 #   dev/proof/idioms.sh out > out/idioms.tsv
 set -euo pipefail

@@ -4,7 +4,7 @@
     python dev/replay/field.py SPACES OUT.jsonl --seeds 100 [--strategies diff_evo,hybrid_vndx]
 
 SPACES is a directory of kernel_tuner caches (*.json.gz). Each line of OUT is one search: how the best time fell, as
-pairs of "after so many evaluations" and time. What is an evaluation: kernel_tuner's own count, that of its budget.
+pairs of "after so many evaluations" and time. Evaluations are counted as kernel_tuner counts its budget.
 A configuration counts once, the first time it is run. One that fails to build or run counts like any other. One that
 the restrictions exclude is not run and does not count.
 """

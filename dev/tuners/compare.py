@@ -1,4 +1,4 @@
-"""gatekeeper tune beside kernel_tuner: the same space, the same seconds, the same GPU; then both winners by one rule.
+"""gatekeeper tune against kernel_tuner: the same space, the same seconds, the same GPU; then both winners by one rule.
 
     python3 dev/tuners/compare.py GATEKEEPER OUT [--seconds 30] [--strategies hybrid_vndx,adaptive_tabu_greywolf] [--seed 1]
 
@@ -143,7 +143,7 @@ def main():
                 row["kernel_tuner"][strategy] = theirs
                 best = theirs.get("best")
                 if best:
-                    theirs["beside"] = judge(gatekeeper, gates, case, kernel, chosen, best["values"], ours or start)
+                    theirs["confirmed"] = judge(gatekeeper, gates, case, kernel, chosen, best["values"], ours or start)
             print(json.dumps(row), file=lines, flush=True)
             print(json.dumps(row)[:1500], flush=True)
 

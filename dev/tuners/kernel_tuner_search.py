@@ -2,7 +2,7 @@
 
 Standard input: JSON with kernel, variant (resolved), shape, strategy, seconds, seed. Standard output: JSON.
 
-What a user of kernel_tuner would write for these kernels, and two things in its favour: the correctness of each
+It is as a user of kernel_tuner would write it for these kernels, with two things in its favour: the correctness of each
 configuration at this shape is checked by its own `answer`, and more than 48 KiB of dynamic shared memory, which its
 CUDA backend does not ask for, is asked for here.
 """

@@ -23,7 +23,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     };
     let tree = Tree::find(root);
     let (text, found) = match tree.is_empty() {
-        true => (config::template().to_owned(), Found::NoSource),
+        true => (config::template().to_owned(), Draft::Template),
         false => list(args, root, &tree)?,
     };
     let mut file = create(path)?;
@@ -36,10 +36,10 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         false => format!(" --config {name}"),
     };
     let said = match found {
-        Found::NoSource => format!(
+        Draft::Template => format!(
             "wrote {name}\nnext: set `source` and `entry` to a kernel of yours, list its arguments, and then"
         ),
-        Found::Kernels {
+        Draft::Kernels {
             kept,
             all,
             sources,
@@ -71,8 +71,9 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-enum Found {
-    NoSource,
+/// The file that was written, and what it was made of.
+enum Draft {
+    Template,
     Kernels {
         kept: usize,
         all: usize,
@@ -81,7 +82,7 @@ enum Found {
     },
 }
 
-fn list(args: &InitArgs, root: &Path, tree: &Tree) -> Result<(String, Found)> {
+fn list(args: &InitArgs, root: &Path, tree: &Tree) -> Result<(String, Draft)> {
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;
     let is_watched = std::io::stderr().is_terminal();
@@ -93,7 +94,7 @@ fn list(args: &InitArgs, root: &Path, tree: &Tree) -> Result<(String, Found)> {
     let survey = init::survey(root, tree, &toolchain, &cache, args.arch, &say)?;
     let accepts = |text: &str| config::check(root, text).map_err(|wrong| wrong.message);
     let (text, kept) = init::write(&survey, args.arch, &accepts);
-    let found = Found::Kernels {
+    let found = Draft::Kernels {
         kept,
         all: survey.kernels.len(),
         sources: survey.sources,

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_directory_is_tried_where_it_would_be_made() {
+    fn tries_to_write_in_the_parent_of_a_missing_output_directory() {
         let dir = tempfile::tempdir().unwrap();
         let new = dir.path().join("a/b");
         let seen = output(&new);

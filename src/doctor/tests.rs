@@ -26,7 +26,7 @@ fn a_machine_that_lacks_nothing_is_good_throughout() {
 }
 
 #[test]
-fn what_a_run_can_do_without_stops_none() {
+fn optional_tools_stop_no_run() {
     let machine = laptop();
     let items = machine.examine(false);
     assert!(items.iter().all(|item| item.state() != State::Broken));
@@ -161,7 +161,7 @@ fn whatever_would_fail_a_run_ends_in_4() {
 }
 
 #[test]
-fn what_nvml_does_not_tell_is_one_problem_and_no_more() {
+fn a_silent_nvml_is_one_problem() {
     let mut machine = good();
     if let Seen::Got(gpus) = &mut machine.gpus {
         gpus.all[0].condition = None;

@@ -108,7 +108,7 @@ fn a_clocked_case_fills_the_gpu_with_blocks() {
 }
 
 #[test]
-fn cycles_are_of_one_query_where_blocks_share_a_multiprocessor() {
+fn cycles_are_of_one_query_though_blocks_share_a_multiprocessor() {
     // 128 threads of 128 registers: four blocks.
     let of = kept(configuration(64, 32, 2, 8), 128).unwrap();
     assert_eq!((of.blocks_per_sm, of.blocks), (4, 528));
@@ -257,7 +257,7 @@ fn a_ranking_is_compared_over_the_macros_that_both_have() {
 
 /// As a GPU leaves it: gates of the simulator are skipped.
 #[test]
-fn only_what_holds_every_gate_is_right() {
+fn only_a_variant_that_holds_every_gate_is_right() {
     let of = configuration(64, 32, 2, 8);
     let named = |record: model::Record| -> model::Record {
         let text = serde_json::to_string(&record).unwrap();

@@ -1,6 +1,6 @@
 //! A configuration on its way: what it is called with, and what was built of it.
 
-use super::outcome::{Dropped, DroppedBy, Figures, Values};
+use super::outcome::{Dropped, DroppedBy, Resources, Values};
 use build::Built;
 use config::{ResolvedVariant, Tuning};
 use model::occupancy::{Demand, occupancy};
@@ -101,7 +101,7 @@ impl Candidate {
         blake3::hash(&text).to_hex().get(..16).map(str::to_owned)
     }
 
-    pub fn figures(&self, shape: &str) -> Option<Figures> {
+    pub fn resources(&self, shape: &str) -> Option<Resources> {
         let built = self.built.first()?.facts.got()?;
         let entry = built.entries.first()?;
         let step = self.case(shape)?.steps.first()?;
@@ -120,7 +120,7 @@ impl Candidate {
             occupancy(arch, demand)
         });
         let spills = [resources.spill_stores, resources.spill_loads];
-        Some(Figures {
+        Some(Resources {
             registers: resources.registers,
             shared,
             spills: spills.into_iter().flatten().sum(),

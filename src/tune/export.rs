@@ -65,11 +65,11 @@ fn result(outcome: &Outcome) -> Result<f64, Failure> {
 
 /// The time of the start in all the processes that it was timed in: the geometric mean, over the shapes of the objective.
 fn start_ms(began: &Began, evaluations: &[Evaluation]) -> Option<f64> {
-    let beside = evaluations.iter().filter_map(|it| match &it.outcome {
-        Outcome::Timed(timed) if timed.beside == 0 => Some(&timed.beside_ns),
+    let times = evaluations.iter().filter_map(|it| match &it.outcome {
+        Outcome::Timed(timed) if timed.against == 0 => Some(&timed.against_ns),
         _ => None,
     });
-    let all: Option<Vec<f64>> = beside
+    let all: Option<Vec<f64>> = times
         .map(|ns| {
             let shapes = began.objective.iter();
             let ln_ns = shapes.map(|(shape, weight)| Some(weight * ns.get(shape)?.ln()));

@@ -77,20 +77,20 @@ fn confirmed(began: &Began, found: &SearchResult, it: &Confirmation) -> Vec<Stri
         true => format!(" (between {} and {})", as_percent(low), as_percent(high)),
         false => String::new(),
     };
-    let beside = format!(
+    let result = format!(
         "{} of the time of {}{interval}, over {} that the search saw nothing of",
         as_percent(it.ratio),
         began.start,
         words::plural(it.processes as usize, "fresh process"),
     );
     let first = match it.shown {
-        Shown::Faster => format!("{} takes {beside}", name(it.winner)),
+        Shown::Faster => format!("{} takes {result}", name(it.winner)),
         Shown::NotFaster => format!(
-            "nothing is faster: {}, the best of the search, takes {beside}",
+            "nothing is faster: {}, the best of the search, takes {result}",
             name(it.winner)
         ),
         Shown::Undecided => format!(
-            "not decided: {}, the best of the search, takes {beside}",
+            "not decided: {}, the best of the search, takes {result}",
             name(it.winner)
         ),
     };
@@ -154,7 +154,7 @@ fn searched(began: &Began, found: &SearchResult) -> Vec<String> {
 /// By cost, those of equal cost by what they take.
 fn best(began: &Began, found: &SearchResult) -> Table {
     let ranked = |it: &Evaluation| {
-        let (registers, shared) = it.figures.map_or((0, 0), |it| (it.registers, it.shared));
+        let (registers, shared) = it.resources.map_or((0, 0), |it| (it.registers, it.shared));
         (it.outcome.cost(), registers, shared)
     };
     let mut all: Vec<&Evaluation> = found
@@ -177,14 +177,16 @@ fn best(began: &Began, found: &SearchResult) -> Table {
     ];
     let rows = all.into_iter().take(MOST_RANKED).map(|it| {
         let figure = |text: Option<String>| text.unwrap_or("-".to_owned());
-        let figures = it.figures;
+        let resources = it.resources;
         vec![
             it.number.to_string(),
             shown(began, &it.values),
             cost(&it.outcome),
-            figure(figures.map(|it| it.registers.to_string())),
-            figure(figures.map(|it| words::quantity(Metric::Shared, it.shared as f64))),
-            figure(figures.and_then(|it| Some(words::quantity(Metric::Occupancy, it.occupancy?)))),
+            figure(resources.map(|it| it.registers.to_string())),
+            figure(resources.map(|it| words::quantity(Metric::Shared, it.shared as f64))),
+            figure(
+                resources.and_then(|it| Some(words::quantity(Metric::Occupancy, it.occupancy?))),
+            ),
         ]
     });
     Table::new(columns, rows.collect())

@@ -542,7 +542,7 @@ impl Search<'_> {
             number: candidate.number,
             values: candidate.values.clone(),
             code: candidate.code(),
-            figures: self.figures(candidate),
+            resources: self.resources(candidate),
             outcome,
             at_ms: u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX),
             compile_ms: candidate.compile_ms(),
@@ -577,9 +577,9 @@ impl Search<'_> {
         self.strategy.tell(point, outcome);
     }
 
-    fn figures(&self, candidate: &Candidate) -> Option<outcome::Figures> {
+    fn resources(&self, candidate: &Candidate) -> Option<outcome::Resources> {
         let (shape, _) = self.tuning.tune.objective.first()?;
-        candidate.figures(shape)
+        candidate.resources(shape)
     }
 
     fn end(self, end: End, unseen: Vec<String>) -> SearchResult {

@@ -16,7 +16,7 @@ pub struct Evaluation {
     pub values: Values,
     /// A digest of what would execute: machine code, launches and arguments. `None` where it was not built.
     pub code: Option<String>,
-    pub figures: Option<Figures>,
+    pub resources: Option<Resources>,
     pub outcome: Outcome,
     /// Since the search began, in ms.
     pub at_ms: u64,
@@ -26,7 +26,7 @@ pub struct Evaluation {
 
 /// Known values before any GPU time: of its first entry, at the first shape of the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct Resources {
     pub registers: u32,
     /// Static and dynamic, in bytes.
     pub shared: u64,
@@ -112,7 +112,7 @@ pub struct Ranked {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
     /// The evaluation that it was timed against.
-    pub beside: u32,
+    pub against: u32,
     /// Its time to that one's: geometric mean over processes.
     pub ratio: f64,
     pub processes: u32,
@@ -123,7 +123,7 @@ pub struct Timed {
     /// Time of one launch, by shape: geometric mean over processes, which are not those of other configurations.
     pub p50_ns: BTreeMap<String, f64>,
     /// Time of the one that it was timed against, likewise.
-    pub beside_ns: BTreeMap<String, f64>,
+    pub against_ns: BTreeMap<String, f64>,
 }
 
 /// The winner against the start, in processes of which the search saw none.

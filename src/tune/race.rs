@@ -88,13 +88,13 @@ impl Lap {
         }
         let ratio = mean(&self.readings).exp();
         Ok(Timed {
-            beside: best.number,
+            against: best.number,
             ratio,
             processes: u32::try_from(self.readings.len()).unwrap_or(u32::MAX),
             stopped: self.readings.len() < PROCESSES,
             cost: cost * ratio,
             p50_ns: means(self.readings.iter().map(|it| &it.head_ns)),
-            beside_ns: means(self.readings.iter().map(|it| &it.base_ns)),
+            against_ns: means(self.readings.iter().map(|it| &it.base_ns)),
         })
     }
 }

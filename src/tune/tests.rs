@@ -352,7 +352,7 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
 }
 
 #[test]
-fn what_is_clearly_slower_gets_one_process_and_what_is_slower_two() {
+fn clearly_slower_gets_one_process_and_slower_gets_two() {
     let dir = project();
     let slower = |values: &Values| match of(values, "A") as i64 {
         1 => 1000.0,
@@ -484,7 +484,7 @@ fn seeds_come_first() {
 }
 
 #[test]
-fn where_nothing_is_faster_nothing_is_confirmed() {
+fn confirms_nothing_if_nothing_is_faster() {
     let dir = project();
     let worse = |values: &Values| match (of(values, "A"), of(values, "B")) {
         (1.0, 1.0) => 1000.0,
@@ -526,7 +526,7 @@ fn a_resumed_search_keeps_its_best_and_confirms_it() {
 }
 
 #[test]
-fn the_budget_counts_what_was_tried() {
+fn the_budget_counts_tried_configurations() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
     let found = search_in(
@@ -572,7 +572,7 @@ fn other_tuners_read_the_times_of_interleaved_samples() {
 }
 
 #[test]
-fn the_report_says_what_was_shown() {
+fn the_report_has_the_results_of_the_search() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
     let mut found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);

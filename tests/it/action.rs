@@ -251,7 +251,7 @@ fn provided(toolchains: &str, show: &str) -> (String, String) {
 }
 
 #[test]
-fn a_compiler_is_installed_where_there_is_none_and_kept_before_anything_runs() {
+fn installs_and_caches_a_missing_compiler_before_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let there = dir.path().to_str().unwrap();
     let (asked, outputs) = provided(there, "exit 4");
@@ -361,7 +361,7 @@ fn arguments_are_words_and_the_exit_code_is_gatekeepers() {
 
 /// With or without a base.
 #[test]
-fn a_fallback_is_allowed_where_the_input_says_so() {
+fn allows_a_fallback_only_by_its_input() {
     let dir = tempfile::tempdir().unwrap();
     for (input, words) in [
         ("true", &["--allow-fallback"][..]),
@@ -424,7 +424,7 @@ fn the_base_of_a_shallow_clone_is_fetched() {
 
 /// cargo takes settings that name programs from where it starts, and rustup its choice of a cargo.
 #[test]
-fn gatekeeper_is_built_where_its_own_sources_are() {
+fn builds_gatekeeper_in_the_directory_of_its_sources() {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
     program(
@@ -704,7 +704,7 @@ fn value<'a>(outputs: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn another_version_has_another_key_and_what_is_no_part_of_it_has_not() {
+fn the_cache_key_changes_with_sources_of_the_program_only() {
     let dir = tempfile::tempdir().unwrap();
     let (action, cache) = (dir.path().join("an action"), dir.path().join("cache"));
     for (file, text) in [
@@ -776,7 +776,7 @@ fn built(programs: &Path) -> (Option<i32>, String) {
 }
 
 #[test]
-fn without_cargo_the_build_says_what_to_do() {
+fn a_build_without_cargo_names_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let (code, said) = built(dir.path());
     assert_eq!(code, Some(4));

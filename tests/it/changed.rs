@@ -78,7 +78,7 @@ fn changed(dir: &Path, more: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn an_edit_runs_what_it_touches() {
+fn an_edit_runs_only_affected_kernels() {
     let project = committed();
     let dir = project.path();
     assert_eq!(
@@ -122,7 +122,7 @@ fn an_edit_runs_what_it_touches() {
 }
 
 #[test]
-fn a_mistake_is_found_and_what_all_share_is_of_all() {
+fn a_mistake_fails_and_a_shared_setting_affects_all_kernels() {
     let project = committed();
     let dir = project.path();
     edit(&dir.join("second.cuh"), "2.0f", "2.5f");

@@ -76,7 +76,7 @@ fn a_constant_that_is_not_filled_is_as_compiled() {
 }
 
 #[test]
-fn an_unknown_name_lists_what_there_is() {
+fn an_unknown_constant_lists_the_known_ones() {
     let project = project(&FILE.replace("ns::SHIFT", "ns::SHIFTS"));
     let dir = project.path();
     simulate(dir, &[], 1);
@@ -104,7 +104,7 @@ fn another_size_is_refused_with_both() {
 }
 
 #[test]
-fn what_fills_a_constant_is_known_before_a_launch() {
+fn rejects_an_unfit_tensor_for_a_constant() {
     let output = project(&FILE.replace("ns::SHIFT: none", "ns::SHIFT: y"));
     refused(
         output.path(),
@@ -135,7 +135,7 @@ fn what_fills_a_constant_is_known_before_a_launch() {
 
 /// The fill of a constant is a part of how a variant is called.
 #[test]
-fn variants_differ_by_what_fills_their_constants() {
+fn variants_may_differ_by_values_of_constants_alone() {
     let variants = "    variants:
       one: {}
       other: {constants: {SCALE: none, ns::SHIFT: scale}, reference: {unary: {x: scale, out: y, op: copy}}}

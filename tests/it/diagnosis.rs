@@ -42,7 +42,7 @@ fn bounds(dir: &Path, record: &str) -> Vec<(String, String)> {
 /// stay; a row of one element is over before it begins; few blocks leave most of a GPU idle, and a matrix product of
 /// 6 blocks of 8 warps waits for its tiles.
 #[test]
-fn kernels_of_this_repository_are_bound_by_what_is_known_of_them() {
+fn kernels_of_this_repository_have_their_known_bounds() {
     let out = tempfile::tempdir().unwrap();
     let dir = out.path().to_str().unwrap();
     let args = ["run", "--provision", "--device", "sim", "--seeds", "1"];
@@ -62,7 +62,7 @@ fn kernels_of_this_repository_are_bound_by_what_is_known_of_them() {
 
 /// Each thread takes a stretch of the row: four times the sectors.
 #[test]
-fn a_pull_request_says_what_bounded_a_case_before_and_what_does_now() {
+fn a_pull_request_names_old_and_new_bound_of_a_case() {
     let project = copy_of("examples/rms-norm");
     let dir = project.path();
     std::fs::write(dir.join(".gitignore"), "gatekeeper-out/\n").unwrap();

@@ -249,7 +249,7 @@ fn words_in_picture(svg: &str) -> Vec<String> {
 
 /// The failing run of the README is one that happens.
 #[test]
-fn the_failing_run_of_the_readme_is_what_the_program_prints() {
+fn the_failing_run_of_the_readme_equals_the_output() {
     let project = copy_of("examples/rms-norm");
     let simulated = ["run", "--provision", "--device", "sim"];
     run(project.path(), &simulated, 0);

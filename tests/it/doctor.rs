@@ -118,7 +118,7 @@ fn a_machine_on_which_a_run_works_ends_in_0() {
 }
 
 #[test]
-fn no_compiler_ends_in_4_with_what_to_do() {
+fn a_missing_compiler_exits_4_and_names_the_remedy() {
     // CUDA where it is always looked for cannot be hidden from the program.
     if Path::new("/usr/local/cuda/bin/nvcc").exists() {
         return;
@@ -248,7 +248,7 @@ fn a_lock_file_that_cannot_be_used_ends_in_4() {
 }
 
 #[test]
-fn what_the_management_library_knows_of_a_gpu_is_told() {
+fn prints_the_condition_of_a_gpu_from_nvml() {
     let libraries = libraries(&[("stand-in/state.c", "libnvidia-ml.so.1")]);
     let (project, cache) = (project(), fresh_cache("state"));
     let state = |state: &str| {
@@ -305,7 +305,7 @@ fn what_the_management_library_knows_of_a_gpu_is_told() {
 }
 
 #[test]
-fn programs_that_hang_are_left_and_what_others_print_turns_no_terminal() {
+fn abandons_hanging_programs_and_escapes_output_of_others() {
     let (project, machine) = (project(), tempfile::tempdir().unwrap());
     let bin = machine.path().join("bin");
     write_program(&bin.join("git"), "/bin/sleep 1000");

@@ -104,7 +104,7 @@ fn resources() -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_gpu_that_falls_off_ends_in_4_with_what_was_measured_kept() {
+fn a_lost_gpu_exits_4_and_keeps_the_measurements() {
     let libraries = libraries(&[DRIVER]);
     let resources = resources();
     let launches = |dir: &Path| {

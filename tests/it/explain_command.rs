@@ -58,7 +58,7 @@ fn a_barrier_is_found_with_its_line() {
     assert_eq!(first["places"][0]["line"]["file"], "copy.cu");
     assert_eq!(first["places"][0]["line"]["number"], 15);
     assert_eq!(first["places"][0]["text"], "__syncthreads();");
-    assert_eq!(first["figures"][0]["measure"]["code"], "barrier");
+    assert_eq!(first["values"][0]["measure"]["code"], "barrier");
     // The record has all that it takes.
     std::fs::remove_file(dir.join("copy.cu")).unwrap();
     let said = stdout(&run(dir, &["explain", RECORD], 0));
@@ -67,7 +67,7 @@ fn a_barrier_is_found_with_its_line() {
 }
 
 #[test]
-fn where_nothing_changed_that_is_said() {
+fn explains_that_nothing_changed() {
     let project = committed();
     let dir = project.path();
     edit(&dir.join("copy.cu"), "// y = x", "// It is y = x");
@@ -78,7 +78,7 @@ fn where_nothing_changed_that_is_said() {
 }
 
 #[test]
-fn two_runs_are_compared_by_what_the_cache_has() {
+fn compares_two_runs_with_code_from_the_cache() {
     let project = committed();
     let dir = project.path();
     let head = dir.join("copy.cu");
@@ -147,7 +147,7 @@ fn a_gate_that_fails_prints_its_cause() {
 }
 
 #[test]
-fn a_record_without_a_base_is_refused_with_what_to_do() {
+fn rejects_a_record_without_a_base_and_names_the_remedy() {
     let project = project();
     let dir = project.path();
     run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);

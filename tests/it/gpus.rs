@@ -60,7 +60,7 @@ fn two_models_of_gpu_are_no_machine_for_all() {
 /// The checks do not depend on which GPU it was, or how many.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn all_gpus_find_what_one_finds_in_the_same_order() {
+fn all_gpus_find_the_same_as_one_in_the_same_order() {
     let project = project();
     let small = "      small: {N: 1000}\n";
     let more: String = (1..=20)

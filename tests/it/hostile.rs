@@ -366,7 +366,7 @@ fn against(dir: &Path, cache: &Path, base: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_stands_for_the_base_is_its_own_files() {
+fn a_planted_tree_in_the_cache_does_not_stand_for_the_base() {
     let (project, base) = loosened();
     let dir = project.path();
     let cache = fresh_cache("base");
@@ -567,7 +567,7 @@ fn steers(text: &str) -> Option<char> {
 }
 
 #[test]
-fn what_compilers_and_references_say_steers_no_reader() {
+fn messages_of_compilers_and_references_are_escaped() {
     let source = project();
     let dir = source.path();
     let error = format!("#error {}\n", STEERING.replace(['\r', '\0'], " "));

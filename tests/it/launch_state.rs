@@ -16,7 +16,7 @@ const TICKET: &str = "  __shared__ unsigned ticket;
 
 /// A number that is not reset, results that are remembered, a flag: right in the first launch, and red.
 #[test]
-fn a_kernel_that_is_right_in_its_first_launch_only_fails_and_names_what_it_keeps() {
+fn right_in_the_first_launch_only_fails_and_names_the_variable() {
     let counter = TICKET.replace("NAME", "tickets");
     let project = copies(&[
         ("counter", "__device__ unsigned tickets;", &counter),
@@ -209,7 +209,7 @@ fn an_output_that_depends_on_the_machine_or_the_moment_is_a_finding_with_its_lin
 /// Ordinary uses, which no output depends on: work that is picked by the multiprocessor, times in working memory,
 /// waiting that gives up, a slot for each multiprocessor, a way for aligned pointers, a pointer that may be null.
 #[test]
-fn what_reads_the_machine_and_computes_the_same_on_each_passes() {
+fn a_kernel_that_reads_the_machine_passes_if_results_agree() {
     let smid = read("%%smid", "unsigned", "u32");
     let picks = smid.clone()
         + "  __shared__ unsigned tile;

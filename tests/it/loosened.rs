@@ -376,7 +376,7 @@ fn a_base_is_not_built_of_any_file_of_the_head() {
 
 /// Directories in the tree, headers of the system, and one beside the tree that both sides read.
 #[test]
-fn a_base_is_built_of_its_own_files_and_of_what_is_nobodys() {
+fn builds_a_base_from_its_own_and_shared_files() {
     let project = repository();
     let dir = project.path();
     let beside_it = tempfile::tempdir().unwrap();

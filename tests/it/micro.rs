@@ -115,7 +115,7 @@ fn a_stored_ranking_is_compared_with_a_log_of_tune() {
     let began = r#"{"event":"began","schema":"gatekeeper.tune/1","start":"k/v","macros":{},"parameters":[["BLOCK_M",[32,64,128]]],"constraints":[],"configurations":3,"objective":{"s":1.0},"strategy":"random","seed":1,"device":"a","sources":"b","compiler":"c"}"#;
     let line = |m: i64, cost: f64| {
         format!(
-            r#"{{"event":"evaluated","number":{m},"values":{{"BLOCK_M":{m}}},"code":null,"figures":null,"outcome":{{"kind":"timed","beside":0,"ratio":{cost},"processes":1,"stopped":true,"cost":{cost},"p50_ns":{{}},"beside_ns":{{}}}},"at_ms":1,"compile_ms":1}}"#
+            r#"{{"event":"evaluated","number":{m},"values":{{"BLOCK_M":{m}}},"code":null,"resources":null,"outcome":{{"kind":"timed","against":0,"ratio":{cost},"processes":1,"stopped":true,"cost":{cost},"p50_ns":{{}},"against_ns":{{}}}},"at_ms":1,"compile_ms":1}}"#
         ) + "\n"
     };
     // The last one was being written.

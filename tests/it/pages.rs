@@ -93,7 +93,7 @@ fn lines_of_shell(block: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_line_of_shell_on_a_page_does_what_it_says() {
+fn every_shell_line_on_a_page_works_as_described() {
     let prepared = prepared();
     let bin = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(binary(), bin.path().join("gatekeeper")).unwrap();

@@ -136,7 +136,7 @@ fn hold(jobs: &Jobs) {
 }
 
 #[test]
-fn the_jobs_of_gitlab_do_what_they_say() {
+fn the_jobs_of_gitlab_run_as_documented() {
     let file = parsed("examples/ci/gitlab-ci.yml");
     let script = |job: &str| {
         let lines = file[job]["script"].as_array().unwrap().iter();
@@ -164,7 +164,7 @@ fn the_jobs_of_gitlab_do_what_they_say() {
 }
 
 #[test]
-fn the_steps_of_buildkite_do_what_they_say() {
+fn the_steps_of_buildkite_run_as_documented() {
     let file = parsed("examples/ci/buildkite.yml");
     let step = |key: &str| {
         let mut steps = file["steps"].as_array().unwrap().iter();
@@ -212,7 +212,7 @@ fn steps_of_jenkins(text: &str, stage: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_stages_of_jenkins_do_what_they_say() {
+fn the_stages_of_jenkins_run_as_documented() {
     let text = fs::read_to_string(root().join("examples/ci/Jenkinsfile")).unwrap();
     let only = |stage: &str| {
         let scripts = steps_of_jenkins(&text, stage);

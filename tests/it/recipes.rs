@@ -3,11 +3,8 @@
 
 use crate::common;
 
-use ::explain::CauseClass;
-use clap::ValueEnum;
 use common::root;
-use gatekeeper::cli::ReportFormat;
-use model::{Counter, Metric};
+use model::Metric;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -98,25 +95,13 @@ fn every_recipe_names_all_files_of_its_example() {
 }
 
 #[test]
-fn every_metric_counter_cause_and_format_is_documented() {
-    let page = |name: &str| fs::read_to_string(root().join("docs").join(name)).unwrap();
-    let missing = |page: String, names: Vec<&'static str>| {
-        let unknown = |name: &&str| !page.contains(&format!("`{name}`"));
-        names.into_iter().filter(unknown).collect::<Vec<_>>()
-    };
-    let none: Vec<&str> = Vec::new();
-    assert_eq!(
-        missing(page("gates.md"), Metric::ALL.map(Metric::name).to_vec()),
-        none
-    );
-    let counters = Counter::ALL.map(Counter::name).to_vec();
-    assert_eq!(missing(page("gates.md"), counters), none);
-    let causes = CauseClass::ALL.map(CauseClass::name).to_vec();
-    assert_eq!(missing(page("explain.md"), causes), none);
-    let formats = ReportFormat::value_variants().iter();
-    let names = formats.map(|it| it.to_possible_value().unwrap().get_name().to_owned());
-    let cli = page("cli.md");
-    for name in names {
-        assert!(cli.contains(&format!("`{name}`")), "{name}");
-    }
+fn every_metric_is_documented() {
+    let page = fs::read_to_string(root().join("docs/gates.md")).unwrap();
+    let unknown = |name: &&str| !page.contains(&format!("`{name}`"));
+    let missing: Vec<_> = Metric::ALL
+        .map(Metric::name)
+        .into_iter()
+        .filter(unknown)
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

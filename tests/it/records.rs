@@ -106,7 +106,7 @@ fn a_record_compared_with_itself_has_no_change() {
 }
 
 #[test]
-fn compare_fails_where_the_head_needs_more() {
+fn compare_fails_if_the_head_needs_more() {
     let project = after_a_run(&["dial"]);
     let dir = project.path();
     fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
@@ -126,7 +126,7 @@ fn compare_fails_where_the_head_needs_more() {
 }
 
 #[test]
-fn an_update_takes_what_was_measured_and_says_what_it_left() {
+fn an_update_takes_measured_values_and_names_the_others() {
     if has_gpu() {
         return;
     }

@@ -1,14 +1,16 @@
 //! Tables that say what the types say: arguments of commands in docs/cli.md are those of clap, keys in docs/gates.md and
-//! docs/tune.md those of the schema. `UPDATE_DOCS=1` writes them. Links in the first column are the page's own, and so is the order of keys,
+//! docs/tune.md those of the schema, codes in docs/verdicts.md those of reasons. `UPDATE_DOCS=1` writes them. Links in the first column are the page's own, and so is the order of keys,
 //! as the schema has none.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
 
+use ::explain::CauseClass;
 use clap::{Arg, Command, CommandFactory};
 use common::{root, run, stdout};
 use config::Selection;
 use gatekeeper::cli::Cli;
+use model::{Counter, Outcome, Reason, Tier, Topic};
 use serde_json::Value;
 use std::fs;
 
@@ -82,6 +84,66 @@ fn the_page_of_gates_has_the_keys_of_the_schema() {
         ],
     );
     hold("docs/tune.md", &[table("The space", "Tune")]);
+    let counters = Table {
+        section: "Counters".to_owned(),
+        header: "| counter | tier | what |",
+        rows: Counter::ALL
+            .map(|it| {
+                let tier = match it.tier() {
+                    Tier::Gate => "gate",
+                    Tier::Information => "information",
+                };
+                vec![
+                    code(it.name()),
+                    tier.to_owned(),
+                    paragraph(it.documentation()),
+                ]
+            })
+            .to_vec(),
+    };
+    hold("docs/gates.md", &[counters]);
+}
+
+#[test]
+fn the_page_of_verdicts_has_the_codes_of_the_reasons() {
+    let tables = Topic::ALL.map(|topic| Table {
+        section: topic.to_string(),
+        header: "| code | outcome | cause | what to do |",
+        rows: Reason::codes()
+            .filter(|it| it.topic == topic)
+            .map(|it| {
+                let outcomes = match it.outcomes {
+                    [] => "refused by `baseline update`".to_owned(),
+                    several => several
+                        .iter()
+                        .map(Outcome::to_string)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                };
+                let remedy = it.remedy().unwrap_or_else(|| "-".to_owned());
+                vec![code(it.code), outcomes, paragraph(&it.meaning()), remedy]
+            })
+            .collect(),
+    });
+    hold("docs/verdicts.md", &tables);
+}
+
+#[test]
+fn the_page_of_explain_has_the_causes_of_the_rules() {
+    let table = Table {
+        section: "Causes".to_owned(),
+        header: "| class | what is seen |",
+        rows: CauseClass::ALL
+            .map(|it| vec![code(it.name()), paragraph(it.documentation())])
+            .to_vec(),
+    };
+    hold("docs/explain.md", &[table]);
+}
+
+fn paragraph(documentation: &str) -> String {
+    assert!(!documentation.is_empty(), "a line is without documentation");
+    let words: Vec<_> = documentation.split_whitespace().collect();
+    words.join(" ")
 }
 
 /// The default that the schema describes in words is the one of a file that does not set the key.

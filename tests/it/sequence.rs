@@ -119,7 +119,7 @@ fn a_tensor_that_no_step_takes_is_a_mistake() {
 }
 
 #[test]
-fn steps_in_the_wrong_order_read_what_nothing_wrote() {
+fn steps_in_the_wrong_order_read_unwritten_memory() {
     let project = project(&[ALL, PARTS, DIVIDE]);
     let dir = project.path();
     simulate(dir, &[], 1);

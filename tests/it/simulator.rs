@@ -623,7 +623,7 @@ fn a_grid_that_synchronises() {
 }
 
 #[test]
-fn what_the_simulator_does_not_know_is_unsupported_and_never_a_pass() {
+fn an_unknown_instruction_is_unsupported_and_never_a_pass() {
     let dir = copy_of("examples/launcher");
     let said = simulate(dir.path(), &[], 0);
     for gate in ["finite", FINDINGS, "counters +0%", "max_err <= 1.000e-5"] {

@@ -81,7 +81,7 @@ fn with_headers(headers: &Path, dir: &Path, code: i32) -> Output {
 }
 
 #[test]
-fn headers_elsewhere_count_by_what_is_in_them_and_not_by_where_they_are() {
+fn headers_outside_count_by_content_and_not_by_path() {
     let gates = GATES.replace(
         "entry: scale",
         "entry: scale\n    include_dirs: [\"${SCALE_INCLUDE}\"]",

@@ -143,7 +143,7 @@ fn a_change_that_gives_a_variant_up_is_a_loosened_gate() {
 }
 
 #[test]
-fn a_variant_falls_back_on_one_that_holds_where_that_is_allowed() {
+fn falls_back_on_a_variant_that_holds_if_allowed() {
     let project = with_variant("other: {define: {RACY: 1}, fallback: default}");
     let dir = project.path();
     simulated(dir, &[], 1);

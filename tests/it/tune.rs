@@ -54,7 +54,7 @@ const ALL: [&str; 6] = [
 ];
 
 #[test]
-fn what_is_wrong_is_dropped_for_its_own_reason_and_what_is_right_is_ranked() {
+fn drops_wrong_configurations_with_their_reason_and_ranks_right_ones() {
     let project = project();
     let dir = project.path();
     let args = [
@@ -136,7 +136,7 @@ fn what_is_wrong_is_dropped_for_its_own_reason_and_what_is_right_is_ranked() {
 }
 
 #[test]
-fn a_search_goes_on_where_its_log_ends() {
+fn resumes_a_search_at_the_end_of_its_log() {
     let project = project();
     let dir = project.path();
     let with = |strategy: &'static str, more: &[&'static str]| -> Vec<&'static str> {
@@ -190,7 +190,7 @@ fn a_search_goes_on_where_its_log_ends() {
 /// On a GPU a race need not show, so that what drops that one differs; but nothing wrong is the best.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn on_a_gpu_what_is_right_is_timed_and_nothing_wrong_is_the_best() {
+fn on_a_gpu_right_configurations_are_timed_and_no_wrong_one_is_best() {
     let project = project();
     let dir = project.path();
     let args = [

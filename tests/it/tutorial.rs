@@ -153,7 +153,7 @@ fn is_shown(printed: &[String], shown: &[String]) -> bool {
 }
 
 #[test]
-fn the_tutorial_is_what_happens() {
+fn the_tutorial_equals_its_output() {
     build::toolchain::testing::toolchain();
     let page = root().join("docs/tutorial.md");
     let text = fs::read_to_string(&page).unwrap();

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_reads_its_own_files_and_what_is_neither_sides() {
+    fn each_side_reads_its_own_files_and_shared_ones() {
         for inner in ["base", "head/cache/trees/base"] {
             let (dir, trees) = trees(inner);
             let at = |name: &str| dir.path().join(name).canonicalize().unwrap();

@@ -355,7 +355,7 @@ $L__info_string0:
     }
 
     #[test]
-    fn an_entry_keeps_what_it_reaches_and_nothing_else() {
+    fn an_entry_keeps_only_the_code_it_reaches() {
         insta::assert_snapshot!(cut("first", &["second", "third"]).unwrap(), @r#"
 .version 9.0
 .target sm_90

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_marker_names_no_file() {
+    fn text_without_a_marker_names_no_file() {
         for line in [
             "",
             "# ",

@@ -261,7 +261,7 @@ mod tests {
 
     /// As nvcc 13.0 names them: `S2_` in the entry is `S3_` in the marker.
     #[test]
-    fn what_a_marker_holds_is_found_where_symbols_abbreviate() {
+    fn finds_marked_types_in_abbreviated_symbols() {
         let entries = [
             "_ZN4vllm10rms_kernelI6__halfLi256EEEvPT_S3_PKS2_fii",
             "_ZN4vllm10rms_kernelI6__halfLi512EEEvPT_S3_PKS2_fii",

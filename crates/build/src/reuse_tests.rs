@@ -215,7 +215,7 @@ fn has_include_is_an_input() {
 }
 
 #[test]
-fn what_is_no_function_of_files_is_never_reused() {
+fn never_reuses_a_build_that_depends_on_the_time() {
     let bench = Counted::new(&[(
         "k.cu",
         "extern \"C\" __global__ void k(char* o) { *o = __TIME__[7]; }\n",
@@ -490,7 +490,7 @@ fn an_instance_that_does_not_compile_is_found_by_halves() {
 
 /// Else it would depend on what else is built whether a kernel is unchanged.
 #[test]
-fn what_becomes_of_an_instance_does_not_depend_on_its_neighbours() {
+fn an_instance_compiles_alike_with_other_neighbours() {
     let build = |units: &[Unit]| {
         let bench = Bench::new(&[("t.cu", TWELVE)]);
         let built = bench.build_jobs(&testing::toolchain(), units, 1);

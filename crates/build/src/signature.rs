@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_of_another_type_is_named_with_what_the_kernel_takes() {
+    fn names_an_argument_of_another_type_and_the_type_expected() {
         use ScalarType::*;
         let symbol = "_Z1kPKffi";
         assert_eq!(said(symbol, &[tensor(), scalar(F32), scalar(I32)]), [""; 0]);
@@ -515,7 +515,7 @@ mod tests {
 
     /// Arguments that can be right are no misfit: other signs, addresses as numbers, bits, structs of one field.
     #[test]
-    fn what_can_be_right_fits() {
+    fn accepts_arguments_that_can_be_right() {
         use ScalarType::*;
         let null = Arg::Scalar {
             elem: U64,
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_name_does_not_say_the_ptx_does() {
+    fn reads_types_from_ptx_if_the_symbol_has_none() {
         use ScalarType::*;
         let right = [
             tensor(),
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_argument_is_listed_beside_what_is_taken() {
+    fn lists_a_missing_argument_with_the_expected_ones() {
         let x = || Arg::Tensor { name: "x".into() };
         let count = || Arg::Scalar {
             elem: ScalarType::I32,

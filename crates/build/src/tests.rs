@@ -269,7 +269,7 @@ fn relocatable_code_is_refused() {
 }
 
 #[test]
-fn what_ptxas_says_arrives_for_each_architecture() {
+fn reports_ptxas_values_for_each_architecture() {
     let source = r#"
         extern "C" __global__ void k(float* o, int n) {
             __shared__ float tile[256];
@@ -341,7 +341,7 @@ extern "C" __global__ void recurses(float* o, int n) { *o = deep(*o, n); }
 "#;
 
 #[test]
-fn a_cubin_says_what_ptxas_said_of_it() {
+fn a_cubin_holds_the_values_that_ptxas_reported() {
     let bench = Bench::new(&[("k.cu", TAKES)]);
     let names = ["plain", "shares", "frames", "barriers"];
     let arches = ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
@@ -724,7 +724,7 @@ nvcc broke: it ended with exit code 1 and no message; is the compiler whole?
 }
 
 #[test]
-fn only_what_a_compiler_needs_to_start_reaches_it() {
+fn a_compiler_gets_only_the_environment_it_needs_to_start() {
     // Anything else, such as NVCC_APPEND_FLAGS or CPATH, would change the artifact unseen.
     let printed = compile_with("env; exit 1", Duration::from_secs(60))
         .unwrap()

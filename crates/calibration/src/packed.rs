@@ -384,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(processes in prop::collection::vec(process_strategy(), 0..4)) {
+        fn reads_back_written_data(processes in prop::collection::vec(process_strategy(), 0..4)) {
             let whole = recording(processes);
             let mut bytes = Vec::new();
             write(&whole, &mut bytes).unwrap();

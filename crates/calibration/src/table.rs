@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_all_is_never_printed_as_all() {
+    fn never_rounds_a_share_up_to_all() {
         assert_eq!(short(1.0), "100");
         assert_eq!(short(0.0), "0");
         assert_eq!(short(0.99996), "99.9960");

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neither_side_compares_may_be_anything() {
+    fn ignores_elements_that_neither_side_compares() {
         let bench = Bench::new();
         bench.write("base", &program("const float* x", "x[i]"));
         bench.write(
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_is_new_changes_nothing_where_it_is_nothing() {
+    fn a_new_neutral_input_changes_nothing() {
         let bench = Bench::new();
         bench.write("base", &program("const float* x", "x[i]"));
         let (base, head) = (user(&["x", "y"]), user(&["x", "b", "y"]));
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_computed_is_said_and_what_never_could_holds_nobody() {
+    fn names_references_that_cannot_be_computed_on_these_inputs() {
         let bench = Bench::new();
         let base = Case {
             reference: Reference::Binary {

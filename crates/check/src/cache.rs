@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn reads_back_written_data() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let outputs = Outputs::from([
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_right_and_the_original_only_where_there_is_a_codec() {
+    fn answers_are_right_and_have_an_original_only_with_a_codec() {
         let (_dir, references) = references();
         let (seen, original) = files(references.answer(&plain(), 1));
         let inputs = inputs::generate(&plain(), 1).unwrap();

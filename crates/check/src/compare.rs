@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_reference_is_not_finite_only_the_same_will_do() {
+    fn a_non_finite_reference_accepts_only_the_same_value() {
         let inf = f32::INFINITY;
         for (got, want, disagree) in [
             (inf, inf, 0),
@@ -401,7 +401,7 @@ mod tests {
 
     /// As of inputs beyond the range of their type: any kernel that gives NaN would be right.
     #[test]
-    fn a_reference_that_is_nan_everywhere_compares_nothing() {
+    fn a_reference_of_nan_only_compares_nothing() {
         let facts = compare(&[f32::NAN; 3], &[f32::NAN; 3], Some(1.0));
         assert_eq!((facts.elements, facts.non_finite), (3, 0));
         let figures = [facts.max_err, facts.mean_err, facts.rel_l2];
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_in_no_figure_and_all_else_is() {
+    fn elements_left_out_count_in_no_metric() {
         let (tensors, compared) = lower();
         let y = |values: [f32; 4]| Outputs::from([("y".to_owned(), Values::F32(values.to_vec()))]);
         let want = y([1.0, 2.0, 3.0, 4.0]);
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_misshapen_is_not_compared() {
+    fn does_not_compare_missing_or_misshapen_tensors() {
         let y = Outputs::from([("y".to_owned(), Values::F32(vec![1.0]))]);
         let short = Outputs::from([("y".to_owned(), Values::F32(vec![]))]);
         let whole = Outputs::from([("y".to_owned(), Values::I64(vec![1]))]);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_8_bit_float_means_what_its_format_says() {
+    fn every_8_bit_float_has_the_value_of_its_format() {
         for (elem, exponent_bits, has_infinity) in formats() {
             let all: Vec<u8> = (0..=255).collect();
             for (bits, value) in all.iter().zip(&*decode(elem, &all).floats()) {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn f64_holds_what_f32_does_and_keeps_what_f32_cannot() {
+    fn f64_holds_all_f32_values_and_more() {
         let widened = encode(ElemType::F64, &Values::F32(vec![0.1, f32::INFINITY])).unwrap();
         let values = Values::F64(vec![f64::from(0.1f32), f64::INFINITY]);
         assert_eq!(decode(ElemType::F64, &widened), values);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_memory_give_what_the_generator_gives() {
+    fn files_and_memory_equal_the_generator() {
         let dir = tempfile::tempdir().unwrap();
         let cache = || InputCache::new(Some(dir.path().to_owned().into()), ROOM);
         let mut first = cache();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_ahead_takes_what_a_file_has_and_makes_nothing() {
+    fn reading_ahead_takes_existing_files_only() {
         let dir = tempfile::tempdir().unwrap();
         let tensor = &coded().tensors[0];
         let mut cache = InputCache::new(Some(dir.path().to_owned().into()), ROOM);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generator_refuses_is_refused_though_the_inputs_are_known() {
+    fn rejects_invalid_tensors_though_their_inputs_are_cached() {
         let mut cache = InputCache::new(None, ROOM);
         cache.images(&coded(), 1).unwrap();
         let mut overlapping = coded();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_bytes_means_what_its_reader_makes_of_it() {
+    fn decodes_blocks_of_bytes_as_their_reader_does() {
         let data = made(q8_0());
         let (seen, original) = (floats(&data.seen), floats(data.original.as_ref().unwrap()));
         assert_eq!((seen.len(), data.bytes.len()), (192, 6 * 34));

@@ -9,7 +9,7 @@ pub struct Cause {
     /// Where in the source, the most telling line first. None where lines do not matter.
     pub places: Vec<CausePlace>,
     /// The values that show it.
-    pub figures: Vec<Figure>,
+    pub values: Vec<CauseValue>,
     /// The part of the slowdown that it can account for, where that can be known.
     pub share: Option<Num>,
     /// Orders causes and means nothing else: about how many cycles it adds to a warp, with a guess for the turns of
@@ -23,7 +23,7 @@ impl Cause {
         Self {
             class,
             places: Vec::new(),
-            figures: Vec::new(),
+            values: Vec::new(),
             share: None,
             weight,
         }
@@ -40,7 +40,7 @@ impl Cause {
     }
 
     pub fn with(mut self, measure: Measure, base: impl Into<f64>, head: impl Into<f64>) -> Self {
-        self.figures.push(Figure {
+        self.values.push(CauseValue {
             measure,
             base: Num(base.into()),
             head: Num(head.into()),
@@ -65,9 +65,9 @@ pub struct CausePlace {
     pub text: Option<String>,
 }
 
-/// A figure of both sides.
+/// A value of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub struct CauseValue {
     pub measure: Measure,
     pub base: Num,
     pub head: Num,
@@ -114,51 +114,134 @@ pub enum Measure {
     Profile(ProfileMetric),
 }
 
-model::named! {
-/// The kind of reason, and the problem in a few words. Names are stable: programs match on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub enum CauseClass, title: &'static str {
-    BarrierAdded = "barrier-added" => "more barriers",
-    UnrollLost = "unroll-lost" => "a loop is unrolled less",
-    VectorAccessNarrowed = "vector-access-narrowed" => "memory is accessed in narrower pieces",
-    CoalescingLost = "coalescing-lost" => "accesses of a warp no longer coalesce",
-    BankConflicts = "bank-conflicts" => "bank conflicts in shared memory",
-    OccupancyRegisters = "occupancy-registers" => "fewer warps fit an SM, for their registers",
-    OccupancyShared = "occupancy-shared" => "fewer blocks fit an SM, for their shared memory",
-    Spills = "spills" => "registers are spilled",
-    LocalArray = "local-array" => "an array is in local memory",
-    Divergence = "divergence" => "lanes of a warp go different ways",
-    DoublePrecision = "double-precision" => "arithmetic in double precision",
-    SlowDivision = "slow-division" => "division that is rounded exactly",
-    SlowSpecialFunction = "slow-special-function" => "a special function in its exact form",
-    L2Reuse = "l2-reuse" => "less reuse in L2",
-    TailWave = "tail-wave" => "the last wave of blocks is emptier",
-    AtomicsContended = "atomics-contended" => "atomics on the same address",
-    /// Memory is read again because the compiler cannot know that nobody wrote it meanwhile.
-    Reload = "reload" => "memory is read again that may have changed meanwhile",
-    AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
-    /// A value that does not change in a loop is computed or read in every turn.
-    LoopInvariant = "loop-invariant" => "a loop repeats work that does not change in it",
-    LaunchBound = "launch-bound" => "the launch bounds changed",
-    /// Accesses under a condition where they had none.
-    PredicatedAccess = "predicated-access" => "accesses under a condition that had none",
-    /// Data that was kept in shared memory is read from global memory every time.
-    StagingLost = "staging-lost" => "data that shared memory kept is read from global memory every time",
-    MoreInstructions = "more-instructions" => "more instructions",
-    /// More is read from global memory or written there, in accesses as good as before.
-    MoreTraffic = "more-traffic" => "more is read from global memory or written there",
-    /// The tensors, seeds or arguments of the case are other ones.
-    Data = "data" => "other data",
-    Launch = "launch" => "another launch",
-    Compiler = "compiler" => "another compiler",
-    Driver = "driver" => "another GPU or driver",
-    Clocks = "clocks" => "other clocks",
-    /// The machine code differs, and nothing known about it says that it is slower.
-    CodeChanged = "code-changed" => "the machine code differs, and no rule says why it would be slower",
-    /// Machine code, launch, arguments, compiler, GPU and driver are the same.
-    NothingChanged = "nothing-changed" => "nothing in code or launch changed",
+/// All classes of causes under the rule that finds them, one file of `causes/` each. A name is stable: programs match on
+/// it. Its documentation is what the rule sees, for docs/explain.md, and its title the problem in a few words.
+macro_rules! causes {
+    ($with:ident) => { $with! {
+        barrier {
+            /// More barriers of a block, or one that went into a loop.
+            BarrierAdded = "barrier-added" => "more barriers",
+        }
+        unroll {
+            /// A loop takes several turns for one of the base's.
+            UnrollLost = "unroll-lost" => "a loop is unrolled less",
+        }
+        narrowed {
+            /// As many bytes in more and narrower loads or stores.
+            VectorAccessNarrowed = "vector-access-narrowed" => "memory is accessed in narrower pieces",
+        }
+        local {
+            /// An array in local memory, under an index that only a launch knows.
+            LocalArray = "local-array" => "an array is in local memory",
+        }
+        spills {
+            /// PTXAS spills more bytes; lines that load and store them.
+            Spills = "spills" => "registers are spilled",
+        }
+        double {
+            /// Instructions or conversions of FP64 that were not there.
+            DoublePrecision = "double-precision" => "arithmetic in double precision",
+        }
+        division {
+            /// Exactly rounded division, or division of integers, where there was a reciprocal or none.
+            SlowDivision = "slow-division" => "division that is rounded exactly",
+        }
+        special {
+            /// More arithmetic around as many special functions: `expf` for `__expf`.
+            SlowSpecialFunction = "slow-special-function" => "a special function in its exact form",
+        }
+        loads {
+            /// Memory is read again because a store may have changed it: `const __restrict__` is gone.
+            Reload = "reload" => "memory is read again that may have changed meanwhile",
+            /// A load went into a loop, though its value does not change there.
+            LoopInvariant = "loop-invariant" => "a loop repeats work that does not change in it",
+        }
+        copies {
+            /// `cp.async` became loads and stores, or is waited for more often.
+            AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
+        }
+        predicated {
+            /// Accesses under a condition that had none.
+            PredicatedAccess = "predicated-access" => "accesses under a condition that had none",
+        }
+        staging {
+            /// Data that shared memory kept is read from global memory every time.
+            StagingLost = "staging-lost" => "data that shared memory kept is read from global memory every time",
+        }
+        traffic {
+            /// More sectors for each access of a warp to global memory (counters).
+            CoalescingLost = "coalescing-lost" => "accesses of a warp no longer coalesce",
+            /// More accesses to global memory, as good as before (counters).
+            MoreTraffic = "more-traffic" => "more is read from global memory or written there",
+        }
+        banks {
+            /// More passes for each access to shared memory (counters).
+            BankConflicts = "bank-conflicts" => "bank conflicts in shared memory",
+        }
+        divergence {
+            /// Fewer lanes of a warp at work (counters).
+            Divergence = "divergence" => "lanes of a warp go different ways",
+        }
+        atomics {
+            /// More atomics, or on global memory where they were on shared memory.
+            AtomicsContended = "atomics-contended" => "atomics on the same address",
+        }
+        occupancy {
+            /// Fewer warps fit an SM, for their registers.
+            OccupancyRegisters = "occupancy-registers" => "fewer warps fit an SM, for their registers",
+            /// Fewer blocks fit an SM, for their shared memory.
+            OccupancyShared = "occupancy-shared" => "fewer blocks fit an SM, for their shared memory",
+            /// The source no longer asks for as many resident blocks, or allows more registers.
+            LaunchBound = "launch-bound" => "the launch bounds changed",
+        }
+        waves {
+            /// The last wave of blocks is emptier.
+            TailWave = "tail-wave" => "the last wave of blocks is emptier",
+        }
+        l2 {
+            /// As much is asked of L2, and more comes from device memory (needs a profile).
+            L2Reuse = "l2-reuse" => "less reuse in L2",
+        }
+        changes {
+            /// The tensors, seeds or arguments of the case are other ones.
+            Data = "data" => "other data",
+            /// Grid, block, cluster or dynamic shared memory differ.
+            Launch = "launch" => "another launch",
+            /// Another version of the compiler.
+            Compiler = "compiler" => "another compiler",
+            /// Another model of GPU, or another driver.
+            Driver = "driver" => "another GPU or driver",
+            /// The GPU ran at another clock, or under another policy for it.
+            Clocks = "clocks" => "other clocks",
+        }
+        instructions {
+            /// More instructions, and none of the other rules knows why.
+            MoreInstructions = "more-instructions" => "more instructions",
+        }
+        // Without a rule: no other one has found anything.
+        _ {
+            /// The machine code differs, and nothing known says that it is slower; with two profiles, the lines at which
+            /// warps spend more time, and what they wait for.
+            CodeChanged = "code-changed" => "the machine code differs, and no rule says why it would be slower",
+            /// Machine code, launch, arguments, compiler, GPU and driver are the same.
+            NothingChanged = "nothing-changed" => "nothing in code or launch changed",
+        }
+    } };
 }
+pub(crate) use causes;
+
+macro_rules! classes {
+    ($($rule:tt { $($class:tt)* })*) => {
+        model::named! {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        pub enum CauseClass, title: &'static str {
+            $($($class)*)*
+        }
+        }
+    };
 }
+
+causes!(classes);
 
 impl CauseClass {
     /// Classes that bring this one about.

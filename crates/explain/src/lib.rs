@@ -16,7 +16,7 @@ mod residency;
 mod side;
 mod stalls;
 
-pub use cause::{Cause, CauseClass, CausePlace, Figure, Measure, PlaceSide};
+pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
 pub use code_comparison::CodeComparison;
 pub use side::{Side, Sides, Unexplained};
 

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_in_a_row_held_is_a_level_and_one_lucky_day_is_none() {
+    fn the_best_level_needs_two_measurements_in_a_row() {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[100.0]), None);
         assert_eq!(of(&[100.0, 100.0]), None, "the same measurement");

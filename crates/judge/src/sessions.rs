@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_joins_nothing() {
+    fn sessions_with_nan_join_nothing() {
         let broken = agreed("a", 1, "GPU-0", f64::NAN);
         let new = agreed("a", 2, "GPU-0", 100.0);
         assert_eq!(joined(&broken, new.clone()), new);

@@ -18,33 +18,49 @@ named! {
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Counter, tier: Tier {
-    // PTX instructions that warps issued. A GPU counts machine instructions.
+    /// PTX instructions that warps issued. A GPU counts machine instructions.
     Instructions = "instructions" => Tier::Information,
-    // Lanes that executed one.
+    /// Lanes that executed a PTX instruction.
     LaneInstructions = "lane_instructions" => Tier::Information,
-    // Loads, and copies to shared memory that read: a GPU counts both as loads.
+    /// Loads by warps, with what `cp.async` and bulk copies read, as on a GPU.
     GlobalLoadRequests = "global_load_requests" => Tier::Gate,
-    // 32-byte sectors, and the fewest that hold the bytes.
+    /// The 32-byte sectors that these loads touch.
     GlobalLoadSectors = "global_load_sectors" => Tier::Gate,
+    /// The fewest sectors that hold the loaded bytes.
     GlobalLoadSectorsIdeal = "global_load_sectors_ideal" => Tier::Information,
+    /// Stores by warps.
     GlobalStoreRequests = "global_store_requests" => Tier::Gate,
+    /// The 32-byte sectors that these stores touch.
     GlobalStoreSectors = "global_store_sectors" => Tier::Gate,
+    /// The fewest sectors that hold the stored bytes.
     GlobalStoreSectorsIdeal = "global_store_sectors_ideal" => Tier::Information,
+    /// Loads from shared memory by warps.
     SharedLoadRequests = "shared_load_requests" => Tier::Gate,
-    // Passes through shared memory, and what they would be without bank conflicts.
+    /// Passes of these loads through shared memory.
     SharedLoadWavefronts = "shared_load_wavefronts" => Tier::Gate,
+    /// Passes that these loads would take without bank conflicts.
     SharedLoadWavefrontsIdeal = "shared_load_wavefronts_ideal" => Tier::Information,
+    /// Stores to shared memory by warps.
     SharedStoreRequests = "shared_store_requests" => Tier::Gate,
+    /// Passes of these stores through shared memory, with those of `stmatrix`.
     SharedStoreWavefronts = "shared_store_wavefronts" => Tier::Gate,
+    /// Passes that these stores would take without bank conflicts.
     SharedStoreWavefrontsIdeal = "shared_store_wavefronts_ideal" => Tier::Information,
-    // Those of the loads' sectors that copies read.
+    /// Those of `global_load_sectors` that `cp.async` and bulk copies read.
     AsyncCopySectors = "async_copy_sectors" => Tier::Information,
+    /// Passes of `cp.async` and bulk copies through shared memory.
     AsyncCopyWavefronts = "async_copy_wavefronts" => Tier::Information,
+    /// `mma` and `wmma`.
     MatrixInstructions = "matrix_instructions" => Tier::Information,
+    /// `ldmatrix`, and loads of `wmma` from shared memory.
     MatrixLoads = "matrix_loads" => Tier::Gate,
+    /// Passes of these loads through shared memory.
     MatrixLoadWavefronts = "matrix_load_wavefronts" => Tier::Gate,
+    /// Atomics and reductions by warps.
     Atomics = "atomics" => Tier::Information,
+    /// Barriers of a block, by warps that reach them.
     Barriers = "barriers" => Tier::Information,
+    /// Branches at which lanes of a warp part.
     DivergentBranches = "divergent_branches" => Tier::Information,
 }
 }

@@ -3,6 +3,7 @@
 /// An enum without fields. The name of a value is the one in files, messages and `ALL`, which has the order of the table.
 ///
 /// A column that all values have is an exhaustive function: `pub enum Counter, tier: Tier { A = "a" => Tier::Gate, }`.
+/// The pages of docs/ list the values of such a table with their documentation.
 #[macro_export]
 macro_rules! named {
     (
@@ -35,17 +36,23 @@ macro_rules! named {
     (
         $(#[$meta:meta])*
         $vis:vis enum $of:ident, $column:ident: $kind:ty {
-            $($(#[$doc:meta])* $variant:ident = $name:literal => $value:expr,)*
+            $($(#[doc = $doc:literal])* $variant:ident = $name:literal => $value:expr,)*
         }
     ) => {
         $crate::named! {
             $(#[$meta])*
             $vis enum $of {
-                $($(#[$doc])* $variant = $name,)*
+                $($(#[doc = $doc])* $variant = $name,)*
             }
         }
 
         impl $of {
+            pub fn documentation(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc,)*).trim_ascii(),)*
+                }
+            }
+
             pub fn $column(self) -> $kind {
                 match self {
                     $(Self::$variant => $value,)*
@@ -55,31 +62,51 @@ macro_rules! named {
     };
 }
 
-/// An enum with fields. A value's stable code stands behind its fields; programs match on it. A value that
-/// passes on the code of what it holds has a pattern and that code: `Fault(Fault) => Self::Fault(it) => it.code(),`.
+/// Reasons that have a stable code, which programs match on. `Lost = "lost" [Fail],` has the code and the outcomes of
+/// its verdicts; none of those that `baseline update` alone gives. The first paragraph of its documentation is its
+/// meaning, and a second one says what to do: docs/verdicts.md lists both under `[Topic]`, which holds for all values
+/// after it.
+///
+/// A value that passes on the code of what it holds has a pattern and that code: `Fault(Fault) => Self::Fault(it) =>
+/// it.code(),`. With a guard, it may have a code of its own for the rest.
 macro_rules! coded {
     (
         $(#[$meta:meta])*
         pub enum $of:ident {
-            $(
-                $(#[$doc:meta])*
+            $([$topic:ident] $(
+                $(#[doc = $doc:literal])*
+                $(#[cfg_attr $condition:tt])?
                 $variant:ident $({ $($field:tt)* })? $(($($held:tt)*))?
-                    $(= $code:literal)? $(=> $passed:pat => $on:expr)?,
-            )*
+                    $(= $code:literal [$($outcome:ident),*])?
+                    $(=> $passed:pat $(if $guard:expr)? => $on:expr)*,
+            )+)+
         }
     ) => {
         $(#[$meta])*
         pub enum $of {
-            $($(#[$doc])* $variant $({ $($field)* })? $(($($held)*))?,)*
+            $($(
+                $(#[doc = $doc])*
+                $(#[cfg_attr $condition])?
+                $variant $({ $($field)* })? $(($($held)*))?,
+            )+)+
         }
 
         impl $of {
-            pub(crate) const CODES: &[&str] = &[$($($code,)?)*];
+            pub(crate) const CODES: &[$crate::CodedVariant] = &[$($(
+                $crate::CodedVariant {
+                    topic: $crate::Topic::$topic,
+                    documentation: concat!($($doc, "\n",)*),
+                    codes: &[$(($code, &[$($crate::Outcome::$outcome),*]))?],
+                },
+            )+)+];
 
             /// Stable: programs match on it.
             pub fn code(&self) -> &'static str {
                 match self {
-                    $($(Self::$variant { .. } => $code,)? $($passed => $on,)?)*
+                    $($(
+                        $($passed $(if $guard)? => $on,)*
+                        $(Self::$variant { .. } => $code,)?
+                    )+)+
                 }
             }
         }

@@ -2,10 +2,10 @@
 
 use super::Undecidable;
 use super::{
-    Allowance, Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding,
-    GateName, KeptDifference, KeptVariable, KnownFinding, LineCount, Location, Metric, Mode,
-    NotRun, Num, Op, ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, Unsupported,
-    Withheld, Worst,
+    Allowance, Arch, BaselineKey, CaseId, CodedVariant, Compare, Counter, EditedFigure, Facet,
+    Fault, FaultKind, Finding, GateName, KeptDifference, KeptVariable, KnownFinding, LineCount,
+    Location, Metric, Mode, NotRun, Num, Op, ReasonCode, ReferenceComparison, Rename, Role, Rule,
+    Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use schemars::JsonSchema;
@@ -90,19 +90,34 @@ coded! {
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum BaseLack {
+    [New]
     /// With the reason of its build: the words of nvcc, or why it was not asked.
     // The name that it has for times.
     NotBuilt(Box<Reason>) => Self::NotBuilt(_) => "base-not-built",
-    /// Its reference has no answer in its own tree to its own inputs either. Has the message of the compiler or the reference.
-    ReferenceBroken(String) = "base-reference-broken",
-    /// Its reference did not answer before its deadline. Has its message.
-    ReferenceLate(String) = "base-reference-late",
-    /// Its record was checked, and has no digest of what its reference computed.
-    NoDigests = "base-without-digests",
-    /// A check of it gave no answer.
-    Unanswered(Box<Reason>) = "base-unanswered",
-    /// Its record is of another kind of device, and answers what head's does not.
-    OtherDevice = "base-on-other-device",
+    /// The base's reference gives no answer in the base's own tree, so head's could not be compared with it.
+    ///
+    /// Make the base's reference build there: commit the files that it needs. A change that mends it passes with
+    /// `--allow-loosened`.
+    // With the message of the compiler or the reference.
+    ReferenceBroken(String) = "base-reference-broken" [Inconclusive],
+    /// The base's reference did not answer before its deadline.
+    ///
+    /// Run again on a machine that is less busy, or let it pass with `--allow-loosened`.
+    // With its message.
+    ReferenceLate(String) = "base-reference-late" [Inconclusive],
+    /// The record of the base was checked against a reference of the user's, and does not say what that computed.
+    ///
+    /// Make the record again with this gatekeeper, or let it pass with `--allow-loosened`.
+    NoDigests = "base-without-digests" [Inconclusive],
+    /// The base was asked what head is asked, and gave no answer that could be compared.
+    ///
+    /// See the rest of the message. A change that mends the base passes with `--allow-loosened`.
+    Unanswered(Box<Reason>) = "base-unanswered" [Inconclusive],
+    /// The record of the base is from another kind of device, as the simulator, and has an answer where head has
+    /// none.
+    ///
+    /// Make both records on one kind of device, or let it pass with `--allow-loosened`.
+    OtherDevice = "base-on-other-device" [Inconclusive],
 }
 }
 
@@ -170,7 +185,7 @@ pub enum Loosened {
     /// The same under another compiler or other flags, which are another key.
     BaselineMoved {
         differences: Vec<KeyDifference>,
-        figures: Vec<EditedFigure>,
+        values: Vec<EditedFigure>,
     },
     /// The base gives nothing to compare with, which a label lets pass.
     BaseIncomparable(BaseLack),
@@ -180,19 +195,6 @@ pub enum Loosened {
         by: String,
         until: String,
     },
-}
-
-impl Loosened {
-    const CODE: &str = "loosened";
-
-    /// A check that is lost silently has the name that it has without a base.
-    fn code(&self) -> &'static str {
-        match self {
-            Self::ChecksLost(_) => "check-lost",
-            Self::CountersLost(_) => "counters-lost",
-            _ => Self::CODE,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -426,466 +428,571 @@ coded! {
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    // Held.
-    Held = "held",
-    Compiled {
-        warnings: u32,
-    } = "compiled",
-    WithinLimit {
-        metric: Metric,
-        value: Num,
-    } = "within-limit",
-    ConditionHolds {
-        operands: Vec<Operand>,
-    } = "condition-holds",
-    /// `slow_share` of launches that have one mode.
-    OneMode = "one-mode",
-    WithinChange(Box<Comparison>) = "within-change",
-    CountersHold {
-        compared: u32,
-        withheld: Vec<WithheldCounters>,
-    } = "counters-hold",
-    /// Same machine code, launch and arguments as the base, and so not timed.
-    UnchangedSinceBase {
-        revision: String,
-    } = "unchanged-since-base",
-    Accepted {
-        own: Box<Reason>,
-        accepted: Box<AcceptedLimit>,
-    } = "accepted",
-    /// There are no others.
-    FindingsAccepted {
-        findings: Vec<AcceptedFinding>,
-    } = "findings-accepted",
-    LooseningAllowed(Box<Loosened>) = "loosening-allowed",
-    /// Another variant stands in, which holds all of its own gates.
-    FellBack {
-        own: Box<Reason>,
-        to: String,
-    } = "fell-back",
-    /// For a variant that is kept to fail: the finding of its gate.
-    ExpectedFailure {
-        own: Box<Reason>,
-    } = "expected-failure",
+    [Held]
+    /// The rule holds.
+    Held = "held" [Pass],
+    /// It compiles; the message counts warnings.
+    Compiled { warnings: u32 } = "compiled" [Pass],
+    /// The value is within an absolute limit.
+    WithinLimit { metric: Metric, value: Num } = "within-limit" [Pass],
+    /// The condition is true.
+    ConditionHolds { operands: Vec<Operand> } = "condition-holds" [Pass],
+    /// Single launches have one mode, so no share of them is slow.
+    OneMode = "one-mode" [Pass],
+    /// The value is within its limit of the baseline, an anchor or the base.
+    WithinChange(Box<Comparison>) = "within-change" [Pass],
+    /// No counter is worse than its baseline by more than the limit. The message lists counters that were not
+    /// gated.
+    CountersHold { compared: u32, withheld: Vec<WithheldCounters> } = "counters-hold" [Pass],
+    /// Machine code, launch and arguments are those of the base, so it was not timed.
+    UnchangedSinceBase { revision: String } = "unchanged-since-base" [Pass],
+    /// The limit is broken, and an acceptance covers that.
+    ///
+    /// Fix it before the acceptance ends.
+    Accepted { own: Box<Reason>, accepted: Box<AcceptedLimit> } = "accepted" [Pass],
+    /// The simulator found something at lines that are accepted, and nothing else.
+    ///
+    /// Fix it before the acceptance ends.
+    FindingsAccepted { findings: Vec<AcceptedFinding> } = "findings-accepted" [Pass],
+    /// Head is looser than the base, and `--allow-loosened` allowed it.
+    LooseningAllowed(Box<Loosened>) = "loosening-allowed" [Pass],
+    /// The gate did not hold, and the variant that gates.yaml names as `fallback` holds all of its own; the run had
+    /// `--allow-fallback`.
+    ///
+    /// Fix the variant, or use the other one.
+    FellBack { own: Box<Reason>, to: String } = "fell-back" [Replaced],
+    /// The gate fails, and gates.yaml expects that of the variant (`expect: {fail: ...}`).
+    ExpectedFailure { own: Box<Reason> } = "expected-failure" [Expected],
 
-    // A kernel that is wrong.
-    SameCode {
-        variant: String,
-    } = "same-code",
-    NonFinite {
-        seed: u64,
-        count: u64,
-        elements: u64,
-        worst: Option<Worst>,
-    } = "non-finite",
-    Unwritten {
-        seed: u64,
-        count: u64,
-        first: Option<Location>,
-    } = "unwritten",
-    /// Nothing defined: what was stored there comes from memory that was never written.
-    StoredUndefined {
-        seed: u64,
-        count: u64,
-        first: Option<Location>,
-    } = "stored-undefined",
-    Nondeterministic {
-        seed: u64,
-        launch: u32,
-        elements: u64,
-        at: Location,
-    } = "nondeterministic",
-    /// The output of a later launch is another, as it finds what the first one left.
+    [Wrong]
+    /// A variant compiles to the same code, launches and arguments as another: its macros have no effect.
+    ///
+    /// Use the macro in the source, or remove the variant.
+    SameCode { variant: String } = "same-code" [Fail],
+    /// Output elements are NaN or infinite where the reference is finite.
+    ///
+    /// Fix the kernel. `--dump DIR` writes inputs, output and reference.
+    NonFinite { seed: u64, count: u64, elements: u64, worst: Option<Worst> } = "non-finite" [Fail],
+    /// Output elements were never written.
+    ///
+    /// Fix bounds or grid, or make the tensor `inout`.
+    Unwritten { seed: u64, count: u64, first: Option<Location> } = "unwritten" [Fail],
+    /// Output elements hold what comes from memory that was never written.
+    ///
+    /// Fix the read that `memory and races` names.
+    StoredUndefined { seed: u64, count: u64, first: Option<Location> } = "stored-undefined" [Fail],
+    /// Two launches on the same inputs differ.
+    ///
+    /// Fix the race, or declare it with `nondeterministic`.
+    Nondeterministic { seed: u64, launch: u32, elements: u64, at: Location } = "nondeterministic" [Fail],
+    /// A launch that finds what an earlier one left in variables of the module computes something else: a counter
+    /// that is not reset, a table of results, a flag. The message names the variable and what writes it.
+    ///
+    /// Reset it in the kernel (its last block can), or have the host write it before each launch (`constants`).
     FirstLaunchOnly {
         seed: u64,
         differs: KeptDifference,
         kept: Vec<KeptVariable>,
-    } = "first-launch-only",
-    WroteOutside {
-        seed: u64,
-        places: Vec<String>,
-    } = "wrote-outside",
-    InputWritten {
-        seed: u64,
-        inputs: Vec<String>,
-    } = "input-written",
-    /// The first few findings of the first seed that has any that nobody accepted.
+    } = "first-launch-only" [Fail],
+    /// The kernel writes before or after its buffers.
+    ///
+    /// Fix the index.
+    WroteOutside { seed: u64, places: Vec<String> } = "wrote-outside" [Fail],
+    /// The kernel writes to a tensor declared as input.
+    ///
+    /// Fix the kernel, or make the tensor `inout` or `scratch`.
+    InputWritten { seed: u64, inputs: Vec<String> } = "input-written" [Fail],
+    /// The simulator found an invalid access, a value that nothing wrote and that is used, a race, or an output
+    /// that depends on the machine or the moment.
+    ///
+    /// Fix the source line in the message.
     Findings {
+        /// The first one that has any that nobody accepted.
         seed: u64,
         first: Vec<Finding>,
         more: usize,
         /// Those of this seed that somebody did accept.
         accepted: usize,
-    } = "findings",
-    /// Hazards within a warp that the base does not have, of the first seed that has any.
-    NewHazards {
-        seed: u64,
-        first: Vec<Finding>,
-        more: usize,
-    } = "new-hazards",
-    NoEntry = "no-entry",
-    UndeclaredEntry {
-        symbol: String,
-    } = "undeclared-entry",
+    } = "findings" [Fail],
+    /// Lanes of a warp write and read one place, no `__syncwarp()` orders them, and the base does not have this.
+    ///
+    /// Put `__syncwarp()` between the two accesses of the message.
+    NewHazards { seed: u64, first: Vec<Finding>, more: usize } = "new-hazards" [Fail],
+    /// The compiler reported no entry for this unit.
+    ///
+    /// Correct `entry` in gates.yaml.
+    NoEntry = "no-entry" [Fail, Inconclusive],
+    /// A launcher launches an entry that gates.yaml does not declare for it.
+    ///
+    /// Declare it under `launches` of the launcher.
+    UndeclaredEntry { symbol: String } = "undeclared-entry" [Fail, Inconclusive],
+    /// The driver reports other resources than PTXAS, or another occupancy than the published limits allow.
+    ///
+    /// Check that nothing else builds or patches the cubin. If not, report it.
     DriverDisagrees {
         entry: String,
         figure: DriverFigure,
         ours: u64,
         drivers: u64,
-    } = "driver-disagrees",
-    LaunchedOtherwise {
-        entry: String,
-    } = "launched-otherwise",
-    SharedBeyondDeclared {
-        entry: String,
-        asked: u32,
-        declared: Option<u32>,
-    } = "shared-beyond-declared",
+    } = "driver-disagrees" [Fail],
+    /// The launch that ran is not the one that gates.yaml plans.
+    ///
+    /// Correct `launch` of the kernel.
+    LaunchedOtherwise { entry: String } = "launched-otherwise" [Fail],
+    /// A launcher asks for more dynamic shared memory than it declares.
+    ///
+    /// Correct `dynamic_shared` under `launches` of the launcher.
+    SharedBeyondDeclared { entry: String, asked: u32, declared: Option<u32> } = "shared-beyond-declared" [Fail],
 
-    // A limit that is broken.
+    [Broken]
+    /// The value is beyond an absolute limit.
+    ///
+    /// Fix the kernel, or change the limit in gates.yaml.
     BeyondLimit {
         metric: Metric,
         value: Num,
         op: Op,
         bound: Num,
         worst: Option<(u64, Worst)>,
-    } = "beyond-limit",
-    /// With the seed, and how many of how many elements are not finite.
+    } = "beyond-limit" [Fail],
+    /// The value is NaN, which no limit allows.
+    ///
+    /// Fix the elements that are not finite.
     NotANumber {
         metric: Metric,
+        /// Seed, and how many of how many elements are not finite.
         because: Option<(u64, u64, u64)>,
-    } = "not-a-number",
-    ConditionBroken {
-        operands: Vec<Operand>,
-    } = "condition-broken",
-    BeyondChange(Box<Comparison>) = "beyond-change",
-    CountersRose {
-        against: Against,
-        rises: Vec<CounterRise>,
-        allowed: Num,
-    } = "counters-rose",
-    Loosened(Box<Loosened>) => Self::Loosened(it) => it.code(),
-    AcceptanceExpired {
-        by: String,
-        until: String,
-        day: String,
-    } = "acceptance-expired",
-    AcceptanceUndated {
-        started: String,
-    } = "acceptance-undated",
-    AcceptanceOfNothing {
-        case: String,
-    } = "acceptance-of-nothing",
-    AcceptanceWithoutGate {
-        case: String,
-    } = "acceptance-without-gate",
-    AcceptanceUnused {
-        by: String,
-        until: String,
-    } = "acceptance-unused",
-    /// A variant that is kept to fail holds all of its gates.
-    ExpectedFailurePassed = "expected-failure-passed",
-    /// It fails gates that it is not kept for.
+    } = "not-a-number" [Fail],
+    /// The condition is false. The message gives the value of each name in it.
+    ///
+    /// Fix the kernel, or change the condition.
+    ConditionBroken { operands: Vec<Operand> } = "condition-broken" [Fail],
+    /// The value is worse than the baseline, an anchor or the base by more than the limit.
+    ///
+    /// Fix the regression. If it is intended, run `gatekeeper baseline update` or accept it.
+    BeyondChange(Box<Comparison>) = "beyond-change" [Fail],
+    /// Counters are worse than their baseline by more than the limit. The message names the source lines that count
+    /// most.
+    ///
+    /// Fix the regression. If it is intended, run `gatekeeper baseline update` or accept it.
+    CountersRose { against: Against, rises: Vec<CounterRise>, allowed: Num } = "counters-rose" [Fail],
+    /// Head is looser than the base: a gate, a seed, a tolerance, a baseline or a case was removed or relaxed, a
+    /// reference computes something else, or the change accepts what it breaks.
+    ///
+    /// Restore it, or pass `--allow-loosened`, which a workflow takes from a label.
+    // A check that is lost silently has the code that it has without a base.
+    Loosened(Box<Loosened>) = "loosened" [Fail]
+        => Self::Loosened(it) if matches!(**it, Loosened::ChecksLost(_)) => "check-lost"
+        => Self::Loosened(it) if matches!(**it, Loosened::CountersLost(_)) => "counters-lost",
+    /// An acceptance has passed its date.
+    ///
+    /// Fix the regression, update the baseline, or extend the acceptance.
+    AcceptanceExpired { by: String, until: String, day: String } = "acceptance-expired" [Fail],
+    /// The record has no readable start date, so an acceptance may have expired.
+    ///
+    /// Record the run again.
+    AcceptanceUndated { started: String } = "acceptance-undated" [Fail],
+    /// An acceptance names a case that gates.yaml does not have.
+    ///
+    /// Correct the name, or remove the acceptance.
+    AcceptanceOfNothing { case: String } = "acceptance-of-nothing" [Fail],
+    /// No gate of the named case has a limit of the accepted kind.
+    ///
+    /// Correct the acceptance, or remove it.
+    AcceptanceWithoutGate { case: String } = "acceptance-without-gate" [Fail],
+    /// Every gate holds without the acceptance.
+    ///
+    /// Remove it.
+    AcceptanceUnused { by: String, until: String } = "acceptance-unused" [Fail],
+    /// A variant that is expected to fail holds every gate that was judged.
+    ///
+    /// Find out why nothing catches it any more. If it is right now, remove its `expect`.
+    ExpectedFailurePassed = "expected-failure-passed" [Fail],
+    /// A variant that is expected to fail fails a gate that `expect` does not name: it does not build, for example.
+    ///
+    /// Fix that, or name the gate too.
     FailedOtherwise {
         /// On the first of its cases and units that does.
         on: Box<Subject>,
         failed: Vec<Rule>,
-    } = "failed-otherwise",
-    /// No launch of the cases that an acceptance names has the finding.
-    AcceptedFindingGone {
-        by: String,
-        until: String,
-    } = "accepted-finding-gone",
-    /// Broken, and no longer accepted.
-    AcceptedUntil {
-        own: Box<Reason>,
-        accepted: Box<AcceptedLimit>,
-    } = "accepted-until",
-    BeyondAccepted {
-        own: Box<Reason>,
-        accepted: Box<AcceptedLimit>,
-    } = "beyond-accepted",
-    BaselineUnreadable {
-        path: String,
-        problem: String,
-    } = "baseline-unreadable",
-    BaselineUnusable {
-        of: Against,
-        metric: Metric,
-        problem: FigureProblem,
-    } = "baseline-unusable",
+    } = "failed-otherwise" [Fail],
+    /// The simulator ran all cases that the acceptance names, and none has the finding at that line.
+    ///
+    /// Remove the acceptance. If the line was edited, write its new text.
+    AcceptedFindingGone { by: String, until: String } = "accepted-finding-gone" [Fail],
+    /// The limit is broken, and its acceptance has ended.
+    ///
+    /// Fix the regression, update the baseline, or extend the acceptance.
+    AcceptedUntil { own: Box<Reason>, accepted: Box<AcceptedLimit> } = "accepted-until" [Fail],
+    /// The value is worse than even the acceptance allows.
+    ///
+    /// Fix the regression.
+    BeyondAccepted { own: Box<Reason>, accepted: Box<AcceptedLimit> } = "beyond-accepted" [Fail],
+    /// A baseline file cannot be read.
+    ///
+    /// Restore the file, or remove it and run `gatekeeper baseline update`.
+    BaselineUnreadable { path: String, problem: String } = "baseline-unreadable" [Fail],
+    /// A value of the baseline is not usable: not finite, outside the range of its metric, or without a valid
+    /// spread.
+    ///
+    /// Measure again and run `gatekeeper baseline update`.
+    BaselineUnusable { of: Against, metric: Metric, problem: FigureProblem } = "baseline-unusable" [Fail],
 
-    // Something broke, cannot be done, or was not run.
+    [NotRun]
     Fault(Fault) => Self::Fault(it) => it.kind.code(),
     Unsupported(Unsupported) => Self::Unsupported(it) => it.code(),
     NotRun(NotRun) => Self::NotRun(it) => it.code(),
-    /// For a variant that is kept to fail: none of the gates that it is kept for gave an answer that decides.
-    ExpectedFailureOpen = "expected-failure-open",
-    GpuRequired {
-        why: Box<Reason>,
-    } = "gpu-required",
-    NotBuilt {
-        unit: UnitId,
-    } = "not-built",
-    NotProven {
-        why: Box<Reason>,
-    } = "not-proven",
+    /// The variant is expected to fail, and no gate that `expect` names gave an answer here, or a filter left out
+    /// some of its shapes.
+    ///
+    /// See the reasons of these gates; run the whole variant.
+    ExpectedFailureOpen = "expected-failure-open" [Skipped, Inconclusive, Environment],
+    /// `--require-gpu` was given, and there is no usable GPU.
+    ///
+    /// Run on a machine with a GPU.
+    GpuRequired { why: Box<Reason> } = "gpu-required" [Environment],
+    /// The unit was not built. Its gate `built` says why.
+    ///
+    /// Fix what that gate reports.
+    NotBuilt { unit: UnitId } = "not-built" [Skipped],
+    /// A wrong kernel is not timed.
+    ///
+    /// Fix what the message names.
+    NotProven { why: Box<Reason> } = "not-proven" [Skipped],
     /// For the code of one of several architectures.
-    OnArchitecture {
-        arch: Arch,
-        why: Box<Reason>,
-    } => Self::OnArchitecture { why, .. } => why.code(),
-    NoErrorLimit = "no-error-limit",
-    /// gates.yaml says that there is no reference.
-    Unreferenced = "unreferenced",
-    NotSelected {
-        what: String,
-    } = "not-selected",
-    NotInPlan {
-        what: String,
-    } = "not-in-plan",
+    OnArchitecture { arch: Arch, why: Box<Reason> } => Self::OnArchitecture { why, .. } => why.code(),
+    /// Correctness is not established: no gate sets an absolute limit on the error.
+    ///
+    /// Add `max_err` or `rel_l2` with an absolute limit.
+    NoErrorLimit = "no-error-limit" [Inconclusive],
+    /// gates.yaml says `reference: none`: nothing is there to compare the output with.
+    ///
+    /// Write a reference: a built-in one, a C function of yours, or a variant that is known to be right.
+    Unreferenced = "unreferenced" [Inconclusive],
+    /// A filter left it out.
+    ///
+    /// Run without the filter.
+    NotSelected { what: String } = "not-selected" [Skipped],
+    /// A gate names a unit or case that the plan does not have.
+    ///
+    /// Correct the name.
+    NotInPlan { what: String } = "not-in-plan" [Inconclusive],
+    /// It is built for no architecture that runs on this device.
+    ///
+    /// Add the architecture to `architectures`.
     NoArchitecture {
         kernel: String,
         variant: String,
         device: String,
         arch: Arch,
-    } = "no-architecture",
-    NotSimulated = "not-simulated",
-    NotProfiled = "not-profiled",
-    NoSibling = "no-sibling",
-    DeclaredNondeterministic {
-        because: String,
-    } = "declared-nondeterministic",
-    RepeatsByConstruction = "repeats-by-construction",
-    UnknownArchitecture {
-        arch: Arch,
-    } = "unknown-architecture",
-    LauncherElsewhere {
-        arch: Arch,
-    } = "launcher-elsewhere",
-    NoCodec = "no-codec",
-    CounterWithheld {
-        counter: Counter,
-        why: Option<Withheld>,
-    } = "counter-withheld",
-    CountersWithheld {
-        why: Option<Withheld>,
-    } = "counters-withheld",
-    /// In the rival's own words.
-    RivalSkipped {
-        rival: String,
-        backend: String,
-        because: String,
-    } = "rival-skipped",
+    } = "no-architecture" [Unsupported],
+    /// Findings and counters come from the simulator, and this run used a GPU.
+    ///
+    /// Run with `--device sim`.
+    NotSimulated = "not-simulated" [Skipped],
+    /// The gate rests on a profile, and none was asked for.
+    ///
+    /// Run with `--profile` on a GPU, with Nsight Compute installed.
+    NotProfiled = "not-profiled" [Skipped],
+    /// The kernel has no other variant in this run to compare with.
+    NoSibling = "no-sibling" [Skipped],
+    /// gates.yaml declares the case non-deterministic.
+    DeclaredNondeterministic { because: String } = "declared-nondeterministic" [Skipped],
+    /// No launch left anything in variables of the module. The simulator then repeats its results, so determinism
+    /// is judged on a GPU only.
+    ///
+    /// Run on a GPU.
+    RepeatsByConstruction = "repeats-by-construction" [Skipped],
+    /// This version does not know the limits of the architecture.
+    ///
+    /// Update gatekeeper.
+    UnknownArchitecture { arch: Arch } = "unknown-architecture" [Unsupported],
+    /// A launcher's block size is read back on a GPU, and the GPU here runs another architecture.
+    ///
+    /// Run on a GPU of that architecture.
+    LauncherElsewhere { arch: Arch } = "launcher-elsewhere" [Unsupported],
+    /// The metric needs an input with a codec, and the case has none.
+    ///
+    /// Remove the gate, or declare the codec.
+    NoCodec = "no-codec" [Unsupported],
+    /// The simulator is not known to count this launch as a GPU does.
+    ///
+    /// Gate another counter. The message names the line that causes it.
+    CounterWithheld { counter: Counter, why: Option<Withheld> } = "counter-withheld" [Unsupported],
+    /// No counter of this launch can be gated.
+    ///
+    /// Gate times on a GPU.
+    CountersWithheld { why: Option<Withheld> } = "counters-withheld" [Skipped],
+    /// The gate compares with a rival, which did not run this backend. The message is the rival's.
+    ///
+    /// Install what the message names, or gate another backend.
+    RivalSkipped { rival: String, backend: String, because: String } = "rival-skipped" [Skipped],
 
-    // Evidence that does not decide.
-    EvidenceMissing(Piece) = "evidence-missing",
-    EvidenceRepeated {
-        piece: Piece,
-        times: usize,
-    } = "evidence-repeated",
-    TimingIncomplete {
-        process: u32,
-        gap: TimingGap,
-    } = "timing-incomplete",
-    TooFewProcesses {
-        have: usize,
-        needed: usize,
-    } = "too-few-processes",
-    TooFewSingles {
-        metric: Metric,
-        have: usize,
-        needed: u32,
-    } = "too-few-singles",
-    TooFewLaunches {
-        have: usize,
-    } = "too-few-launches",
+    [Undecided]
+    /// The record lacks a piece of evidence.
+    ///
+    /// Record the run again.
+    EvidenceMissing(Piece) = "evidence-missing" [Inconclusive],
+    /// The record has a piece of evidence twice.
+    ///
+    /// Record the run again; merge each record once.
+    EvidenceRepeated { piece: Piece, times: usize } = "evidence-repeated" [Inconclusive],
+    /// A timing process lacks samples, or ran in another mode than planned.
+    ///
+    /// Record the run again.
+    TimingIncomplete { process: u32, gap: TimingGap } = "timing-incomplete" [Inconclusive],
+    /// Fewer timing processes than planned.
+    ///
+    /// Record the run again.
+    TooFewProcesses { have: usize, needed: usize } = "too-few-processes" [Inconclusive],
+    /// p90, p99 and cv need more single launches.
+    ///
+    /// Raise `timing: {singles: ...}`.
+    TooFewSingles { metric: Metric, have: usize, needed: u32 } = "too-few-singles" [Inconclusive],
+    /// Too few single launches to tell two modes from one.
+    ///
+    /// Raise `timing: {singles: ...}`.
+    TooFewLaunches { have: usize } = "too-few-launches" [Inconclusive],
+    /// Too many timing processes ran on a throttled GPU.
+    ///
+    /// Let it cool, raise its power limit, or run again.
     Throttled {
         throttled: usize,
         processes: usize,
         needed: usize,
         causes: Vec<String>,
-    } = "throttled",
-    /// The profile has no entry for it, not even that it cannot be had.
-    NotInProfile {
-        metric: Metric,
-    } = "not-in-profile",
-    TooFewProfiles {
-        metric: Metric,
-        have: usize,
-        needed: usize,
-    } = "too-few-profiles",
-    /// Profiles of one code disagree on whether the limit holds: it lies inside their spread.
-    RepeatsDisagree {
-        metric: Metric,
-        low: Num,
-        high: Num,
-        repeats: usize,
-    } = "repeats-disagree",
-    ClockUnknown = "clock-unknown",
-    ClockTooCoarse {
-        metric: Metric,
-        side: Side,
-        value: Num,
-        tick_ns: u64,
-    } = "clock-too-coarse",
-    NoSpread = "no-spread",
+    } = "throttled" [Inconclusive],
+    /// The profile lacks the metric.
+    ///
+    /// Record the run again.
+    NotInProfile { metric: Metric } = "not-in-profile" [Inconclusive],
+    /// A relative limit needs to know how much profiles of the same code differ.
+    ///
+    /// Run with `--profile` and update the baseline: a case with such a limit is profiled three times.
+    TooFewProfiles { metric: Metric, have: usize, needed: usize } = "too-few-profiles" [Inconclusive],
+    /// Profiles of the same code differ by more than the limit allows, so that it would hold or not by chance.
+    ///
+    /// Widen the limit, or gate a count that repeats exactly.
+    RepeatsDisagree { metric: Metric, low: Num, high: Num, repeats: usize } = "repeats-disagree" [Inconclusive],
+    /// The SM clock was not measured, and cycles needs it.
+    ///
+    /// Run where NVML works; `gatekeeper doctor` tells.
+    ClockUnknown = "clock-unknown" [Inconclusive],
+    /// The sample is too short for the clock's step.
+    ///
+    /// Raise `timing: {batch: ...}`, or use a larger shape.
+    ClockTooCoarse { metric: Metric, side: Side, value: Num, tick_ns: u64 } = "clock-too-coarse" [Inconclusive],
+    /// One timing process has no spread.
+    ///
+    /// Time with two or more processes.
+    NoSpread = "no-spread" [Inconclusive],
+    /// The limit lies inside the interval of the change.
+    ///
+    /// Raise `max_processes`, use a quieter GPU, or widen the limit.
     Undecided {
         comparison: Box<Comparison>,
         visible: Option<Num>,
         needed: Option<u32>,
-    } = "undecided",
+    } = "undecided" [Inconclusive],
+    /// The samples fit no valid comparison. The message says which value is wrong.
+    ///
+    /// Record the run again.
     #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Undecidable {
         metric: Metric,
         #[serde(serialize_with = "as_text")]
         #[schemars(with = "String")]
         problem: Undecidable,
-    } = "undecidable",
-    PairingUnknown = "pairing-unknown",
-    NoSeeds = "no-seeds",
-    NothingCompared {
-        seed: u64,
-    } = "nothing-compared",
-    TooFewRepeats {
-        seed: u64,
-        have: u32,
-        needed: u32,
-    } = "too-few-repeats",
-    DriverEntries {
-        count: usize,
-        expected: usize,
-    } = "driver-entries",
-    EntriesDiffer {
-        declared: usize,
-        reported: usize,
-    } = "entries-differ",
-    LaunchUnknown {
-        unit: UnitId,
-    } = "launch-unknown",
-    SiblingUnknown {
-        variant: String,
-    } = "sibling-unknown",
-    NoCommonShape {
-        variant: String,
-    } = "no-common-shape",
-    NoTolerance {
-        metric: Metric,
-    } = "no-tolerance",
-    /// A gate or metric on a subject that cannot have it.
-    Misplaced {
-        metric: Option<Metric>,
-    } = "misplaced",
-    BadChange {
-        allowed: Num,
-    } = "bad-change",
-    NoRelative {
-        metric: Metric,
-    } = "no-relative",
+    } = "undecidable" [Inconclusive],
+    /// The plan does not say how head and base are timed side by side.
+    ///
+    /// Record the run again.
+    PairingUnknown = "pairing-unknown" [Inconclusive],
+    /// The case has no seeds.
+    ///
+    /// Add `seeds`.
+    NoSeeds = "no-seeds" [Inconclusive],
+    /// No output element was compared with the reference.
+    ///
+    /// Declare an output tensor.
+    NothingCompared { seed: u64 } = "nothing-compared" [Inconclusive],
+    /// Fewer launches were compared than planned.
+    ///
+    /// Record the run again.
+    TooFewRepeats { seed: u64, have: u32, needed: u32 } = "too-few-repeats" [Inconclusive],
+    /// The driver was asked about more or fewer entries than a launch has.
+    ///
+    /// Record the run again.
+    DriverEntries { count: usize, expected: usize } = "driver-entries" [Inconclusive],
+    /// The compiler reported more or fewer entries than declared.
+    ///
+    /// Correct `launches` of the launcher, or record the run again.
+    EntriesDiffer { declared: usize, reported: usize } = "entries-differ" [Inconclusive],
+    /// Occupancy needs a launch, and none is known.
+    ///
+    /// Add a shape, or run a launcher on a GPU.
+    LaunchUnknown { unit: UnitId } = "launch-unknown" [Inconclusive],
+    /// Another variant has no machine code to compare with.
+    ///
+    /// Fix its build.
+    SiblingUnknown { variant: String } = "sibling-unknown" [Inconclusive],
+    /// Two variants have the same code and no shape in common.
+    ///
+    /// Give them a common shape, or remove one.
+    NoCommonShape { variant: String } = "no-common-shape" [Inconclusive],
+    /// The metric is relative to the `max_err` limit, and there is none.
+    ///
+    /// Add an absolute limit on `max_err`.
+    NoTolerance { metric: Metric } = "no-tolerance" [Inconclusive],
+    /// The gate does not apply to this kind of subject.
+    ///
+    /// Move or remove the gate.
+    Misplaced { metric: Option<Metric> } = "misplaced" [Inconclusive],
+    /// A relative limit is negative or not finite.
+    ///
+    /// Correct the limit.
+    BadChange { allowed: Num } = "bad-change" [Inconclusive],
+    /// The metric is mostly 0, so a relative limit says nothing.
+    ///
+    /// Use an absolute limit.
+    NoRelative { metric: Metric } = "no-relative" [Inconclusive],
+    /// An expression cannot be read.
+    ///
+    /// Correct it at the given column.
     #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Unparsed {
         text: String,
         #[serde(serialize_with = "as_text")]
         #[schemars(with = "String")]
         problem: ExprError,
-    } = "unparsed",
+    } = "unparsed" [Inconclusive],
+    /// An expression has no value, as for a division by zero.
+    ///
+    /// Correct the expression.
     #[cfg_attr(feature = "fixture", serde(skip_deserializing))]
     Unevaluated {
         text: String,
         #[serde(serialize_with = "as_text")]
         #[schemars(with = "String")]
         problem: EvalError,
-    } = "unevaluated",
-    UnknownName {
-        text: String,
-        name: String,
-    } = "unknown-name",
-    TimeInCorrectness {
-        text: String,
-        metric: Metric,
-    } = "time-in-correctness",
+    } = "unevaluated" [Inconclusive, Fail],
+    /// An expression uses a name that is neither a metric nor a constant.
+    ///
+    /// Correct the name.
+    UnknownName { text: String, name: String } = "unknown-name" [Inconclusive],
+    /// A limit on correctness depends on a time.
+    ///
+    /// Use a constant.
+    TimeInCorrectness { text: String, metric: Metric } = "time-in-correctness" [Inconclusive],
+    /// A metric in an expression has no value; the outcome is that of the metric.
+    ///
+    /// See the rest of the message.
     OperandUnknown {
         name: String,
         why: Box<Reason>,
-    } = "operand-unknown",
-    /// The simulator checked it when its baselines were made, and does not now.
-    CheckLost {
-        shape: String,
-        why: Box<Reason>,
-    } = "check-lost",
-    CountersLost {
-        lost: Vec<(Counter, Option<Withheld>)>,
-    } = "counters-lost",
+    } = "operand-unknown" [Inconclusive, Skipped, Unsupported, Fail],
+    /// The base, or the run that the baseline is from, was checked here, and head gives no answer.
+    ///
+    /// Revert what the message names, raise the budget, or allow it with `--allow-loosened`. Without a base: remove
+    /// the shape from the baselines of correctness and counters.
+    CheckLost { shape: String, why: Box<Reason> } = "check-lost" [Fail, Inconclusive],
+    /// Counters of the base, or of the baseline, can no longer be gated in this launch.
+    ///
+    /// Revert the line in the message, or allow it with `--allow-loosened`. Without a base: run `gatekeeper
+    /// baseline update`.
+    CountersLost { lost: Vec<(Counter, Option<Withheld>)> } = "counters-lost" [Fail, Inconclusive],
+    /// An acceptance covers the broken limit, and what it allows instead is undecided.
+    ///
+    /// See the rest of the message.
     PartlyAccepted {
         own: Box<Reason>,
         accepted: Box<AcceptedLimit>,
         other: Box<Reason>,
-    } = "partly-accepted",
+    } = "partly-accepted" [Inconclusive],
 
-    // Nothing to compare with.
-    New {
-        metric: Metric,
-        lacking: Lacking,
-    } = "new",
-    NewSinceBase {
-        revision: String,
-    } = "new-since-base",
-    NewSinceAnchor {
-        since: Since,
-        found: String,
-    } = "new-since-anchor",
-    NoBase = "no-base",
-    OtherKey {
-        differences: Vec<KeyDifference>,
-    } = "other-key",
-    AnchorOtherKey {
-        since: Since,
-        differences: Vec<KeyDifference>,
-    } = "anchor-other-key",
-    AnchorMissing {
-        since: Since,
-    } = "anchor-missing",
-    AnchorUnreadable {
-        since: Since,
-        path: String,
-        problem: String,
-    } = "anchor-unreadable",
-    TwoBaselines {
-        dates: [String; 2],
-    } = "two-baselines",
-    BaseLacks {
-        metric: Metric,
-        why: Box<Reason>,
-    } = "base-lacks",
-    /// The base was not simulated, so nobody knows whether it has these hazards within a warp too.
-    HazardsNotCompared {
-        count: usize,
-        why: Box<Reason>,
-    } = "hazards-not-compared",
-    BaseNotBuilt {
-        why: Box<Reason>,
-    } = "base-not-built",
+    [New]
+    /// There is no baseline yet.
+    ///
+    /// Run `gatekeeper baseline update`.
+    New { metric: Metric, lacking: Lacking } = "new" [Skipped],
+    /// The base has no such case.
+    NewSinceBase { revision: String } = "new-since-base" [Skipped],
+    /// The anchor has no baseline for it.
+    NewSinceAnchor { since: Since, found: String } = "new-since-anchor" [Skipped],
+    /// A gate compares with the base, and no base was named.
+    ///
+    /// Run with `--base REF`.
+    NoBase = "no-base" [Skipped],
+    /// Baselines exist, for another GPU, driver branch, compiler or setting.
+    ///
+    /// Measure here and run `gatekeeper baseline update`.
+    OtherKey { differences: Vec<KeyDifference> } = "other-key" [Inconclusive],
+    /// The anchor's baseline is for another GPU, driver branch, compiler or setting.
+    ///
+    /// Choose an anchor with a baseline for this machine.
+    AnchorOtherKey { since: Since, differences: Vec<KeyDifference> } = "anchor-other-key" [Inconclusive],
+    /// The record has no baselines of the anchor.
+    ///
+    /// Record the run again from a clone that has that revision.
+    AnchorMissing { since: Since } = "anchor-missing" [Inconclusive],
+    /// A baseline file of the anchor cannot be read.
+    ///
+    /// Choose another anchor.
+    AnchorUnreadable { since: Since, path: String, problem: String } = "anchor-unreadable" [Inconclusive],
+    /// Two baseline files have the same key.
+    ///
+    /// Remove one.
+    TwoBaselines { dates: [String; 2] } = "two-baselines" [Inconclusive],
+    /// The base has no value for this metric.
+    ///
+    /// See the rest of the message.
+    BaseLacks { metric: Metric, why: Box<Reason> } = "base-lacks" [Inconclusive],
+    /// Lanes of a warp write and read one place with no `__syncwarp()` between, and whether the base does so too is
+    /// not known: it was not simulated.
+    ///
+    /// Put `__syncwarp()` between the two accesses, or see the rest of the message.
+    HazardsNotCompared { count: usize, why: Box<Reason> } = "hazards-not-compared" [Inconclusive],
+    /// The base was not built.
+    ///
+    /// See the rest of the message.
+    BaseNotBuilt { why: Box<Reason> } = "base-not-built" [Inconclusive],
     BaseIncomparable(BaseLack) => Self::BaseIncomparable(it) => it.code(),
+    /// The base is not built for this device.
+    ///
+    /// Use another base, or another GPU.
     BaseArchitecture {
         revision: String,
         case: Box<CaseId>,
         device: String,
-    } = "base-architecture",
-    HeadPassedOver {
-        why: Box<Reason>,
-    } = "head-passed-over",
-    TwoProtocols = "two-protocols",
+    } = "base-architecture" [Inconclusive],
+    /// One record timed the case alone, the other against a base.
+    ///
+    /// Make both records with `--base`, or both without.
+    TwoProtocols = "two-protocols" [Inconclusive],
 
-    // Not fit to become a baseline.
-    /// The run does not hold head to what the base asks here: why.
-    NotHeldToBase {
-        why: Box<Reason>,
-    } = "not-held-to-base",
-    TimedAgainstBase = "timed-against-base",
-    ThrottledProcesses {
-        count: u32,
-    } = "throttled-processes",
-    NothingMeasured = "nothing-measured",
+    [Undecided]
+    /// The base was measured, and head was skipped.
+    ///
+    /// Measure head too.
+    HeadPassedOver { why: Box<Reason> } = "head-passed-over" [Inconclusive],
+
+    [Unfit]
+    /// The run held the case against a base, and that failed or could not be done.
+    ///
+    /// Mend what the message names, or run with `--allow-loosened` where the change is meant.
+    NotHeldToBase { why: Box<Reason> } = "not-held-to-base" [],
+    /// The case was timed against a base.
+    ///
+    /// Run without `--base`.
+    TimedAgainstBase = "timed-against-base" [],
+    /// Timing processes ran on a throttled GPU.
+    ///
+    /// Let it cool, raise its power limit, or run again.
+    ThrottledProcesses { count: u32 } = "throttled-processes" [],
+    /// There is nothing to take as a baseline.
+    ///
+    /// Run the case first.
+    NothingMeasured = "nothing-measured" [],
 }
 }
 
@@ -895,13 +1002,15 @@ fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S:
 
 impl Reason {
     /// Every code that a verdict can have.
-    pub fn codes() -> impl Iterator<Item = &'static str> {
-        let own = Self::CODES.iter().copied();
-        own.chain([Loosened::CODE])
-            .chain(BaseLack::CODES.iter().copied())
-            .chain(super::FaultKind::ALL.map(super::FaultKind::code))
-            .chain(Unsupported::CODES.iter().copied())
-            .chain(NotRun::CODES.iter().copied())
+    pub fn codes() -> impl Iterator<Item = ReasonCode> {
+        let all = [
+            Self::CODES,
+            BaseLack::CODES,
+            FaultKind::CODES,
+            Unsupported::CODES,
+            NotRun::CODES,
+        ];
+        all.into_iter().flatten().flat_map(CodedVariant::codes)
     }
 
     /// A skip for want of any baseline: to be accepted, and no failure.

@@ -39,47 +39,69 @@ coded! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum NotRun {
-    /// The machine has no NVIDIA GPU. With what looking for one gave.
+    [NotRun]
+    /// The machine has no NVIDIA GPU.
+    ///
+    /// Run on a GPU.
     NoDevice {
+        /// As looking for one gave.
         problem: String,
-    } = "no-device",
-    /// The simulator was asked for.
-    SimulatorAsked = "simulator-asked",
-    /// `judge::admit` said no. Why follows from the evidence before it.
-    EarlierStage = "earlier-stage",
-    /// Warp instructions, over all seeds of the case.
+    } = "no-device" [Skipped],
+    /// `--device sim` was given; times are measured on a GPU.
+    ///
+    /// Run on a GPU.
+    SimulatorAsked = "simulator-asked" [Skipped],
+    /// Build or checks did not pass.
+    ///
+    /// Fix what they report.
+    // `judge::admit` said no. Why follows from the evidence before it.
+    EarlierStage = "earlier-stage" [Skipped],
+    /// Simulating the case takes more warp instructions than the budget.
+    ///
+    /// Raise `simulation: {budget: ...}` or `--sim-budget`, or add a smaller shape.
     OverBudget {
+        /// Warp instructions, over all seeds of the case.
         estimate: u64,
         budget: u64,
-    } = "over-budget",
-    /// Bytes of all tensors of the case.
+    } = "over-budget" [Skipped],
+    /// The tensors of the case do not fit the simulator's memory.
+    ///
+    /// Add a smaller shape.
     OverMemory {
+        /// All tensors of the case.
         bytes: u64,
         limit: u64,
-    } = "over-memory",
-    /// A few blocks alone pass the budget, and the first seed alone was run.
-    EstimateUnknown = "estimate-unknown",
-    /// The variant that is its reference is not part of this run.
-    NoReferenceVariant {
-        variant: String,
-    } = "no-reference-variant",
-    /// Nothing was built for what this run executes on.
-    NoArtifact = "no-artifact",
+    } = "over-memory" [Skipped],
+    /// The cost of the case could not be estimated, so only its first seed was simulated.
+    ///
+    /// Raise the budget, or add a smaller shape.
+    EstimateUnknown = "estimate-unknown" [Skipped],
+    /// The variant that serves as reference is not part of this run.
+    ///
+    /// Select it too.
+    NoReferenceVariant { variant: String } = "no-reference-variant" [Skipped],
+    /// Nothing was built for this device.
+    ///
+    /// Add its architecture to `architectures`.
+    NoArtifact = "no-artifact" [Skipped],
     /// The worker ended before it asked the driver.
-    DriverNotAsked = "driver-not-asked",
-    DeviceNotAsked = "device-not-asked",
-    /// The build cache no longer has the machine code.
-    CodeNotKept = "code-not-kept",
-    /// There is no nvdisasm, which takes machine code apart.
-    NoDisassembler = "no-disassembler",
+    ///
+    /// See the fault of the same case.
+    DriverNotAsked = "driver-not-asked" [Skipped],
+    /// This run used no device.
+    DeviceNotAsked = "device-not-asked" [Skipped],
+    /// Machine code is not explained: the build cache of this machine does not have it, or has it no longer.
+    ///
+    /// Explain on the machine that made both records, or run with `--base`.
+    CodeNotKept = "code-not-kept" [Skipped],
+    /// Machine code is not explained: nvdisasm is neither next to nvcc nor on PATH.
+    ///
+    /// Run `gatekeeper toolchain install`, or install the cuda-nvdisasm package of your CUDA toolkit.
+    NoDisassembler = "no-disassembler" [Skipped],
     /// Another program ran the kernels and did not record it.
-    OtherProgram {
-        program: String,
-    } = "other-program",
-    /// Another program passed over it. In its own words.
-    PassedOver {
-        said: Option<String>,
-    } = "passed-over",
+    OtherProgram { program: String } = "other-program" [Skipped],
+    /// Another program skipped it. The message is that program's.
+    PassedOver { said: Option<String> } = "passed-over" [Skipped],
 }
 }
 
@@ -88,47 +110,84 @@ coded! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Unsupported {
-    /// Host code, in the simulator.
-    Launcher = "launcher-not-simulated",
-    /// Clusters of blocks, in the simulator.
-    Clusters = "clusters-not-simulated",
-    /// Machine code that was made elsewhere, in the simulator, which runs PTX.
-    Cubin = "cubin-not-simulated",
-    /// A figure that PTXAS tells and the machine code does not.
-    NotInCubin = "not-in-cubin",
-    /// PTX of a newer version than the PTXAS that is there: there is no machine code.
-    NewerPtx = "ptx-too-new",
-    /// The machine code of a launcher's kernels, which is inside its library.
-    LauncherCode = "launcher-code-not-read",
-    /// An instruction that the simulator does not have, or PTX that it does not understand.
-    Ptx { problem: String } = "ptx-not-simulated",
-    /// Memory of the device or of the simulator.
-    OutOfMemory { problem: String } = "out-of-memory",
+    [NotRun]
+    /// A launcher is host code, and the simulator runs device code only.
+    ///
+    /// Run on a GPU.
+    Launcher = "launcher-not-simulated" [Unsupported],
+    /// The simulator does not run clusters of blocks.
+    ///
+    /// Run on a GPU.
+    Clusters = "clusters-not-simulated" [Unsupported],
+    /// The source is a cubin, and the simulator runs PTX.
+    ///
+    /// Run on a GPU, or give the .ptx that it was made from.
+    Cubin = "cubin-not-simulated" [Unsupported],
+    /// The source is a cubin, which does not contain the spills, or the size of the stack where it calls functions.
+    ///
+    /// Give the .ptx that it was made from: PTXAS then reports them.
+    NotInCubin = "not-in-cubin" [Unsupported],
+    /// The source is PTX of a newer version than the installed PTXAS takes. The simulator runs it, but there is no
+    /// machine code: no resources are known, and no GPU can run it.
+    ///
+    /// Use a newer compiler, or make the PTX for the version that this one takes.
+    NewerPtx = "ptx-too-new" [Unsupported],
+    /// Machine code is not explained: a launcher's kernels are inside its library.
+    ///
+    /// Declare the kernel itself, with `entry`.
+    LauncherCode = "launcher-code-not-read" [Unsupported],
+    /// The simulator does not have an instruction that the kernel uses, or does not understand its PTX.
+    ///
+    /// Run on a GPU.
+    Ptx { problem: String } = "ptx-not-simulated" [Unsupported],
+    /// The device or the simulator has too little memory.
+    ///
+    /// Add a smaller shape.
+    OutOfMemory { problem: String } = "out-of-memory" [Unsupported],
     /// The device has no clock to trust.
-    Clock = "no-clock",
-    /// There is no driver to ask, in the simulator.
-    Driver = "no-driver",
-    /// A thing that this driver cannot do, or comes without.
-    DriverLacks { problem: String } = "driver-lacks",
+    ///
+    /// Run on a GPU.
+    Clock = "no-clock" [Unsupported],
+    /// The simulator has no driver to ask.
+    ///
+    /// Run on a GPU.
+    Driver = "no-driver" [Unsupported],
+    /// The driver cannot do what is needed.
+    ///
+    /// Update the driver.
+    DriverLacks { problem: String } = "driver-lacks" [Unsupported],
     /// The launcher cannot be captured into a CUDA graph.
-    Capture { problem: String } = "not-capturable",
+    ///
+    /// Remove synchronisation and allocation from the launcher.
+    Capture { problem: String } = "not-capturable" [Unsupported],
     /// The host is too slow to keep its own time out of the samples.
-    HostTooSlow { problem: String } = "host-too-slow",
+    ///
+    /// Use a faster or quieter host.
+    HostTooSlow { problem: String } = "host-too-slow" [Unsupported],
     /// A GPU was asked to simulate.
-    Simulation = "gpu-does-not-simulate",
-    /// It is the reference that cannot be had.
-    ReferenceVariant {
-        variant: String,
-        why: Box<Unsupported>,
-    } = "reference-unsupported",
-    /// Another program took times and kept no samples.
-    SamplesNotKept { program: String } = "samples-not-kept",
-    /// The GPU's architecture has no such counter, or the profiler knows none.
-    NotCounted = "not-counted",
-    /// A share of each of several kernels, of which there is none of all together.
-    SeveralKernels { kernels: u32 } = "several-kernels",
-    /// A confined program cannot be profiled.
-    ProfiledConfined = "confined-not-profiled",
+    ///
+    /// Run with `--device sim`.
+    Simulation = "gpu-does-not-simulate" [Unsupported],
+    /// The reference variant cannot run on this device.
+    ///
+    /// See the rest of the message.
+    ReferenceVariant { variant: String, why: Box<Unsupported> } = "reference-unsupported" [Unsupported],
+    /// Another program kept no samples.
+    ///
+    /// Run NVBench with `--jsonbin`.
+    SamplesNotKept { program: String } = "samples-not-kept" [Unsupported],
+    /// The GPU's architecture has no counter for it, or the profiler knows none.
+    ///
+    /// Gate another metric.
+    NotCounted = "not-counted" [Unsupported],
+    /// The case launches several kernels, and shares of each give none of all.
+    ///
+    /// Gate a count, which adds up, or profile the steps as cases of their own.
+    SeveralKernels { kernels: u32 } = "several-kernels" [Unsupported],
+    /// A launcher runs confined, which keeps a profiler out.
+    ///
+    /// Profile its kernels as entries of their own.
+    ProfiledConfined = "confined-not-profiled" [Unsupported],
 }
 }
 
@@ -163,40 +222,81 @@ impl Fault {
     }
 }
 
-named! {
+coded! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum FaultKind, code: &'static str {
-    /// nvcc or the host compiler refused the source.
-    Compile = "compile" => "does-not-compile",
-    /// PTXAS reported nothing for the entry, or the entry is not in the cubin, or its name is ambiguous.
-    EntryNotFound = "entry_not_found" => "entry-not-found",
-    /// The arguments of gates.yaml do not fit the entry.
-    Arguments = "arguments" => "arguments-do-not-fit",
-    /// The driver refused the launch: too much shared memory, too many threads, bad cluster.
-    LaunchRefused = "launch_refused" => "launch-refused",
-    /// The kernel faulted on the device (illegal address, misaligned access, trap, assert).
-    DeviceFault = "device_fault" => "kernel-faulted",
-    /// The worker did not answer within its deadline and was killed.
-    Hang = "hang" => "hung",
-    /// The worker process died without a word of its own (signal or exit code in the message).
-    WorkerDied = "worker_died" => "worker-died",
-    /// nvdisasm broke, or what it wrote is not what is expected of it.
-    Disassembler = "disassembler" => "disassembler-broke",
-    /// The reference could not be computed.
-    Reference = "reference" => "no-reference",
-    /// The base revision's kernel broke while head's was timed against it.
-    Base = "base" => "base-broke",
-    /// A rival's process broke, or what it wrote is not what the protocol asks for.
-    Rival = "rival" => "rival-broke",
-    /// No profiler is installed.
-    ProfilerMissing = "profiler_missing" => "no-profiler",
-    /// The driver lets only administrators read the GPU's counters.
-    CountersLocked = "counters_locked" => "counters-locked",
-    /// Another user's profiler left a file that keeps others out.
-    ProfilerLocked = "profiler_locked" => "profiler-locked",
-    /// The profiler cannot profile this GPU with this driver, or its output cannot be read.
-    ProfilerBroke = "profiler_broke" => "profiler-broke",
-    /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
-    Environment = "environment" => "environment-failed",
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    [Wrong]
+    /// nvcc or the host compiler rejected the source. The message is the compiler's.
+    ///
+    /// Fix the source, its flags or `include_dirs`.
+    Compile = "does-not-compile" [Fail],
+    /// The entry is not in the cubin, its name matches several, or PTXAS reported nothing for it.
+    ///
+    /// Correct `entry`; the message lists candidates.
+    EntryNotFound = "entry-not-found" [Fail],
+    /// An argument in gates.yaml is of another type or size than the kernel's parameter, or there are more or fewer
+    /// of them.
+    ///
+    /// Change `args` at the line that the message names, in the order of the kernel's parameters.
+    Arguments = "arguments-do-not-fit" [Fail],
+    /// The driver rejected the launch.
+    ///
+    /// Reduce threads, shared memory or cluster size; a cooperative grid has to fit the GPU as a whole.
+    LaunchRefused = "launch-refused" [Fail],
+    /// The kernel faulted: illegal or misaligned address, trap or assert.
+    ///
+    /// Fix the kernel. The simulator (`--device sim`) names the line.
+    DeviceFault = "kernel-faulted" [Fail],
+    /// The kernel did not finish before its deadline, and its process was ended.
+    ///
+    /// Look for a barrier that not all threads reach, or an endless loop.
+    Hang = "hung" [Fail],
+    /// The process that ran the kernel ended by a signal or an exit code.
+    ///
+    /// Look at host code: a launcher or a reference.
+    WorkerDied = "worker-died" [Fail],
+    /// The reference does not compile, or could not be computed.
+    ///
+    /// Fix the reference.
+    Reference = "no-reference" [Fail],
+
+    [NotRun]
+    /// Machine code is not explained: nvdisasm ended with an error, or its output cannot be read. The message is its own.
+    ///
+    /// Install the pinned one with `gatekeeper toolchain install`.
+    Disassembler = "disassembler-broke" [Environment],
+    /// Nsight Compute was not found.
+    ///
+    /// Install it (package `nsight-compute`), or name its directory in PATH. `gatekeeper doctor` tells what is
+    /// found.
+    ProfilerMissing = "no-profiler" [Environment],
+    /// The driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM).
+    ///
+    /// Set the driver's option `NVreg_RestrictProfilingToAdminUsers=0` and load it again, or run as root; in a
+    /// container add the capability SYS_ADMIN.
+    CountersLocked = "counters-locked" [Environment],
+    /// Another user's profiler left a lock file that keeps others out.
+    ///
+    /// Have its owner remove the file that the message names, or set TMPDIR to a directory of your own.
+    ProfilerLocked = "profiler-locked" [Environment],
+    /// Nsight Compute cannot profile this GPU with this driver, or its output cannot be read.
+    ///
+    /// Try `ncu` by hand; install a version that knows the GPU.
+    ProfilerBroke = "profiler-broke" [Environment],
+    /// A known-good kernel failed as well: device, driver or machine.
+    ///
+    /// Run `gatekeeper doctor`.
+    Environment = "environment-failed" [Environment],
+
+    [Undecided]
+    /// The base's kernel failed while head was timed against it.
+    ///
+    /// Fix the base, or name another one.
+    Base = "base-broke" [Inconclusive],
+    /// The rival that the gate compares with failed, or its output does not follow the protocol.
+    ///
+    /// Fix the rival's command; see [rivals](gates.md#rivals).
+    Rival = "rival-broke" [Inconclusive],
 }
 }

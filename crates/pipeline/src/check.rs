@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_stands_in_the_order_of_the_plan_with_what_was_not_tried() {
+    fn evidence_has_the_order_of_the_plan_and_names_skipped_work() {
         let case = |shape: &str| {
             let mut case = fixture::record().plan.cases.remove(0);
             case.id.shape = shape.into();

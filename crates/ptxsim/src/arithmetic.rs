@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_known_by_what_they_compute() {
+    fn classifies_forms_by_their_computation() {
         use Arithmetic::*;
         for (form, want) in [
             ("fma.rn.f32", Some((Fp32, 64))),

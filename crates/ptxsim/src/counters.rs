@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_by_what_they_count() {
+    fn sorts_lines_by_their_count() {
         let line = |kind, sectors| LineCost {
             by_kind: BTreeMap::from([(
                 kind,

@@ -243,7 +243,7 @@ fn a_source_that_is_not_left_alone() {
 }
 
 #[test]
-fn what_a_copy_reads_has_to_be_fenced() {
+fn reports_a_bulk_copy_of_unfenced_writes() {
     let (kind, message) = found(run("leaves", &[0, 1, 0]).0);
     assert_eq!(kind, FindingKind::SharedRace);
     assert!(

@@ -190,7 +190,7 @@ fn misaligned_access() {
 }
 
 #[test]
-fn values_that_nobody_wrote_matter_where_they_are_used() {
+fn reports_unwritten_values_only_at_their_use() {
     let shared = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\n.loc 1 4 1\n";
     let read = format!("{shared}ld.shared.u32 %r4, [%r2];\n.loc 1 5 1\n");
     let of_shared = |body: &str| {

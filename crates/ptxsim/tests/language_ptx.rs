@@ -86,7 +86,7 @@ fn words_of_128_bits_have_to_be_aligned() {
 }
 
 #[test]
-fn what_is_no_word_of_128_bits_is_no_operand_of_one() {
+fn rejects_other_operands_of_128_bit_words() {
     for body in [
         "mov.b128 %q0, %d0;",
         "add.u64 %d0, %q0, %d1;",
@@ -233,7 +233,7 @@ fn conversions_that_ptxas_refuses_are_refused() {
 
 /// PTX ISA 9.7.13.13: a grid waits for those before it, and in one launch there is none.
 #[test]
-fn what_orders_launches_waits_for_nothing() {
+fn grid_dependencies_wait_for_nothing_in_one_launch() {
     let body = "mul.wide.u32 %d0, %w9, 4;\nadd.u64 %d0, %d9, %d0;\ngriddepcontrol.wait;\n\
         st.global.u32 [%d0], %w9;\ngriddepcontrol.launch_dependents;";
     let got = run(body, &[7; 128]);

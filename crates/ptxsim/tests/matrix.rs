@@ -217,7 +217,7 @@ fn results_may_overwrite_addends() {
 }
 
 #[test]
-fn what_no_gpu_multiplies_is_refused() {
+fn rejects_matrix_shapes_that_no_gpu_multiplies() {
     for op in [
         "mma.sync.aligned.m16n8k16.row.col.s32.s4.s4.s32",
         "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16",

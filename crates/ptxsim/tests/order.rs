@@ -333,7 +333,7 @@ fn a_race_with_a_second_reader_of_another_block() {
 
 /// Every block reads, and the last one that is done writes.
 #[test]
-fn the_last_block_overwrites_what_all_have_read() {
+fn the_last_block_may_overwrite_values_that_all_have_read() {
     let body = |reader: &str, writer: &str| {
         format!(
             "ld.global.u32 %r3, [%rd1];\n{reader}\natom.global.add.u32 %r4, [%rd1+64], 1;\nsetp.ne.u32 %p2, %r4, 8;\n@%p2 ret;\n{writer}\nst.global.u32 [%rd1], 7;"

@@ -45,7 +45,7 @@ fn the_buffer_of_the_pointer_is_named_beside_the_nearest() {
 }
 
 #[test]
-fn the_nearest_is_named_once_where_it_is_the_same() {
+fn names_the_nearest_buffer_once() {
     let message = fault("add.s64 %d3, %d0, %d2;\nld.global.u32 %w1, [%d3];", 250);
     assert!(
         message.contains("directly past the end of `a`"),

@@ -341,7 +341,7 @@ fn linear_memory_is_read_by_the_number_of_a_texel() {
 }
 
 #[test]
-fn what_is_no_texture_of_this_kind_is_told() {
+fn reports_a_texture_of_another_kind() {
     let setup = floats_of(2, [4, 3, 1], POINT, |i| i as f32);
     let plain = "tex.2d.v4.f32.f32 {%w4, %w5, %w6, %w7}, [%d2, {%w0, %w1}];";
     for (body, what) in [

@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_has_both_of_its_values() {
+    fn a_change_shows_both_values() {
         let moved = |figure, before, after| {
             change(&Change {
                 figure,

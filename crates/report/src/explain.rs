@@ -1,6 +1,6 @@
 //! Causes in words: as text, as markdown and as JSON.
 
-pub use explain::{Cause, CauseClass, CausePlace, Figure, Measure, PlaceSide, Unexplained};
+pub use explain::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide, Unexplained};
 use model::CaseId;
 use serde::Serialize;
 use std::fmt::Write;
@@ -53,7 +53,7 @@ fn measure(measure: &Measure) -> String {
     }
 }
 
-fn figure(it: &Figure) -> String {
+fn value(it: &CauseValue) -> String {
     format!("{} {} -> {}", measure(&it.measure), it.base.0, it.head.0)
 }
 
@@ -70,9 +70,9 @@ pub fn line(cause: &Cause) -> String {
     if let Some(first) = cause.places.first() {
         let _ = write!(line, " at {}", place(first));
     }
-    let figures: Vec<String> = cause.figures.iter().map(figure).collect();
-    if !figures.is_empty() {
-        let _ = write!(line, ": {}", figures.join(", "));
+    let values: Vec<String> = cause.values.iter().map(value).collect();
+    if !values.is_empty() {
+        let _ = write!(line, ": {}", values.join(", "));
     }
     line
 }

@@ -102,7 +102,7 @@ pub fn lay_out<'a>(models: &[Model]) -> Vec<Vec<Section<'a>>> {
         vec![Section::new("", "Runs", vec![Part::Table(runs(models))])],
         vec![Section::new(
             "",
-            "What did not hold",
+            "Problems",
             vec![Part::Table(broken(models))],
         )],
         vec![Section::new(

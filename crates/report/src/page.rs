@@ -50,7 +50,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let first = [
         Section::new(
             "",
-            "What did not hold",
+            "Problems",
             vec![Part::Problems(problems::problems(index, record, judgement))],
         ),
         loosened(judgement),
@@ -62,7 +62,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         values(index.head(), judgement),
         Section::new(
             "rivals",
-            "Beside the fastest rival, in the same run on the same GPU",
+            "Against the fastest rival, in the same run on the same GPU",
             vec![
                 Part::Table(rivals::fastest(judgement)),
                 Part::Lines(rivals::lines(&record.environment, judgement)),
@@ -86,7 +86,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             problems::replaced(index, record, judgement),
         ),
         comment_only("Why", causes(index, judgement), true),
-        comment_only("What changed", comparison(&changed), is_long(changed.len())),
+        comment_only("Changes", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());
             comment_only("Counters that changed", counters, is_folded)

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_says_what_was_profiled_and_how() {
+    fn a_profile_names_launches_and_settings() {
         let mut record = fixture::record_profiled();
         let id = record.plan.cases[0].id.clone();
         fixture::reprofile(&mut record, &id, |repeat, facts| {

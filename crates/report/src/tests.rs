@@ -240,11 +240,8 @@ fn everywhere(name: &str, record: &Record) {
     let judgement = judged(record);
     for verdict in &judgement.verdicts {
         let code = verdict.reason.code();
-        let mut entries = wording::codes::GROUPS
-            .iter()
-            .flat_map(|group| group.entries);
-        let entry = entries.find(|entry| entry.code == code).unwrap();
-        let documented = entry.outcomes.contains(&verdict.outcome);
+        let documented = Reason::codes().find(|it| it.code == code).unwrap();
+        let documented = documented.outcomes.contains(&verdict.outcome);
         assert!(documented, "{code} can be {}", verdict.outcome);
     }
     let terminal = news(name, &in_terminal(record, &judgement), to_terminal);
@@ -692,7 +689,7 @@ fn failures_come_first_with_their_command() {
 
 /// As where a source does not compile, or a reference: once, and not once for each case.
 #[test]
-fn what_breaks_many_subjects_alike_is_reported_once() {
+fn reports_a_failure_shared_by_many_subjects_once() {
     let mut record = fixture::record();
     for piece in &mut record.evidence {
         if let Evidence::Check { facts, .. } = piece {
@@ -769,7 +766,7 @@ fn a_fault_that_breaks_many_gates_is_reported_once() {
 }
 
 #[test]
-fn colour_only_where_it_is_asked_for() {
+fn prints_colour_only_if_asked() {
     let record = broken();
     let judgement = judged(&record);
     let plain = in_terminal(&record, &judgement);
@@ -877,7 +874,7 @@ fn markdown_of_many_cases_still_fits_a_comment() {
 
 /// Changes within their limits are one click away where nothing failed, and there are many of them.
 #[test]
-fn many_changes_are_folded_where_nothing_failed() {
+fn folds_many_changes_if_nothing_failed() {
     let record = fixture::record();
     let mut judgement = judged(&record);
     let is_compared =
@@ -889,7 +886,7 @@ fn many_changes_are_folded_where_nothing_failed() {
         moved.subject = fixture::case("fast", &format!("shape_{copy}"));
         judgement.verdicts.push(moved.clone());
     }
-    let (open, folded) = ("### What changed", "<summary>What changed</summary>");
+    let (open, folded) = ("### Changes", "<summary>Changes</summary>");
     let text = rendered(&record, &judgement, markdown::render);
     assert!(text.contains(folded) && !text.contains(open), "{text}");
     judgement.conclusion = Conclusion::Fail;
@@ -898,7 +895,7 @@ fn many_changes_are_folded_where_nothing_failed() {
 }
 
 #[test]
-fn commands_name_the_gates_file_and_only_what_is_there() {
+fn commands_name_the_gates_file_and_only_existing_subjects() {
     let mut head = broken();
     head.environment.config = "ci/gates.yaml".into();
     let gone = Subject::Case(fixture::case_id("fast", "small"));

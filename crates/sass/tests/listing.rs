@@ -85,7 +85,7 @@ fn instructions_are_counted_by_kind_and_line() {
 }
 
 #[test]
-fn a_line_has_where_it_is_inlined_and_what_it_calls() {
+fn a_line_has_its_inlining_site_and_calls() {
     let code = read(TEXT);
     let line = code.lines.iter().find(|it| !it.calls.is_empty()).unwrap();
     let place = line.place.as_ref().unwrap();
@@ -122,7 +122,7 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
 
 /// A cycle that can be entered in the middle has no head.
 #[test]
-fn a_branch_back_to_what_need_not_be_passed_is_no_loop() {
+fn a_branch_back_to_avoidable_code_is_no_loop() {
     let first = "/*0000*/                   LDC R1, c[0x0][0x28] ;";
     assert!(TEXT.contains(first));
     let text = TEXT.replace(first, "/*0000*/  @P3 BRA `(.L_x_2) ;");

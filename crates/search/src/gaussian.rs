@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_a_curve_and_is_unsure_where_it_was_told_nothing() {
+    fn learns_a_curve_and_is_unsure_away_from_its_points() {
         let mut gaussian = Gaussian::new(2);
         let others = [vec![0.5, 0.9], vec![6.0, 0.5]];
         let predicted = gaussian.predict(told(), &others).unwrap();

@@ -123,7 +123,7 @@ proptest! {
 
     /// Seeds come first, once each, and what was told from elsewhere is not asked for.
     #[test]
-    fn seeds_come_first_and_what_is_known_is_not_asked(space in spaces(), seed: u64) {
+    fn asks_for_seeds_first_and_for_nothing_known(space in spaces(), seed: u64) {
         let points: Vec<Point> = space.points().collect();
         let Some((&known, seeds)) = points.split_last() else { return Ok(()) };
         let mut seeds = seeds.to_vec();

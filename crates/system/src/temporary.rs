@@ -130,7 +130,7 @@ mod tests {
     use std::time::SystemTime;
 
     #[test]
-    fn only_what_is_old_and_nobodys_is_swept() {
+    fn sweeps_only_old_directories_of_ended_processes() {
         let dir = tempfile::tempdir().unwrap();
         // A process that has ended, and was waited for.
         let mut ended = std::process::Command::new("true").spawn().unwrap();

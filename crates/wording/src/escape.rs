@@ -276,7 +276,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_as_it_is_read() {
+    fn escapes_for_each_reader() {
         assert_eq!(
             lines("a\u{1b}[31mb\n  ::error ::x\n::add-mask::y\nc ##[error]z"),
             "a\\u{1b}[31mb\n  : :error ::x\n: :add-mask::y\nc ## [error]z"

@@ -1,8 +1,6 @@
 //! Values, names and reasons as people write them, and the one way to escape text from outside. Below everything that
 //! prints. Decides nothing.
 
-#[cfg(any(test, feature = "fixture"))]
-pub mod codes;
 pub mod escape;
 pub mod names;
 pub mod reasons;

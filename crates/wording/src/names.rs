@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn units_and_both_together() {
+    fn names_units_and_cases_together() {
         let record = judge::fixture::record();
         let mut subjects: Vec<_> = record
             .plan

@@ -1017,14 +1017,14 @@ pub fn loosened(how: &Loosened) -> String {
         ),
         Loosened::BaselineMoved {
             differences,
-            figures,
+            values,
         } => {
             let under = comma(differences, |it| {
                 let field = key_field(it.field);
                 format!("{field} `{}` (base: `{}`)", it.here, it.theirs)
             });
-            let figures = all(figures, edited);
-            format!("head's baseline, under the {under}, is worse: {figures}")
+            let values = all(values, edited);
+            format!("head's baseline, under the {under}, is worse: {values}")
         }
         Loosened::BaseIncomparable(lack) => {
             format!("not compared with the base: {}", base_lack(lack, lost))

@@ -3,23 +3,23 @@
 use super::{reasons, words};
 use judge::fixture;
 use model::*;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Those of reasons.jsonl, which is as a report writes them, and four kinds that a program does not read back.
+/// Those of reasons.jsonl, which are as a report writes them, and three that a program does not read back. Values for
+/// codes that it lacks are made up.
 fn all_reasons() -> Vec<Reason> {
     let mut all: Vec<Reason> = include_str!("reasons.jsonl")
         .lines()
         .map(|line| {
-            let written: serde_json::Value = serde_json::from_str(line).unwrap();
+            let written: Value = serde_json::from_str(line).unwrap();
             let reason = serde_json::from_value(written.clone()).unwrap();
             assert_eq!(serde_json::to_value(&reason).unwrap(), written);
             reason
         })
         .collect();
-    all.extend(FaultKind::ALL.map(|kind| {
-        let message = "what it said";
-        Reason::Fault(Fault::new(kind, message))
-    }));
+    let mut given: BTreeSet<_> = all.iter().map(Reason::code).collect();
+    all.extend(made_up().into_iter().filter(|it| given.insert(it.code())));
     all.push(Reason::Undecidable {
         metric: Metric::P50,
         problem: judge::stats::sequential::Undecidable::NoSpread { processes: 6 },
@@ -36,6 +36,81 @@ fn all_reasons() -> Vec<Reason> {
         problem: model::expr::EvalError::DivisionByZero,
     });
     all
+}
+
+/// Reasons of every kind, with each alternative of each field.
+fn made_up() -> Vec<Reason> {
+    let schema = schemars::schema_for!(Reason).to_value();
+    let values = alternatives(&schema, &schema, "", &mut vec![String::new()]);
+    // Some texts have a form of their own.
+    let read = values.into_iter().map(serde_json::from_value::<Reason>);
+    read.filter_map(Result::ok).collect()
+}
+
+/// Values that fit a schema. A text is the name of its field. Where a type contains itself, its last alternative.
+fn alternatives(root: &Value, schema: &Value, name: &str, within: &mut Vec<String>) -> Vec<Value> {
+    let mut inner = |it: &Value, name: &str| alternatives(root, it, name, within);
+    if let Some(pointer) = schema["$ref"].as_str() {
+        let pointer = pointer.trim_start_matches('#');
+        let mut definition = root.pointer(pointer).unwrap().clone();
+        if within.iter().any(|it| it == pointer) {
+            for one_of in ["oneOf", "anyOf"] {
+                if let Some(all) = definition[one_of].as_array_mut() {
+                    all.drain(..all.len() - 1);
+                }
+            }
+        }
+        within.push(pointer.to_owned());
+        let values = alternatives(root, &definition, name, within);
+        within.pop();
+        return values;
+    }
+    for one_of in ["oneOf", "anyOf"] {
+        if let Some(all) = schema[one_of].as_array() {
+            return all.iter().flat_map(|it| inner(it, name)).collect();
+        }
+    }
+    if let Some(all) = schema["enum"].as_array() {
+        return all.clone();
+    }
+    if !schema["const"].is_null() {
+        return vec![schema["const"].clone()];
+    }
+    let kind = &schema["type"];
+    match kind.as_str().or_else(|| kind[0].as_str()) {
+        Some("object") => {
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            let of_map = schema["additionalProperties"].as_object();
+            let of_map = of_map.map(|_| (name, &schema["additionalProperties"]));
+            let fields = fields.map(|(key, it)| (key.as_str(), it)).chain(of_map);
+            let fields: Vec<_> = fields.map(|(key, it)| (key, inner(it, key))).collect();
+            let most = fields.iter().map(|(_, values)| values.len()).max();
+            let object = |turn: usize| {
+                let field = |(key, values): &(&str, Vec<Value>)| {
+                    ((*key).to_owned(), values[turn % values.len()].clone())
+                };
+                Value::Object(fields.iter().map(field).collect())
+            };
+            (0..most.unwrap_or(1)).map(object).collect()
+        }
+        Some("array") => match schema["prefixItems"].as_array() {
+            Some(items) => {
+                let firsts = items.iter().map(|it| inner(it, name)[0].clone());
+                vec![firsts.collect()]
+            }
+            None => {
+                let items = inner(&schema["items"], name).into_iter();
+                let length = schema["minItems"].as_u64().unwrap_or(2) as usize;
+                items.map(|it| vec![it; length].into()).collect()
+            }
+        },
+        Some("string") if name == "arch" => vec!["sm_90".into()],
+        Some("string") => vec![name.into()],
+        Some("integer" | "number") => vec![2.into()],
+        Some("boolean") => vec![true.into()],
+        Some("null") => vec![Value::Null],
+        _ => panic!("a kind of schema that is not handled: {schema}"),
+    }
 }
 
 fn demands() -> Vec<BaseDemand> {
@@ -86,12 +161,30 @@ fn every_reason_is_a_sentence() {
     let subject = fixture::case("fast", "small");
     let all = all_reasons();
     let given: BTreeSet<_> = all.iter().map(Reason::code).collect();
-    let missing: Vec<_> = Reason::codes().filter(|it| !given.contains(it)).collect();
-    assert!(missing.is_empty(), "without a sentence here: {missing:?}");
+    let codes = Reason::codes().map(|it| it.code);
+    let missing: Vec<_> = codes.filter(|it| !given.contains(it)).collect();
+    assert!(missing.is_empty(), "add to reasons.jsonl: {missing:?}");
+    let sentence = |reason: &Reason| {
+        let sentence = reasons::reason(&environment, &subject, reason);
+        let is_plain = !sentence.contains("  ") && sentence.trim() == sentence;
+        assert!(is_plain, "{}: {sentence:?}", reason.code());
+        sentence
+    };
+    let mut made_up_codes = BTreeSet::new();
+    for reason in made_up() {
+        sentence(&reason);
+        made_up_codes.insert(reason.code());
+    }
+    // All but those that a program does not read back.
+    assert_eq!(
+        made_up_codes.len() + 3,
+        given.len(),
+        "{:?}",
+        given.difference(&made_up_codes)
+    );
     let mut lines = String::new();
     for reason in &all {
-        let sentence = reasons::reason(&environment, &subject, reason);
-        assert!(!sentence.contains("  ") && sentence.trim() == sentence);
+        let sentence = sentence(reason);
         lines.push_str(&format!("{} | {sentence}\n", reason.code()));
     }
     insta::assert_snapshot!("sentences", lines);

@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_beside_another() {
+    fn compares_amounts_in_per_cent() {
         let metric = Metric::Counter(Counter::Instructions);
         for (value, other, text) in [
             (150.0, 100.0, Some("50.0 % more instructions than a")),
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_name_the_gates_file_where_it_is_another() {
+    fn commands_name_a_gates_file_that_is_not_the_default() {
         use judge::fixture;
         let mut environment = fixture::environment();
         let case = fixture::case("fast", "small");

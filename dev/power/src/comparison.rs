@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_apart_see_what_processes_together_cancel() {
+    fn separate_processes_see_drift_that_paired_ones_cancel() {
         // Both sides of a process move together by 5 %.
         let world = World {
             common: 0.05,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_half() {
+    fn unusable_samples_give_no_half() {
         for samples in [&[][..], &[0.0], &[1.0, f64::NAN], &[f64::INFINITY]] {
             let samples: Vec<_> = samples.iter().map(|&ns| (ns, None)).collect();
             assert_eq!(Half::of(&samples), None);

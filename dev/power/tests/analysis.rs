@@ -84,7 +84,7 @@ fn the_rule_detects_one_percent_and_medians_raise_false_alarms() {
 
 /// Changes called unchanged that are not, and those that no schedule could decide.
 #[test]
-fn runs_count_failures_and_what_is_inconclusive() {
+fn counts_failing_and_inconclusive_runs() {
     let settings = Settings {
         runs: 50,
         verdicts: 50,

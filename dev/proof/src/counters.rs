@@ -90,7 +90,7 @@ fn meaning(counter: Counter) -> Option<Meaning> {
 
 /// One counter of one launch, and the hardware's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum Agreement {
     /// Nothing of the kind happened, on either side.
     Nothing,
     Equal,
@@ -99,25 +99,25 @@ enum Found {
     Unread,
 }
 
-fn held_against(counter: Counter, report: &Report, row: &Row) -> Found {
+fn held_against(counter: Counter, report: &Report, row: &Row) -> Agreement {
     let ours = report.counters.get(counter);
     let same = |ours: u64, hardware: u64| match (ours, hardware) {
-        (0, 0) => Found::Nothing,
-        (a, b) if a == b => Found::Equal,
-        _ => Found::Different,
+        (0, 0) => Agreement::Nothing,
+        (a, b) if a == b => Agreement::Equal,
+        _ => Agreement::Different,
     };
     match meaning(counter) {
-        None => Found::Unread,
+        None => Agreement::Unread,
         Some(Meaning::Metric(metric)) => row
             .get(metric)
-            .map_or(Found::Unread, |hardware| same(ours, *hardware)),
+            .map_or(Agreement::Unread, |hardware| same(ours, *hardware)),
         Some(Meaning::Wavefronts(kind, pipe, together)) => {
             let all = together.iter().map(|c| report.counters.get(*c)).sum();
             let by_address = row.get(kind.column()).map(|n| same(ours, *n));
             let by_pipe = row.get(pipe).map(|n| same(all, *n));
             match (by_address, by_pipe) {
-                (None, None) => Found::Unread,
-                (Some(Found::Different) | None, Some(pipe)) => pipe,
+                (None, None) => Agreement::Unread,
+                (Some(Agreement::Different) | None, Some(pipe)) => pipe,
                 (Some(found), _) => found,
             }
         }
@@ -147,8 +147,8 @@ fn tally(compared: &[(&str, &Report, &Row)]) -> Tallies {
                 .entry((counter, doubt.map(|d| d.doubt)))
                 .or_default();
             match held_against(counter, report, row) {
-                Found::Nothing => tally.nothing += 1,
-                Found::Equal => tally.equal += 1,
+                Agreement::Nothing => tally.nothing += 1,
+                Agreement::Equal => tally.equal += 1,
                 found => tally.other.push(format!(
                     "{case}: {} {found:?} {row:?}",
                     report.counters.get(counter)
@@ -307,14 +307,14 @@ mod tests {
     fn one_more_is_different_and_no_reading_is_no_equality() {
         let of = |counter, pairs: &[(&str, u64)]| held_against(counter, &report(), &row(pairs));
         let loads = Counter::SharedLoadRequests;
-        assert_eq!(of(loads, &[(SHARED_LOADS, 1)]), Found::Equal);
-        assert_eq!(of(loads, &[(SHARED_LOADS, 2)]), Found::Different);
-        assert_eq!(of(loads, &[]), Found::Unread);
+        assert_eq!(of(loads, &[(SHARED_LOADS, 1)]), Agreement::Equal);
+        assert_eq!(of(loads, &[(SHARED_LOADS, 2)]), Agreement::Different);
+        assert_eq!(of(loads, &[]), Agreement::Unread);
         assert_eq!(
             of(Counter::MatrixLoads, &[(MATRIX_LOADS, 0)]),
-            Found::Nothing
+            Agreement::Nothing
         );
-        assert_eq!(of(Counter::Instructions, &[]), Found::Unread);
+        assert_eq!(of(Counter::Instructions, &[]), Agreement::Unread);
     }
 
     /// The pipe counts more where others are in the way; less than the addresses need it never does.
@@ -324,16 +324,16 @@ mod tests {
         let of = |pairs: &[(&str, u64)]| {
             held_against(Counter::SharedLoadWavefronts, &report(), &row(pairs))
         };
-        assert_eq!(of(&[(by_address, 1), (LOAD_PIPE, 3)]), Found::Equal);
-        assert_eq!(of(&[(by_address, 2), (LOAD_PIPE, 1)]), Found::Equal);
-        assert_eq!(of(&[(LOAD_PIPE, 1)]), Found::Equal);
-        assert_eq!(of(&[(by_address, 2), (LOAD_PIPE, 2)]), Found::Different);
-        assert_eq!(of(&[(LOAD_PIPE, 2)]), Found::Different);
-        assert_eq!(of(&[]), Found::Unread);
+        assert_eq!(of(&[(by_address, 1), (LOAD_PIPE, 3)]), Agreement::Equal);
+        assert_eq!(of(&[(by_address, 2), (LOAD_PIPE, 1)]), Agreement::Equal);
+        assert_eq!(of(&[(LOAD_PIPE, 1)]), Agreement::Equal);
+        assert_eq!(of(&[(by_address, 2), (LOAD_PIPE, 2)]), Agreement::Different);
+        assert_eq!(of(&[(LOAD_PIPE, 2)]), Agreement::Different);
+        assert_eq!(of(&[]), Agreement::Unread);
     }
 
     #[test]
-    fn what_is_in_doubt_is_counted_apart() {
+    fn counts_doubtful_launches_apart() {
         let row = row(&[(SHARED_LOADS, 2), (SHARED_STORES, 1)]);
         let clean = report();
         let mut doubted = report();
@@ -354,9 +354,9 @@ mod tests {
         (fixtures, table::read(&text).unwrap())
     }
 
-    /// Over all launches of the committed table, of the PTX beside it.
+    /// Over all launches of the committed table, of the PTX next to it.
     #[test]
-    fn every_counter_that_may_gate_is_what_the_hardware_counted() {
+    fn every_counter_that_may_gate_equals_the_hardware() {
         let (fixtures, mut rows) = committed();
         let mut told = Vec::new();
         let reports = simulate_all(&fixtures).unwrap();

@@ -64,7 +64,7 @@ mod tests {
     use crate::sweep;
 
     #[test]
-    fn what_failed_once_is_right() {
+    fn fixed_failures_stay_right() {
         for f in FAILURES {
             let output = random::simulate_text(f.ptx, f.seed, f.output_words)
                 .unwrap_or_else(|e| panic!("seed {}: {e}", f.seed));

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_are_counted_by_what_they_miss() {
+    fn counts_kernels_by_their_missing_instructions() {
         let dir = std::env::temp_dir().join(format!("ptxsim-loads-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let head = ".version 9.0\n.target sm_90\n.address_size 64\n";

@@ -14,7 +14,7 @@
 //! $P hold --ptx dev/proof/fixtures/counters --table dev/proof/fixtures/counters/table.tsv
 //! ```
 //! `counters --table dev/proof/fixtures/counters/table.tsv` writes the readings that `cargo test` compares
-//! the counters with. Put `out/ptx/*.ptx` beside it, compressed by `gzip -9n`.
+//! the counters with. Put `out/ptx/*.ptx` next to it, compressed by `gzip -9n`.
 //! `--hashes` of `forms`, `mma`, `special` and `random` writes the GPU's results as hashes. `cargo test`
 //! checks those in fixtures/ on any machine; `--check` compares with a file of them. A form that ptxsim
 //! learned since then goes last in `forms` or `products`, and those tests fail until a GPU has computed it.

@@ -357,7 +357,7 @@ mod tests {
 
     /// The results of an H100 (CALIBRATION.md of ptxsim).
     #[test]
-    fn programs_compute_what_the_gpu_did() {
+    fn programs_compute_as_the_gpu_did() {
         let mut out = Vec::new();
         let same = check_hashes(include_str!("../fixtures/random.hashes"), &mut out).unwrap();
         assert!(same, "{}", String::from_utf8_lossy(&out));

@@ -368,7 +368,7 @@ mod tests {
 
     /// The results of GPUs (CALIBRATION.md of ptxsim), every form that differed once among them.
     #[test]
-    fn every_form_computes_what_the_gpu_did() {
+    fn every_form_computes_as_the_gpu_did() {
         let mut out = Vec::new();
         let same = check(include_str!("../fixtures/forms.hashes"), &mut out).unwrap();
         assert!(same, "{}", String::from_utf8_lossy(&out));

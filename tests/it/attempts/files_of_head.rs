@@ -488,7 +488,7 @@ fn a_file_of_neither_tree_that_changes_meanwhile_is_refused() {
 /// Honest: a header of neither tree, headers of the system by their whole path, a definition that names the checkout,
 /// directories in the tree, and variables that no compiler gets. Started from a path that is a link.
 #[test]
-fn what_both_sides_read_of_neither_tree_stays_green() {
+fn shared_headers_outside_both_trees_stay_green() {
     let repo = Repo::new(
         "#include <cstdint>\n#include \"/usr/include/stdio.h\"\n#include <factor.h>\n#include <own.h>",
     );

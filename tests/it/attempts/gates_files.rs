@@ -179,7 +179,7 @@ const BY_FACTOR: &str = "    entry: scale
 ";
 
 #[test]
-fn a_tensor_of_the_reference_alone_decides_what_is_right() {
+fn a_tensor_of_the_reference_alone_decides_correctness() {
     let project = project(&file(BY_FACTOR));
     let (dir, yaml) = (project.path(), project.path().join("gates.yaml"));
     simulate(dir, &[], 0);
@@ -329,7 +329,7 @@ fn a_memset_behind_the_kernel_is_done_behind_it() {
 
 /// Memory that nothing wrote is copied into the output: the copy is no write of a value.
 #[test]
-fn a_copy_of_what_nothing_wrote_leaves_the_output_unwritten() {
+fn a_copy_of_unwritten_memory_leaves_the_output_unwritten() {
     let kernel = COUNT
         .replace(
             "counts: {role: scratch",

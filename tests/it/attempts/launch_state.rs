@@ -38,7 +38,7 @@ fn attempt(all: &[Attempt]) {
 
 /// State in other places than a plain counter; later launches on it stop each.
 #[test]
-fn state_that_makes_a_later_launch_wrong_fails_wherever_it_is_kept() {
+fn state_that_makes_a_later_launch_wrong_fails_in_any_memory() {
     attempt(&[
         // An array that atomics fill and nobody clears.
         (

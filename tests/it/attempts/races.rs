@@ -263,7 +263,7 @@ fn against_base(dir: &Path, more: &[&str], code: i32) -> String {
 /// A hazard of the base stays a note when lines move and other code changes. A second one is red, also where it
 /// is a copy of the first, and goes by an acceptance.
 #[test]
-fn a_hazard_fails_where_it_is_new_against_the_base() {
+fn a_hazard_fails_if_it_is_new_against_the_base() {
     let repository = repository("");
     let dir = repository.path();
     let source = dir.join("k.cu");
@@ -323,7 +323,7 @@ fn a_sync_that_is_removed_fails_against_the_base() {
 
 /// `warp_hazards: fail` makes a note red, and a change that takes it away is loosened.
 #[test]
-fn hazards_fail_everywhere_if_gates_say_so_and_taking_that_back_is_loosened() {
+fn warp_hazards_fail_if_gated_and_removing_the_gate_is_loosened() {
     let setting = "simulation: {warp_hazards: fail}\n";
     let repository = repository(setting);
     let dir = repository.path();

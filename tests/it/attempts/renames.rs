@@ -309,7 +309,7 @@ fn a_rename_is_the_same_in_every_kind_of_run() {
 /// Baselines under the new name with figures that are worse than they were, and files that git moved, which still
 /// name the old kernel.
 #[test]
-fn baselines_that_are_moved_by_hand_are_held_against_what_they_were() {
+fn baselines_moved_by_hand_are_compared_with_the_old_ones() {
     let repository = repository(agree);
     let dir = repository.path();
     gates(dir, "  copy:\n", "  mirror:\n");

@@ -373,7 +373,7 @@ fn causes_that_need_a_profile_are_not_guessed() {
 
 /// Nothing is said to be slower where nothing is. Changes are listed.
 #[test]
-fn nothing_is_the_cause_where_nothing_is_slower() {
+fn names_no_cause_if_nothing_is_slower() {
     let wrong = HARMLESS.iter().filter_map(|row| {
         let made = all().get(row.name)?.as_ref().unwrap();
         let causes = &made.explained.causes;

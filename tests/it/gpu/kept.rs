@@ -15,7 +15,7 @@ fn names(kept: &KeptFacts) -> Vec<&str> {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn a_kernel_that_is_right_in_its_first_launch_only_is_told_with_what_it_keeps() {
+fn right_in_the_first_launch_only_names_the_kept_variable() {
     for (symbol, variables, over) in [
         ("unreset", &["tickets"][..], LaterData::Same { launch: 2 }),
         (
@@ -39,7 +39,7 @@ fn a_kernel_that_is_right_in_its_first_launch_only_is_told_with_what_it_keeps() 
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn a_kernel_that_is_right_in_every_launch_passes_whatever_it_keeps() {
+fn right_in_every_launch_passes_with_any_kept_state() {
     for (symbol, is_kept) in [("right", false), ("reset", false), ("counts", true)] {
         let facts = got(check_entry(&mut crew(), symbol));
         assert_right(&facts);

@@ -42,7 +42,7 @@ fn a_worker_of_this_executable_says_whether_there_is_a_device() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn the_device_says_what_it_is() {
+fn the_device_reports_its_properties() {
     let Seen::Got(device) = crew().device() else {
         panic!("no device")
     };

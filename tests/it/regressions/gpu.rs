@@ -185,7 +185,7 @@ kernels:
 
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
-fn what_breaks_its_worker_leaves_the_next_case_to_be_judged() {
+fn a_case_that_breaks_its_worker_leaves_the_next_to_be_judged() {
     for (source, kernel, reason) in [
         ("infinite_loop.cu", INFINITE_LOOP, "hung past its deadline"),
         ("oob_write.cu", OOB_WRITE, "kernel faulted"),

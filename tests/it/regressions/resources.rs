@@ -84,7 +84,7 @@ fn spilled_registers_break_their_limit() {
 }
 
 #[test]
-fn shared_memory_over_the_limit_counts_what_the_launch_asks_for() {
+fn shared_memory_over_the_limit_includes_dynamic_memory() {
     let project = project();
     let dir = project.path();
     edit(

@@ -3,7 +3,7 @@ use super::*;
 use model::{CType, Callable, LaunchedEntry, ScalarType, Unit};
 
 #[test]
-fn names_lose_what_path_and_definitions_put_in() {
+fn symbol_names_lose_hashes_of_path_and_definitions() {
     for (name, want) in [
         ("plain", "plain"),
         (

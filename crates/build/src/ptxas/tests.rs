@@ -270,7 +270,7 @@ fn reports() -> impl Strategy<Value = Vec<(Key, Resources)>> {
 
 proptest! {
     #[test]
-    fn what_was_printed_is_read_back_in_any_order(entries in reports().prop_shuffle()) {
+    fn reads_printed_reports_in_any_order(entries in reports().prop_shuffle()) {
         let text: String = entries.iter().map(|((symbol, arch), r)| printed(symbol, arch, r)).collect();
         let report = PtxasReport::parse(&text);
         for ((symbol, arch), resources) in &entries {

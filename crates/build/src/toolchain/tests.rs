@@ -323,7 +323,7 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
 
 /// `uvx gatekeeper run --provision`: the first python on PATH is one that uv has made, without pip.
 #[test]
-fn where_the_first_python_has_no_pip_another_one_or_uv_installs() {
+fn installs_with_another_python_or_uv_if_the_first_has_no_pip() {
     let mut machine = Machine::new();
     machine.gxx();
     pip(&machine, "true");

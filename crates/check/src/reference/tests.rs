@@ -457,7 +457,7 @@ fn a_wrong_index_mapping_is_far_off() {
 /// The error that each codec alone causes in attention, as another implementation measured it: offset-binary
 /// codes stay below 0.06 (0.027 seen on some shape), and e4m3 errs by more than they do.
 #[test]
-fn the_codecs_cost_attention_what_they_are_known_to_cost() {
+fn codecs_have_their_known_error_in_attention() {
     let error = |elem, levels, zero_point, block: [usize; 4]| {
         let dims = [1, 8, 128, 64];
         let scheme = CodecScheme::Symmetric {

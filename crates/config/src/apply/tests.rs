@@ -89,7 +89,7 @@ fn a_variant_is_added_after_the_last() {
 }
 
 #[test]
-fn what_the_other_variant_has_comes_along() {
+fn copies_all_settings_of_the_other_variant() {
     check(
         "    variants:
       plain: {}
@@ -229,7 +229,7 @@ fn a_file_without_a_last_newline_and_one_with_carriage_returns_keep_theirs() {
 }
 
 #[test]
-fn what_would_change_something_else_is_refused() {
+fn rejects_an_edit_that_would_change_another_variant() {
     // A second kernel has its variants from the first.
     let text = file("    variants:\n      a: {define: {T: 1}}\n").replace("  k:\n", "  k: &k\n")
         + "  second:\n    <<: *k\n    gates: {max_err: 1}\n";
@@ -268,7 +268,7 @@ fn what_would_change_something_else_is_refused() {
 }
 
 #[test]
-fn what_is_no_variant_to_write_is_refused() {
+fn rejects_unusable_variant_names() {
     let two = "    variants:\n      a: {}\n      tuned: {fallback: a}\n";
     refused(
         two,

@@ -71,7 +71,7 @@ fn subjects(acceptance: &Acceptance) -> Vec<String> {
 }
 
 #[test]
-fn an_entry_says_what_it_is_for() {
+fn reads_all_fields_of_an_acceptance() {
     let acceptance = whole("+5%", "+5%");
     assert_eq!(subjects(&acceptance), ["scale/wide@small"]);
     assert_eq!(
@@ -144,7 +144,7 @@ fn each_part_is_a_glob_and_resources_have_no_shape() {
 }
 
 #[test]
-fn what_a_filter_left_out_is_known() {
+fn marks_acceptances_of_cases_that_a_filter_left_out() {
     let selected = |filter: &str, case: &str| {
         let selection = Selection {
             filters: vec![filter.to_owned()],

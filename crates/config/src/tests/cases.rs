@@ -511,7 +511,7 @@ fn paths_are_normalised_and_stay_inside() {
 }
 
 #[test]
-fn what_is_compiled_already_takes_nothing_of_a_compiler() {
+fn rejects_compiler_settings_for_compiled_sources() {
     let text = RIGHT.replace("source: scale.cu", "source: scale.ptx");
     assert_eq!(
         super::read(&text).err().as_deref(),

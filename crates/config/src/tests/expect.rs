@@ -8,7 +8,7 @@ const RACY: &str =
     "wide: {define: {WIDE: 1}, shapes: [small], expect: {fail: [memory and races, max_err]}}";
 
 #[test]
-fn it_is_run_and_asked_for_what_shows_that_it_is_wrong() {
+fn runs_an_expected_failure_with_the_gates_it_must_fail() {
     let resolved = right(WIDE, RACY);
     let expected = Expected {
         kernel: "scale".to_owned(),

@@ -51,7 +51,7 @@ fn mistakes_are_refused_at_their_place() {
 }
 
 #[test]
-fn neither_a_line_that_comes_back_nor_what_is_not_run_there() {
+fn rejects_fallbacks_in_a_cycle_or_without_the_shape() {
     let both = with(WIDE, "wide: {define: {WIDE: 1}, fallback: plain}");
     assert_eq!(
         said_of(&both.replace("plain: {}", "plain: {fallback: wide}")),

@@ -9,7 +9,7 @@ fn said(path: &Path) -> String {
 }
 
 #[test]
-fn a_file_is_loaded_from_where_it_is() {
+fn resolves_paths_from_the_directory_of_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gates.yaml");
     std::fs::write(&path, RIGHT).unwrap();

@@ -197,7 +197,7 @@ fn variants_replace_by_metric_and_add() {
 }
 
 #[test]
-fn what_a_variant_does_not_say_stays_as_the_kernel_has_it() {
+fn a_variant_inherits_settings_of_its_kernel() {
     let resolved = accepted(
         &with(
             "wide: {define: {WIDE: 1}}",
@@ -236,7 +236,7 @@ fn what_a_variant_does_not_say_stays_as_the_kernel_has_it() {
 }
 
 #[test]
-fn conditions_belong_to_a_unit_where_all_that_they_join_does() {
+fn a_condition_of_unit_metrics_belongs_to_the_unit() {
     let resolved = right(
         "registers: 128",
         "conditions: [registers <= TILE || occupancy >= 0.5, registers * N < 1e6, p50 < 1ms || cv > 0.1]",
@@ -257,7 +257,7 @@ fn conditions_belong_to_a_unit_where_all_that_they_join_does() {
 }
 
 #[test]
-fn a_case_is_timed_where_a_gate_asks_for_a_time_of_it() {
+fn times_a_case_only_if_a_gate_limits_its_time() {
     let timed = |old: &str, new: &str| -> Vec<String> {
         let resolved = right(old, new);
         let cases = resolved.plan.cases.iter().filter(|case| case.timed);

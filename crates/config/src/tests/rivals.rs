@@ -45,7 +45,7 @@ fn a_rival_is_part_of_the_plan_and_limits_name_its_backends() {
 
 /// Where a condition is all that names a time, and the time is the rival's.
 #[test]
-fn a_case_is_timed_where_a_condition_names_a_rival() {
+fn times_a_case_if_a_condition_names_a_rival() {
     let text = with_rival("+2%").replace("p50: \"+2%\"", "conditions: [\"torch.flash.p50 < 1ms\"]");
     assert!(accepted(&text).plan.cases.iter().all(|case| case.timed));
 }

@@ -65,7 +65,7 @@ fn cases(selection: &Selection) -> Vec<String> {
 
 /// The base is held against head's whole file, whatever is run of it.
 #[test]
-fn the_whole_file_is_what_no_filter_selects() {
+fn the_whole_file_equals_a_selection_without_filters() {
     let asked = Selection {
         seeds: Some(vec![7]),
         iters: Some(3),
@@ -158,7 +158,7 @@ fn an_only_variant_has_nothing_to_differ_from() {
 }
 
 #[test]
-fn what_matches_nothing_is_an_error_that_names_what_there_is() {
+fn a_filter_without_a_match_is_an_error_that_lists_the_names() {
     let said = |selection: Selection| selected(&selection).err().unwrap();
     assert_eq!(
         said(filters(&["scala"])),

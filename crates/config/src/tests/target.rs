@@ -101,7 +101,7 @@ fn mistakes_are_refused_at_their_place() {
 
 /// A wrong kernel has no good values.
 #[test]
-fn what_is_kept_to_fail_has_no_targets() {
+fn rejects_targets_of_an_expected_failure() {
     let text = with(WIDE, "wide: {define: {WIDE: 1}, expect: {fail: [max_err]}}");
     let resolved = accepted(&(text + "    target: {p50: {large: 9us}}\n"));
     assert_eq!(

@@ -8,34 +8,11 @@ mod tests;
 
 pub type Rule = fn(&Sides, &CodeComparison) -> Vec<Cause>;
 
-/// A file for each.
 macro_rules! rules {
-    ($($rule:ident,)*) => {
+    ($($rule:ident { $($class:tt)* })* _ { $($none:tt)* }) => {
         $(mod $rule;)*
         pub const RULES: &[Rule] = &[$($rule::rule),*];
     };
 }
 
-rules! {
-    barrier,
-    unroll,
-    narrowed,
-    local,
-    spills,
-    double,
-    division,
-    special,
-    loads,
-    copies,
-    predicated,
-    staging,
-    traffic,
-    banks,
-    divergence,
-    atomics,
-    occupancy,
-    waves,
-    l2,
-    changes,
-    instructions,
-}
+crate::cause::causes!(rules);

@@ -166,7 +166,7 @@ fn resident(registers: u32, shared: u32, bounds: LaunchBounds, blocks: u32) -> R
 }
 
 #[test]
-fn occupancy_is_lost_to_what_limits_it_now() {
+fn lost_occupancy_names_its_present_limit() {
     let free = LaunchBounds::default();
     let many = 132 * 64;
     let base = resident(32, 0, free, many);
@@ -271,7 +271,7 @@ fn other_changes_are_named() {
 }
 
 #[test]
-fn a_slower_clock_accounts_for_what_it_can() {
+fn a_slower_clock_accounts_for_its_share_only() {
     let clocked = |mhz: f64, ns: u64| {
         let mut record = fixture::record();
         fixture::slow(&mut record, &id(), ns);
@@ -294,7 +294,7 @@ fn a_slower_clock_accounts_for_what_it_can() {
 }
 
 #[test]
-fn reuse_in_l2_is_what_a_profile_says() {
+fn finds_lost_l2_reuse_in_profiles() {
     let profiled = |hits: f64, dram: f64, sectors: u64| {
         let mut record = fixture::record_profiled();
         fixture::reprofile(&mut record, &id(), |_, facts| {
@@ -326,7 +326,7 @@ fn reuse_in_l2_is_what_a_profile_says() {
 
 /// On a GPU nothing is simulated.
 #[test]
-fn a_profile_of_both_sides_tells_what_the_simulator_would() {
+fn finds_the_same_causes_in_profiles_as_in_counters() {
     let profiled = |passes: u64| {
         let mut record = fixture::record_profiled();
         fixture::reprofile(&mut record, &id(), |_, facts| {
@@ -360,7 +360,7 @@ fn a_profile_of_both_sides_tells_what_the_simulator_would() {
 
 /// Where no rule knows, the lines that take longer are named, whatever the profilers' rates of sampling.
 #[test]
-fn slower_lines_are_named_where_no_rule_knows() {
+fn names_slower_lines_if_no_rule_finds_a_cause() {
     let profiled = |identity: &str, ns: f64, samples: [u64; 2]| {
         let mut record = fixture::record_profiled();
         fixture::rebuild(&mut record, "direct", |facts| {
@@ -386,7 +386,7 @@ fn slower_lines_are_named_where_no_rule_knows() {
     assert_eq!(causes[0].class, CauseClass::CodeChanged);
     let lines: Vec<u32> = causes[0].places.iter().map(|it| it.line.number).collect();
     assert_eq!(lines, [9]);
-    let stall = &causes[0].figures[0];
+    let stall = &causes[0].values[0];
     assert_eq!(stall.measure, Measure::Stall(Stall::LongScoreboard));
     assert_eq!((stall.base, stall.head), (Num(10.0), Num(20.0)));
     // As fast as before: no line is.

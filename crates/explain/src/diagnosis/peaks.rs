@@ -554,7 +554,7 @@ mod tests {
     /// The datasheets' values, within their rounding: TFLOP/s of FP32 and of f16 on tensor cores with sums of
     /// 32 bits, dense.
     #[test]
-    fn rates_times_clocks_are_what_the_datasheets_say() {
+    fn rates_times_clocks_equal_the_datasheets() {
         for (name, fp32, f16) in [
             ("NVIDIA H100 80GB HBM3", 66.9, 989.4),
             ("NVIDIA H100 PCIe", 51.2, 756.5),
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tensor_core_lacks_has_no_peak() {
+    fn formats_that_a_tensor_core_lacks_have_no_peak() {
         assert_eq!(peaks("Tesla T4").arithmetic(Arithmetic::TensorTf32), None);
         assert_eq!(peaks("NVIDIA A10").arithmetic(Arithmetic::TensorFp8), None);
         assert!(Peaks::assumed("sm_90a".parse().unwrap()).is_some());

@@ -118,7 +118,7 @@ fn many_instructions_are_bound_by_issue_slots_and_those_of_one_unit_by_that() {
 }
 
 #[test]
-fn additions_of_single_precision_reach_their_peak_where_nothing_else_is_issued() {
+fn additions_alone_reach_the_peak_of_single_precision() {
     let fp32 = Kernel {
         instructions: 10_000,
         ..KERNEL
@@ -438,7 +438,7 @@ mod profiled {
     };
 
     #[test]
-    fn each_resource_bounds_where_it_is_used_most_and_none_where_all_have_room() {
+    fn the_most_used_resource_bounds_and_none_if_all_have_room() {
         assert_eq!(bound(528, &[]), WAITS);
         for (metric, resource) in [
             (TensorActive, Resource::Tensor),

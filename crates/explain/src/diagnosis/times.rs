@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_certain_is_said() {
+    fn names_a_bound_only_if_it_is_certain() {
         let not_profiled = Bound::Unknown {
             why: Unknown::NotProfiled,
         };

@@ -136,9 +136,9 @@ fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
                 });
                 Some((&theirs.key, some_of(edits)?))
             });
-            let how = worse.map(|(key, figures)| Loosened::BaselineMoved {
+            let how = worse.map(|(key, values)| Loosened::BaselineMoved {
                 differences: KeyDifference::between(key, &ours.file.key),
-                figures,
+                values,
             });
             ours.ended(subject, how)
         },

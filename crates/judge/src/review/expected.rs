@@ -6,15 +6,15 @@ use model::*;
 pub fn review(plan: &Plan, verdicts: &mut Vec<Verdict>) {
     let found = plan.expected.iter().filter_map(|expected| {
         let (outcome, reason) = match find(expected, verdicts) {
-            Found::AsMeant => {
+            FailureResult::AsMeant => {
                 replace(expected, verdicts);
                 return None;
             }
-            Found::Otherwise { on, failed } => {
+            FailureResult::Otherwise { on, failed } => {
                 (Outcome::Fail, Reason::FailedOtherwise { on, failed })
             }
-            Found::Passed => (Outcome::Fail, Reason::ExpectedFailurePassed),
-            Found::Open(outcome) => (outcome, Reason::ExpectedFailureOpen),
+            FailureResult::Passed => (Outcome::Fail, Reason::ExpectedFailurePassed),
+            FailureResult::Open(outcome) => (outcome, Reason::ExpectedFailureOpen),
         };
         Some(Verdict::without_figures(
             Subject::Case(expected.every_shape()),
@@ -28,7 +28,7 @@ pub fn review(plan: &Plan, verdicts: &mut Vec<Verdict>) {
     verdicts.extend(found);
 }
 
-enum Found {
+enum FailureResult {
     AsMeant,
     /// By gates that it is not kept for.
     Otherwise {
@@ -40,14 +40,14 @@ enum Found {
     Open(Outcome),
 }
 
-fn find(expected: &Expected, verdicts: &[Verdict]) -> Found {
+fn find(expected: &Expected, verdicts: &[Verdict]) -> FailureResult {
     let own = || verdicts.iter().filter(|it| rule_of(expected, it).is_some());
     let failed = |it: &&Verdict| it.outcome == Outcome::Fail;
     let mut others = own().filter(failed).filter(|it| !is_meant(expected, it));
     if let Some(first) = others.next() {
         let same = others.filter(|it| it.subject == first.subject);
         let failed = std::iter::once(first).chain(same);
-        return Found::Otherwise {
+        return FailureResult::Otherwise {
             on: Box::new(first.subject.clone()),
             failed: failed
                 .filter_map(|it| rule_of(expected, it))
@@ -62,10 +62,10 @@ fn find(expected: &Expected, verdicts: &[Verdict]) -> Found {
     let undecided = [Outcome::Environment, Outcome::Inconclusive];
     let undecided = undecided.into_iter().find(|it| seen.contains(it));
     match undecided {
-        _ if seen.contains(&Outcome::Fail) => Found::AsMeant,
-        Some(outcome) => Found::Open(outcome),
-        None if seen.contains(&Outcome::Pass) && !expected.left_out => Found::Passed,
-        None => Found::Open(Outcome::Skipped),
+        _ if seen.contains(&Outcome::Fail) => FailureResult::AsMeant,
+        Some(outcome) => FailureResult::Open(outcome),
+        None if seen.contains(&Outcome::Pass) && !expected.left_out => FailureResult::Passed,
+        None => FailureResult::Open(Outcome::Skipped),
     }
 }
 

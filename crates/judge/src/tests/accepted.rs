@@ -373,7 +373,7 @@ fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
 
 /// On the gate's own limit no number of processes decides; the accepted one lies far beyond.
 #[test]
-fn what_stays_open_at_its_own_limit_passes_by_the_accepted_one() {
+fn an_open_verdict_passes_by_its_accepted_limit() {
     let subject = case("fast", "small");
     let open = against_base(1.02, None);
     assert_eq!(
@@ -428,7 +428,7 @@ fn accepts(judgement: &Judgement) -> usize {
 }
 
 #[test]
-fn two_records_are_compared_with_what_the_head_accepts() {
+fn compares_records_with_the_acceptances_of_head() {
     let head = with(slower(), five());
     let judgement = compare(&record(), &head, Loosening::Fails);
     assert_eq!(judgement.conclusion, Conclusion::Fail);

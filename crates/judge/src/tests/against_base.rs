@@ -17,7 +17,7 @@ fn p50(base: &Record, head: &Record) -> Verdict {
 }
 
 #[test]
-fn heads_own_samples_are_compared_where_both_were_timed_so() {
+fn compares_heads_own_samples_if_both_ran_against_a_base() {
     let same = p50(&paired(1.0), &paired(1.0));
     assert_eq!(same.outcome, Outcome::Pass, "{:?}", same.reason);
     let slower = p50(&paired(1.0), &paired(1.03));

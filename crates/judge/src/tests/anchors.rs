@@ -64,7 +64,7 @@ fn anchored(of: &str, p50: f64) -> Record {
 }
 
 #[test]
-fn what_eroded_beyond_the_anchors_limit_fails_though_the_last_baseline_holds() {
+fn erosion_beyond_the_anchor_fails_though_the_last_baseline_holds() {
     let record = anchored("v1.0", 92_000.0);
     assert_eq!(
         verdict(&record, &small(), p50_change()).outcome,
@@ -243,7 +243,7 @@ fn the_drift_from_the_best_level_stands_there_without_a_gate() {
 
 /// Same code as the base, so nothing is timed for that; and yet maybe slower than at the anchor.
 #[test]
-fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
+fn times_an_unchanged_case_for_its_anchor() {
     let times_of_direct = |record: &mut Record| {
         let is_direct = |piece: &Evidence| matches!(piece, Evidence::Time { case, .. } if case.variant == "direct");
         record.evidence.retain(|piece| !is_direct(piece));

@@ -131,7 +131,7 @@ fn of_demand(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet
 
 /// Each pass of the review that rests on evidence, made to end in each of its ways by what was observed.
 #[test]
-fn what_the_base_shows_ends_every_pass_in_each_way() {
+fn evidence_of_the_base_ends_every_pass_in_each_way() {
     type Edit = fn(&mut Evidence);
     fn fault(kind: FaultKind) -> Fault {
         Fault::new(kind, "m")
@@ -316,7 +316,7 @@ fn a_comparison_of_records_concludes_from_all_of_its_verdicts() {
 
 /// The simulator looked for races and found none; head's GPU does not look.
 #[test]
-fn a_record_of_the_simulator_asks_what_a_gpu_does_not_answer() {
+fn a_simulated_base_is_incomparable_with_a_head_on_a_gpu() {
     let asks_both = |mut record: Record| {
         record.policy.gates = record_simulated().policy.gates;
         record.plan.simulation = record_simulated().plan.simulation;

@@ -4,7 +4,7 @@ use super::simulated::{COUNTERS, recount};
 use super::*;
 
 #[test]
-fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
+fn does_not_gate_counters_of_a_kernel_that_polls() {
     let withheld = Withheld {
         doubt: Doubt::Polls,
         place: "k.cu:7".to_owned(),
@@ -92,7 +92,7 @@ fn a_counter_in_doubt_is_named_and_holds_no_gate() {
 }
 
 #[test]
-fn a_simulator_where_no_counter_is_confirmed_gates_none() {
+fn a_simulator_without_confirmed_counters_gates_none() {
     let mut record = record_simulated();
     record.policy.baselines.clear();
     recount(&mut record, |_, facts| facts.counters.clear());

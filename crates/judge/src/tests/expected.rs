@@ -111,7 +111,7 @@ fn the_code_of_a_sibling_is_red() {
 }
 
 #[test]
-fn where_nothing_ran_nothing_failed_as_expected() {
+fn an_expected_failure_that_did_not_run_is_open() {
     let mut record = record_kept_to_fail(&BY);
     record.environment.device = no_gpu();
     record

@@ -55,7 +55,7 @@ fn off_by_default() {
 }
 
 #[test]
-fn not_on_what_fails_too_or_is_open() {
+fn does_not_fall_back_on_a_variant_that_fails_or_is_open() {
     let mut failed = broken("fast", "small");
     break_error(&mut failed, "direct", "large");
     let mut slower = broken("fast", "small");
@@ -74,7 +74,7 @@ fn not_on_what_fails_too_or_is_open() {
 
 /// Skipped, or left out by a filter, though nothing of it is broken.
 #[test]
-fn not_on_what_was_not_checked_where_it_is_needed() {
+fn does_not_fall_back_on_a_variant_without_checks() {
     let mut skipped = broken("fast", "small");
     let of = case_id("direct", "small");
     for piece in &mut skipped.evidence {
@@ -98,7 +98,7 @@ fn not_on_what_was_not_checked_where_it_is_needed() {
 
 /// Without a GPU resources are all that is judged, of both.
 #[test]
-fn where_it_fails_on_resources_alone_the_resources_of_the_other_hold() {
+fn a_fallback_for_resources_holds_its_own_resource_gates() {
     let mut record = allowed(record_without_gpu());
     rebuild(&mut record, "fast", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 129;

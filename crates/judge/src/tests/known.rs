@@ -172,7 +172,7 @@ fn one_that_has_run_out_lets_nothing_pass() {
 }
 
 #[test]
-fn one_whose_finding_is_gone_fails_where_that_is_known() {
+fn an_acceptance_without_its_finding_fails_if_that_is_known() {
     let gone = ["accepted-finding-gone"];
     assert_eq!(failures(&with(racy(Vec::new()), known())), gone);
     // Whatever else is found.
@@ -211,7 +211,7 @@ fn one_whose_finding_is_gone_fails_where_that_is_known() {
 
 /// A known race in code of others must not keep it from being counted and measured; a wrong value does.
 #[test]
-fn a_case_with_known_findings_is_right_but_not_whatever_it_computes() {
+fn a_case_with_accepted_findings_must_still_be_right() {
     let of_case = |record: &Record| {
         let (baselines, _) = acceptable(record, "seal");
         let has = |it: &&Baseline| it.variant == "direct" && it.cases.contains_key("small");

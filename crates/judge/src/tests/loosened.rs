@@ -554,7 +554,7 @@ fn allowed_it_is_said_and_decides_nothing() {
 
 /// Other flags are another key, under which nobody agreed on anything before.
 #[test]
-fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
+fn a_baseline_under_new_flags_is_loosened_if_it_is_worse() {
     let under_other_flags = |registers: f64, was_kept: bool| {
         let mut record = record_against_base();
         let flags = vec!["-O3".to_owned(), "-use_fast_math".to_owned()];
@@ -597,7 +597,7 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
                 theirs: "-O3".into(),
                 here: "-O3 -use_fast_math".into(),
             }],
-            figures: vec![EditedFigure { metric, edit }],
+            values: vec![EditedFigure { metric, edit }],
         };
         assert_eq!(
             under_other_flags(200.0, was_kept),
@@ -632,7 +632,7 @@ fn reference_beside(facts: Option<Seen<BaseReference>>) -> Vec<Verdict> {
 }
 
 #[test]
-fn a_reference_is_looser_where_it_computes_something_else() {
+fn a_reference_that_computes_something_else_is_loosened() {
     let compared = |found| Some(Seen::Got(BaseReference::Compared(found)));
     let same = ReferenceComparison {
         elements: 64,
@@ -717,7 +717,7 @@ fn no_reference_asks_less_than_any() {
 }
 
 #[test]
-fn references_of_two_records_are_compared_by_what_they_computed() {
+fn compares_references_of_two_records_by_their_results() {
     let with = |digest: &str, source: &str| {
         let mut record = record();
         for case in &mut record.plan.cases {

@@ -77,7 +77,7 @@ fn needed(record: &Record) -> Vec<CaseId> {
 }
 
 #[test]
-fn nothing_worse_passes_whatever_the_key() {
+fn values_that_are_not_worse_pass_under_any_key() {
     let mut record = against_base();
     for unit in &mut record.plan.units {
         unit.flags = vec!["-O2".into()];
@@ -277,7 +277,7 @@ fn counters_that_can_no_longer_be_held_to_anything() {
 }
 
 #[test]
-fn the_base_runs_where_head_does_not_tell_its_answer() {
+fn runs_the_base_if_head_does_not_answer_for_it() {
     let cases = |variant: &str| SHAPES.map(|shape| case_id(variant, shape)).to_vec();
     // `fast` is the same code, called alike.
     assert_eq!(needed(&against_base()), cases("direct"));
@@ -569,7 +569,7 @@ fn a_hazard_is_not_compared_with_a_base_that_was_not_simulated() {
 }
 
 #[test]
-fn the_base_is_run_where_head_has_a_hazard() {
+fn runs_the_base_if_head_has_a_hazard() {
     let mut record = against_base();
     record
         .policy

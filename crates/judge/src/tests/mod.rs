@@ -179,7 +179,7 @@ fn the_run_by_hand_passes_whole() {
 /// Programs match on them.
 #[test]
 fn every_code_is_unique_and_in_kebab_case() {
-    let mut codes: Vec<_> = Reason::codes().collect();
+    let mut codes: Vec<_> = Reason::codes().map(|it| it.code).collect();
     for code in &codes {
         let mut words = code.split('-');
         let is_word =

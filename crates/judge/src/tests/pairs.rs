@@ -86,7 +86,7 @@ fn three_per_cent_slower_fails_and_is_confirmed_in_one_process_more() {
 }
 
 #[test]
-fn a_judgement_says_what_it_was_held_against() {
+fn a_judgement_names_its_base() {
     let mut record = measured(|_| 1.03);
     let mut tiny = record.plan.case(&changed()).unwrap().clone();
     tiny.id = case_id("fast", "tiny");
@@ -121,7 +121,7 @@ fn a_judgement_says_what_it_was_held_against() {
 }
 
 #[test]
-fn what_a_stored_baseline_is_held_against_says_its_effort() {
+fn a_verdict_against_a_stored_baseline_has_its_effort() {
     let effort = p50(&record()).effort.unwrap();
     assert_eq!(
         (effort.processes, effort.samples, effort.gpu_ms),
@@ -321,7 +321,7 @@ fn short_or_missing_evidence_never_passes() {
 }
 
 #[test]
-fn the_chance_of_a_false_alarm_is_split_over_the_plan_and_not_over_what_ran() {
+fn splits_the_chance_of_a_false_alarm_over_the_whole_plan() {
     let interval = |record: &Record| p50(record).interval.unwrap()[0].0;
     let few = measured(|_| 1.0);
     let mut many = few.clone();
@@ -333,7 +333,7 @@ fn the_chance_of_a_false_alarm_is_split_over_the_plan_and_not_over_what_ran() {
 }
 
 #[test]
-fn what_the_base_asked_more_strictly_is_loosened() {
+fn a_stricter_gate_of_the_base_is_loosened() {
     let mut record = record_against_base();
     let base = record.policy.base.as_mut().unwrap();
     for gate in &mut base.gates {
@@ -352,7 +352,7 @@ fn what_the_base_asked_more_strictly_is_loosened() {
 }
 
 #[test]
-fn a_baseline_that_the_change_edits_is_loosened_where_it_asks_less() {
+fn an_edited_baseline_is_loosened_only_if_it_asks_less() {
     let edit = |change: fn(&mut Agreed)| {
         let mut record = record_against_base();
         let mut was = record.policy.baselines.clone();

@@ -258,7 +258,7 @@ fn a_condition_that_holds_in_some_repeats_is_no_coin_toss() {
 }
 
 #[test]
-fn only_right_cases_are_profiled_and_several_times_where_a_limit_compares() {
+fn profiles_only_right_cases_and_repeats_them_for_relative_limits() {
     let asked = |record: &Record| {
         to_profile(
             &record.plan,
@@ -336,7 +336,7 @@ fn without_a_baseline_the_base_of_the_same_run_decides() {
 }
 
 #[test]
-fn what_changed_since_the_base_is_profiled_on_both_sides() {
+fn profiles_both_sides_of_a_changed_case() {
     let mut record = against_base();
     let is_other = |piece: &Evidence| {
         let piece = piece.of_base().unwrap_or(piece);

@@ -60,7 +60,7 @@ fn a_limit_against_a_backend_holds_the_faster_kernel_and_breaks_the_slower() {
 }
 
 #[test]
-fn what_is_missing_of_a_rival_is_named_and_never_passes() {
+fn a_missing_value_of_a_rival_is_named_and_never_passes() {
     let flash = "torch.flash.p50";
     let right = record_beside_rival();
     let skipped = Reason::RivalSkipped {

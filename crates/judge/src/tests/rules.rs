@@ -149,7 +149,7 @@ fn a_build_that_broke_or_reported_nothing() {
 
 /// The run notes that it stopped there, and not why: that follows from the evidence before it.
 #[test]
-fn what_an_earlier_stage_refused_has_that_stages_reason() {
+fn a_case_that_an_earlier_stage_refused_has_its_reason() {
     let refuse = |record: &mut Record| {
         for piece in &mut record.evidence {
             match piece {
@@ -668,7 +668,7 @@ fn a_device_that_no_declared_architecture_runs_on() {
 }
 
 #[test]
-fn a_gate_on_what_is_not_there() {
+fn a_gate_on_a_missing_case_is_inconclusive() {
     let mut record = record();
     let gone = case("gone", "small");
     let what = || gone.to_string();

@@ -221,7 +221,7 @@ fn more_wavefronts(now: f64, lines: Vec<LineCount>) -> Reason {
 }
 
 #[test]
-fn what_counts_more_is_told_with_the_lines_that_count_most() {
+fn a_counter_that_rose_names_its_lines_with_most_counts() {
     let lines = |seed: u64| {
         let lines = [("k.cu:9", 100), ("k.cu:7", 20)].map(|(place, count)| LineCount {
             place: place.to_owned(),
@@ -439,7 +439,7 @@ fn errors_are_compared_with_those_of_the_simulator() {
 }
 
 #[test]
-fn what_a_simulation_gives_is_agreed_on_under_its_own_keys() {
+fn simulated_values_have_baselines_under_their_own_keys() {
     let record = record_simulated();
     let (baselines, refused) = acceptable(&record, "seal");
     for variant in VARIANTS {
@@ -517,7 +517,7 @@ fn the_oldest_architecture_is_simulated() {
 
 /// `deterministic` is a gate in the simulator, too, where a launch leaves something in variables.
 #[test]
-fn launches_on_what_others_left_are_judged() {
+fn judges_launches_that_find_variables_of_earlier_ones() {
     let kept = |differs: Option<KeptDifference>| KeptFacts {
         variables: vec![KeptVariable {
             name: "tickets".into(),
@@ -563,7 +563,7 @@ fn launches_on_what_others_left_are_judged() {
 
 /// A drawn seed breaks an absolute limit, and is no part of what is compared with baselines.
 #[test]
-fn a_drawn_seed_counts_for_what_holds_for_any_data() {
+fn a_drawn_seed_counts_for_absolute_limits_only() {
     let mut record = record_simulated();
     let id = record.plan.cases[0].id.clone();
     let seeds = record.plan.cases[0].seeds.clone();

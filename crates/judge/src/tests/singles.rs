@@ -48,7 +48,7 @@ fn few(record: &mut Record) {
 }
 
 #[test]
-fn they_are_judged_where_a_gate_rests_on_them_and_nowhere_else() {
+fn judges_singles_only_if_a_gate_rests_on_them() {
     let expr = |text: &str| Rule::Condition { expr: expr(text) };
     let small = |variant: &str| case(variant, "small");
     for (subject, rule, singles) in [
@@ -97,7 +97,7 @@ fn too_few_decide_nothing_about_tails() {
 }
 
 #[test]
-fn reports_show_what_there_is_to_see() {
+fn reports_show_tails_that_no_gate_rests_on() {
     let mut record = with_tails(record_against_base());
     few(&mut record);
     let index = index(&record);

@@ -68,7 +68,7 @@ fn a_win_is_announced() {
 }
 
 #[test]
-fn undecided_asks_for_more_and_then_says_what_is_missing() {
+fn undecided_asks_for_more_and_then_names_the_missing_processes() {
     let mut record = record();
     slow(&mut record, &small(), 102_000);
     assert_eq!(
@@ -486,7 +486,7 @@ fn cycles_do_not_follow_the_clock_that_times_follow() {
 }
 
 #[test]
-fn compare_is_the_same_judgement_against_what_base_measured() {
+fn compare_judges_as_a_run_against_the_values_of_base() {
     let base = record();
     let mut head = record();
     head.policy.baselines.clear();

@@ -44,7 +44,7 @@ fn a_required_gpu_on_which_nothing_declared_runs_is_the_environment() {
 
 /// A change that makes a case too dear would else be waved through unchecked.
 #[test]
-fn what_was_simulated_when_it_was_agreed_on_is_not_skipped_silently() {
+fn a_skip_of_a_case_with_simulated_baselines_is_not_silent() {
     let lost = |seen: Seen<SimulationFacts>| {
         let mut record = record_simulated();
         for piece in &mut record.evidence {

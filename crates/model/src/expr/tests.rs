@@ -246,7 +246,7 @@ fn length_and_depth_are_bounded() {
 }
 
 #[test]
-fn a_name_is_replaced_where_it_is_a_name_and_nothing_else_changes() {
+fn replaces_whole_names_and_nothing_else() {
     let rename = |text: &str| {
         super::rename(text, &|name| match name {
             Name::Plain(name) if name == "N" => Name::plain("length"),

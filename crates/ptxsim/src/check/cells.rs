@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_hold_what_they_were_made_of() {
+    fn a_mark_holds_instruction_strength_and_warp() {
         let last = MAX_INSTRUCTIONS as u32 - 1;
         let mark = Mark::new(last, Strength::Atomic, 31);
         assert_eq!(

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_is_known_after_a_fence() {
+    fn a_fence_orders_the_values_seen_before_it() {
         let mut w = Inter::default();
         w.see(&handed(ACQ_REL), false, 9);
         assert_eq!((judged(&w), w.flag), ((0, None, true), 9));

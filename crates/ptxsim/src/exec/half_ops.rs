@@ -240,7 +240,7 @@ mod tests {
 
     /// Products just below 2^-14, the smallest normal number: 0x0400.
     #[test]
-    fn what_only_rounding_makes_normal_is_flushed() {
+    fn flushes_subnormals_that_only_rounding_makes_normal() {
         let product = |a: f64, b: f64| {
             let [a, b] = [a, b].map(wh);
             (MulH::f(a, b), MulFtzH::f(a, b))
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bf16_does_not_have_is_refused() {
+    fn rejects_operations_that_bf16_lacks() {
         let plain = Modifiers {
             mode: Round::Nearest,
             ftz: false,

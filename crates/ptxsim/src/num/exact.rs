@@ -186,7 +186,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
         #[test]
-        fn nearest_is_what_the_processor_does(a in any_f64(), b in any_f64(), c in any_f64()) {
+        fn rounds_to_nearest_as_the_processor_does(a in any_f64(), b in any_f64(), c in any_f64()) {
             let n = Round::Nearest;
             prop_assert!(same(mul(a, b, n), a * b));
             prop_assert!(same(div(a, b, n), a / b));

@@ -204,7 +204,7 @@ mod tests {
         }
 
         #[test]
-        fn nearest_is_what_the_processor_does(a in any::<f32>(), b in any::<f32>(), c in any::<f32>()) {
+        fn rounds_to_nearest_as_the_processor_does(a in any::<f32>(), b in any::<f32>(), c in any::<f32>()) {
             let same = |x: f32, y: f32| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
             prop_assert!(same(fma_f32(a, b, c, Round::Nearest), a.mul_add(b, c)));
             prop_assert!(same(add_f32(a, b, Round::Nearest), a + b));

@@ -335,13 +335,13 @@ fn submodule(line: &[u8]) -> Option<(String, PathBuf)> {
 }
 
 /// An entry below a directory.
-struct Found {
+struct DiskEntry {
     path: PathBuf,
-    kind: FoundKind,
+    kind: DiskEntryKind,
 }
 
 #[derive(PartialEq, Eq)]
-enum FoundKind {
+enum DiskEntryKind {
     File { executable: bool },
     Link,
     Directory,
@@ -352,44 +352,46 @@ fn list(
     root: &Path,
     below: &Path,
     is_left_out: &dyn Fn(&Path) -> bool,
-    found: &mut Vec<Found>,
+    found: &mut Vec<DiskEntry>,
 ) -> io::Result<()> {
     for entry in std::fs::read_dir(root.join(below))? {
         let entry = entry?;
         let path = below.join(entry.file_name());
         let about = entry.metadata()?;
         let kind = match about.file_type() {
-            it if it.is_dir() => FoundKind::Directory,
-            it if it.is_symlink() => FoundKind::Link,
-            it if it.is_file() => FoundKind::File {
+            it if it.is_dir() => DiskEntryKind::Directory,
+            it if it.is_symlink() => DiskEntryKind::Link,
+            it if it.is_file() => DiskEntryKind::File {
                 executable: about.permissions().mode() & 0o100 != 0,
             },
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
-        if kind == FoundKind::Directory && !is_left_out(&path) {
+        if kind == DiskEntryKind::Directory && !is_left_out(&path) {
             list(root, &path, is_left_out, found)?;
         }
-        found.push(Found { path, kind });
+        found.push(DiskEntry { path, kind });
     }
     Ok(())
 }
 
 /// Whether these are the entries of a tree, and directories with them.
-fn is_listed(entries: &Entries, there: &[Found]) -> bool {
+fn is_listed(entries: &Entries, there: &[DiskEntry]) -> bool {
     let above = |path: &PathBuf| -> Vec<PathBuf> {
         let above = path.ancestors().skip(1);
         above.map(Path::to_owned).collect()
     };
     let dirs: BTreeSet<PathBuf> = entries.keys().flat_map(above).collect();
-    let files = there.iter().filter(|it| it.kind != FoundKind::Directory);
+    let files = there
+        .iter()
+        .filter(|it| it.kind != DiskEntryKind::Directory);
     let wanted = entries.values().filter(|it| it.kind != Kind::Submodule);
     files.count() == wanted.count()
-        && there.iter().all(|Found { path, kind }| {
+        && there.iter().all(|DiskEntry { path, kind }| {
             match (kind, entries.get(path).map(|it| it.kind)) {
-                (FoundKind::Directory, Some(Kind::Submodule)) => true,
-                (FoundKind::Directory, None) => dirs.contains(path),
-                (FoundKind::Link, Some(Kind::Link)) => true,
-                (FoundKind::File { executable }, Some(Kind::File { executable: wanted })) => {
+                (DiskEntryKind::Directory, Some(Kind::Submodule)) => true,
+                (DiskEntryKind::Directory, None) => dirs.contains(path),
+                (DiskEntryKind::Link, Some(Kind::Link)) => true,
+                (DiskEntryKind::File { executable }, Some(Kind::File { executable: wanted })) => {
                     *executable == wanted
                 }
                 _ => false,

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_have_their_commit_and_day_and_say_what_is_gone() {
+    fn versions_have_their_commit_and_day_and_name_removed_files() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let head = || git(root, &["rev-parse", "HEAD"]).unwrap();

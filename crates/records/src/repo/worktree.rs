@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_lfs_keeps_is_taken_from_where_it_is_kept() {
+    fn takes_a_file_in_lfs_from_its_local_store() {
         use sha2::{Digest, Sha256};
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_is_dealt_once_and_what_is_compared_stays_together() {
+    fn deals_every_case_once_and_keeps_compared_ones_together() {
         let plan = plan(&[("k", &["s", "m", "l"]), ("l", &["s", "m"])]);
         for of in 1..=5 {
             let dealt = deal(&plan, of, &[]).unwrap();
@@ -158,7 +158,7 @@ mod tests {
 
     /// One shape takes as long as the four others together.
     #[test]
-    fn recorded_costs_balance_and_what_has_none_counts_as_the_mean() {
+    fn recorded_costs_balance_and_a_missing_one_counts_as_the_mean() {
         let plan = plan(&[("k", &["s1", "s2", "s3", "s4", "long"])]);
         let known = took(&plan, |case| if case.shape == "long" { 400 } else { 100 });
         let dealt = deal(&plan, 2, &known).unwrap();

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_an_edge_is_drawn_at_it() {
+    fn draws_points_beyond_an_edge_at_the_edge() {
         let plot = Plot::with_scale(380, 0.0..1.0, 0.0..10.0, 1.0);
         assert_eq!(plot.at((0.0, 0.0)), (108, 339));
         assert_eq!(plot.at((2.0, 20.0)), (707, 12));

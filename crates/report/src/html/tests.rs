@@ -159,7 +159,7 @@ fn the_policy_names_the_one_script_and_the_one_style() {
 }
 
 #[test]
-fn links_lead_to_what_is_on_the_page() {
+fn every_link_leads_to_an_element_of_the_page() {
     let page = page(&fixture::with_tails(broken()));
     let parsed = parse(&page);
     let ids = parsed.values("id");
@@ -175,7 +175,7 @@ fn links_lead_to_what_is_on_the_page() {
 
 /// Names, messages, conditions and printed lines that would end an element, an attribute or a line.
 #[test]
-fn what_a_name_or_a_message_says_is_text() {
+fn names_and_messages_are_escaped_as_text() {
     let hostile = "</script><script>x()</script>\"onload='y()' <img src=z>&lt;\u{202e}\u{1b}[2J##[error]\n::error ::q";
     let mut record = fixture::record_against_base();
     slow_down(&mut record, &fixture::case_id("fast", "small"));

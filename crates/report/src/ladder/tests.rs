@@ -87,7 +87,7 @@ fn the_simulator_has_counters_and_no_times() {
 }
 
 #[test]
-fn what_is_missing_is_named_and_nothing_is_compared_with_it() {
+fn names_missing_values_and_compares_nothing_with_them() {
     let mut record = fixture::record();
     let lost = fixture::case_id("direct", "small");
     record
@@ -135,7 +135,7 @@ fn variants_that_compute_something_else_are_no_steps_of_one_ladder() {
 }
 
 #[test]
-fn what_a_step_adds_is_what_its_build_has_otherwise() {
+fn a_step_lists_the_differences_of_its_build() {
     let units = fixture::plan().units;
     let [direct, fast] = units.as_slice() else {
         panic!("two variants");

@@ -54,7 +54,7 @@ error beyond-change gates.yaml:7 k/fast@small: p50 +2%
 }
 
 #[test]
-fn what_holds_is_no_result_and_what_nobody_measured_is_none() {
+fn passed_and_unmeasured_gates_give_no_result() {
     for record in [fixture::record(), fixture::record_without_gpu()] {
         assert_eq!(results(&log(&record)), &Vec::<Value>::new());
     }
@@ -62,7 +62,7 @@ fn what_holds_is_no_result_and_what_nobody_measured_is_none() {
 
 /// The alert of one pull request and the next is one: lines and values move.
 #[test]
-fn a_result_is_known_again_where_its_line_has_moved() {
+fn a_result_keeps_its_fingerprint_if_its_line_moves() {
     let prints = |record: &Record| -> BTreeSet<String> {
         let log = log(record);
         let prints = results(&log).iter();

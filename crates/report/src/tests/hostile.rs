@@ -508,7 +508,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
 
 /// A change that breaks everything in its own way.
 #[test]
-fn reports_of_thousands_of_failures_keep_within_what_github_takes() {
+fn reports_of_thousands_of_failures_fit_the_limits_of_github() {
     let record = fixture::record();
     let mut judgement = judged(&record);
     let failing = hostile(&record, 0, "0", "p50 > 0").verdicts[0].clone();

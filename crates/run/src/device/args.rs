@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_moves_what_follows() {
+    fn padding_moves_the_fields_after_it() {
         let arg = Arg::Struct {
             fields: vec![
                 int(ScalarType::U8, 1),

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_kernel_is_batched_by_what_it_takes_in_a_batch() {
+    fn sizes_a_batch_by_the_time_of_a_launch_within_one() {
         let facts = run(&mut fake(2_000), Mode::Warm).unwrap();
         assert_eq!(facts.launches_per_sample, 500);
         assert_eq!(facts.batched_ns, vec![1_000_000; 20]);

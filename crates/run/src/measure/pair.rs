@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_restored_before_each_launch_is_never_batched() {
+    fn never_batches_a_launch_that_needs_restored_data() {
         let mut timer = Drifting {
             can_batch: false,
             ..drifting()
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reports_alone_show_costs_little() {
+    fn takes_few_singles_that_only_reports_show() {
         for (base_ns, singles) in [
             (5000.0, 100..=100),
             (60_000.0, 30..=40),

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_chip_counts_what_the_table_asks_for() {
+    fn every_chip_has_the_counters_of_the_table() {
         let chips = chips();
         assert_eq!(chips.len(), 7);
         for (chip, names) in &chips {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_profiled_it_says_so() {
+    fn a_log_without_a_profile_is_recognised() {
         let fault = find_trouble(NOTHING).unwrap();
         assert_eq!(fault.kind, FaultKind::ProfilerBroke);
         assert_eq!(fault.message, "No kernels were profiled.");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_another_user_is_found_where_it_lies() {
+    fn finds_the_lock_file_of_another_user() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(find_lock(dir.path()), None);
         let lock = dir.path().join("nvidia/nsight_compute/lock");

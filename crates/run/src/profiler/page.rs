@@ -438,7 +438,7 @@ mod tests {
 "0x7f64c37ad010","      LDSM.16.M88.4 R108, [R10]","256","Load","0""#;
 
     #[test]
-    fn an_asynchronous_copy_conflicts_where_it_stores() {
+    fn bank_conflicts_of_an_asynchronous_copy_count_as_stores() {
         let code = read_code(ASYNC);
         let raw = read_raw(RAW).unwrap().remove(0);
         let of = |metric| raw.metric(metric, &code[0]);

@@ -167,7 +167,7 @@ fn cold_timings_have_cold_profiles() {
 }
 
 #[test]
-fn what_is_in_the_way_has_its_own_name() {
+fn each_obstacle_to_profiling_has_its_own_kind() {
     let locked = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n";
     let (facts, _) = profiled(&Script {
         log: locked,

@@ -203,7 +203,7 @@ fn a_rival_that_breaks_is_named_with_its_last_words() {
 
 /// The script fails unless each of these is in what it is given.
 #[test]
-fn a_rival_is_told_what_to_do_and_on_which_gpu() {
+fn a_rival_gets_its_tasks_and_its_gpu() {
     let told = [
         r#""id":"k/direct@small""#,
         r#""kernel":"k""#,

@@ -87,7 +87,7 @@ fn frames_come_in_order_and_one_ends_the_job() {
 }
 
 #[test]
-fn a_hang_is_killed_with_all_its_children_and_says_where() {
+fn kills_a_hang_with_its_children_and_names_the_place() {
     let dir = tempfile::tempdir().unwrap();
     let pid = dir.path().join("pid");
     let script = format!(
@@ -322,7 +322,7 @@ fn an_announced_job_is_sent_before_the_one_before_it_is_answered() {
 }
 
 #[test]
-fn an_announced_job_is_sent_again_where_its_worker_broke() {
+fn resends_an_announced_job_if_its_worker_broke() {
     let bad = format!("{}read order\nread next\nkill -SEGV $$", ready());
     let mut scripts = crew(&[bad, answers(Frame::Sane, checked())]);
     scripts
@@ -410,7 +410,7 @@ fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
 }
 
 #[test]
-fn device_time_is_what_the_worker_says_and_all_of_a_job_that_broke_it() {
+fn device_time_is_as_reported_or_all_of_a_broken_job() {
     let spent = |device_us| say(1, Frame::Spent { device_us });
     let script = format!("{}read order\n", ready()) + &spent(1) + &say(1, checked()) + "read end";
     let mut scripts = crew(&[script]);
@@ -436,7 +436,7 @@ fn device_time_is_what_the_worker_says_and_all_of_a_job_that_broke_it() {
 }
 
 #[test]
-fn where_a_known_good_kernel_fails_too_it_was_the_environment() {
+fn blames_the_environment_if_a_known_good_kernel_fails_too() {
     for second in [
         answers(
             failed(FaultKind::Environment, "wrong values", false),

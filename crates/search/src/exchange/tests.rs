@@ -15,7 +15,7 @@ const CACHE: &str = r#"{
 }"#;
 
 #[test]
-fn a_cache_says_what_came_of_each_configuration() {
+fn a_cache_has_the_result_of_each_configuration() {
     let recording = read_cache(CACHE).unwrap();
     let results: Vec<_> = recording.evaluations.iter().map(|it| it.result).collect();
     assert_eq!(
@@ -33,7 +33,7 @@ fn a_cache_says_what_came_of_each_configuration() {
 }
 
 #[test]
-fn a_cache_gives_back_what_was_written() {
+fn reads_a_cache_as_it_was_written() {
     let recording = read_cache(CACHE).unwrap();
     let text = write_cache(&recording).unwrap();
     assert_eq!(read_cache(&text).unwrap(), recording);
@@ -54,7 +54,7 @@ fn t4_has_a_result_for_each_configuration() {
 }
 
 #[test]
-fn an_interrupted_cache_ends_where_it_was_cut() {
+fn reads_an_interrupted_cache_up_to_the_cut() {
     let (cut, _) = CACHE.split_once("\n\"32,False").unwrap();
     assert!(cut.ends_with(','));
     assert_eq!(read_cache(cut).unwrap().evaluations.len(), 2);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn evicts_the_least_recently_used_first() {
         let (_dir, cache) = filled();
         let chosen = |bytes: Option<u64>, days: Option<u32>| {
             let age = days.map(|days| days * DAY);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_gone_and_what_is_used_stays() {
+    fn prunes_unused_entries_and_keeps_used_ones() {
         let (dir, cache) = filled();
         let of_run = Cache::at(dir.path()).unwrap();
         let limits = Limits {

@@ -342,7 +342,7 @@ mod tests {
     };
 
     #[test]
-    fn it_writes_only_where_it_may() {
+    fn a_confined_process_writes_only_to_allowed_places() {
         if !is_confining() {
             return;
         }

@@ -157,7 +157,7 @@ fn identity(bench: &Bench, flags: &[&str]) -> String {
 }
 
 #[test]
-fn two_trees_have_the_same_program_where_it_computes_alike() {
+fn two_trees_with_equal_results_have_the_same_program() {
     let text = |source: &str, factor: &str, flags: &[&str]| {
         let bench = Bench::new(source);
         bench.write("factor.h", factor);

@@ -152,7 +152,7 @@ fn an_unconfirmed_failure_at_the_last_look_is_open() {
 }
 
 #[test]
-fn what_lies_at_the_tolerance_stays_open() {
+fn a_change_at_the_tolerance_stays_open() {
     let ratios = around(0.005f64.ln_1p(), 1e-3, 16);
     let Decision::Open(evidence) = decision(&ratios) else {
         panic!("not open")
@@ -162,7 +162,7 @@ fn what_lies_at_the_tolerance_stays_open() {
 }
 
 #[test]
-fn what_an_open_verdict_needs_would_decide() {
+fn the_processes_that_an_open_verdict_needs_would_decide() {
     let ratios = around(0.0, 0.009, 16);
     let Decision::Open(evidence) = decision(&ratios) else {
         panic!("not open")
@@ -325,7 +325,7 @@ proptest! {
     }
 
     #[test]
-    fn a_prefix_is_asked_for_what_decides(ratios in ratios()) {
+    fn a_prefix_asks_for_more_until_it_decides_as_the_whole(ratios in ratios()) {
         let whole = decision(&ratios);
         for n in 0..ratios.len() {
             match decision(&ratios[..n]) {

@@ -164,7 +164,7 @@ proptest! {
 }
 
 #[test]
-fn what_one_wrote_and_another_touched_overlaps() {
+fn a_write_overlaps_any_access_to_the_same_bytes() {
     let access = |offset: u64, bytes: u32, write: bool| {
         let mut w = World::new();
         let lanes = std::array::from_fn(|l| offset + u64::from(bytes) * l as u64);

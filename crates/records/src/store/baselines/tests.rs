@@ -39,7 +39,7 @@ fn broken(root: &Path) -> BrokenBaseline {
 }
 
 #[test]
-fn what_was_agreed_is_what_is_loaded_and_the_same_run_passes() {
+fn loads_the_baselines_it_wrote_and_passes_the_same_run() {
     let (dir, update) = repository();
     assert_eq!(update.refused, []);
     assert!(update.changes.iter().all(|change| change.old.is_none()));
@@ -137,7 +137,7 @@ fn nothing_there_is_nothing_agreed() {
 }
 
 #[test]
-fn again_changes_nothing_and_a_change_says_from_what_to_what() {
+fn a_second_update_changes_nothing_and_a_change_has_old_and_new_value() {
     let (dir, _) = repository();
     let mut record = fixture::record();
     record.environment.started = "2026-11-21T23:00:00Z".into();
@@ -171,7 +171,7 @@ fn again_changes_nothing_and_a_change_says_from_what_to_what() {
 }
 
 #[test]
-fn only_what_the_record_measured_is_touched() {
+fn updates_only_measured_cases() {
     let (dir, _) = repository();
     let mut record = fixture::record();
     record.plan.left_out.insert("k".into());
@@ -387,7 +387,7 @@ fn a_nan_that_json_can_carry_is_left_to_the_judge() {
 }
 
 #[test]
-fn a_file_where_none_belongs() {
+fn rejects_a_stray_file_among_baselines() {
     let (dir, _) = repository();
     for (stray, at) in [
         ("baselines/stray.json", "baselines/stray.json"),
@@ -487,7 +487,7 @@ fn sessions() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn sessions_of_one_code_join_and_widen_what_a_new_day_is_held_to() {
+fn sessions_of_one_code_join_and_widen_the_limit_for_a_new_day() {
     let (dir, place) = sessions();
     let baseline = load(dir.path(), &place).ok().unwrap();
     let agreed = &baseline.cases["small"][&Metric::P50];

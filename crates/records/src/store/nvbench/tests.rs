@@ -283,7 +283,7 @@ fn a_file_of_means_alone_has_no_samples() {
 
 /// Before names were relative to the JSON file.
 #[test]
-fn side_files_are_found_where_the_file_was_moved_to() {
+fn finds_side_files_next_to_a_moved_file() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let text = fs::read_to_string(golden("base/run-0.json")).unwrap();

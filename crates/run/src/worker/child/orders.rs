@@ -52,7 +52,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_comes_next_is_seen_before_it_is_taken_and_orders_keep_their_order() {
+    fn shows_the_next_job_early_and_keeps_the_order() {
         let orders = Arc::new(Orders::default());
         let seen = {
             let orders = Arc::clone(&orders);

@@ -254,7 +254,7 @@ fn a_case_that_is_put_back_when_the_others_have_ended_is_not_lost() {
 }
 
 #[test]
-fn where_all_gpus_break_every_case_is_the_environment() {
+fn blames_the_environment_if_all_gpus_break() {
     let machine = machine((0..3).map(broken));
     let cases = cases(8, 2);
     let answers = machine.opened().check(&cases, &|_, _| {});
@@ -263,7 +263,7 @@ fn where_all_gpus_break_every_case_is_the_environment() {
 
 /// A fault of the environment need not be the GPU's: a file may have gone.
 #[test]
-fn one_gpu_goes_on_whatever_it_meets() {
+fn one_gpu_goes_on_after_any_failure() {
     let bad = line(
         ORDER,
         failed(FaultKind::Environment, "a file is gone", false),

@@ -132,7 +132,7 @@ fn a_right_kernel_shows_nothing() {
 }
 
 #[test]
-fn a_wrong_result_is_found_where_it_is() {
+fn a_wrong_result_has_its_place() {
     let facts = facts("wrong");
     assert!(facts.error.max_err.0 > 900.0);
     assert_eq!(facts.error.worst.map(|worst| worst.at), Some(at(3)));
@@ -146,7 +146,7 @@ fn an_element_that_is_not_written_is_counted() {
 }
 
 #[test]
-fn one_launch_is_not_enough_to_tell_what_was_not_written() {
+fn finds_unwritten_elements_only_with_two_launches() {
     let mut once = case("forgets");
     once.launches = 1;
     let facts = run(&job("forgets", once, "double")).0.unwrap();
@@ -321,7 +321,7 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
 }
 
 #[test]
-fn what_one_job_needed_is_there_for_the_next() {
+fn keeps_the_inputs_of_a_job_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let references = references(dir.path());
     let (job, file) = of_a_file(&references, 1);
@@ -339,7 +339,7 @@ fn what_one_job_needed_is_there_for_the_next() {
 }
 
 #[test]
-fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault() {
+fn a_job_uses_files_read_ahead_and_reports_an_unreadable_one() {
     let dir = tempfile::tempdir().unwrap();
     let references = references(dir.path());
     let ((first, _), (second, file)) = (of_a_file(&references, 1), of_a_file(&references, 2));
@@ -368,7 +368,7 @@ fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault
 }
 
 #[test]
-fn a_fault_keeps_what_the_driver_said_before() {
+fn a_fault_keeps_earlier_answers_of_the_driver() {
     let (facts, frames) = run(&job("faults", case("faults"), "double"));
     assert!(matches!(
         facts,

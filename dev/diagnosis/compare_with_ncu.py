@@ -1,4 +1,4 @@
-"""Rows of a table: what gatekeeper says bounds each profiled case, and what Nsight Compute's rules say of the same launch.
+"""Rows of a table: each profiled case with its bound by gatekeeper and by Nsight Compute's rules for the same launch.
 
 Arguments: a record, its diagnosis as JSON, and a directory with the details page of each report as CSV, in the order
 in which the profiles were taken."""
@@ -21,7 +21,7 @@ def profiled(record):
 
 
 def rules(path):
-    """What Nsight Compute advises: rules that expect a gain, the largest first, and what it says of the whole."""
+    """The advice of Nsight Compute: rules that expect a gain, the largest first, and what it says of the whole."""
     found = {}
     # Before the head there are lines of ncu's own.
     text = path.read_text()
@@ -42,7 +42,7 @@ def main(record, diagnosis, reports):
     pages = sorted(pathlib.Path(reports).glob("*.csv"))
     if not cases or len(cases) != len(pages):
         sys.exit(f"{len(cases)} profiles in the record and {len(pages)} reports: which is whose is not known")
-    # Of repeats the first.
+    # The first of several repeats.
     of_case = {}
     for case, page in zip(cases, pages):
         of_case.setdefault(case, page)
