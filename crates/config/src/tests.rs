@@ -3,6 +3,13 @@
 use super::*;
 use model::Case;
 
+/// Rows of `old => new, message;`, each for `check` of the module that it stands in.
+macro_rules! mistakes {
+    ($($old:expr => $new:expr, $said:expr;)+) => {
+        $(check($old, $new, $said);)+
+    };
+}
+
 mod accepted;
 mod cases;
 mod expect;
