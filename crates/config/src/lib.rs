@@ -190,8 +190,7 @@ impl File {
             _ => PathBuf::from("."),
         };
         let bytes = files::read(path, files::WRITTEN).map_err(|error| {
-            let diagnostic =
-                Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
+            let diagnostic = Diagnostic::new(format!("cannot be read: {error}")).at(path.display());
             Error::Usage(match error.kind() {
                 std::io::ErrorKind::NotFound => match find_config_above(path) {
                     Some(there) => diagnostic.help(format!(
@@ -213,7 +212,7 @@ impl File {
                 .get(..error.utf8_error().valid_up_to())
                 .unwrap_or_default();
             let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-            Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{name}:{line}")))
+            Error::usage("not valid UTF-8").at(format!("{name}:{line}"))
         })?;
         Ok(Self { root, name, text })
     }

@@ -583,10 +583,10 @@ impl Tuning {
         values: &BTreeMap<String, i64>,
     ) -> Result<String> {
         if File::read(path)?.text != self.text {
-            return Err(Error::Usage(
-                Diagnostic::new("the file was edited meanwhile, and is left as it is")
+            return Err(
+                Error::usage("the file was edited meanwhile, and is left as it is")
                     .at(&self.loaded.file),
-            ));
+            );
         }
         let define = values.iter();
         let define = define.map(|(name, value)| (name.clone(), value.to_string()));
