@@ -187,10 +187,10 @@ pub fn broken() -> Machine {
     let unusable = Standing::Unusable("Permission denied".into());
     let fallen = GpuSeen {
         ordinal: 3,
-        device: Seen::Fault(Fault {
-            kind: FaultKind::Environment,
-            message: "the worker ended: exit code 1\nGPU has fallen off the bus".into(),
-        }),
+        device: Seen::Fault(Fault::new(
+            FaultKind::Environment,
+            "the worker ended: exit code 1\nGPU has fallen off the bus",
+        )),
         condition: None,
         lock: None,
     };

@@ -254,11 +254,7 @@ mod tests {
     use super::*;
 
     fn cases(names: &[&str]) -> Vec<CaseId> {
-        let case = |name: &&str| CaseId {
-            kernel: (*name).to_owned(),
-            variant: "default".into(),
-            shape: "small".into(),
-        };
+        let case = |name: &&str| CaseId::new((*name).to_owned(), "default", "small");
         names.iter().map(case).collect()
     }
 

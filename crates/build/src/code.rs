@@ -49,10 +49,7 @@ impl<'a> Reader<'a> {
         let symbols: Vec<&str> = entries.iter().map(|(_, symbol)| symbol.as_str()).collect();
         match self.look_up(path, &symbols, ptx.as_deref()) {
             Ok(facts) => Seen::Got(facts),
-            Err(message) => Seen::Fault(Fault {
-                kind: FaultKind::Disassembler,
-                message,
-            }),
+            Err(message) => Seen::Fault(Fault::new(FaultKind::Disassembler, message)),
         }
     }
 

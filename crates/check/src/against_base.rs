@@ -46,10 +46,7 @@ fn fault<T>(error: NoAnswer) -> Seen<T> {
         NoAnswer::Late(_) => FaultKind::Hang,
         NoAnswer::Environment(_) => FaultKind::Environment,
     };
-    Seen::Fault(Fault {
-        kind,
-        message: error.to_string(),
-    })
+    Seen::Fault(Fault::new(kind, error.to_string()))
 }
 
 fn compare(

@@ -102,13 +102,13 @@ impl References {
     pub fn answer(&self, case: &Case, seed: u64) -> Seen<Answer> {
         match self.find(case, seed) {
             Ok(answer) => Seen::Got(answer),
-            Err(error) => Seen::Fault(Fault {
-                kind: match error {
+            Err(error) => Seen::Fault(Fault::new(
+                match error {
                     NoAnswer::Reference(_) | NoAnswer::Late(_) => FaultKind::Reference,
                     NoAnswer::Environment(_) => FaultKind::Environment,
                 },
-                message: error.to_string(),
-            }),
+                error.to_string(),
+            )),
         }
     }
 

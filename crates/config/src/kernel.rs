@@ -483,11 +483,7 @@ fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), 
 
 impl<'a> KernelVariant<'a> {
     pub fn unit(&self, arch: Arch) -> UnitId {
-        UnitId {
-            kernel: self.kernel.to_owned(),
-            variant: self.variant.to_owned(),
-            arch,
-        }
+        UnitId::new(self.kernel, self.variant, arch)
     }
 
     /// Whether another variant can be held against it at a shape; `named`: where it is named.
@@ -597,11 +593,7 @@ fn resolve_case(
         }
     };
     Ok(Case {
-        id: CaseId {
-            kernel: kernel.kernel.to_owned(),
-            variant: kernel.variant.to_owned(),
-            shape: shape.name.clone(),
-        },
+        id: CaseId::new(kernel.kernel, kernel.variant, &shape.name),
         dims: shape.dims.clone(),
         tensors,
         steps,

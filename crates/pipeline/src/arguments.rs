@@ -15,10 +15,7 @@ pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId
             continue;
         };
         built.artifact = None;
-        built.facts = Seen::Fault(Fault {
-            kind: FaultKind::Arguments,
-            message,
-        });
+        built.facts = Seen::Fault(Fault::new(FaultKind::Arguments, message));
     }
 }
 
@@ -31,10 +28,7 @@ pub fn refuse_unassembled(built: &mut [(UnitId, Built)]) {
         }
         let said = built.facts.got().map(|facts| facts.warnings.join("\n"));
         built.artifact = None;
-        built.facts = Seen::Fault(Fault {
-            kind: FaultKind::Compile,
-            message: said.unwrap_or_default(),
-        });
+        built.facts = Seen::Fault(Fault::new(FaultKind::Compile, said.unwrap_or_default()));
     }
 }
 

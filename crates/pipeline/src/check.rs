@@ -294,10 +294,7 @@ mod tests {
         };
         let cases = ["a", "b", "c", "d"].map(case);
         let [a, b, c, d] = &cases;
-        let broke = SkipReason::Broke(Fault {
-            kind: FaultKind::Reference,
-            message: "no reference".into(),
-        });
+        let broke = SkipReason::Broke(Fault::new(FaultKind::Reference, "no reference"));
         let (jobs, untried) = split(vec![
             vec![Ok(job(a, 7)), Ok(job(a, 8))],
             vec![Err(broke), Ok(job(b, 8))],

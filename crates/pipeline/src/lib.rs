@@ -317,10 +317,7 @@ enum SkipReason {
 impl SkipReason {
     /// Evidence that this program lost on the way: no skip, as nobody decided on it.
     fn lost(what: &str) -> Self {
-        Self::Broke(Fault {
-            kind: FaultKind::Environment,
-            message: what.to_owned(),
-        })
+        Self::Broke(Fault::new(FaultKind::Environment, what))
     }
 
     fn into_seen<T>(self) -> Seen<T> {

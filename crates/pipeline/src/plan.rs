@@ -143,10 +143,7 @@ pub(super) fn plan(
 /// Decides what the plan does about profiles, and finds the profiler. A missing profiler is a verdict of every gate that
 /// needs one, and no end of the run.
 fn find_profiler(request: &Request, plan: &mut Plan) -> std::result::Result<Profiler, Fault> {
-    let missing = |message: String| Fault {
-        kind: FaultKind::ProfilerMissing,
-        message,
-    };
+    let missing = |message: String| Fault::new(FaultKind::ProfilerMissing, message);
     if request.profile == Profile::No {
         return Err(missing("none was asked for".to_owned()));
     }

@@ -133,10 +133,7 @@ pub(super) fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFa
         .got()
         .and_then(|facts| driver_problem(compiler, facts.cuda_driver_version));
     match problem {
-        Some(message) => Seen::Fault(Fault {
-            kind: FaultKind::Environment,
-            message,
-        }),
+        Some(message) => Seen::Fault(Fault::new(FaultKind::Environment, message)),
         None => device,
     }
 }

@@ -345,10 +345,10 @@ impl OneSide<'_> {
 fn simulated(answer: Seen<Frame>) -> Seen<Simulated> {
     match answer {
         Seen::Got(Frame::Simulated(simulated)) => Seen::Got(*simulated),
-        Seen::Got(other) => Seen::Fault(Fault {
-            kind: FaultKind::WorkerDied,
-            message: format!("unexpected reply from the worker: {other:?}"),
-        }),
+        Seen::Got(other) => Seen::Fault(Fault::new(
+            FaultKind::WorkerDied,
+            format!("unexpected reply from the worker: {other:?}"),
+        )),
         Seen::Fault(fault) => Seen::Fault(fault),
         Seen::Unsupported(why) => Seen::Unsupported(why),
         Seen::NotRun(why) => Seen::NotRun(why),
@@ -372,10 +372,10 @@ fn decided(
                 })),
             }
         }
-        Seen::Got(other) => Err(SkipReason::Broke(Fault {
-            kind: FaultKind::WorkerDied,
-            message: format!("unexpected reply from the worker: {other:?}"),
-        })),
+        Seen::Got(other) => Err(SkipReason::Broke(Fault::new(
+            FaultKind::WorkerDied,
+            format!("unexpected reply from the worker: {other:?}"),
+        ))),
         // Said again, by each seed, with all checks.
         Seen::Fault(Fault {
             kind: FaultKind::DeviceFault,

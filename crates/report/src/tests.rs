@@ -49,10 +49,10 @@ pub fn broken() -> Record {
         if let Evidence::Check { case, facts, .. } = piece
             && *case == fixture::case_id("direct", "small")
         {
-            *facts = Seen::Fault(Fault {
-                kind: FaultKind::DeviceFault,
-                message: "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered\nat launch 1 | seed 1 <b>".into(),
-            });
+            *facts = Seen::Fault(Fault::new(
+                FaultKind::DeviceFault,
+                "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered\nat launch 1 | seed 1 <b>",
+            ));
         }
     }
     record
@@ -436,10 +436,10 @@ fn a_run_beside_a_rival() {
 fn rivals_that_did_not_run_are_named_once_for_each_reason() {
     let mut record = fixture::record_beside_rival();
     fixture::rerival(&mut record, |_, seen| {
-        *seen = Seen::Fault(Fault {
-            kind: FaultKind::Rival,
-            message: "torch: failed (exit code 1): \u{1b}[31mno".into(),
-        });
+        *seen = Seen::Fault(Fault::new(
+            FaultKind::Rival,
+            "torch: failed (exit code 1): \u{1b}[31mno",
+        ));
     });
     let judgement = judged(&record);
     let text = terminal::render(&record, &judgement, PLAIN);
@@ -682,12 +682,10 @@ fn what_breaks_many_subjects_alike_is_reported_once() {
     let mut record = fixture::record();
     for piece in &mut record.evidence {
         if let Evidence::Check { facts, .. } = piece {
-            *facts = Seen::Fault(Fault {
-                kind: FaultKind::Reference,
-                message:
-                    "k_ref.c:7:21: error: expected ';'\n    7 |     int  i\n      |           ^"
-                        .into(),
-            });
+            *facts = Seen::Fault(Fault::new(
+                FaultKind::Reference,
+                "k_ref.c:7:21: error: expected ';'\n    7 |     int  i\n      |           ^",
+            ));
         }
     }
     // Another kernel asks for the same at another line.

@@ -76,10 +76,7 @@ fn set_build(record: &mut Record, to: &Seen<BuildFacts>) {
 }
 
 fn fault<T>(kind: FaultKind) -> Seen<T> {
-    Seen::Fault(Fault {
-        kind,
-        message: "it stopped".into(),
-    })
+    Seen::Fault(Fault::new(kind, "it stopped"))
 }
 
 /// The whole record of a run against its base stays green: what the attempts below take away is all that they change.

@@ -81,12 +81,7 @@ fn every_outcome_of_every_pass_reaches_the_conclusion() {
 /// The verdict of each end of a comparison with the base, without the label and with it.
 #[test]
 fn every_end_of_a_comparison_is_one_of_four() {
-    let fault = || {
-        Reason::Fault(Fault {
-            kind: FaultKind::Environment,
-            message: "m".into(),
-        })
-    };
+    let fault = || Reason::Fault(Fault::new(FaultKind::Environment, "m"));
     let lack = Reason::BaseIncomparable(BaseLack::ReferenceBroken(String::new()));
     let missing = missing_check(case_id("fast", "small"), 1);
     for (ended, outcome, with_label) in [
@@ -139,10 +134,7 @@ fn of_demand(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet
 fn what_the_base_shows_ends_every_pass_in_each_way() {
     type Edit = fn(&mut Evidence);
     fn fault(kind: FaultKind) -> Fault {
-        Fault {
-            kind,
-            message: "m".into(),
-        }
+        Fault::new(kind, "m")
     }
     fn of_reference(piece: &mut Evidence, to: Seen<BaseReference>) {
         if let Evidence::BaseReference { facts, .. } = piece {
@@ -283,10 +275,7 @@ fn a_base_that_says_less_is_no_pass() {
 
 fn break_by_machine(piece: &mut Evidence) {
     fn fault<T>() -> Seen<T> {
-        Seen::Fault(Fault {
-            kind: FaultKind::Environment,
-            message: "m".into(),
-        })
+        Seen::Fault(Fault::new(FaultKind::Environment, "m"))
     }
     match piece {
         Evidence::Base(piece) => break_by_machine(piece),

@@ -83,10 +83,7 @@ fn a_build_that_fails_is_no_failure_of_the_kind() {
         if let Evidence::Build { unit, facts } = piece
             && unit.variant == "fast"
         {
-            *facts = Seen::Fault(Fault {
-                kind: FaultKind::Compile,
-                message: "error: expected a ;".into(),
-            });
+            *facts = Seen::Fault(Fault::new(FaultKind::Compile, "error: expected a ;"));
         }
     }
     let reason = Reason::FailedOtherwise {

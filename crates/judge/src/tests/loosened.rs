@@ -424,11 +424,7 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
 
 /// The subject that stands for all of a run.
 fn case_of_all() -> Subject {
-    Subject::Case(CaseId {
-        kernel: "*".into(),
-        variant: "*".into(),
-        shape: "*".into(),
-    })
+    Subject::Case(CaseId::new("*", "*", "*"))
 }
 
 #[test]
@@ -656,10 +652,7 @@ fn a_reference_is_looser_where_it_computes_something_else() {
         only(compared(other.clone())),
         failed(Loosened::Reference(Box::new(other)))
     );
-    let fault = |kind| Fault {
-        kind,
-        message: "it crashed".into(),
-    };
+    let fault = |kind| Fault::new(kind, "it crashed");
     assert_eq!(
         only(Some(Seen::Fault(fault(FaultKind::Reference)))),
         failed(Loosened::ReferenceIncomparable(Some("it crashed".into())))

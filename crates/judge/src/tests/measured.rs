@@ -246,10 +246,7 @@ fn checks_that_the_base_lacked_too_are_not_lost() {
     assert_eq!(loosened(&ruled(&both)), []);
     // Nor what does not compile: that has failed by its own name.
     let mut broken = against_base();
-    let fault = Fault {
-        kind: FaultKind::Compile,
-        message: "expected a `;`".into(),
-    };
+    let fault = Fault::new(FaultKind::Compile, "expected a `;`");
     for piece in &mut broken.evidence {
         refuse(piece, &small(), &NotRun::EarlierStage);
         if let Evidence::Build { unit, facts } = piece

@@ -198,10 +198,7 @@ fn another_launch_is_a_change() {
 
 #[test]
 fn without_the_bases_code_nothing_passes() {
-    let fault = Fault {
-        kind: FaultKind::Compile,
-        message: "error: expected a `;`".into(),
-    };
+    let fault = Fault::new(FaultKind::Compile, "error: expected a `;`");
     for (broken, why) in [
         (Seen::Fault(fault.clone()), Reason::Fault(fault)),
         (
@@ -230,10 +227,7 @@ fn a_base_that_breaks_is_no_failure_of_head() {
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Pair { case, .. } if *case == changed()));
-    let fault = Fault {
-        kind: FaultKind::Base,
-        message: "an illegal memory access".into(),
-    };
+    let fault = Fault::new(FaultKind::Base, "an illegal memory access");
     record.evidence.push(Evidence::Pair {
         case: changed(),
         process: 0,

@@ -156,10 +156,7 @@ fn a_broken_profiler_is_a_broken_environment() {
     let mut record = record_profiled();
     for piece in &mut record.evidence {
         if let Evidence::Profile { facts, .. } = piece {
-            *facts = Seen::Fault(Fault {
-                kind: FaultKind::CountersLocked,
-                message: "ERR_NVGPUCTRPERM".into(),
-            });
+            *facts = Seen::Fault(Fault::new(FaultKind::CountersLocked, "ERR_NVGPUCTRPERM"));
         }
     }
     let verdict = judged(record, at_least(TENSOR, 0.5));

@@ -45,12 +45,7 @@ fn nth(case: usize) -> CaseId {
 }
 
 fn not_seen<T>(how: u8) -> Seen<T> {
-    let fault = |kind| {
-        Seen::Fault(Fault {
-            kind,
-            message: "m".into(),
-        })
-    };
+    let fault = |kind| Seen::Fault(Fault::new(kind, "m"));
     match how {
         0 => fault(FaultKind::DeviceFault),
         1 => fault(FaultKind::Environment),

@@ -92,10 +92,7 @@ fn what_is_missing_of_a_rival_is_named_and_never_passes() {
 
     let broken = |process| {
         let mut record = right.clone();
-        let fault = Fault {
-            kind: FaultKind::Rival,
-            message: "torch: exit code 1".into(),
-        };
+        let fault = Fault::new(FaultKind::Rival, "torch: exit code 1");
         rerival(&mut record, |at, seen| {
             if at == process {
                 *seen = Seen::Fault(fault.clone());
@@ -278,10 +275,7 @@ fn a_rival_is_asked_as_often_as_was_planned_and_not_after_it_broke() {
     assert_eq!(turns(&record, &wanted), next);
     let mut broken = record.clone();
     rerival(&mut broken, |_, seen| {
-        *seen = Seen::Fault(Fault {
-            kind: FaultKind::Rival,
-            message: String::new(),
-        });
+        *seen = Seen::Fault(Fault::new(FaultKind::Rival, String::new()));
     });
     assert_eq!(turns(&broken, &wanted), []);
     let mut skipped = record.clone();

@@ -9,10 +9,7 @@ fn subject() -> Subject {
 }
 
 fn fault(kind: FaultKind) -> Fault {
-    Fault {
-        kind,
-        message: "what the driver said".into(),
-    }
+    Fault::new(kind, "what the driver said")
 }
 
 /// The first check of `direct@small`, as seen instead.
@@ -108,10 +105,7 @@ fn twice_observed_is_no_evidence() {
 /// `direct` does not compile.
 fn not_built() -> (Record, Fault) {
     let mut record = record();
-    let fault = Fault {
-        kind: FaultKind::Compile,
-        message: "k.cu(3): error: x".into(),
-    };
+    let fault = Fault::new(FaultKind::Compile, "k.cu(3): error: x");
     record.evidence[0] = Evidence::Build {
         unit: unit_id("direct"),
         facts: Seen::Fault(fault.clone()),

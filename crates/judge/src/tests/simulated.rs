@@ -155,10 +155,7 @@ fn printed_output_is_a_note_and_no_verdict() {
 
 #[test]
 fn a_launch_that_was_not_seen_passes_nothing() {
-    let fault = Fault {
-        kind: FaultKind::DeviceFault,
-        message: "read past the end".into(),
-    };
+    let fault = Fault::new(FaultKind::DeviceFault, "read past the end");
     let over_budget = NotRun::OverBudget {
         estimate: 2_000_000,
         budget: 1_000_000,

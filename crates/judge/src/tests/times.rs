@@ -193,10 +193,7 @@ fn a_broken_resource_limit_stops_neither_check_nor_time() {
 #[test]
 fn a_fault_while_timing_is_a_verdict_and_ends_it() {
     let mut record = no_times(record());
-    let fault = Fault {
-        kind: FaultKind::Hang,
-        message: "after 1000 ms".into(),
-    };
+    let fault = Fault::new(FaultKind::Hang, "after 1000 ms");
     record.evidence.push(Evidence::Time {
         case: small(),
         process: 0,

@@ -494,10 +494,7 @@ mod tests {
     }
 
     fn fault() -> Fault {
-        Fault {
-            kind: FaultKind::Compile,
-            message: "an error".to_owned(),
-        }
+        Fault::new(FaultKind::Compile, "an error")
     }
 
     fn builds(record: &mut Record) -> impl Iterator<Item = &mut Seen<BuildFacts>> {

@@ -439,11 +439,7 @@ fn directory_of(root: &Path) -> PathBuf {
 fn identify(baseline: &mut Baseline, plan: &Plan) {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
     for (shape, metrics) in &mut baseline.cases {
-        let id = CaseId {
-            kernel: kernel.clone(),
-            variant: variant.clone(),
-            shape: shape.clone(),
-        };
+        let id = CaseId::new(kernel.clone(), variant.clone(), shape.clone());
         let call = plan.case(&id).map_or("null".to_owned(), called);
         for sessions in metrics.values_mut().filter_map(|it| it.sessions.as_mut()) {
             let code = serde_json::to_string(&sessions.identity).unwrap_or_default();
@@ -517,16 +513,10 @@ fn merge(
 pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
     let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
     match key {
-        BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => Subject::Unit(UnitId {
-            kernel,
-            variant,
-            arch: *arch,
-        }),
-        _ => Subject::Case(CaseId {
-            kernel,
-            variant,
-            shape: shape.to_owned(),
-        }),
+        BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => {
+            Subject::Unit(UnitId::new(kernel, variant, *arch))
+        }
+        _ => Subject::Case(CaseId::new(kernel, variant, shape)),
     }
 }
 

@@ -14,10 +14,7 @@ fn hostile(record: &Record, at: usize, message: &str, condition: &str) -> Judgem
     let mut judgement = judged(record);
     let verdict = &mut judgement.verdicts[at];
     verdict.outcome = Outcome::Fail;
-    verdict.reason = Reason::Fault(Fault {
-        kind: FaultKind::Compile,
-        message: message.into(),
-    });
+    verdict.reason = Reason::Fault(Fault::new(FaultKind::Compile, message));
     verdict.question = Question::Gate(Rule::Condition {
         expr: fixture::expr(condition),
     });
@@ -470,10 +467,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
     });
     let mut skipping = fixture::record_beside_rival();
     fixture::rerival(&mut skipping, |_, seen| {
-        *seen = Seen::Fault(Fault {
-            kind: FaultKind::Rival,
-            message: "torch: failed".into(),
-        });
+        *seen = Seen::Fault(Fault::new(FaultKind::Rival, "torch: failed"));
     });
     let mut accepted = fixture::record_against_base();
     fixture::rebuild(&mut accepted, "direct", |facts| {
@@ -519,10 +513,10 @@ fn reports_of_thousands_of_failures_keep_within_what_github_takes() {
     let failing = hostile(&record, 0, "0", "p50 > 0").verdicts[0].clone();
     for number in 0..3000 {
         let mut verdict = failing.clone();
-        verdict.reason = Reason::Fault(Fault {
-            kind: FaultKind::Compile,
-            message: format!("error number {number} of this change"),
-        });
+        verdict.reason = Reason::Fault(Fault::new(
+            FaultKind::Compile,
+            format!("error number {number} of this change"),
+        ));
         judgement.verdicts.push(verdict);
     }
     let text = markdown::render(&record, &judgement);

@@ -257,13 +257,13 @@ fn settle(timer: &mut dyn Timer, cold: bool) -> Result<()> {
 pub fn of_base<T>(result: Result<T>) -> Result<T> {
     result.map_err(|failure| match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {
-            fault: Fault {
-                kind: match fault.kind {
+            fault: Fault::new(
+                match fault.kind {
                     FaultKind::Environment => FaultKind::Environment,
                     _ => FaultKind::Base,
                 },
-                message: fault.message,
-            },
+                fault.message,
+            ),
             sticky,
         },
         Failure::Unsupported(why) => Failure::of_case(FaultKind::Base, reasons::unsupported(&why)),

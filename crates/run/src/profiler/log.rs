@@ -20,14 +20,14 @@ pub fn find_lock(temporary: &Path) -> Option<Fault> {
     };
     let path = locks.into_iter().find(is_closed)?;
     let kind = FaultKind::ProfilerLocked;
-    Some(Fault {
+    Some(Fault::new(
         kind,
-        message: format!(
+        format!(
             "{} cannot be opened for writing{}",
             path.display(),
             mend(kind)
         ),
-    })
+    ))
 }
 
 /// The trouble that kept it from profiling, where there was any.

@@ -100,10 +100,7 @@ pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<
 }
 
 fn broke<T>(message: String) -> Seen<T> {
-    Seen::Fault(Fault {
-        kind: FaultKind::ProfilerBroke,
-        message,
-    })
+    Seen::Fault(Fault::new(FaultKind::ProfilerBroke, message))
 }
 
 /// The command that the worker's own is the end of.

@@ -35,10 +35,7 @@ impl Rivals {
     ) -> Result<BTreeMap<CaseId, RivalFacts>, Fault> {
         let scratch = self.scratch();
         let answer = scratch.and_then(|scratch| ask(rival, root, scratch, device, plan, tasks));
-        answer.map_err(|problem| Fault {
-            kind: FaultKind::Rival,
-            message: format!("{}: {problem}", rival.name),
-        })
+        answer.map_err(|problem| Fault::new(FaultKind::Rival, format!("{}: {problem}", rival.name)))
     }
 
     fn scratch(&mut self) -> Result<&Path, String> {

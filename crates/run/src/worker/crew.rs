@@ -182,10 +182,10 @@ impl<'a> Crew<'a> {
             None => "there is no worker to ask".to_owned(),
         };
         self.worker = None;
-        Err(Fault {
-            kind: FaultKind::Environment,
-            message: format!("the devices cannot be counted: {why}"),
-        })
+        Err(Fault::new(
+            FaultKind::Environment,
+            format!("the devices cannot be counted: {why}"),
+        ))
     }
 
     /// Said before a job: which one is asked for after it, of the same use. The worker then gets both at
@@ -406,13 +406,13 @@ impl<'a> Crew<'a> {
             return fault;
         };
         self.worker = None;
-        let fault = Fault {
-            kind: FaultKind::Environment,
-            message: format!(
+        let fault = Fault::new(
+            FaultKind::Environment,
+            format!(
                 "a known-good kernel in a fresh worker failed too ({why}); before that: {}",
                 fault.message
             ),
-        };
+        );
         self.broken = Some(fault.clone());
         fault
     }
@@ -513,14 +513,8 @@ fn deadline(case: &Case) -> Duration {
 
 fn fault_of(lost: Lost) -> Fault {
     match lost {
-        Lost::Hang(message) => Fault {
-            kind: FaultKind::Hang,
-            message,
-        },
-        Lost::Died(message) => Fault {
-            kind: FaultKind::WorkerDied,
-            message,
-        },
+        Lost::Hang(message) => Fault::new(FaultKind::Hang, message),
+        Lost::Died(message) => Fault::new(FaultKind::WorkerDied, message),
     }
 }
 
@@ -534,20 +528,17 @@ fn of_base(fault: Fault) -> Fault {
 }
 
 fn environment<T>(message: String) -> Seen<T> {
-    Seen::Fault(Fault {
-        kind: FaultKind::Environment,
-        message,
-    })
+    Seen::Fault(Fault::new(FaultKind::Environment, message))
 }
 
 /// The frame that `pick` accepts; another one is a worker that answers another question.
 fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>) -> Seen<T> {
     match end.map(pick) {
         Seen::Got(Ok(facts)) => Seen::Got(facts),
-        Seen::Got(Err(frame)) => Seen::Fault(Fault {
-            kind: FaultKind::WorkerDied,
-            message: format!("the worker sent an unexpected frame: {frame:?}"),
-        }),
+        Seen::Got(Err(frame)) => Seen::Fault(Fault::new(
+            FaultKind::WorkerDied,
+            format!("the worker sent an unexpected frame: {frame:?}"),
+        )),
         Seen::Fault(fault) => Seen::Fault(fault),
         Seen::Unsupported(why) => Seen::Unsupported(why),
         Seen::NotRun(why) => Seen::NotRun(why),

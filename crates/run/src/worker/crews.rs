@@ -320,10 +320,7 @@ fn unlike(devices: &[DeviceFacts]) -> String {
 }
 
 fn environment(message: String) -> Fault {
-    Fault {
-        kind: FaultKind::Environment,
-        message,
-    }
+    Fault::new(FaultKind::Environment, message)
 }
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -227,11 +227,7 @@ fn workers(count: &Path) -> usize {
 
 pub(super) fn case() -> Case {
     Case {
-        id: CaseId {
-            kernel: "k".into(),
-            variant: "v".into(),
-            shape: "s".into(),
-        },
+        id: CaseId::new("k", "v", "s"),
         dims: BTreeMap::new(),
         tensors: Vec::new(),
         steps: Vec::new(),
@@ -299,10 +295,7 @@ pub(super) fn checked() -> Frame {
 
 pub(super) fn failed(kind: FaultKind, message: &str, sticky: bool) -> Frame {
     Frame::Failed(Failure::Fault {
-        fault: Fault {
-            kind,
-            message: message.into(),
-        },
+        fault: Fault::new(kind, message),
         sticky,
     })
 }

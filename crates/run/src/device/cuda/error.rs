@@ -55,10 +55,10 @@ fn sticky(code: CUresult) -> Option<FaultKind> {
 pub fn failure(what: &str, code: CUresult, otherwise: FaultKind) -> Failure {
     let kind = sticky(code);
     Failure::Fault {
-        fault: Fault {
-            kind: kind.unwrap_or(otherwise),
-            message: format!("{what}: {}", describe(code)),
-        },
+        fault: Fault::new(
+            kind.unwrap_or(otherwise),
+            format!("{what}: {}", describe(code)),
+        ),
         sticky: kind.is_some(),
     }
 }

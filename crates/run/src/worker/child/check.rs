@@ -438,13 +438,13 @@ fn variant(
 fn of_the_reference(variant: &str, failure: Failure) -> Failure {
     match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {
-            fault: Fault {
-                kind: match fault.kind {
+            fault: Fault::new(
+                match fault.kind {
                     FaultKind::Environment => FaultKind::Environment,
                     _ => FaultKind::Reference,
                 },
-                message: format!("variant {variant}, the reference: {}", fault.message),
-            },
+                format!("variant {variant}, the reference: {}", fault.message),
+            ),
             sticky,
         },
         Failure::Unsupported(why) => Failure::Unsupported(Unsupported::ReferenceVariant {

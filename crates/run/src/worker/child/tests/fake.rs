@@ -138,10 +138,10 @@ fn kernel(symbol: &str) -> Kernel {
         },
         "faults" => |_, _, _| {
             Err(Failure::Fault {
-                fault: Fault {
-                    kind: FaultKind::DeviceFault,
-                    message: "an illegal memory access was encountered".into(),
-                },
+                fault: Fault::new(
+                    FaultKind::DeviceFault,
+                    "an illegal memory access was encountered",
+                ),
                 sticky: true,
             })
         },
