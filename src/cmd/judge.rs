@@ -192,8 +192,8 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
                 None => &args.head,
             };
             Err(Error::usage("one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way")
-                    .at(foreign.display())
-                    .help("`gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format"))
+                .at(foreign.display())
+                .help("`gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format"))
         }
     }
 }

@@ -167,15 +167,15 @@ pub const REGRESSIONS: &[Regression] = &[
         SOFTMAX,
         "    for (int j = threadIdx.x; j < columns; j += THREADS) maximum = fmaxf(maximum, in[j]);\n",
         "    const int stretch = ceil_div(columns, THREADS);\n    \
-             for (int j = threadIdx.x * stretch; j < min(columns, int(threadIdx.x + 1) * stretch); ++j)\n        \
-             maximum = fmaxf(maximum, in[j]);  // <- cause\n",
+         for (int j = threadIdx.x * stretch; j < min(columns, int(threadIdx.x + 1) * stretch); ++j)\n        \
+         maximum = fmaxf(maximum, in[j]);  // <- cause\n",
     )]),
     by_counters("a stretch of a sparse row to each lane", "spmv/default", "coalescing-lost", &[edit(
         SPMV,
         "    for (int i = begin + lane; i < end; i += 32)\n        sum += values[i] * x[columns[i]];\n",
         "    const int stretch = (end - begin + 31) / 32;\n    \
-             for (int i = begin + lane * stretch; i < min(end, begin + (lane + 1) * stretch); ++i)\n        \
-             sum += values[i] * x[columns[i]];  // <- cause\n",
+         for (int i = begin + lane * stretch; i < min(end, begin + (lane + 1) * stretch); ++i)\n        \
+         sum += values[i] * x[columns[i]];  // <- cause\n",
     )]),
     by_counters("transposed without a tile", "transpose/default", "coalescing-lost", &[
         edit(
@@ -468,7 +468,7 @@ pub const REGRESSIONS: &[Regression] = &[
         CODEC,
         "        return __half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3));\n",
         "        const float2 pair = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3)));\n        \
-             return __halves2half2(__float2half_rz(pair.x), __float2half_rz(pair.y));  // <- cause\n",
+         return __halves2half2(__float2half_rz(pair.x), __float2half_rz(pair.y));  // <- cause\n",
     )]),
     by_code("multiplied and added apart", "sdpa_f16/mma", "more-instructions", &[edit(
         REGISTER_SOFTMAX,
@@ -480,8 +480,8 @@ pub const REGRESSIONS: &[Regression] = &[
             GEMM,
             "            const float4 b4 = *reinterpret_cast<const float4*>(&tile_b[depth][patch_column]);\n",
             "            const float* const from = b + size_t(min(first_k + depth, k - 1)) * n;\n            \
-                 const float4 b4 = {from[min(first_column + patch_column, n - 1)], from[min(first_column + patch_column + 1, n - 1)],\n                               \
-                 from[min(first_column + patch_column + 2, n - 1)], from[min(first_column + patch_column + 3, n - 1)]};  // <- cause\n",
+             const float4 b4 = {from[min(first_column + patch_column, n - 1)], from[min(first_column + patch_column + 1, n - 1)],\n                               \
+             from[min(first_column + patch_column + 2, n - 1)], from[min(first_column + patch_column + 3, n - 1)]};  // <- cause\n",
         ),
         edit(
             GEMM,

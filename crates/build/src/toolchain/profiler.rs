@@ -35,9 +35,9 @@ fn find_profiler_in(search: &Search, packages: &Path) -> Result<Profiler> {
         .filter(|file| is_executable(file));
     let program = search.program("ncu").or_else(|| all.next()).ok_or_else(|| {
         Error::environment(format!(
-                "ncu of Nsight Compute is neither on PATH, in CUDA_HOME, in /usr/local/cuda nor in {PACKAGES}"
-            ))
-            .help("install it, for example `apt-get install nsight-compute` from NVIDIA's repository, or put ncu on PATH")
+            "ncu of Nsight Compute is neither on PATH, in CUDA_HOME, in /usr/local/cuda nor in {PACKAGES}"
+        ))
+        .help("install it, for example `apt-get install nsight-compute` from NVIDIA's repository, or put ncu on PATH")
     })?;
     let broken = |why: String| {
         Error::environment(format!("{} does not work: {why}", program.display()))

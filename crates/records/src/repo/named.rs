@@ -110,7 +110,7 @@ fn refuse_several(root: &Path, revision: &str, asked: &str) -> Result<()> {
         .map(|it| format!("{} is {}", it.what, short(&it.commit)));
     let list = list.collect::<Vec<_>>().join(", ");
     Err(Error::usage(format!("{asked}: `{name}` means several commits: {list}"))
-            .help("give the whole name, as refs/heads/NAME or refs/tags/NAME, or the whole hash of the commit"))
+        .help("give the whole name, as refs/heads/NAME or refs/tags/NAME, or the whole hash of the commit"))
 }
 
 /// The name that a revision begins with: `v1` of `v1~2^{commit}` and of `v1@{yesterday}`. `None` where it begins with

@@ -80,8 +80,8 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
     paths.sort();
     if paths.is_empty() {
         return Err(Error::usage("there is no NVBench JSON in this directory")
-                .at(dir.display())
-                .help("a directory stands for NVBench's files of several processes; of a run of gatekeeper name its record.json"));
+            .at(dir.display())
+            .help("a directory stands for NVBench's files of several processes; of a run of gatekeeper name its record.json"));
     }
     let mut files = Vec::new();
     for path in paths {
