@@ -27,11 +27,7 @@ fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
 
 fn case(tensors: Vec<Tensor>, reference: Reference) -> Case {
     Case {
-        id: CaseId {
-            kernel: "k".to_owned(),
-            variant: "v".to_owned(),
-            shape: "s".to_owned(),
-        },
+        id: CaseId::new("k", "v", "s"),
         dims: BTreeMap::new(),
         tensors,
         steps: Vec::new(),

@@ -32,11 +32,7 @@ pub fn integer(value: u32) -> Arg {
 /// One launch of so many blocks.
 pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: Vec<Arg>) -> Case {
     Case {
-        id: CaseId {
-            kernel: kernel.to_owned(),
-            variant: "default".to_owned(),
-            shape: shape.to_owned(),
-        },
+        id: CaseId::new(kernel, "default", shape),
         dims: BTreeMap::new(),
         tensors,
         steps: vec![Step::new(

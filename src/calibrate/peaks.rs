@@ -98,11 +98,7 @@ impl Kernel {
 
     fn unit(self, arch: Arch) -> Unit {
         Unit {
-            id: UnitId {
-                kernel: self.entry().to_owned(),
-                variant: "default".to_owned(),
-                arch,
-            },
+            id: UnitId::new(self.entry().to_owned(), "default", arch),
             source: FILE.to_owned(),
             include_dirs: Vec::new(),
             defines: BTreeMap::new(),

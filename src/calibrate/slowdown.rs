@@ -38,11 +38,7 @@ impl Kernel {
 
     pub fn unit(self, code: Code, arch: Arch) -> Unit {
         Unit {
-            id: UnitId {
-                kernel: self.name().to_owned(),
-                variant: "default".to_owned(),
-                arch,
-            },
+            id: UnitId::new(self.name().to_owned(), "default", arch),
             source: FILE.to_owned(),
             include_dirs: Vec::new(),
             defines: match code {

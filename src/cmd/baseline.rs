@@ -35,19 +35,17 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         .iter()
         .any(|case| cases.contains(&case.id))
     {
-        return Err(Error::Usage(
-            Diagnostic::new(format!(
-                "no case of {} is among those of {}{}",
-                from.display(),
-                config.config.display(),
-                if filters.is_empty() {
-                    ""
-                } else {
-                    " that the filters pick"
-                }
-            ))
-            .help("is it the record of another project, or of a run with other filters?"),
-        ));
+        return Err(Error::usage(format!(
+            "no case of {} is among those of {}{}",
+            from.display(),
+            config.config.display(),
+            if filters.is_empty() {
+                ""
+            } else {
+                " that the filters pick"
+            }
+        ))
+        .help("is it the record of another project, or of a run with other filters?"));
     }
     let update = store::update_baselines(&loaded.root, &record, &wanted)?;
     if let (Some(of), Some(here)) = (
@@ -134,9 +132,9 @@ fn part(text: &str) -> Result<store::Part> {
     let parts = [Some(kernel), variant, shape];
     if parts.iter().flatten().any(|part| part.is_empty()) {
         let problem = format!("`{text}` names no baselines");
-        return Err(Error::Usage(Diagnostic::new(problem).help(
+        return Err(Error::usage(problem).help(
             "examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage2@mission",
-        )));
+        ));
     }
     Ok(store::Part {
         kernel: kernel.to_owned(),
@@ -152,10 +150,8 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             Glob::new(filter)
                 .map(|glob| glob.compile_matcher())
                 .map_err(|error| {
-                    Error::Usage(
-                        Diagnostic::new(format!("`{filter}` is not a valid glob: {error}"))
-                            .help("name kernels, for example `gatekeeper baseline show 'sdpa_*'`"),
-                    )
+                    Error::usage(format!("`{filter}` is not a valid glob: {error}"))
+                        .help("name kernels, for example `gatekeeper baseline show 'sdpa_*'`")
                 })
         })
         .collect::<Result<Vec<_>>>()?;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::SystemTime;
 use system::cache::Cache;
 use system::cache::evict::{Entry, Limits};
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use wording::words::size;
 
 pub fn show() -> Result<Exit> {
@@ -37,10 +37,8 @@ pub fn show() -> Result<Exit> {
 
 pub fn prune(limits: Limits, is_dry: bool) -> Result<Exit> {
     if limits.bytes.is_none() && limits.age.is_none() {
-        return Err(Error::Usage(
-            Diagnostic::new("what is to remain is not said")
-                .help("name a size, an age, or both: --max-size 10GiB --older-than 30d"),
-        ));
+        return Err(Error::usage("what is to remain is not said")
+            .help("name a size, an age, or both: --max-size 10GiB --older-than 30d"));
     }
     let cache = Cache::open()?;
     let there = cache.entries()?;

@@ -10,7 +10,7 @@ use records::store::NewFile;
 use report::exit::Exit;
 use std::path::Path;
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 pub fn run(args: &CalibrateArgs) -> Result<Exit> {
@@ -32,11 +32,11 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
         None => record(args, own.as_ref())?,
         Some(first) => recorded.try_fold(first?, |all, next| {
             all.with(next?)
-                .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))
+                .map_err(|error| Error::usage(error.to_string()))
         })?,
     };
-    let analysis = analyse(&recording, &settings)
-        .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))?;
+    let analysis =
+        analyse(&recording, &settings).map_err(|error| Error::usage(error.to_string()))?;
     print(&analysis.markdown())?;
     Ok(Exit::Held)
 }
@@ -51,11 +51,9 @@ fn own(args: &CalibrateArgs) -> Result<Loaded> {
 
 fn read(file: &Path) -> Result<Recording> {
     let unreadable = |error: String| {
-        Error::Usage(
-            Diagnostic::new(format!("the recording cannot be read: {error}"))
-                .at(file.display().to_string())
-                .help("`gatekeeper calibrate` writes one"),
-        )
+        Error::usage(format!("the recording cannot be read: {error}"))
+            .at(file.display())
+            .help("`gatekeeper calibrate` writes one")
     };
     let open = files::open(file).map_err(|error| unreadable(error.to_string()))?;
     packed::read(open).map_err(|error| unreadable(error.to_string()))

@@ -11,7 +11,7 @@ use records::store;
 use report::exit::Exit;
 use report::explain::{self as words, Explanation};
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use wording::reasons;
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
@@ -22,14 +22,12 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
         .map(|path| store::read(path))
         .transpose()?;
     if base.is_none() && record.policy.base.is_none() {
-        return Err(Error::Usage(
-            Diagnostic::new(
-                "the record is of a run without a base: there is nothing to compare with",
-            )
-            .at(args.record.display().to_string())
-            .help("name the record of the old state: --base RECORD")
-            .help("or make the record with `gatekeeper run --base REF`"),
-        ));
+        return Err(Error::usage(
+            "the record is of a run without a base: there is nothing to compare with",
+        )
+        .at(args.record.display())
+        .help("name the record of the old state: --base RECORD")
+        .help("or make the record with `gatekeeper run --base REF`"));
     }
     if let Some(base) = &mut base {
         read_code(base, &mut record)?;
@@ -53,7 +51,7 @@ fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>>
         .iter()
         .map(|text| {
             text.parse()
-                .map_err(|error| Error::Usage(Diagnostic::new(format!("{error}"))))
+                .map_err(|error| Error::usage(format!("{error}")))
         })
         .collect::<Result<_>>()?;
     let cases = record.plan.cases.iter();
@@ -61,13 +59,11 @@ fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>>
     let cases: Vec<&Case> = cases.filter(fits).collect();
     match cases.is_empty() {
         false => Ok(cases),
-        true => Err(Error::Usage(
-            Diagnostic::new(format!(
-                "no case of the record matches {}",
-                filters.join(" ")
-            ))
-            .help("`gatekeeper report RECORD --format terminal` lists its cases"),
-        )),
+        true => Err(Error::usage(format!(
+            "no case of the record matches {}",
+            filters.join(" ")
+        ))
+        .help("`gatekeeper report RECORD --format terminal` lists its cases")),
     }
 }
 

@@ -9,7 +9,7 @@ use report::history;
 use report::markdown;
 use report::terminal;
 use std::path::Path;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 
 pub fn run(args: &HistoryArgs) -> Result<Exit> {
     let all = load(&args.config.config, &args.filters)?;
@@ -29,18 +29,15 @@ pub fn run(args: &HistoryArgs) -> Result<Exit> {
 /// Usage, where git has none or a filter picks nothing.
 pub fn load(config: &Path, filters: &[String]) -> Result<History> {
     let Some(past) = past(config)? else {
-        return Err(Error::Usage(
-            Diagnostic::new("there is no git history here: no repository, or no commit yet")
+        return Err(
+            Error::usage("there is no git history here: no repository, or no commit yet")
                 .help("`gatekeeper baseline show` lists the baselines that are there"),
-        ));
+        );
     };
     let mut all = History::of(&past);
     if all.series.is_empty() && all.unreadable.is_empty() {
-        return Err(Error::Usage(
-            Diagnostic::new("no commit has baselines of these gates").help(
-                "`gatekeeper run`, then `gatekeeper baseline update`, then commit baselines/",
-            ),
-        ));
+        return Err(Error::usage("no commit has baselines of these gates")
+            .help("`gatekeeper run`, then `gatekeeper baseline update`, then commit baselines/"));
     }
     let filters = config::parse_filters(&all.cases(), filters).map_err(Error::Usage)?;
     all.keep(&filters);

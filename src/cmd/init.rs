@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 
 pub fn run(args: &InitArgs) -> Result<Exit> {
     let path = &args.path;
@@ -125,13 +125,11 @@ fn find_compiler(args: &InitArgs, cache: &Cache) -> Result<Toolchain> {
 }
 
 fn exists(path: &Path) -> Error {
-    Error::Usage(
-        Diagnostic::new(format!(
-            "{} already exists; it was not changed",
-            path.display()
-        ))
-        .help("to write another file: gatekeeper init PATH"),
-    )
+    Error::usage(format!(
+        "{} already exists; it was not changed",
+        path.display()
+    ))
+    .help("to write another file: gatekeeper init PATH")
 }
 
 /// `create_new` in addition to the look before: two at once must not overwrite each other.
@@ -139,13 +137,11 @@ fn create(path: &Path) -> Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => exists(path),
-        ErrorKind::NotFound => Error::Usage(
-            Diagnostic::new(format!(
-                "the directory of {} does not exist",
-                path.display()
-            ))
-            .help("create the directory first"),
-        ),
+        ErrorKind::NotFound => Error::usage(format!(
+            "the directory of {} does not exist",
+            path.display()
+        ))
+        .help("create the directory first"),
         _ => Error::environment(format!("{} cannot be written: {error}", path.display())),
     })
 }

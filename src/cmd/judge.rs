@@ -10,7 +10,7 @@ use report::ReportInput;
 use report::exit::Exit;
 use report::section::Section;
 use std::path::Path;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
@@ -48,16 +48,16 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         }
         (ReportFormat::Nvbench, Some(dir)) => write_nvbench(&record, dir)?,
         (ReportFormat::Nvbench, None) => {
-            return Err(Error::Usage(
-                Diagnostic::new("--format nvbench writes several files and has no --out")
+            return Err(
+                Error::usage("--format nvbench writes several files and has no --out")
                     .help("name a directory for them: --out DIR"),
-            ));
+            );
         }
         (ReportFormat::Printed(_), Some(_)) => {
-            return Err(Error::Usage(
-                Diagnostic::new("--out is for --format nvbench; every other format is printed")
-                    .help("redirect it: > FILE"),
-            ));
+            return Err(Error::usage(
+                "--out is for --format nvbench; every other format is printed",
+            )
+            .help("redirect it: > FILE"));
         }
     }
     Ok(Exit::Held)
@@ -99,10 +99,10 @@ fn paged(
             Ok(report::markdown::render_groups(title, groups))
         }
         (ReportFormat::Printed(Format::Json), None) => json(),
-        _ => Err(Error::Usage(
-            Diagnostic::new(format!("{option} is printed as terminal, markdown or json"))
+        _ => Err(
+            Error::usage(format!("{option} is printed as terminal, markdown or json"))
                 .help("without --format it is markdown"),
-        )),
+        ),
     }
 }
 
@@ -146,14 +146,12 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
         .iter()
         .any(|case| base.plan.case(&case.id).is_some())
     {
-        return Err(Error::Usage(
-            Diagnostic::new(format!(
-                "{} and {} have no case in common",
-                args.base.display(),
-                args.head.display()
-            ))
-            .help("compare two records of one project, made with the same filters"),
-        ));
+        return Err(Error::usage(format!(
+            "{} and {} have no case in common",
+            args.base.display(),
+            args.head.display()
+        ))
+        .help("compare two records of one project, made with the same filters"));
     }
     has_its_device(args, &base, &head)?;
     let loosening = match args.allow_loosened {
@@ -188,20 +186,18 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     match (others[0], others[1]) {
         (None, None) => Ok(()),
         (Some(_), Some(_)) if args.p50.is_some() => Ok(()),
-        (Some(_), Some(_)) => Err(Error::Usage(
-            Diagnostic::new("NVBench's files have no gates, so nothing would be judged")
-                .help("limit how much slower than BASE the p50 of each case may be: --p50 +2%"),
-        )),
+        (Some(_), Some(_)) => Err(Error::usage(
+            "NVBench's files have no gates, so nothing would be judged",
+        )
+        .help("limit how much slower than BASE the p50 of each case may be: --p50 +2%")),
         (Some(_), None) | (None, Some(_)) => {
             let foreign = match others[0] {
                 Some(_) => &args.base,
                 None => &args.head,
             };
-            Err(Error::Usage(
-                Diagnostic::new("one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way")
-                    .at(foreign.display().to_string())
-                    .help("`gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format"),
-            ))
+            Err(Error::usage("one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way")
+                .at(foreign.display())
+                .help("`gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format"))
         }
     }
 }
@@ -210,15 +206,13 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
 /// of these.
 fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     match (&base.environment.device, &head.environment.device) {
-        (Seen::Got(device), Seen::NotRun(_)) if !args.allow_loosened => Err(Error::Usage(
-            Diagnostic::new(format!(
-                "BASE was made on {} and HEAD without a GPU: no times would be compared",
-                device.name
-            ))
-            .at(args.head.display().to_string())
-            .help("run both on such a GPU, with --require-gpu")
-            .help("--allow-loosened compares the rest"),
-        )),
+        (Seen::Got(device), Seen::NotRun(_)) if !args.allow_loosened => Err(Error::usage(format!(
+            "BASE was made on {} and HEAD without a GPU: no times would be compared",
+            device.name
+        ))
+        .at(args.head.display())
+        .help("run both on such a GPU, with --require-gpu")
+        .help("--allow-loosened compares the rest")),
         _ => Ok(()),
     }
 }

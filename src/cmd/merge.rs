@@ -89,11 +89,9 @@ fn keep_inputs(args: &MergeArgs) -> Result<()> {
     let is_out = |path: &&PathBuf| out.is_some() && whole(path) == out;
     match args.records.iter().find(is_out) {
         None => Ok(()),
-        Some(path) => Err(Error::Usage(
-            Diagnostic::new("the merged record would take its place")
-                .at(path.display().to_string())
-                .help("name another directory: --out DIR"),
-        )),
+        Some(path) => Err(Error::usage("the merged record would take its place")
+            .at(path.display())
+            .help("name another directory: --out DIR")),
     }
 }
 

@@ -13,7 +13,7 @@ use report::terminal;
 use search::Seed;
 use std::path::Path;
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 const CSV: &str = "micro.csv";
@@ -24,9 +24,8 @@ pub fn run(args: &MicroArgs) -> Result<Exit> {
     // Before a minute of GPU time, not after it.
     let timed = args.against.as_deref().map(read_times).transpose()?;
     if let (Some(from), Some(timed)) = (&args.from, &timed) {
-        let ranked = layout::read(&read_text(from)?).map_err(|error| {
-            Error::Usage(error.diagnostic().clone().at(from.display().to_string()))
-        })?;
+        let ranked = layout::read(&read_text(from)?)
+            .map_err(|error| Error::Usage(error.diagnostic().clone().at(from.display())))?;
         let agreement = validity::agree(&ranked, &renames, timed);
         say(&layout::agreement(&agreement))?;
         return Ok(exit(&agreement));
@@ -93,10 +92,8 @@ fn exit(agreement: &Agreement) -> Exit {
 /// `STAGES=SMEM_STAGE`
 fn read_renames(written: &[String]) -> Result<Renames> {
     let refuse = |text: &str, why: &str| {
-        Error::Usage(
-            Diagnostic::new(format!("--as {text}: {why}"))
-                .help("a macro of the tile and its name in another kernel: --as STAGES=SMEM_STAGE"),
-        )
+        Error::usage(format!("--as {text}: {why}"))
+            .help("a macro of the tile and its name in another kernel: --as STAGES=SMEM_STAGE")
     };
     let mut renames = Renames::new();
     for text in written {
@@ -130,7 +127,7 @@ fn read_renames(written: &[String]) -> Result<Renames> {
 fn read_text(path: &Path) -> Result<String> {
     files::read_text(path, files::SOURCE).map_err(|error| {
         let message = format!("cannot be read: {error}");
-        Error::Usage(Diagnostic::new(message).at(path.display().to_string()))
+        Error::usage(message).at(path.display())
     })
 }
 

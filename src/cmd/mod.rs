@@ -27,7 +27,7 @@ use report::exit::Exit;
 use report::terminal;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use wording::escape;
 
 /// Standard output, in one write. A reader that went away (`| head`) is no error of ours.
@@ -84,11 +84,9 @@ fn make_empty(dir: &Path, problem: &str) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(failed)?;
     let there = std::fs::read_dir(dir).map_err(failed)?.next();
     if there.is_some() {
-        return Err(Error::Usage(
-            Diagnostic::new(problem)
-                .at(dir.display().to_string())
-                .help("name a new one"),
-        ));
+        return Err(Error::usage(problem)
+            .at(dir.display())
+            .help("name a new one"));
     }
     Ok(())
 }
@@ -96,13 +94,11 @@ fn make_empty(dir: &Path, problem: &str) -> Result<()> {
 fn make_dir(option: &str, dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|error| {
         if dir.ancestors().any(Path::is_file) {
-            Error::Usage(
-                Diagnostic::new(format!(
-                    "{option} {}: part of this path is a file",
-                    dir.display()
-                ))
-                .help("name a directory; it is created if it does not exist"),
-            )
+            Error::usage(format!(
+                "{option} {}: part of this path is a file",
+                dir.display()
+            ))
+            .help("name a directory; it is created if it does not exist")
         } else {
             Error::environment(format!("{} cannot be created: {error}", dir.display()))
         }

@@ -12,7 +12,7 @@ use pipeline::{Profile, Request};
 use report::exit::Exit;
 use report::profile;
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use wording::reasons;
 
 pub fn run(args: &ProfileArgs) -> Result<Exit> {
@@ -61,10 +61,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
 }
 
 fn no_gpu(why: &str) -> Error {
-    Error::Environment(
-        Diagnostic::new(format!("there is no GPU to profile on: {why}"))
-            .help("`gatekeeper run` counts memory traffic in the simulator, without a GPU"),
-    )
+    Error::environment(format!("there is no GPU to profile on: {why}"))
+        .help("`gatekeeper run` counts memory traffic in the simulator, without a GPU")
 }
 
 /// 4 where the profiler or the device broke, 3 where a case has no profile for another reason.

@@ -17,7 +17,7 @@ use report::exit::Exit;
 use std::collections::BTreeSet;
 use std::path::Path;
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 
 pub(super) const RECORD: &str = "record.json";
 pub(super) const JSON: &str = "report.json";
@@ -136,11 +136,11 @@ fn asked_shard(part: Part, args: &RunArgs, loaded: &Loaded) -> Result<AskedShard
     };
     let took = store::read_record(path)?.took;
     if !took.iter().any(|it| loaded.plan.case(&it.case).is_some()) {
-        return Err(Error::Usage(
-            Diagnostic::new("the record does not say what any of these cases costs")
-                .at(path.display().to_string())
+        return Err(
+            Error::usage("the record does not say what any of these cases costs")
+                .at(path.display())
                 .help("name the record of a run of them, or leave --costs out"),
-        ));
+        );
     }
     Ok(AskedShard { part, took })
 }

@@ -124,7 +124,7 @@ fn read_seeds(args: &TuneArgs, space: &Space) -> Result<Vec<search::Seed>> {
     let Some(path) = &args.seeds else {
         return Ok(Vec::new());
     };
-    let refuse = |message: String| Diagnostic::new(message).at(path.display().to_string());
+    let refuse = |message: String| Diagnostic::new(message).at(path.display());
     if !args.strategy.takes_seeds() {
         let name = args.strategy.name();
         let message = format!("{name} starts from nothing: seeds are for guided and elite");

@@ -233,11 +233,7 @@ fn compile_empty(toolchain: &Toolchain, cache: &Cache, arch: Arch) -> Result<Opt
     let dir = TemporaryDir::new_in(&cache.dir("scratch")?).map_err(unwritable)?;
     std::fs::write(dir.path().join(EMPTY_FILE), EMPTY).map_err(unwritable)?;
     let unit = Unit {
-        id: UnitId {
-            kernel: "empty".to_owned(),
-            variant: "default".to_owned(),
-            arch,
-        },
+        id: UnitId::new("empty", "default", arch),
         source: EMPTY_FILE.to_owned(),
         include_dirs: Vec::new(),
         defines: BTreeMap::new(),

@@ -188,141 +188,64 @@ pub enum Disk {
     Output,
 }
 
-/// A deviation from what a run needs, with its values.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Problem {
-    CacheUnusable(Diagnostic),
-    OutputUnwritable {
-        why: String,
-    },
-    NoSpace {
-        free: u64,
-        of: Disk,
-    },
-    LittleSpace {
-        free: u64,
-        of: Disk,
-    },
-    NoGates {
-        file: String,
-    },
-    GatesBroken(Diagnostic),
-    CompilerUnusable(Diagnostic),
-    CompilerNotLookedFor,
-    PartsMixed {
-        nvcc: String,
-        others: Vec<Part>,
-    },
-    DoesNotCompile(Diagnostic),
-    NoDisassembler,
-    NotConfined(Support),
-    NoGpu {
-        why: String,
-    },
-    /// `--require-gpu` was given.
-    NoRequiredGpu {
-        why: String,
-    },
-    DriverBroken {
-        why: String,
-    },
-    DriverTooOld {
-        why: String,
-        supports: u32,
-    },
-    GpusUncounted {
-        why: String,
-    },
-    GpuUnusable {
-        why: String,
-    },
-    ComputeProhibited {
-        uuid: String,
-    },
-    ComputeExclusive {
-        uuid: String,
-    },
-    LockUnusable {
-        path: String,
-        why: String,
-    },
-    LockHeld {
-        by: String,
-    },
-    MemoryErrors {
-        uuid: String,
-        uncorrected: u64,
-    },
-    Slowed {
-        reasons: Vec<String>,
-    },
-    InUse(Vec<OtherProcess>),
-    Sliced {
-        uuid: String,
-    },
-    NotPersistent {
-        uuid: String,
-    },
-    ConditionUnknown,
-    NoProfiler(Diagnostic),
-    CountersLocked,
-    NoSanitizer,
-    NoGit,
-    PeaksUnmeasurable,
-    PeaksBroken(Diagnostic),
-}
-
 /// Gives each problem its code and its state, and lists both.
-macro_rules! codes {
-    ($($pattern:pat => $code:literal $state:ident,)*) => {
+macro_rules! problems {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:tt)* })? $(($held:ty))? = $code:literal $state:ident,)*) => {
+        /// A deviation from what a run needs, with its values.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Problem {
+            $($(#[$doc])* $name $({ $($field)* })? $(($held))?,)*
+        }
+
         impl Problem {
             /// In the order of the documentation.
             pub const CODES: &[(&str, State)] = &[$(($code, State::$state)),*];
 
             fn about(&self) -> (&'static str, State) {
                 match self {
-                    $($pattern => ($code, State::$state),)*
+                    $(Self::$name { .. } => ($code, State::$state),)*
                 }
             }
         }
     };
 }
 
-codes! {
-    Self::CacheUnusable { .. } => "cache-unusable" Broken,
-    Self::OutputUnwritable { .. } => "output-unwritable" Broken,
-    Self::NoSpace { .. } => "no-space" Broken,
-    Self::LittleSpace { .. } => "little-space" Limited,
-    Self::NoGates { .. } => "no-gates" Limited,
-    Self::GatesBroken { .. } => "gates-broken" Broken,
-    Self::CompilerUnusable { .. } => "compiler-unusable" Broken,
-    Self::CompilerNotLookedFor { .. } => "compiler-not-looked-for" Broken,
-    Self::PartsMixed { .. } => "parts-mixed" Limited,
-    Self::DoesNotCompile { .. } => "does-not-compile" Broken,
-    Self::NoDisassembler { .. } => "no-disassembler" Limited,
-    Self::NotConfined { .. } => "not-confined" Limited,
-    Self::NoGpu { .. } => "no-gpu" Limited,
-    Self::NoRequiredGpu { .. } => "no-gpu" Broken,
-    Self::DriverBroken { .. } => "driver-broken" Broken,
-    Self::DriverTooOld { .. } => "driver-too-old" Broken,
-    Self::GpusUncounted { .. } => "gpus-uncounted" Broken,
-    Self::GpuUnusable { .. } => "gpu-unusable" Broken,
-    Self::ComputeProhibited { .. } => "compute-prohibited" Broken,
-    Self::ComputeExclusive { .. } => "compute-exclusive" Limited,
-    Self::LockUnusable { .. } => "lock-unusable" Broken,
-    Self::LockHeld { .. } => "lock-held" Limited,
-    Self::MemoryErrors { .. } => "memory-errors" Limited,
-    Self::Slowed { .. } => "slowed" Limited,
-    Self::InUse { .. } => "in-use" Limited,
-    Self::Sliced { .. } => "mig" Limited,
-    Self::NotPersistent { .. } => "no-persistence" Limited,
-    Self::ConditionUnknown { .. } => "nvml-silent" Limited,
-    Self::NoProfiler { .. } => "no-profiler" Limited,
-    Self::CountersLocked { .. } => "counters-locked" Limited,
-    Self::NoSanitizer { .. } => "no-sanitizer" Limited,
-    Self::NoGit { .. } => "no-git" Limited,
-    Self::PeaksUnmeasurable { .. } => "peaks-unmeasurable" Limited,
-    Self::PeaksBroken { .. } => "peaks-broken" Broken,
+problems! {
+    CacheUnusable(Diagnostic) = "cache-unusable" Broken,
+    OutputUnwritable { why: String } = "output-unwritable" Broken,
+    NoSpace { free: u64, of: Disk } = "no-space" Broken,
+    LittleSpace { free: u64, of: Disk } = "little-space" Limited,
+    NoGates { file: String } = "no-gates" Limited,
+    GatesBroken(Diagnostic) = "gates-broken" Broken,
+    CompilerUnusable(Diagnostic) = "compiler-unusable" Broken,
+    CompilerNotLookedFor = "compiler-not-looked-for" Broken,
+    PartsMixed { nvcc: String, others: Vec<Part> } = "parts-mixed" Limited,
+    DoesNotCompile(Diagnostic) = "does-not-compile" Broken,
+    NoDisassembler = "no-disassembler" Limited,
+    NotConfined(Support) = "not-confined" Limited,
+    NoGpu { why: String } = "no-gpu" Limited,
+    /// `--require-gpu` was given.
+    NoRequiredGpu { why: String } = "no-gpu" Broken,
+    DriverBroken { why: String } = "driver-broken" Broken,
+    DriverTooOld { why: String, supports: u32 } = "driver-too-old" Broken,
+    GpusUncounted { why: String } = "gpus-uncounted" Broken,
+    GpuUnusable { why: String } = "gpu-unusable" Broken,
+    ComputeProhibited { uuid: String } = "compute-prohibited" Broken,
+    ComputeExclusive { uuid: String } = "compute-exclusive" Limited,
+    LockUnusable { path: String, why: String } = "lock-unusable" Broken,
+    LockHeld { by: String } = "lock-held" Limited,
+    MemoryErrors { uuid: String, uncorrected: u64 } = "memory-errors" Limited,
+    Slowed { reasons: Vec<String> } = "slowed" Limited,
+    InUse(Vec<OtherProcess>) = "in-use" Limited,
+    Sliced { uuid: String } = "mig" Limited,
+    NotPersistent { uuid: String } = "no-persistence" Limited,
+    ConditionUnknown = "nvml-silent" Limited,
+    NoProfiler(Diagnostic) = "no-profiler" Limited,
+    CountersLocked = "counters-locked" Limited,
+    NoSanitizer = "no-sanitizer" Limited,
+    NoGit = "no-git" Limited,
+    PeaksUnmeasurable = "peaks-unmeasurable" Limited,
+    PeaksBroken(Diagnostic) = "peaks-broken" Broken,
 }
 
 impl Problem {

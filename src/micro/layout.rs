@@ -7,7 +7,7 @@ use report::section::{Kind, Part, Section, Table};
 use search::{MICRO_SCHEMA, Seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use wording::escape;
 use wording::reasons;
 use wording::words;
@@ -327,7 +327,7 @@ pub fn json(ranking: &Ranking, top: usize, renames: &Renames) -> Result<String> 
 /// # Errors
 /// Usage, where it is none.
 pub fn read(text: &str) -> Result<Vec<(Seed, f64)>> {
-    let refuse = |message: String| Error::Usage(Diagnostic::new(message));
+    let refuse = |message: String| Error::usage(message);
     let file: File = serde_json::from_str(text)
         .map_err(|error| refuse(format!("no ranking of `micro`: {error}")))?;
     if file.schema != MICRO_SCHEMA {

@@ -3,7 +3,7 @@
 use model::{Arch, Arg, Case, ScalarType, ScalarValue};
 use search::{Parameter, Seed, Space, Value};
 use std::fmt::Write;
-use system::error::{Diagnostic, Error};
+use system::error::Error;
 
 pub const FILE: &str = "tile.cu";
 /// The tensor that the kernel writes its clock's steps to.
@@ -75,7 +75,7 @@ impl Sweep {
             values: values.iter().copied().map(Value::Integer).collect(),
         });
         let space = Space::enumerate(parameters.collect(), |_| true)
-            .map_err(|why| Error::Usage(Diagnostic::new(why.to_string())))?;
+            .map_err(|why| Error::usage(why.to_string()))?;
         let values = space.points().map(|point| {
             let values = MACROS.iter().zip(space.values(point));
             let values = values.filter_map(|(name, value)| match value {

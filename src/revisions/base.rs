@@ -121,13 +121,11 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
     let top = top.display().to_string();
     let names = |text: &str| text.ends_with(&top) || text.contains(&format!("{top}/"));
     let refused = |what: &str, written: &str| {
-        Err(Error::Usage(
-            Diagnostic::new(format!(
-                "the {what} `{written}` would have the base built of files of the head"
-            ))
-            .help("name directories relative to gates.yaml, under `include_dirs`")
-            .help(MENDS),
+        Err(Error::usage(format!(
+            "the {what} `{written}` would have the base built of files of the head"
         ))
+        .help("name directories relative to gates.yaml, under `include_dirs`")
+        .help(MENDS))
     };
     // A definition names a place and reads nothing.
     let reads = |flag: &&String| !flag.starts_with("-D") && names(flag);

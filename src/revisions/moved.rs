@@ -11,7 +11,7 @@ use model::{Case, CaseId, GoneGates, MovedGates, Reference};
 use records::repo;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 /// Two revisions of one repository.
@@ -203,13 +203,11 @@ fn origin(
 }
 
 fn could_be_either(revision: &str, files: &[String]) -> Error {
-    Error::Usage(
-        Diagnostic::new(format!(
+    Error::usage(format!(
             "the base {revision} has no gates here, and the cases of this file could be those of either of {}",
             files.join(", ")
         ))
-        .help("move one file of gates in a change, so that it can be held against what it was"),
-    )
+        .help("move one file of gates in a change, so that it can be held against what it was")
 }
 
 fn gates_of_base(trees: &Trees) -> Result<Vec<String>> {
@@ -256,11 +254,7 @@ mod tests {
     use super::*;
 
     fn cases(names: &[&str]) -> Vec<CaseId> {
-        let case = |name: &&str| CaseId {
-            kernel: (*name).to_owned(),
-            variant: "default".into(),
-            shape: "small".into(),
-        };
+        let case = |name: &&str| CaseId::new((*name).to_owned(), "default", "small");
         names.iter().map(case).collect()
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 use system::process::children;
 
@@ -110,11 +110,11 @@ pub struct Whole {
 pub fn read(path: &Path) -> Result<Whole> {
     let refuse = |line: usize, message: String| {
         let at = format!("{}:{line}", path.display());
-        Error::Usage(Diagnostic::new(message).at(at))
+        Error::usage(message).at(at)
     };
     let text = files::read_text(path, files::SOURCE).map_err(|error| {
         let message = format!("the log cannot be read: {error}");
-        Error::Usage(Diagnostic::new(message).at(path.display().to_string()))
+        Error::usage(message).at(path.display())
     })?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let mut events = Vec::new();
@@ -160,12 +160,10 @@ impl Log {
         }
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::Usage(
-                Diagnostic::new("there is a log of an earlier search")
-                    .at(path.display().to_string())
-                    .help("go on with it: --resume")
-                    .help("or remove it, or name another: --log PATH"),
-            ),
+            ErrorKind::AlreadyExists => Error::usage("there is a log of an earlier search")
+                .at(path.display())
+                .help("go on with it: --resume")
+                .help("or remove it, or name another: --log PATH"),
             _ => unwritable(path, &error),
         })?;
         let mut log = Self {
@@ -189,11 +187,11 @@ impl Log {
                 Event::Began(theirs) => {
                     if let Some(what) = began.differs(&theirs) {
                         let message = format!("the log is of another search: {what}");
-                        return Err(Error::Usage(
-                            Diagnostic::new(message)
-                                .at(format!("{}:{line}", path.display()))
-                                .help("what it holds says nothing of this one: name another with --log"),
-                        ));
+                        return Err(Error::usage(message)
+                            .at(format!("{}:{line}", path.display()))
+                            .help(
+                                "what it holds says nothing of this one: name another with --log",
+                            ));
                     }
                 }
                 Event::Evaluated(evaluation) => earlier.evaluations.push(evaluation),

@@ -19,7 +19,7 @@ use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 use system::limits;
 use system::process::confine::{Hidden, Rules, Sockets};
@@ -659,23 +659,19 @@ fn fault(kind: FaultKind, message: String) -> Fault {
 
 fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, Fault>> {
     if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
-        return Err(Error::Environment(
-            Diagnostic::new(format!(
-                "the host compiler is too new for this nvcc: {}",
-                text.lines().next().unwrap_or_default()
-            ))
-            .help("set NVCC_CCBIN to an older g++, for example g++-13"),
-        ));
+        return Err(Error::environment(format!(
+            "the host compiler is too new for this nvcc: {}",
+            text.lines().next().unwrap_or_default()
+        ))
+        .help("set NVCC_CCBIN to an older g++, for example g++-13"));
     }
     // As a deadline that has passed: the same limit holds on every machine, and what needs more is the source's.
     if let Some(why) = limits::out_of_memory(text) {
         return Ok(Err(fault(FaultKind::Compile, format!("nvcc: {why}"))));
     }
     if let Some(breakage) = find_breakage(ended) {
-        return Err(Error::Environment(
-            Diagnostic::new(format!("nvcc broke: {breakage}"))
-                .help("`gatekeeper doctor` looks at the compiler, the disk and the memory"),
-        ));
+        return Err(Error::environment(format!("nvcc broke: {breakage}"))
+            .help("`gatekeeper doctor` looks at the compiler, the disk and the memory"));
     }
     let message: Vec<&str> = text.lines().filter(|line| !is_report(line)).collect();
     let message = message.join("\n").trim().to_owned();

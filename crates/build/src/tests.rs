@@ -51,11 +51,7 @@ impl Bench {
 
 pub(super) fn unit(source: &str, arch: &str, call: Callable) -> Unit {
     Unit {
-        id: UnitId {
-            kernel: "k".into(),
-            variant: "base".into(),
-            arch: arch.parse().unwrap(),
-        },
+        id: UnitId::new("k", "base", arch.parse().unwrap()),
         source: source.into(),
         include_dirs: Vec::new(),
         defines: BTreeMap::new(),

@@ -25,11 +25,7 @@ pub fn output(name: &str, elem: ElemType, dims: &[usize]) -> Tensor {
 /// The reference copies `x` to `y` until a test says otherwise.
 pub fn case(tensors: Vec<Tensor>) -> Case {
     Case {
-        id: CaseId {
-            kernel: "k".to_owned(),
-            variant: "v".to_owned(),
-            shape: "s".to_owned(),
-        },
+        id: CaseId::new("k", "v", "s"),
         dims: BTreeMap::new(),
         tensors,
         steps: Vec::new(),

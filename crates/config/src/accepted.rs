@@ -85,9 +85,9 @@ impl Spanned<AcceptedEntry> {
 pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let text = match files::read_text(&loaded.root.join(ACCEPTED), files::WRITTEN) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.map_err(|error| {
-            Error::Usage(Diagnostic::new(format!("cannot be read: {error}")).at(ACCEPTED))
-        })?,
+        read => {
+            read.map_err(|error| Error::usage(format!("cannot be read: {error}")).at(ACCEPTED))?
+        }
     };
     parse(&text, loaded).map_err(Error::Usage)
 }
@@ -99,11 +99,11 @@ pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
 pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let accepted = load_acceptances(loaded)?;
     match accepted.iter().find(|it| it.subjects.is_empty()) {
-        Some(it) => Err(Error::Usage(
-            Diagnostic::new(format!("`{}` matches no case of {}", it.case, loaded.file))
+        Some(it) => Err(
+            Error::usage(format!("`{}` matches no case of {}", it.case, loaded.file))
                 .at(&it.declared)
                 .help("examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission"),
-        )),
+        ),
         None => Ok(accepted),
     }
 }

@@ -256,11 +256,7 @@ fn resolve_case(
         }
     };
     Ok(Case {
-        id: CaseId {
-            kernel: kernel.kernel.to_owned(),
-            variant: kernel.variant.to_owned(),
-            shape: shape.name.clone(),
-        },
+        id: CaseId::new(kernel.kernel, kernel.variant, &shape.name),
         dims: shape.dims.clone(),
         tensors,
         steps,

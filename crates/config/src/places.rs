@@ -118,11 +118,7 @@ mod tests {
                    args:\n      - {tensor: x}\n      - {i32: N}\n    launch: {grid: [2]}\n"
                 .to_owned(),
         };
-        let unit = |variant: &str| UnitId {
-            kernel: "k".to_owned(),
-            variant: variant.to_owned(),
-            arch: "sm_90".parse().unwrap(),
-        };
+        let unit = |variant: &str| UnitId::new("k", variant, "sm_90".parse().unwrap());
         let of = |variant, path: &[&str]| {
             let kernel = "k";
             places.key(Owner { kernel, variant }, path)

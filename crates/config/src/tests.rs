@@ -5,6 +5,13 @@ use disk::PathKind;
 use model::Case;
 use resolve::{Resolved, parse};
 
+/// Rows of `old => new, message;`, each for `check` of the module that it stands in.
+macro_rules! mistakes {
+    ($($old:expr => $new:expr, $said:expr;)+) => {
+        $(check($old, $new, $said);)+
+    };
+}
+
 mod accepted;
 mod cases;
 mod expect;

@@ -23,19 +23,11 @@ pub fn arch() -> Arch {
 }
 
 pub fn unit_id(variant: &str) -> UnitId {
-    UnitId {
-        kernel: "k".into(),
-        variant: variant.into(),
-        arch: arch(),
-    }
+    UnitId::new("k", variant, arch())
 }
 
 pub fn case_id(variant: &str, shape: &str) -> CaseId {
-    CaseId {
-        kernel: "k".into(),
-        variant: variant.into(),
-        shape: shape.into(),
-    }
+    CaseId::new("k", variant, shape)
 }
 
 pub fn unit(variant: &str) -> Subject {

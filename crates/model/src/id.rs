@@ -14,6 +14,17 @@ pub struct UnitId {
     pub arch: Arch,
 }
 
+impl UnitId {
+    pub fn new(kernel: impl Into<String>, variant: impl Into<String>, arch: Arch) -> Self {
+        let (kernel, variant) = (kernel.into(), variant.into());
+        Self {
+            kernel,
+            variant,
+            arch,
+        }
+    }
+}
+
 impl fmt::Display for UnitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{} [{}]", self.kernel, self.variant, self.arch)
@@ -32,12 +43,21 @@ pub struct CaseId {
 }
 
 impl CaseId {
-    pub fn unit(&self, arch: Arch) -> UnitId {
-        UnitId {
-            kernel: self.kernel.clone(),
-            variant: self.variant.clone(),
-            arch,
+    pub fn new(
+        kernel: impl Into<String>,
+        variant: impl Into<String>,
+        shape: impl Into<String>,
+    ) -> Self {
+        let (kernel, variant, shape) = (kernel.into(), variant.into(), shape.into());
+        Self {
+            kernel,
+            variant,
+            shape,
         }
+    }
+
+    pub fn unit(&self, arch: Arch) -> UnitId {
+        UnitId::new(&self.kernel, &self.variant, arch)
     }
 }
 

@@ -87,11 +87,7 @@ impl Expected {
 
     /// `k/racy@*`, which is a filter, too.
     pub fn every_shape(&self) -> CaseId {
-        CaseId {
-            kernel: self.kernel.clone(),
-            variant: self.variant.clone(),
-            shape: "*".to_owned(),
-        }
+        CaseId::new(&self.kernel, &self.variant, "*")
     }
 }
 

@@ -25,14 +25,14 @@ mod took;
 mod work;
 
 pub use base::MENDS;
-pub use bench::{Bench, CandidateBuilder, Proven};
+pub use bench::{Bench, CandidateBuilder};
 pub use changed::find_changed;
 pub use request::{BaseSide, Change, Profile, Request};
 pub use shard::AskedShard;
 
 use answers::Answers;
 use event::Event;
-use model::{Judgement, RECORD_SCHEMA, Record};
+use model::{RECORD_SCHEMA, Record};
 use plan::Planned;
 use prepare::Prepared;
 use run::worker::Crews;
@@ -43,11 +43,6 @@ use system::error::Result;
 use took::{Meter, milliseconds};
 use work::{Side, Work};
 
-pub struct Outcome {
-    pub record: Record,
-    pub judgement: Judgement,
-}
-
 /// # Errors
 /// Errors that keep a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
 pub fn run(
@@ -55,7 +50,7 @@ pub fn run(
     change: Change,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
-) -> Result<Outcome> {
+) -> Result<Record> {
     let began = change.began;
     let planned = plan::plan(request, change, cache, on)?;
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
@@ -63,8 +58,7 @@ pub fn run(
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
     let mut record = execute(request, &planned, prepared, crews, cache, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
-    let judgement = judge::judge(&record);
-    Ok(Outcome { record, judgement })
+    Ok(record)
 }
 
 /// Checks and times on a GPU, or in the simulator in its place.

@@ -5,7 +5,7 @@ use judge::count_contests;
 use model::{CaseCost, CaseId, Filter, Gate, Num, Shard, Whole};
 use records::shard::{Part, TooMany, deal};
 use serde_json::json;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 
 #[derive(Clone, Debug)]
 pub struct AskedShard {
@@ -61,17 +61,15 @@ fn whole(loaded: &Loaded, dealt: Vec<Vec<CaseId>>) -> Result<Whole> {
 
 fn exactly(id: &CaseId) -> Result<Filter> {
     let filter = id.to_string().parse();
-    filter.map_err(|bad| Error::Usage(Diagnostic::new(format!("{bad}"))))
+    filter.map_err(|bad| Error::usage(format!("{bad}")))
 }
 
 fn too_many(part: Part, few: &TooMany) -> Error {
     let groups = few.groups;
-    Error::Usage(
-        Diagnostic::new(format!(
+    Error::usage(format!(
             "--shard {part}: there is work for {groups} shards at most, as the variants of a kernel at one shape stay together"
         ))
-        .help(format!("use --shard N/{groups}, or fewer")),
-    )
+        .help(format!("use --shard N/{groups}, or fewer"))
 }
 
 #[cfg(test)]

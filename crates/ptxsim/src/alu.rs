@@ -164,49 +164,36 @@ macro_rules! rare {
 }
 pub(crate) use rare;
 
+/// `operation! { [O: Fn1] Name<O>, (a: u32) -> u32 { a } }` implements the trait of as many arguments.
+macro_rules! operation {
+    ([$($g:tt)*] $of:ty, ($a:ident: $at:ty) -> $d:ty $body:block) => {
+        $crate::alu::operation! { @ Fn1 [$($g)*] $of, (A $a: $at) -> $d $body }
+    };
+    ([$($g:tt)*] $of:ty, ($a:ident: $at:ty, $b:ident: $bt:ty) -> $d:ty $body:block) => {
+        $crate::alu::operation! { @ Fn2 [$($g)*] $of, (A $a: $at, B $b: $bt) -> $d $body }
+    };
+    ([$($g:tt)*] $of:ty, ($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty) -> $d:ty $body:block) => {
+        $crate::alu::operation! { @ Fn3 [$($g)*] $of, (A $a: $at, B $b: $bt, C $c: $ct) -> $d $body }
+    };
+    ([$($g:tt)*] $of:ty, ($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty, $e:ident: $et:ty) -> $d:ty $body:block) => {
+        $crate::alu::operation! { @ Fn4 [$($g)*] $of, (A $a: $at, B $b: $bt, C $c: $ct, E $e: $et) -> $d $body }
+    };
+    (@ $tr:ident [$($g:tt)*] $of:ty, ($($T:ident $arg:ident: $ty:ty),*) -> $d:ty $body:block) => {
+        impl<$($g)*> $crate::alu::$tr for $of {
+            type D = $d;
+            $(type $T = $ty;)*
+            #[inline(always)]
+            fn f($($arg: $ty),*) -> $d $body
+        }
+    };
+}
+pub(crate) use operation;
+
 /// `ops! { Fn2 Name(a: u32, b: u32) -> u32 { a + b } }` makes the type `Name`.
 macro_rules! ops {
-    (Fn1 $($name:ident($a:ident: $at:ty) -> $d:ty $body:block)*) => {$(
+    ($tr:ident $($name:ident($($arg:ident: $ty:ty),*) -> $d:ty $body:block)*) => {$(
         pub struct $name;
-        impl $crate::alu::Fn1 for $name {
-            type D = $d;
-            type A = $at;
-            #[inline(always)]
-            fn f($a: $at) -> $d $body
-        }
-    )*};
-    (Fn2 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty) -> $d:ty $body:block)*) => {$(
-        pub struct $name;
-        impl $crate::alu::Fn2 for $name {
-            type D = $d;
-            type A = $at;
-            type B = $bt;
-            #[inline(always)]
-            fn f($a: $at, $b: $bt) -> $d $body
-        }
-    )*};
-    (Fn3 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty) -> $d:ty $body:block)*) => {$(
-        pub struct $name;
-        impl $crate::alu::Fn3 for $name {
-            type D = $d;
-            type A = $at;
-            type B = $bt;
-            type C = $ct;
-            #[inline(always)]
-            fn f($a: $at, $b: $bt, $c: $ct) -> $d $body
-        }
-    )*};
-    (Fn4 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty, $e:ident: $et:ty) -> $d:ty $body:block)*) => {$(
-        pub struct $name;
-        impl $crate::alu::Fn4 for $name {
-            type D = $d;
-            type A = $at;
-            type B = $bt;
-            type C = $ct;
-            type E = $et;
-            #[inline(always)]
-            fn f($a: $at, $b: $bt, $c: $ct, $e: $et) -> $d $body
-        }
+        $crate::alu::operation! { [] $name, ($($arg: $ty),*) -> $d $body }
     )*};
 }
 pub(crate) use ops;

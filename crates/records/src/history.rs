@@ -163,11 +163,7 @@ impl Series {
 fn id(subject: &Subject) -> CaseId {
     match subject {
         Subject::Case(id) => id.clone(),
-        Subject::Unit(unit) => CaseId {
-            kernel: unit.kernel.clone(),
-            variant: unit.variant.clone(),
-            shape: ANY_SHAPE.to_owned(),
-        },
+        Subject::Unit(unit) => CaseId::new(&unit.kernel, &unit.variant, ANY_SHAPE),
     }
 }
 

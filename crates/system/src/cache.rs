@@ -5,7 +5,7 @@
 
 pub mod evict;
 
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::files;
 use crate::temporary::{TemporaryFile, sweep};
 use std::fs::File;
@@ -77,10 +77,8 @@ impl Cache {
             .or_else(|| from("XDG_CACHE_HOME").map(|dir| dir.join("gatekeeper")))
             .or_else(|| from("HOME").map(|dir| dir.join(".cache/gatekeeper")))
             .ok_or_else(|| {
-                Error::Environment(
-                    Diagnostic::new("no directory for the cache: HOME is not set")
-                        .help("set GATEKEEPER_CACHE to a directory that can be written"),
-                )
+                Error::environment("no directory for the cache: HOME is not set")
+                    .help("set GATEKEEPER_CACHE to a directory that can be written")
             })?;
         let cache = Self::at(&root)?;
         match from(SHARED) {
@@ -96,13 +94,11 @@ impl Cache {
             .and_then(|()| tempfile::tempfile_in(root).map(drop))
             .and_then(|()| root.canonicalize());
         let root = writable.map_err(|error| {
-            Error::Environment(
-                Diagnostic::new(format!(
-                    "the cache directory {} cannot be written: {error}",
-                    root.display()
-                ))
-                .help("set GATEKEEPER_CACHE to a directory that can be written"),
-            )
+            Error::environment(format!(
+                "the cache directory {} cannot be written: {error}",
+                root.display()
+            ))
+            .help("set GATEKEEPER_CACHE to a directory that can be written")
         })?;
         check_path(&root, "GATEKEEPER_CACHE")?;
         sweep(&root);
@@ -178,15 +174,13 @@ fn check_path(root: &Path, variable: &str) -> Result<()> {
     let is_read = |c: &char| matches!(c, '"' | '$' | '`' | ':') || c.is_control();
     match root.to_string_lossy().chars().find(is_read) {
         None => Ok(()),
-        Some(c) => Err(Error::Environment(
-            Diagnostic::new(format!(
-                "the path of the cache directory {} has a {c:?}, which nvcc's shell would read",
-                root.display()
-            ))
-            .help(format!(
-                "set {variable} to a directory without one in its path"
-            )),
-        )),
+        Some(c) => Err(Error::environment(format!(
+            "the path of the cache directory {} has a {c:?}, which nvcc's shell would read",
+            root.display()
+        ))
+        .help(format!(
+            "set {variable} to a directory without one in its path"
+        ))),
     }
 }
 

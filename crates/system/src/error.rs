@@ -32,8 +32,8 @@ impl Diagnostic {
     }
 
     #[must_use]
-    pub fn at(mut self, at: impl Into<String>) -> Self {
-        self.at = Some(at.into());
+    pub fn at(mut self, at: impl fmt::Display) -> Self {
+        self.at = Some(at.to_string());
         self
     }
 
@@ -57,6 +57,23 @@ impl Error {
 
     pub fn environment(message: impl Into<String>) -> Self {
         Self::Environment(Diagnostic::new(message))
+    }
+
+    #[must_use]
+    pub fn at(self, at: impl fmt::Display) -> Self {
+        self.with(|diagnostic| diagnostic.at(at))
+    }
+
+    #[must_use]
+    pub fn help(self, help: impl Into<String>) -> Self {
+        self.with(|diagnostic| diagnostic.help(help))
+    }
+
+    fn with(self, more: impl FnOnce(Diagnostic) -> Diagnostic) -> Self {
+        match self {
+            Self::Usage(diagnostic) => Self::Usage(more(diagnostic)),
+            Self::Environment(diagnostic) => Self::Environment(more(diagnostic)),
+        }
     }
 
     pub fn diagnostic(&self) -> &Diagnostic {

@@ -1,7 +1,7 @@
 //! Limits of this process on the machine, checked before anything starts: later, a refused thread or allocation would
 //! end the process without a message.
 
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::process::confine::memory_of_machine;
 use nix::sys::resource::{Resource, getrlimit};
 use std::sync::OnceLock;
@@ -35,12 +35,10 @@ fn read_compiler_memory() -> Result<()> {
     };
     let said = said.to_string_lossy();
     let bytes = parse_size(&said).map_err(|help| {
-        Error::Usage(
-            Diagnostic::new(format!(
-                "{COMPILER_MEMORY_VARIABLE} is `{said}`, which is no size"
-            ))
-            .help(help),
-        )
+        Error::usage(format!(
+            "{COMPILER_MEMORY_VARIABLE} is `{said}`, which is no size"
+        ))
+        .help(help)
     })?;
     COMPILER.get_or_init(|| bytes);
     Ok(())
@@ -107,24 +105,20 @@ pub fn prepare() -> Result<()> {
         .num_threads(threads(asked.as_deref()))
         .build_global()
         .map_err(|error| {
-            Error::Environment(
-                Diagnostic::new(format!("threads cannot be started: {error}"))
-                    .help("look at the limits on processes and memory: ulimit -u, ulimit -v"),
-            )
+            Error::environment(format!("threads cannot be started: {error}"))
+                .help("look at the limits on processes and memory: ulimit -u, ulimit -v")
         })
 }
 
 fn check_memory(limit: u64) -> Result<()> {
     match limit >= LEAST_MEMORY {
         true => Ok(()),
-        false => Err(Error::Environment(
-            Diagnostic::new(format!(
-                "the address space is limited to {} MiB, and gatekeeper needs {} MiB",
-                limit >> 20,
-                LEAST_MEMORY >> 20
-            ))
-            .help("raise the limit: ulimit -v unlimited"),
-        )),
+        false => Err(Error::environment(format!(
+            "the address space is limited to {} MiB, and gatekeeper needs {} MiB",
+            limit >> 20,
+            LEAST_MEMORY >> 20
+        ))
+        .help("raise the limit: ulimit -v unlimited")),
     }
 }
 

@@ -39,20 +39,40 @@ pub struct Change {
     pub says: &'static [&'static str],
 }
 
-/// A row to fill in: an honest change of a repository without baselines.
-pub const HONEST: Change = Change {
-    name: "",
-    baselines: false,
-    before: |_| {},
-    change: |_| {},
-    flags: &[],
-    code: 0,
-    broken: &[],
-    says: &[],
-};
+/// An honest change of a repository without baselines.
+pub const fn honest(name: &'static str, change: fn(&Path)) -> Change {
+    Change {
+        name,
+        baselines: false,
+        before: |_| {},
+        change,
+        flags: &[],
+        code: 0,
+        broken: &[],
+        says: &[],
+    }
+}
 
-/// A row to fill in: it has to fail, for reasons that the row names.
-pub const DISHONEST: Change = Change { code: 1, ..HONEST };
+/// The same of a repository with baselines.
+pub const fn with_baselines(name: &'static str, change: fn(&Path)) -> Change {
+    Change {
+        baselines: true,
+        ..honest(name, change)
+    }
+}
+
+/// It has to fail, for these reasons.
+pub const fn dishonest(
+    name: &'static str,
+    broken: &'static [&'static str],
+    change: fn(&Path),
+) -> Change {
+    Change {
+        code: 1,
+        broken,
+        ..honest(name, change)
+    }
+}
 
 #[test]
 fn honest_changes_pass_without_a_label() {

@@ -1,7 +1,7 @@
 //! New names for a kernel, a variant, a shape, a tensor or a dimension, and gates that move to a file of their own:
 //! listed, and green where nothing else changed. Whatever comes along with the new name is judged as without it.
 
-use super::{Change, DISHONEST, HONEST, git};
+use super::{Change, dishonest, git, honest, with_baselines};
 use crate::common::{self, edit};
 use std::fs;
 use std::path::Path;
@@ -109,28 +109,22 @@ const OTHER_FILE: &[&str] = &["--config", "twice.yaml"];
 
 pub const HONEST_CHANGES: &[Change] = &[
     Change {
-        name: "a kernel renamed",
-        change: rename_kernel,
         says: &[
             "renamed: kernel copy -> mirror",
             "one check covers both: all 2 cases",
         ],
-        ..HONEST
+        ..honest("a kernel renamed", rename_kernel)
     },
     Change {
-        name: "a kernel renamed with its baselines",
-        baselines: true,
-        change: |dir| {
+        says: &["renamed: kernel copy -> mirror"],
+        ..with_baselines("a kernel renamed with its baselines", |dir| {
             rename_kernel(dir);
             rename_baselines(dir, "copy", "mirror");
-        },
-        says: &["renamed: kernel copy -> mirror"],
-        ..HONEST
+        })
     },
     Change {
-        name: "a kernel renamed with its source and its entry",
-        baselines: true,
-        change: |dir| {
+        says: &["renamed: kernel copy -> mirror"],
+        ..with_baselines("a kernel renamed with its source and its entry", |dir| {
             of_copy(
                 dir,
                 &[
@@ -143,63 +137,59 @@ pub const HONEST_CHANGES: &[Change] = &[
             git(dir, &["mv", "copy.cu", "src/mirror.cu"]);
             edit(&dir.join("src/mirror.cu"), "void copy(", "void mirror(");
             rename_baselines(dir, "copy", "mirror");
-        },
-        says: &["renamed: kernel copy -> mirror"],
-        ..HONEST
+        })
     },
     Change {
-        name: "a kernel renamed, with a reference of its own and that one's file",
-        change: |dir| {
-            gates(dir, "  twice:\n", "  double:\n");
-            gates(
-                dir,
-                "source: ref.cpp, function: ref",
-                "source: double.cpp, function: twofold",
-            );
-            git(dir, &["mv", "ref.cpp", "double.cpp"]);
-            edit(&dir.join("double.cpp"), "void ref(", "void twofold(");
-        },
         says: &["renamed: kernel twice -> double"],
-        ..HONEST
+        ..honest(
+            "a kernel renamed, with a reference of its own and that one's file",
+            |dir| {
+                gates(dir, "  twice:\n", "  double:\n");
+                gates(
+                    dir,
+                    "source: ref.cpp, function: ref",
+                    "source: double.cpp, function: twofold",
+                );
+                git(dir, &["mv", "ref.cpp", "double.cpp"]);
+                edit(&dir.join("double.cpp"), "void ref(", "void twofold(");
+            },
+        )
     },
     Change {
-        name: "a variant renamed, which a gate of another one names",
-        baselines: true,
         before: |dir| {
             variants(dir);
             super::update_baselines(dir);
         },
-        change: |dir| {
-            gates(dir, "      plain: {}", "      simple: {}");
-            gates(dir, "plain.registers", "simple.registers");
-            rename_baselines(dir, "copy/plain", "copy/simple");
-        },
         says: &["renamed: variant plain of copy -> simple"],
-        ..HONEST
+        ..with_baselines(
+            "a variant renamed, which a gate of another one names",
+            |dir| {
+                gates(dir, "      plain: {}", "      simple: {}");
+                gates(dir, "plain.registers", "simple.registers");
+                rename_baselines(dir, "copy/plain", "copy/simple");
+            },
+        )
     },
     Change {
-        name: "a shape renamed with its baselines",
-        baselines: true,
-        change: |dir| {
+        says: &["renamed: shape small of copy -> thousand"],
+        ..with_baselines("a shape renamed with its baselines", |dir| {
             of_copy(dir, &[("small:", "thousand:")]);
             rename_baselines(dir, "copy@small", "copy@thousand");
-        },
-        says: &["renamed: shape small of copy -> thousand"],
-        ..HONEST
+        })
     },
     Change {
-        name: "tensors renamed, in the arguments and in the reference",
-        baselines: true,
-        change: |dir| of_copy(dir, &TENSORS),
         says: &[
             "renamed: tensor x of copy -> source",
             "renamed: tensor y of copy -> target",
         ],
-        ..HONEST
+        ..with_baselines(
+            "tensors renamed, in the arguments and in the reference",
+            |dir| of_copy(dir, &TENSORS),
+        )
     },
     Change {
-        name: "tensors of a reference of one's own renamed",
-        change: |dir| {
+        says: &["renamed: tensor x of twice -> in"],
+        ..honest("tensors of a reference of one's own renamed", |dir| {
             let file = dir.join("gates.yaml");
             let text = fs::read_to_string(&file).unwrap();
             let (copy, twice) = text.split_once("  twice:").unwrap();
@@ -207,60 +197,55 @@ pub const HONEST_CHANGES: &[Change] = &[
                 .replace("      x: {", "      in: {")
                 .replace("tensor: x", "tensor: in");
             fs::write(&file, format!("{copy}  twice:{twice}")).unwrap();
-        },
-        says: &["renamed: tensor x of twice -> in"],
-        ..HONEST
+        })
     },
     Change {
-        name: "a dimension renamed with its uses",
-        baselines: true,
-        change: |dir| of_copy(dir, &DIMENSION),
         says: &["renamed: dimension N of copy -> length"],
-        ..HONEST
+        ..with_baselines("a dimension renamed with its uses", |dir| {
+            of_copy(dir, &DIMENSION)
+        })
     },
     Change {
-        name: "a kernel, its shape, its tensors and its dimension renamed",
-        baselines: true,
-        change: |dir| {
-            of_copy(dir, &TENSORS);
-            of_copy(dir, &DIMENSION);
-            of_copy(dir, &[("small:", "thousand:")]);
-            rename_kernel(dir);
-            rename_baselines(dir, "copy", "mirror");
-            rename_baselines(dir, "mirror@small", "mirror@thousand");
-        },
         says: &[
             "renamed: kernel copy -> mirror",
             "renamed: shape small of mirror -> thousand",
             "renamed: tensor x of mirror -> source",
             "renamed: dimension N of mirror -> length",
         ],
-        ..HONEST
+        ..with_baselines(
+            "a kernel, its shape, its tensors and its dimension renamed",
+            |dir| {
+                of_copy(dir, &TENSORS);
+                of_copy(dir, &DIMENSION);
+                of_copy(dir, &[("small:", "thousand:")]);
+                rename_kernel(dir);
+                rename_baselines(dir, "copy", "mirror");
+                rename_baselines(dir, "mirror@small", "mirror@thousand");
+            },
+        )
     },
     Change {
-        name: "a renamed kernel that is better than it was",
         before: scatter,
-        change: |dir| {
+        says: &["checked on the base too: 1 case (mirror/default@small)"],
+        ..honest("a renamed kernel that is better than it was", |dir| {
             let source = common::root().join("tests/fixtures/changes/copy.cu");
             fs::copy(source, dir.join("copy.cu")).unwrap();
             rename_kernel(dir);
-        },
-        says: &["checked on the base too: 1 case (mirror/default@small)"],
-        ..HONEST
+        })
     },
     Change {
-        name: "a renamed kernel under stricter gates that its code brings along",
-        change: |dir| {
-            of_copy(
-                dir,
-                &[("  copy:\n", "  mirror:\n"), ("seeds: 2", "seeds: 3")],
-            )
-        },
         says: &["renamed: kernel copy -> mirror"],
-        ..HONEST
+        ..honest(
+            "a renamed kernel under stricter gates that its code brings along",
+            |dir| {
+                of_copy(
+                    dir,
+                    &[("  copy:\n", "  mirror:\n"), ("seeds: 2", "seeds: 3")],
+                )
+            },
+        )
     },
     Change {
-        name: "an acceptance that follows its kernel",
         before: |dir| {
             fs::create_dir_all(dir.join("baselines")).unwrap();
             fs::write(
@@ -270,146 +255,144 @@ pub const HONEST_CHANGES: &[Change] = &[
             .unwrap();
             edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
         },
-        change: |dir| {
+        ..honest("an acceptance that follows its kernel", |dir| {
             rename_kernel(dir);
             edit(
                 &dir.join("baselines/accepted.yaml"),
                 "case: copy",
                 "case: mirror",
             );
-        },
-        ..HONEST
+        })
     },
     Change {
-        name: "a file of gates split in two, as the first sees it",
-        baselines: true,
-        change: |dir| split(dir, "twice.yaml"),
         says: &[
             "not judged by this run, as they moved to twice.yaml: 1 case (twice/default@small)",
         ],
-        ..HONEST
+        ..with_baselines(
+            "a file of gates split in two, as the first sees it",
+            |dir| split(dir, "twice.yaml"),
+        )
     },
     Change {
-        name: "a file of gates split in two, as the second sees it",
-        baselines: true,
-        change: |dir| split(dir, "twice.yaml"),
         flags: OTHER_FILE,
         says: &["one check covers both: 1 case (twice/default@small)"],
-        ..HONEST
+        ..with_baselines(
+            "a file of gates split in two, as the second sees it",
+            |dir| split(dir, "twice.yaml"),
+        )
     },
     Change {
-        name: "a file of gates split in two, both new, as one of them sees it",
-        change: |dir| {
-            split(dir, "twice.yaml");
-            git(dir, &["mv", "gates.yaml", "copy.yaml"]);
-        },
         flags: OTHER_FILE,
         says: &[
             "not judged by this run, as they moved to copy.yaml: 1 case (copy/default@small)",
             "one check covers both: 1 case (twice/default@small)",
         ],
-        ..HONEST
+        ..honest(
+            "a file of gates split in two, both new, as one of them sees it",
+            |dir| {
+                split(dir, "twice.yaml");
+                git(dir, &["mv", "gates.yaml", "copy.yaml"]);
+            },
+        )
     },
 ];
 
 pub const DISHONEST_CHANGES: &[Change] = &[
     Change {
-        name: "a renamed kernel whose baselines are left behind",
         baselines: true,
-        change: rename_kernel,
-        broken: &["loosened"],
         says: &[
             "head's baseline is still under the old name: `gatekeeper baseline rename copy mirror`",
         ],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed kernel whose baselines are left behind",
+            &["loosened"],
+            rename_kernel,
+        )
     },
     Change {
-        name: "a renamed kernel with a looser gate",
-        change: |dir| {
-            gates(dir, "  twice:\n", "  double:\n");
-            gates(dir, "registers: 32", "registers: 255");
-        },
-        broken: &["loosened"],
         says: &["double/default [sm_90]: registers <= 32: head has registers <= 255"],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed kernel with a looser gate",
+            &["loosened"],
+            |dir| {
+                gates(dir, "  twice:\n", "  double:\n");
+                gates(dir, "registers: 32", "registers: 255");
+            },
+        )
     },
     Change {
-        name: "a renamed kernel with fewer seeds",
-        change: |dir| {
+        says: &["mirror/default@small: seeds 1, 2: head has seeds 1"],
+        ..dishonest("a renamed kernel with fewer seeds", &["loosened"], |dir| {
             rename_kernel(dir);
             gates(dir, "seeds: 2", "seeds: 1");
-        },
-        broken: &["loosened"],
-        says: &["mirror/default@small: seeds 1, 2: head has seeds 1"],
-        ..DISHONEST
+        })
     },
     Change {
-        name: "a renamed kernel with another tolerance",
-        change: |dir| {
-            rename_kernel(dir);
-            gates(dir, "[\"<= 0\", \"+0%\"]", "[\"<= 1\", \"+0%\"]");
-        },
-        broken: &["loosened"],
         says: &["mirror/default@small: max_err <= 0: head has max_err <= 1"],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed kernel with another tolerance",
+            &["loosened"],
+            |dir| {
+                rename_kernel(dir);
+                gates(dir, "[\"<= 0\", \"+0%\"]", "[\"<= 1\", \"+0%\"]");
+            },
+        )
     },
     Change {
-        name: "a renamed kernel of smaller sizes",
-        change: |dir| {
+        says: &["mirror/default@small: shape N = 1000: under the same name head has N = 10"],
+        ..dishonest("a renamed kernel of smaller sizes", &["loosened"], |dir| {
             of_copy(
                 dir,
                 &[("  copy:\n", "  mirror:\n"), ("{N: 1000}", "{N: 10}")],
             )
-        },
-        broken: &["loosened"],
-        says: &["mirror/default@small: shape N = 1000: under the same name head has N = 10"],
-        ..DISHONEST
+        })
     },
     Change {
-        name: "a renamed kernel with another built-in reference",
-        change: |dir| {
-            rename_kernel(dir);
-            gates(dir, "op: copy", "op: neg");
-            edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
-        },
-        broken: &["loosened"],
         says: &["mirror/default@small: reference"],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed kernel with another built-in reference",
+            &["loosened"],
+            |dir| {
+                rename_kernel(dir);
+                gates(dir, "op: copy", "op: neg");
+                edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
+            },
+        )
     },
     Change {
-        name: "a renamed kernel with a reference that is bent",
-        change: |dir| {
-            gates(dir, "  twice:\n", "  double:\n");
-            edit(&dir.join("twice.cu"), "y[i] = 2 * x[i]", "y[i] = 3 * x[i]");
-            edit(&dir.join("ref.h"), "2", "3");
-        },
-        broken: &["loosened"],
         says: &["double/default@small: reference: on the same inputs it computes something else"],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed kernel with a reference that is bent",
+            &["loosened"],
+            |dir| {
+                gates(dir, "  twice:\n", "  double:\n");
+                edit(&dir.join("twice.cu"), "y[i] = 2 * x[i]", "y[i] = 3 * x[i]");
+                edit(&dir.join("ref.h"), "2", "3");
+            },
+        )
     },
-    Change {
-        name: "a renamed kernel with more traffic",
-        change: |dir| {
+    dishonest(
+        "a renamed kernel with more traffic",
+        &["counters-rose"],
+        |dir| {
             scatter(dir);
             rename_kernel(dir);
         },
-        broken: &["counters-rose"],
-        ..DISHONEST
-    },
+    ),
     Change {
-        name: "a renamed kernel with more traffic, agreed on under its new name",
         baselines: true,
-        change: |dir| {
-            scatter(dir);
-            rename_kernel(dir);
-            fs::remove_dir_all(dir.join("baselines/copy")).unwrap();
-            super::update_baselines(dir);
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed kernel with more traffic, agreed on under its new name",
+            &["loosened"],
+            |dir| {
+                scatter(dir);
+                rename_kernel(dir);
+                fs::remove_dir_all(dir.join("baselines/copy")).unwrap();
+                super::update_baselines(dir);
+            },
+        )
     },
     Change {
-        name: "a name that has looser baselines already",
         baselines: true,
         before: |dir| {
             rename_kernel(dir);
@@ -417,105 +400,104 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             super::update_baselines(dir);
             git(dir, &["checkout", "--quiet", "gates.yaml", "copy.cu"]);
         },
-        change: |dir| {
-            scatter(dir);
-            rename_kernel(dir);
-            fs::remove_dir_all(dir.join("baselines/copy")).unwrap();
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "a name that has looser baselines already",
+            &["loosened"],
+            |dir| {
+                scatter(dir);
+                rename_kernel(dir);
+                fs::remove_dir_all(dir.join("baselines/copy")).unwrap();
+            },
+        )
     },
     Change {
-        name: "a slow kernel under the name of a fast one, which is gone",
         before: slow_twin,
-        change: |dir| {
-            let file = dir.join("gates.yaml");
-            let text = fs::read_to_string(&file).unwrap();
-            let (before, rest) = text.split_once("  copy:").unwrap();
-            let (_, rest) = rest.split_once("  twice:").unwrap();
-            let rest = rest.replace("  slow:", "  copy:");
-            fs::write(&file, format!("{before}  twice:{rest}")).unwrap();
-        },
-        broken: &["counters-rose", "loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "a slow kernel under the name of a fast one, which is gone",
+            &["counters-rose", "loosened"],
+            |dir| {
+                let file = dir.join("gates.yaml");
+                let text = fs::read_to_string(&file).unwrap();
+                let (before, rest) = text.split_once("  copy:").unwrap();
+                let (_, rest) = rest.split_once("  twice:").unwrap();
+                let rest = rest.replace("  slow:", "  copy:");
+                fs::write(&file, format!("{before}  twice:{rest}")).unwrap();
+            },
+        )
     },
     Change {
-        name: "the names of a fast and a slow kernel swapped",
         before: slow_twin,
-        change: |dir| {
-            gates(dir, "  copy:\n", "  other:\n");
-            gates(dir, "  slow:\n", "  copy:\n");
-            gates(dir, "  other:\n", "  slow:\n");
-        },
-        broken: &["counters-rose"],
-        ..DISHONEST
+        ..dishonest(
+            "the names of a fast and a slow kernel swapped",
+            &["counters-rose"],
+            |dir| {
+                gates(dir, "  copy:\n", "  other:\n");
+                gates(dir, "  slow:\n", "  copy:\n");
+                gates(dir, "  other:\n", "  slow:\n");
+            },
+        )
     },
-    Change {
-        name: "a renamed kernel whose old name holds another one now",
-        change: |dir| {
+    dishonest(
+        "a renamed kernel whose old name holds another one now",
+        &["loosened"],
+        |dir| {
             rename_kernel(dir);
             let file = dir.join("gates.yaml");
             let text = fs::read_to_string(&file).unwrap();
             let (_, twice) = text.split_once("  twice:").unwrap();
             fs::write(&file, format!("{text}  copy:{twice}")).unwrap();
         },
-        broken: &["loosened"],
-        ..DISHONEST
-    },
+    ),
     Change {
-        name: "two kernels of the same work renamed with their sources, of which either could be either",
         before: slow_twin,
-        change: |dir| {
-            gates(dir, "  copy:\n", "  one:\n");
-            gates(dir, "  slow:\n", "  two:\n");
-            gates(dir, "source: copy.cu", "source: one.cu");
-            gates(dir, "source: slow.cu", "source: two.cu");
-            git(dir, &["mv", "copy.cu", "one.cu"]);
-            git(dir, &["mv", "slow.cu", "two.cu"]);
-        },
-        broken: &["loosened"],
         says: &["removed: head has no copy/default@small"],
-        ..DISHONEST
+        ..dishonest(
+            "two kernels of the same work renamed with their sources, of which either could be either",
+            &["loosened"],
+            |dir| {
+                gates(dir, "  copy:\n", "  one:\n");
+                gates(dir, "  slow:\n", "  two:\n");
+                gates(dir, "source: copy.cu", "source: one.cu");
+                gates(dir, "source: slow.cu", "source: two.cu");
+                git(dir, &["mv", "copy.cu", "one.cu"]);
+                git(dir, &["mv", "slow.cu", "two.cu"]);
+            },
+        )
     },
     Change {
-        name: "a renamed variant with other macros",
         before: variants,
-        change: |dir| gates(dir, "plus: {define: {PLUS: 1}", "more: {define: {PLUS: 2}"),
-        broken: &["loosened"],
         says: &["removed: head has no copy/plus@small"],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed variant with other macros",
+            &["loosened"],
+            |dir| gates(dir, "plus: {define: {PLUS: 1}", "more: {define: {PLUS: 2}"),
+        )
     },
     Change {
-        name: "a renamed shape that is smaller",
-        change: |dir| of_copy(dir, &[("small: {N: 1000}", "tiny: {N: 10}")]),
-        broken: &["base-unanswered", "loosened"],
         says: &["removed: head has no copy/default@small"],
-        ..DISHONEST
+        ..dishonest(
+            "a renamed shape that is smaller",
+            &["base-unanswered", "loosened"],
+            |dir| of_copy(dir, &[("small: {N: 1000}", "tiny: {N: 10}")]),
+        )
     },
-    Change {
-        name: "a renamed input with other values",
-        change: |dir| {
-            of_copy(dir, &TENSORS);
-            gates(
-                dir,
-                "source: {type: f32,",
-                "source: {type: f32, fill: {constant: 0},",
-            );
-        },
-        broken: &["loosened"],
-        ..DISHONEST
-    },
-    Change {
-        name: "a renamed dimension of another size",
-        change: |dir| {
+    dishonest("a renamed input with other values", &["loosened"], |dir| {
+        of_copy(dir, &TENSORS);
+        gates(
+            dir,
+            "source: {type: f32,",
+            "source: {type: f32, fill: {constant: 0},",
+        );
+    }),
+    dishonest(
+        "a renamed dimension of another size",
+        &["loosened"],
+        |dir| {
             of_copy(dir, &DIMENSION);
             gates(dir, "{length: 1000}", "{length: 10}");
         },
-        broken: &["loosened"],
-        ..DISHONEST
-    },
+    ),
     Change {
-        name: "a new name that an acceptance fits",
         before: |dir| {
             fs::create_dir_all(dir.join("baselines")).unwrap();
             fs::write(
@@ -525,16 +507,17 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             .unwrap();
             edit(&dir.join("twice.cu"), "y[i] = 2 * x[i]", "y[i] = 3 * x[i]");
         },
-        change: |dir| {
-            gates(dir, "  copy:\n", "  twin:\n");
-            edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
-        },
-        broken: &["beyond-change", "loosened"],
         says: &["without an acceptance"],
-        ..DISHONEST
+        ..dishonest(
+            "a new name that an acceptance fits",
+            &["beyond-change", "loosened"],
+            |dir| {
+                gates(dir, "  copy:\n", "  twin:\n");
+                edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
+            },
+        )
     },
     Change {
-        name: "a new name that an anchor does not know",
         before: |dir| {
             gates(
                 dir,
@@ -542,63 +525,66 @@ pub const DISHONEST_CHANGES: &[Change] = &[
                 "      registers: [32, \"+0% of HEAD\"]\n",
             )
         },
-        change: |dir| gates(dir, "  twice:\n", "  double:\n"),
-        broken: &["loosened"],
         says: &["removed: head has no twice/default"],
-        ..DISHONEST
+        ..dishonest(
+            "a new name that an anchor does not know",
+            &["loosened"],
+            |dir| gates(dir, "  twice:\n", "  double:\n"),
+        )
     },
     Change {
-        name: "a file of gates split in two, and looser in the second, as the first sees it",
-        change: |dir| {
-            split(dir, "twice.yaml");
-            edit(&dir.join("twice.yaml"), "registers: 32", "registers: 255");
-        },
-        broken: &["loosened"],
         says: &["removed: head has no twice/default@small"],
-        ..DISHONEST
+        ..dishonest(
+            "a file of gates split in two, and looser in the second, as the first sees it",
+            &["loosened"],
+            |dir| {
+                split(dir, "twice.yaml");
+                edit(&dir.join("twice.yaml"), "registers: 32", "registers: 255");
+            },
+        )
     },
     Change {
-        name: "a file of gates split in two, and looser in the second, as that sees it",
-        change: |dir| {
-            split(dir, "twice.yaml");
-            edit(&dir.join("twice.yaml"), "registers: 32", "registers: 255");
-        },
         flags: OTHER_FILE,
-        broken: &["loosened"],
         says: &["registers <= 32: head has registers <= 255"],
-        ..DISHONEST
+        ..dishonest(
+            "a file of gates split in two, and looser in the second, as that sees it",
+            &["loosened"],
+            |dir| {
+                split(dir, "twice.yaml");
+                edit(&dir.join("twice.yaml"), "registers: 32", "registers: 255");
+            },
+        )
     },
     Change {
-        name: "a file of gates split in two, with worse code in the second",
-        change: |dir| {
-            split(dir, "twice.yaml");
-            let scattered = SCATTERED.replace("= x[j]", "= 2 * x[j]");
-            edit(
-                &dir.join("twice.cu"),
-                "    if (i < n) y[i] = 2 * x[i];\n",
-                &scattered,
-            );
-        },
         flags: OTHER_FILE,
-        broken: &["counters-rose"],
-        ..DISHONEST
+        ..dishonest(
+            "a file of gates split in two, with worse code in the second",
+            &["counters-rose"],
+            |dir| {
+                split(dir, "twice.yaml");
+                let scattered = SCATTERED.replace("= x[j]", "= 2 * x[j]");
+                edit(
+                    &dir.join("twice.cu"),
+                    "    if (i < n) y[i] = 2 * x[i];\n",
+                    &scattered,
+                );
+            },
+        )
     },
-    Change {
-        name: "a kernel that left its file for none",
-        change: |dir| {
+    dishonest(
+        "a kernel that left its file for none",
+        &["loosened"],
+        |dir| {
             split(dir, "twice.yaml");
             fs::remove_file(dir.join("twice.yaml")).unwrap();
         },
-        broken: &["loosened"],
-        ..DISHONEST
-    },
-    Change {
-        name: "a kernel that left its file for one that git ignores",
-        change: |dir| {
+    ),
+    dishonest(
+        "a kernel that left its file for one that git ignores",
+        &["loosened"],
+        |dir| {
             split(dir, "ignored/twice.yaml");
             fs::write(dir.join(".gitignore"), "gatekeeper-out\nignored\n").unwrap();
         },
-        broken: &["loosened"],
-        ..DISHONEST
-    },
+    ),
 ];

@@ -1,6 +1,6 @@
 //! Changes to the references, the files of gates, the acceptances and the baselines that a change is held to.
 
-use super::{Change, DISHONEST, HONEST, git, update_baselines};
+use super::{Change, dishonest, git, honest, update_baselines};
 use crate::common::edit;
 use std::fs;
 use std::path::Path;
@@ -152,42 +152,31 @@ fn accept(dir: &Path, limit: &str) {
 }
 
 pub const HONEST_CHANGES: &[Change] = &[
+    honest("a reference in another folder, under other flags", |dir| {
+        fs::create_dir(dir.join("references")).unwrap();
+        git(dir, &["mv", "ref.cpp", "references/twice.cpp"]);
+        git(dir, &["mv", "ref.h", "references/ref.h"]);
+        gates(
+            dir,
+            "source: ref.cpp,",
+            "source: references/twice.cpp, flags: [-O1, -DNONE],",
+        );
+    }),
+    honest("a reference that is written otherwise", |dir| {
+        edit(&dir.join("ref.cpp"), "FACTOR * x[i]", "x[i] + x[i]")
+    }),
+    honest("a function in the place of a built-in reference", |dir| {
+        let code = "extern \"C\" void same(const float* x, float* y, int n) { for (int i = 0; i < n; ++i) y[i] = x[i]; }\n";
+        fs::write(dir.join("same.cpp"), code).unwrap();
+        gates(
+            dir,
+            "{unary: {x: x, out: y, op: copy}}",
+            "{user: {source: same.cpp, function: same, args: [{tensor: x}, {tensor: y}, {i32: N}]}}",
+        );
+    }),
     Change {
-        name: "a reference in another folder, under other flags",
-        change: |dir| {
-            fs::create_dir(dir.join("references")).unwrap();
-            git(dir, &["mv", "ref.cpp", "references/twice.cpp"]);
-            git(dir, &["mv", "ref.h", "references/ref.h"]);
-            gates(
-                dir,
-                "source: ref.cpp,",
-                "source: references/twice.cpp, flags: [-O1, -DNONE],",
-            );
-        },
-        ..HONEST
-    },
-    Change {
-        name: "a reference that is written otherwise",
-        change: |dir| edit(&dir.join("ref.cpp"), "FACTOR * x[i]", "x[i] + x[i]"),
-        ..HONEST
-    },
-    Change {
-        name: "a function in the place of a built-in reference",
-        change: |dir| {
-            let code = "extern \"C\" void same(const float* x, float* y, int n) { for (int i = 0; i < n; ++i) y[i] = x[i]; }\n";
-            fs::write(dir.join("same.cpp"), code).unwrap();
-            gates(
-                dir,
-                "{unary: {x: x, out: y, op: copy}}",
-                "{user: {source: same.cpp, function: same, args: [{tensor: x}, {tensor: y}, {i32: N}]}}",
-            );
-        },
-        ..HONEST
-    },
-    Change {
-        name: "a changed signature with its args",
         before: room_for_loads_of_twice,
-        change: |dir| {
+        ..honest("a changed signature with its args", |dir| {
             edit(
                 &dir.join("twice.cu"),
                 "float* y, int n",
@@ -210,127 +199,117 @@ pub const HONEST_CHANGES: &[Change] = &[
                 format!("{before}  twice:{of_twice}"),
             )
             .unwrap();
-        },
-        ..HONEST
+        })
     },
     Change {
-        name: "a new input tensor that the reference adds",
         before: room_for_loads_of_twice,
-        change: |dir| new_input(dir, "2 * x[i] + b[i]", "FACTOR * x[i] + b[i]"),
-        ..HONEST
+        ..honest("a new input tensor that the reference adds", |dir| {
+            new_input(dir, "2 * x[i] + b[i]", "FACTOR * x[i] + b[i]")
+        })
     },
     Change {
-        name: "all files moved",
-        change: |dir| move_all(dir, "gpu"),
         flags: &["--config", "gpu/gates.yaml"],
-        ..HONEST
+        ..honest("all files moved", |dir| move_all(dir, "gpu"))
     },
     Change {
-        name: "one of two files of gates",
         before: second_file,
-        change: |dir| edit(&dir.join("copy.cu"), "// y = x\n", "// y is x.\n"),
-        ..HONEST
+        ..honest("one of two files of gates", |dir| {
+            edit(&dir.join("copy.cu"), "// y = x\n", "// y is x.\n")
+        })
     },
     Change {
-        name: "the other of two files of gates",
         before: second_file,
-        change: |dir| edit(&dir.join("copy.cu"), "// y = x\n", "// y is x.\n"),
         flags: &["--config", "twice.conf"],
-        ..HONEST
+        ..honest("the other of two files of gates", |dir| {
+            edit(&dir.join("copy.cu"), "// y = x\n", "// y is x.\n")
+        })
     },
     Change {
-        name: "one of two files of gates moved, as the other one sees it",
         before: second_file,
-        change: |dir| git(dir, &["mv", "twice.conf", "two.conf"]),
-        ..HONEST
+        ..honest(
+            "one of two files of gates moved, as the other one sees it",
+            |dir| git(dir, &["mv", "twice.conf", "two.conf"]),
+        )
     },
     Change {
-        name: "one of two files of gates moved, as it sees it",
         before: second_file,
-        change: |dir| git(dir, &["mv", "twice.conf", "two.conf"]),
         flags: &["--config", "two.conf"],
-        ..HONEST
+        ..honest("one of two files of gates moved, as it sees it", |dir| {
+            git(dir, &["mv", "twice.conf", "two.conf"])
+        })
     },
     Change {
-        name: "a shape that is gone and that a filter leaves out",
         before: another_shape,
-        change: |dir| gates(dir, "tiny: {N: 10}", "large: {N: 2000}"),
         flags: &["*@small"],
-        ..HONEST
+        ..honest("a shape that is gone and that a filter leaves out", |dir| {
+            gates(dir, "tiny: {N: 10}", "large: {N: 2000}")
+        })
     },
     Change {
-        name: "a kernel that a filter leaves out, with a reference that is bent",
-        change: |dir| edit(&dir.join("ref.h"), "2", "3"),
         flags: &["copy"],
-        ..HONEST
+        ..honest(
+            "a kernel that a filter leaves out, with a reference that is bent",
+            |dir| edit(&dir.join("ref.h"), "2", "3"),
+        )
     },
     Change {
-        name: "an acceptance that the base has",
         before: |dir| {
             accept(dir, "1e6");
             bend_kernel(dir);
         },
-        change: |dir| edit(&dir.join("copy.cu"), "// y = x\n", "// y is x.\n"),
-        ..HONEST
+        ..honest("an acceptance that the base has", |dir| {
+            edit(&dir.join("copy.cu"), "// y = x\n", "// y is x.\n")
+        })
     },
 ];
 
 pub const DISHONEST_CHANGES: &[Change] = &[
     Change {
-        name: "a reference bent in a header",
-        change: |dir| {
+        says: &["twice/default@small: reference: on the same inputs it computes something else"],
+        ..dishonest("a reference bent in a header", &["loosened"], |dir| {
             bend_kernel(dir);
             edit(&dir.join("ref.h"), "2", "3");
-        },
-        broken: &["loosened"],
-        says: &["twice/default@small: reference: on the same inputs it computes something else"],
-        ..DISHONEST
+        })
     },
     Change {
-        name: "a reference bent in a file of options",
         before: |dir| {
             fs::write(dir.join("ref.h"), "").unwrap();
             fs::write(dir.join("ref.opts"), "#define FACTOR 2\n").unwrap();
             reference_flags(dir, "-imacros, ref.opts");
         },
-        change: |dir| {
-            bend_kernel(dir);
-            fs::write(dir.join("ref.opts"), "#define FACTOR 3\n").unwrap();
-        },
-        broken: &["loosened"],
         says: &["reference: on the same inputs it computes something else"],
-        ..DISHONEST
+        ..dishonest(
+            "a reference bent in a file of options",
+            &["loosened"],
+            |dir| {
+                bend_kernel(dir);
+                fs::write(dir.join("ref.opts"), "#define FACTOR 3\n").unwrap();
+            },
+        )
     },
     Change {
-        name: "a reference bent in an object",
         before: |dir| {
             factor_elsewhere(dir);
             object(dir, 2);
             reference_flags(dir, "factor.o");
         },
-        change: |dir| {
+        ..dishonest("a reference bent in an object", &["loosened"], |dir| {
             bend_kernel(dir);
             object(dir, 3);
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+        })
     },
     Change {
-        name: "a reference bent in a library",
         before: |dir| {
             factor_elsewhere(dir);
             library(dir, 2);
             reference_flags(dir, "-L., -lfactor");
         },
-        change: |dir| {
+        ..dishonest("a reference bent in a library", &["loosened"], |dir| {
             bend_kernel(dir);
             library(dir, 3);
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+        })
     },
     Change {
-        name: "a reference bent in a file that its assembler reads",
         before: |dir| {
             fs::write(
                 dir.join("ref.h"),
@@ -341,142 +320,139 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             fs::write(dir.join("factor.bin"), [2]).unwrap();
             reference_flags(dir, "-no-pie");
         },
-        change: |dir| {
-            bend_kernel(dir);
-            fs::write(dir.join("factor.bin"), [3]).unwrap();
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "a reference bent in a file that its assembler reads",
+            &["loosened"],
+            |dir| {
+                bend_kernel(dir);
+                fs::write(dir.join("factor.bin"), [3]).unwrap();
+            },
+        )
     },
     Change {
-        name: "a reference bent in a pragma",
         before: |dir| weak(dir, "two"),
-        change: |dir| {
+        ..dishonest("a reference bent in a pragma", &["loosened"], |dir| {
             bend_kernel(dir);
             weak(dir, "three");
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+        })
     },
     Change {
-        name: "a reference bent along with a new input",
         before: room_for_loads_of_twice,
-        change: |dir| new_input(dir, "4 * x[i] + b[i]", "4 * x[i] + b[i]"),
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "a reference bent along with a new input",
+            &["loosened"],
+            |dir| new_input(dir, "4 * x[i] + b[i]", "4 * x[i] + b[i]"),
+        )
     },
+    dishonest("another built-in reference", &["loosened"], |dir| {
+        edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
+        gates(dir, "op: copy", "op: neg");
+    }),
     Change {
-        name: "another built-in reference",
-        change: |dir| {
-            edit(&dir.join("copy.cu"), "y[i] = x[i]", "y[i] = -x[i]");
-            gates(dir, "op: copy", "op: neg");
-        },
-        broken: &["loosened"],
-        ..DISHONEST
-    },
-    Change {
-        name: "all files moved, with a looser gate",
-        change: |dir| {
-            gates(dir, "registers: 32", "registers: 64");
-            move_all(dir, "gpu");
-        },
         flags: &["--config", "gpu/gates.yaml"],
-        broken: &["loosened"],
         says: &["registers <= 32: head has registers <= 64"],
-        ..DISHONEST
+        ..dishonest(
+            "all files moved, with a looser gate",
+            &["loosened"],
+            |dir| {
+                gates(dir, "registers: 32", "registers: 64");
+                move_all(dir, "gpu");
+            },
+        )
     },
     Change {
-        name: "looser gates behind a link at their old place",
-        change: |dir| {
-            git(dir, &["mv", "gates.yaml", "new.yaml"]);
-            std::os::unix::fs::symlink("new.yaml", dir.join("gates.yaml")).unwrap();
-            edit(&dir.join("new.yaml"), "registers: 32", "registers: 255");
-        },
         flags: &["--config", "new.yaml"],
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "looser gates behind a link at their old place",
+            &["loosened"],
+            |dir| {
+                git(dir, &["mv", "gates.yaml", "new.yaml"]);
+                std::os::unix::fs::symlink("new.yaml", dir.join("gates.yaml")).unwrap();
+                edit(&dir.join("new.yaml"), "registers: 32", "registers: 255");
+            },
+        )
     },
+    dishonest("looser gates through the link", &["loosened"], |dir| {
+        git(dir, &["mv", "gates.yaml", "new.yaml"]);
+        std::os::unix::fs::symlink("new.yaml", dir.join("gates.yaml")).unwrap();
+        edit(&dir.join("new.yaml"), "registers: 32", "registers: 255");
+    }),
     Change {
-        name: "looser gates through the link",
-        change: |dir| {
-            git(dir, &["mv", "gates.yaml", "new.yaml"]);
-            std::os::unix::fs::symlink("new.yaml", dir.join("gates.yaml")).unwrap();
-            edit(&dir.join("new.yaml"), "registers: 32", "registers: 255");
-        },
-        broken: &["loosened"],
-        ..DISHONEST
-    },
-    Change {
-        name: "a file of gates with quoted keys removed",
         before: second_file,
-        change: |dir| fs::remove_file(dir.join("twice.conf")).unwrap(),
-        broken: &["loosened"],
         says: &["removed: head has no such file of gates"],
-        ..DISHONEST
+        ..dishonest(
+            "a file of gates with quoted keys removed",
+            &["loosened"],
+            |dir| fs::remove_file(dir.join("twice.conf")).unwrap(),
+        )
     },
     Change {
-        name: "a file of gates moved without one of its cases",
         before: |dir| {
             another_shape(dir);
             let text = fs::read_to_string(dir.join("gates.yaml")).unwrap();
             fs::write(dir.join("all.conf"), text.replace("  copy:", "  also:")).unwrap();
         },
-        change: |dir| {
-            git(dir, &["mv", "all.conf", "some.conf"]);
-            edit(&dir.join("some.conf"), "      tiny: {N: 10}\n", "");
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "a file of gates moved without one of its cases",
+            &["loosened"],
+            |dir| {
+                git(dir, &["mv", "all.conf", "some.conf"]);
+                edit(&dir.join("some.conf"), "      tiny: {N: 10}\n", "");
+            },
+        )
     },
     Change {
-        name: "a file of gates that is emptied of its kernels",
         before: second_file,
-        change: |dir| fs::write(dir.join("twice.conf"), "version: 1\n").unwrap(),
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest(
+            "a file of gates that is emptied of its kernels",
+            &["loosened"],
+            |dir| fs::write(dir.join("twice.conf"), "version: 1\n").unwrap(),
+        )
     },
     Change {
-        name: "a shape that is gone with a filter that takes it in",
         before: another_shape,
-        change: |dir| gates(dir, "tiny: {N: 10}", "large: {N: 2000}"),
         flags: &["*@{small,tiny}"],
-        broken: &["loosened"],
         says: &["removed: head has no copy/default@tiny"],
-        ..DISHONEST
+        ..dishonest(
+            "a shape that is gone with a filter that takes it in",
+            &["loosened"],
+            |dir| gates(dir, "tiny: {N: 10}", "large: {N: 2000}"),
+        )
     },
     Change {
-        name: "a wrong kernel that the change accepts",
-        change: |dir| {
-            bend_kernel(dir);
-            accept(dir, "1e6");
-        },
-        broken: &["loosened"],
         says: &["without an acceptance: head accepts max_err <= 1000000, by Ann until 2999-01-31"],
-        ..DISHONEST
+        ..dishonest(
+            "a wrong kernel that the change accepts",
+            &["loosened"],
+            |dir| {
+                bend_kernel(dir);
+                accept(dir, "1e6");
+            },
+        )
     },
     Change {
-        name: "an acceptance made wider",
         before: |dir| {
             accept(dir, "1e6");
             bend_kernel(dir);
         },
-        change: |dir| accept(dir, "1e9"),
-        broken: &["loosened"],
-        ..DISHONEST
+        ..dishonest("an acceptance made wider", &["loosened"], |dir| {
+            accept(dir, "1e9")
+        })
     },
     Change {
-        name: "a baseline agreed on with the counters that it makes worse",
         baselines: true,
-        change: |dir| {
-            edit(
-                &dir.join("copy.cu"),
-                "    if (i < n) y[i] = x[i];\n",
-                "    const int t = threadIdx.x;\n    const int j = i - t + t % 32 * 8 + t / 32;\n    \
+        ..dishonest(
+            "a baseline agreed on with the counters that it makes worse",
+            &["loosened"],
+            |dir| {
+                edit(
+                    &dir.join("copy.cu"),
+                    "    if (i < n) y[i] = x[i];\n",
+                    "    const int t = threadIdx.x;\n    const int j = i - t + t % 32 * 8 + t / 32;\n    \
                  if (j < n) y[j] = x[j];\n",
-            );
-            update_baselines(dir);
-        },
-        broken: &["loosened"],
-        ..DISHONEST
+                );
+                update_baselines(dir);
+            },
+        )
     },
 ];

@@ -83,191 +83,134 @@ const fn lines_above(file: &'static str, first: &'static str, more: &'static str
     edit(file, first, more)
 }
 
-/// A row to fill in: seen in the code, and its cause is named with its line.
-const BY_CODE: Regression = Regression {
-    name: "",
-    unit: "",
-    base: &[],
-    head: &[],
-    class: "",
-    needs: Needs::Code,
-    reached: Reached::Cause,
-};
+/// Seen in the code, and its cause is named with its line.
+const fn by_code(
+    name: &'static str,
+    unit: &'static str,
+    class: &'static str,
+    head: &'static [Edit],
+) -> Regression {
+    Regression {
+        name,
+        unit,
+        base: &[],
+        head,
+        class,
+        needs: Needs::Code,
+        reached: Reached::Cause,
+    }
+}
 
 /// The same, seen in what the simulator counts.
-const BY_COUNTERS: Regression = Regression {
-    needs: Needs::Simulator,
-    ..BY_CODE
-};
+const fn by_counters(
+    name: &'static str,
+    unit: &'static str,
+    class: &'static str,
+    head: &'static [Edit],
+) -> Regression {
+    Regression {
+        needs: Needs::Simulator,
+        ..by_code(name, unit, class, head)
+    }
+}
 
 pub const REGRESSIONS: &[Regression] = &[
-    Regression {
-        name: "barrier in a loop",
-        unit: "gemm/default",
-        head: &[edit(
-            GEMM,
-            "        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {\n",
-            "        __syncthreads();  // <- cause\n        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {\n",
-        )],
-        class: "barrier-added",
-        ..BY_CODE
-    },
-    Regression {
-        name: "barrier after every phase",
-        unit: "sdpa_f16/wmma",
-        head: &[
-            edit(GATES, "SYNC_POLICY: 2", "SYNC_POLICY: 5"),
-            edit(
-                SDPA_F16,
-                "    if constexpr (has_barrier(PHASE)) __syncthreads();\n    else",
-                "    if constexpr (has_barrier(PHASE)) __syncthreads();  // <- cause\n    else",
-            ),
-        ],
-        class: "barrier-added",
-        ..BY_CODE
-    },
-    Regression {
-        name: "unrolling lost",
-        unit: "gemm/default",
-        head: &[edit(
-            GEMM,
-            "        #pragma unroll\n        for (int depth = 0; depth < TILE_K; ++depth) {\n",
-            "        #pragma unroll 1\n        for (int depth = 0; depth < TILE_K; ++depth) {  // <- cause\n",
-        )],
-        class: "unroll-lost",
-        ..BY_CODE
-    },
-    Regression {
-        name: "unrolling lost, lines moved",
-        unit: "spmv/default",
-        head: &[
-            lines_above(
-                SPMV,
-                "#include <cuda_runtime.h>\n",
-                "//\n// Rows of at least 32 elements keep all\n// lanes of a warp at work.\n#include <cuda_runtime.h>\n",
-            ),
-            edit(
-                SPMV,
-                "    for (int i = begin + lane; i < end; i += 32)\n",
-                "    #pragma unroll 1\n    for (int i = begin + lane; i < end; i += 32)  // <- cause\n",
-            ),
-        ],
-        class: "unroll-lost",
-        ..BY_CODE
-    },
-    Regression {
-        name: "tile loads of 4 bytes",
-        unit: "sdpa_f16/wmma",
-        head: &[edit(
+    by_code("barrier in a loop", "gemm/default", "barrier-added", &[edit(
+        GEMM,
+        "        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {\n",
+        "        __syncthreads();  // <- cause\n        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {\n",
+    )]),
+    by_code("barrier after every phase", "sdpa_f16/wmma", "barrier-added", &[
+        edit(GATES, "SYNC_POLICY: 2", "SYNC_POLICY: 5"),
+        edit(
             SDPA_F16,
-            "        load_halves<BLOCK_N, VEC_WIDTH, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);\n",
-            "        load_halves<BLOCK_N, 2, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);  // <- cause\n",
-        )],
-        class: "vector-access-narrowed",
-        ..BY_CODE
-    },
+            "    if constexpr (has_barrier(PHASE)) __syncthreads();\n    else",
+            "    if constexpr (has_barrier(PHASE)) __syncthreads();  // <- cause\n    else",
+        ),
+    ]),
+    by_code("unrolling lost", "gemm/default", "unroll-lost", &[edit(
+        GEMM,
+        "        #pragma unroll\n        for (int depth = 0; depth < TILE_K; ++depth) {\n",
+        "        #pragma unroll 1\n        for (int depth = 0; depth < TILE_K; ++depth) {  // <- cause\n",
+    )]),
+    by_code("unrolling lost, lines moved", "spmv/default", "unroll-lost", &[
+        lines_above(
+            SPMV,
+            "#include <cuda_runtime.h>\n",
+            "//\n// Rows of at least 32 elements keep all\n// lanes of a warp at work.\n#include <cuda_runtime.h>\n",
+        ),
+        edit(
+            SPMV,
+            "    for (int i = begin + lane; i < end; i += 32)\n",
+            "    #pragma unroll 1\n    for (int i = begin + lane; i < end; i += 32)  // <- cause\n",
+        ),
+    ]),
+    by_code("tile loads of 4 bytes", "sdpa_f16/wmma", "vector-access-narrowed", &[edit(
+        SDPA_F16,
+        "        load_halves<BLOCK_N, VEC_WIDTH, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);\n",
+        "        load_halves<BLOCK_N, 2, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);  // <- cause\n",
+    )]),
+    by_code("float4 read as four floats", "adam/default", "vector-access-narrowed", &[edit(
+        ROWS,
+        "    const float4 g4 = *reinterpret_cast<const float4*>(gradient + first);\n    float4 m4",
+        "    const float4 g4 = make_float4(gradient[first], gradient[first + 1], gradient[first + 2], gradient[first + 3]);  // <- cause\n    float4 m4",
+    )]),
     Regression {
-        name: "float4 read as four floats",
-        unit: "adam/default",
-        head: &[edit(
-            ROWS,
-            "    const float4 g4 = *reinterpret_cast<const float4*>(gradient + first);\n    float4 m4",
-            "    const float4 g4 = make_float4(gradient[first], gradient[first + 1], gradient[first + 2], gradient[first + 3]);  // <- cause\n    float4 m4",
-        )],
-        class: "vector-access-narrowed",
-        ..BY_CODE
-    },
-    Regression {
-        name: "half2 read as two halves",
-        unit: "sdpa_fp8/vec_pv",
-        head: &[edit(
+        reached: Reached::Other("more-instructions"),
+        ..by_code("half2 read as two halves", "sdpa_fp8/vec_pv", "vector-access-narrowed", &[edit(
             ATTENTION,
             "        if constexpr (PAIRED) return __half22float2(*reinterpret_cast<const __half2*>(value));\n",
             "        if constexpr (PAIRED) return make_float2(__half2float(value[0]), __half2float(value[1]));  // <- cause\n",
-        )],
-        class: "vector-access-narrowed",
-        reached: Reached::Other("more-instructions"),
-        ..BY_CODE
+        )])
     },
-    Regression {
-        name: "a stretch of a row to each thread",
-        unit: "softmax/default",
-        head: &[edit(
-            SOFTMAX,
-            "    for (int j = threadIdx.x; j < columns; j += THREADS) maximum = fmaxf(maximum, in[j]);\n",
-            "    const int stretch = ceil_div(columns, THREADS);\n    \
-             for (int j = threadIdx.x * stretch; j < min(columns, int(threadIdx.x + 1) * stretch); ++j)\n        \
-             maximum = fmaxf(maximum, in[j]);  // <- cause\n",
-        )],
-        class: "coalescing-lost",
-        ..BY_COUNTERS
-    },
-    Regression {
-        name: "a stretch of a sparse row to each lane",
-        unit: "spmv/default",
-        head: &[edit(
-            SPMV,
-            "    for (int i = begin + lane; i < end; i += 32)\n        sum += values[i] * x[columns[i]];\n",
-            "    const int stretch = (end - begin + 31) / 32;\n    \
-             for (int i = begin + lane * stretch; i < min(end, begin + (lane + 1) * stretch); ++i)\n        \
-             sum += values[i] * x[columns[i]];  // <- cause\n",
-        )],
-        class: "coalescing-lost",
-        ..BY_COUNTERS
-    },
-    Regression {
-        name: "transposed without a tile",
-        unit: "transpose/default",
-        head: &[
-            edit(
-                TRANSPOSE,
-                "        if (row < rows && column < columns) tile[i][threadIdx.x] = in[size_t(row) * columns + column];\n    }\n    __syncthreads();\n",
-                "        if (row < rows && column < columns) out[size_t(column) * rows + row] = in[size_t(row) * columns + column];  // <- cause\n    }\n",
-            ),
-            edit(TRANSPOSE, "    __shared__ float tile[TILE][TILE + 1];\n", ""),
-            edit(
-                TRANSPOSE,
-                "
+    by_counters("a stretch of a row to each thread", "softmax/default", "coalescing-lost", &[edit(
+        SOFTMAX,
+        "    for (int j = threadIdx.x; j < columns; j += THREADS) maximum = fmaxf(maximum, in[j]);\n",
+        "    const int stretch = ceil_div(columns, THREADS);\n    \
+         for (int j = threadIdx.x * stretch; j < min(columns, int(threadIdx.x + 1) * stretch); ++j)\n        \
+         maximum = fmaxf(maximum, in[j]);  // <- cause\n",
+    )]),
+    by_counters("a stretch of a sparse row to each lane", "spmv/default", "coalescing-lost", &[edit(
+        SPMV,
+        "    for (int i = begin + lane; i < end; i += 32)\n        sum += values[i] * x[columns[i]];\n",
+        "    const int stretch = (end - begin + 31) / 32;\n    \
+         for (int i = begin + lane * stretch; i < min(end, begin + (lane + 1) * stretch); ++i)\n        \
+         sum += values[i] * x[columns[i]];  // <- cause\n",
+    )]),
+    by_counters("transposed without a tile", "transpose/default", "coalescing-lost", &[
+        edit(
+            TRANSPOSE,
+            "        if (row < rows && column < columns) tile[i][threadIdx.x] = in[size_t(row) * columns + column];\n    }\n    __syncthreads();\n",
+            "        if (row < rows && column < columns) out[size_t(column) * rows + row] = in[size_t(row) * columns + column];  // <- cause\n    }\n",
+        ),
+        edit(TRANSPOSE, "    __shared__ float tile[TILE][TILE + 1];\n", ""),
+        edit(
+            TRANSPOSE,
+            "
     #pragma unroll
     for (int i = threadIdx.y; i < TILE; i += STEP) {
         const int column = first_column + i, row = first_row + threadIdx.x;
         if (row < rows && column < columns) out[size_t(column) * rows + row] = tile[threadIdx.x][i];
     }
 ",
-                "",
-            ),
-        ],
-        class: "coalescing-lost",
-        ..BY_COUNTERS
-    },
+            "",
+        ),
+    ]),
+    by_counters("pad of a tile removed, stores", "gemm/default", "bank-conflicts", &[
+        edit(GEMM, "float tile_a[TILE_K][TILE_M + 4];", "float tile_a[TILE_K][TILE_M];"),
+        edit(
+            GEMM,
+            "a[size_t(first_row + row) * k + first_k + depth] : 0.0f;\n",
+            "a[size_t(first_row + row) * k + first_k + depth] : 0.0f;  // <- cause\n",
+        ),
+    ]),
+    by_counters("pad of a tile removed, loads", "transpose/default", "bank-conflicts", &[
+        edit(TRANSPOSE, "float tile[TILE][TILE + 1];", "float tile[TILE][TILE];"),
+        edit(TRANSPOSE, "= tile[threadIdx.x][i];\n", "= tile[threadIdx.x][i];  // <- cause\n"),
+    ]),
     Regression {
-        name: "pad of a tile removed, stores",
-        unit: "gemm/default",
-        head: &[
-            edit(GEMM, "float tile_a[TILE_K][TILE_M + 4];", "float tile_a[TILE_K][TILE_M];"),
-            edit(
-                GEMM,
-                "a[size_t(first_row + row) * k + first_k + depth] : 0.0f;\n",
-                "a[size_t(first_row + row) * k + first_k + depth] : 0.0f;  // <- cause\n",
-            ),
-        ],
-        class: "bank-conflicts",
-        ..BY_COUNTERS
-    },
-    Regression {
-        name: "pad of a tile removed, loads",
-        unit: "transpose/default",
-        head: &[
-            edit(TRANSPOSE, "float tile[TILE][TILE + 1];", "float tile[TILE][TILE];"),
-            edit(TRANSPOSE, "= tile[threadIdx.x][i];\n", "= tile[threadIdx.x][i];  // <- cause\n"),
-        ],
-        class: "bank-conflicts",
-        ..BY_COUNTERS
-    },
-    Regression {
-        name: "too many partial sums",
-        unit: "reduce/default",
-        head: &[
+        reached: Reached::ClassAlone,
+        ..by_code("too many partial sums", "reduce/default", "occupancy-registers", &[
             edit(REDUCE, "constexpr int WAYS = 4;", "constexpr int WAYS = 32;"),
             edit(
                 REDUCE,
@@ -279,54 +222,33 @@ pub const REGRESSIONS: &[Regression] = &[
                 "    const float sum = block_reduce<THREADS>((partial[0] + partial[1]) + (partial[2] + partial[3]), Sum{});\n",
                 "    #pragma unroll\n    for (int way = 1; way < WAYS; ++way) partial[0] += partial[way];\n    const float sum = block_reduce<THREADS>(partial[0], Sum{});\n",
             ),
-        ],
-        class: "occupancy-registers",
-        reached: Reached::ClassAlone,
-        ..BY_CODE
+        ])
     },
+    by_code("a buffer for the largest block", "dots/default", "occupancy-shared", &[edit(
+        ROWS,
+        "    __shared__ float parts[THREADS];\n",
+        "    __shared__ float parts[8 * 1024];  // <- cause\n",
+    )]),
     Regression {
-        name: "a buffer for the largest block",
-        unit: "dots/default",
-        head: &[edit(
-            ROWS,
-            "    __shared__ float parts[THREADS];\n",
-            "    __shared__ float parts[8 * 1024];  // <- cause\n",
-        )],
-        class: "occupancy-shared",
-        ..BY_CODE
-    },
-    Regression {
-        name: "more shared memory in the launch",
-        unit: "smooth/default",
         base: &[edit(GATES, "define: {BLOCKS: 64}", "define: {BLOCKS: 2112}")],
-        head: &[edit(
+        ..by_code("more shared memory in the launch", "smooth/default", "occupancy-shared", &[edit(
             GATES,
             "launch: {grid: [BLOCKS], block: [128]}",
             "launch: {grid: [BLOCKS], block: [128], dynamic_shared: 32KiB}",
-        )],
-        class: "occupancy-shared",
-        ..BY_CODE
+        )])
     },
+    by_code("a bound that is too tight", "sdpa_f16/mma", "spills", &[edit(
+        SDPA_F16,
+        "extern \"C\" __global__ void __launch_bounds__(THREADS, 2)\n",
+        "extern \"C\" __global__ void __launch_bounds__(THREADS, 5)  // <- cause\n",
+    )]),
     Regression {
-        name: "a bound that is too tight",
-        unit: "sdpa_f16/mma",
-        head: &[edit(
-            SDPA_F16,
-            "extern \"C\" __global__ void __launch_bounds__(THREADS, 2)\n",
-            "extern \"C\" __global__ void __launch_bounds__(THREADS, 5)  // <- cause\n",
-        )],
-        class: "spills",
-        ..BY_CODE
-    },
-    Regression {
-        name: "four columns to a thread",
-        unit: "tally/default",
         base: &[edit(
             HISTOGRAM,
             "__global__ void __launch_bounds__(THREADS) tally(",
             "__global__ void __launch_bounds__(THREADS, 16) tally(",
         )],
-        head: &[
+        ..by_code("four columns to a thread", "tally/default", "spills", &[
             edit(
                 HISTOGRAM,
                 "    const int column = blockIdx.x * THREADS + threadIdx.x;\n",
@@ -355,163 +277,97 @@ pub const REGRESSIONS: &[Regression] = &[
                 "launch: {grid: [\"ceil_div(C, 128)\"], block: [128]}",
                 "launch: {grid: [\"ceil_div(C, 512)\"], block: [128]}",
             ),
-        ],
-        class: "spills",
-        ..BY_CODE
+        ])
     },
-    Regression {
-        name: "a patch indexed by a loop",
-        unit: "gemm/default",
-        head: &[edit(
-            GEMM,
-            "            #pragma unroll
+    by_code("a patch indexed by a loop", "gemm/default", "local-array", &[edit(
+        GEMM,
+        "            #pragma unroll
             for (int i = 0; i < PATCH; ++i)
                 #pragma unroll
                 for (int j = 0; j < PATCH; ++j) sum[i][j] = fmaf(rows[i], columns[j], sum[i][j]);
 ",
-            "            #pragma unroll 1
+        "            #pragma unroll 1
             for (int i = 0; i < PATCH; ++i)
                 #pragma unroll
                 for (int j = 0; j < PATCH; ++j) sum[i][j] = fmaf(rows[i], columns[j], sum[i][j]);  // <- cause
 ",
-        )],
-        class: "local-array",
-        ..BY_CODE
-    },
-    Regression {
-        name: "counts indexed by a value",
-        unit: "tally/default",
-        head: &[edit(
-            HISTOGRAM,
-            "        #pragma unroll\n        for (int c = 0; c < CLASSES; ++c) found[c] += value == c;\n",
-            "        if (value < CLASSES) ++found[value];  // <- cause\n",
-        )],
-        class: "local-array",
-        ..BY_CODE
-    },
-    Regression {
-        name: "every other thread of a warp",
-        unit: "dots/default",
-        head: &[edit(
-            ROWS,
-            "    for (int half = THREADS / 2; half > 0; half /= 2) {
+    )]),
+    by_code("counts indexed by a value", "tally/default", "local-array", &[edit(
+        HISTOGRAM,
+        "        #pragma unroll\n        for (int c = 0; c < CLASSES; ++c) found[c] += value == c;\n",
+        "        if (value < CLASSES) ++found[value];  // <- cause\n",
+    )]),
+    by_counters("every other thread of a warp", "dots/default", "divergence", &[edit(
+        ROWS,
+        "    for (int half = THREADS / 2; half > 0; half /= 2) {
         if (threadIdx.x < half)
             parts[threadIdx.x] += parts[threadIdx.x + half];
 ",
-            "    for (int half = 1; half < THREADS; half *= 2) {
+        "    for (int half = 1; half < THREADS; half *= 2) {
         if (threadIdx.x % (2 * half) == 0)
             parts[threadIdx.x] += parts[threadIdx.x + half];  // <- cause
 ",
-        )],
-        class: "divergence",
-        ..BY_COUNTERS
-    },
-    Regression {
-        name: "a row of scores to one lane",
-        unit: "sdpa_f16/wmma",
-        head: &[
-            edit(GATES, "SYNC_POLICY: 2, USE_WMMA: 1", "SYNC_POLICY: 2, USE_WMMA: 1, REDUCE: 0"),
-            edit(
-                ATTENTION,
-                "        if (lane() >= ROWS) return;\n",
-                "        if (lane() >= ROWS) return;  // <- cause\n",
-            ),
-        ],
-        class: "divergence",
-        ..BY_COUNTERS
-    },
-    Regression {
-        name: "a constant in double precision",
-        unit: "smooth/default",
-        head: &[edit(
-            STENCIL,
-            "        out[i] = 0.2f * (sum + in[i]);\n",
-            "        out[i] = 0.2 * (sum + in[i]);  // <- cause\n",
-        )],
-        class: "double-precision",
-        ..BY_CODE
-    },
-    Regression {
-        name: "a sum in double precision",
-        unit: "sdpa_f16/wmma",
-        head: &[
-            edit(
-                ATTENTION,
-                "    float partial_sum = 0.0f;                                   // of this lane's columns only\n",
-                "    double partial_sum = 0.0;                                   // of this lane's columns only\n",
-            ),
-            edit(
-                ATTENTION,
-                "                    partial_sum += used.x + used.y;\n",
-                "                    partial_sum += used.x + used.y;  // <- cause\n",
-            ),
-        ],
-        class: "double-precision",
-        ..BY_CODE
-    },
-    Regression {
-        name: "divided, not multiplied",
-        unit: "softmax/default",
-        head: &[edit(
-            SOFTMAX,
-            "out[j] = expf(in[j] - maximum) * inverse;\n",
-            "out[j] = expf(in[j] - maximum) / sum;  // <- cause\n",
-        )],
-        class: "slow-division",
-        ..BY_CODE
-    },
-    Regression {
-        name: "divided exactly",
-        unit: "adam/default",
-        head: &[edit(
-            ROWS,
-            "0.01f * __fdividef(mean[i], sqrtf(square[i]) + 1e-3f);\n",
-            "0.01f * (mean[i] / (sqrtf(square[i]) + 1e-3f));  // <- cause\n",
-        )],
-        class: "slow-division",
-        ..BY_CODE
-    },
-    Regression {
-        name: "an index divided by an argument",
-        unit: "smooth/default",
-        head: &[edit(
-            STENCIL,
-            "        const int row = i / COLUMNS, column = i % COLUMNS;\n",
-            "        const int row = i / columns, column = i % columns;  // <- cause\n",
-        )],
-        class: "slow-division",
-        ..BY_CODE
-    },
-    Regression {
-        name: "exp2f where an instruction would do",
-        unit: "sdpa_f16/mma",
-        head: &[edit(
+    )]),
+    by_counters("a row of scores to one lane", "sdpa_f16/wmma", "divergence", &[
+        edit(GATES, "SYNC_POLICY: 2, USE_WMMA: 1", "SYNC_POLICY: 2, USE_WMMA: 1, REDUCE: 0"),
+        edit(
             ATTENTION,
-            "    asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));\n",
-            "    result = exp2f(x);  // <- cause\n",
-        )],
-        class: "slow-special-function",
-        ..BY_CODE
-    },
+            "        if (lane() >= ROWS) return;\n",
+            "        if (lane() >= ROWS) return;  // <- cause\n",
+        ),
+    ]),
+    by_code("a constant in double precision", "smooth/default", "double-precision", &[edit(
+        STENCIL,
+        "        out[i] = 0.2f * (sum + in[i]);\n",
+        "        out[i] = 0.2 * (sum + in[i]);  // <- cause\n",
+    )]),
+    by_code("a sum in double precision", "sdpa_f16/wmma", "double-precision", &[
+        edit(
+            ATTENTION,
+            "    float partial_sum = 0.0f;                                   // of this lane's columns only\n",
+            "    double partial_sum = 0.0;                                   // of this lane's columns only\n",
+        ),
+        edit(
+            ATTENTION,
+            "                    partial_sum += used.x + used.y;\n",
+            "                    partial_sum += used.x + used.y;  // <- cause\n",
+        ),
+    ]),
+    by_code("divided, not multiplied", "softmax/default", "slow-division", &[edit(
+        SOFTMAX,
+        "out[j] = expf(in[j] - maximum) * inverse;\n",
+        "out[j] = expf(in[j] - maximum) / sum;  // <- cause\n",
+    )]),
+    by_code("divided exactly", "adam/default", "slow-division", &[edit(
+        ROWS,
+        "0.01f * __fdividef(mean[i], sqrtf(square[i]) + 1e-3f);\n",
+        "0.01f * (mean[i] / (sqrtf(square[i]) + 1e-3f));  // <- cause\n",
+    )]),
+    by_code("an index divided by an argument", "smooth/default", "slow-division", &[edit(
+        STENCIL,
+        "        const int row = i / COLUMNS, column = i % COLUMNS;\n",
+        "        const int row = i / columns, column = i % columns;  // <- cause\n",
+    )]),
+    by_code("exp2f where an instruction would do", "sdpa_f16/mma", "slow-special-function", &[edit(
+        ATTENTION,
+        "    asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));\n",
+        "    result = exp2f(x);  // <- cause\n",
+    )]),
     Regression {
-        name: "expf, not __expf",
-        unit: "softmax/default",
         base: &[
             edit(SOFTMAX, "sum += expf(in[j] - maximum);", "sum += __expf(in[j] - maximum);"),
             edit(SOFTMAX, "out[j] = expf(in[j] - maximum) * inverse;", "out[j] = __expf(in[j] - maximum) * inverse;"),
         ],
-        head: &[edit(
+        ..by_code("expf, not __expf", "softmax/default", "slow-special-function", &[edit(
             SOFTMAX,
             "sum += __expf(in[j] - maximum);\n",
             "sum += expf(in[j] - maximum);  // <- cause\n",
-        )],
-        class: "slow-special-function",
-        ..BY_CODE
+        )])
     },
     Regression {
-        name: "blocks along columns, not along rows",
-        unit: "gemm/default",
-        head: &[
+        needs: Needs::Profile,
+        reached: Reached::Other("code-changed"),
+        ..by_code("blocks along columns, not along rows", "gemm/default", "l2-reuse", &[
             edit(
                 GATES,
                 "launch: {grid: [\"ceil_div(N, 64)\", \"ceil_div(M, 64)\"], block: [256]}",
@@ -522,110 +378,64 @@ pub const REGRESSIONS: &[Regression] = &[
                 "    const int first_row = blockIdx.y * TILE_M;\n    const int first_column = blockIdx.x * TILE_N;\n",
                 "    const int first_row = blockIdx.x * TILE_M;  // <- cause\n    const int first_column = blockIdx.y * TILE_N;\n",
             ),
-        ],
-        class: "l2-reuse",
-        needs: Needs::Profile,
-        reached: Reached::Other("code-changed"),
-        ..BY_CODE
+        ])
     },
     Regression {
-        name: "a few blocks more than one wave",
-        unit: "smooth/default",
         base: &[edit(GATES, "define: {BLOCKS: 64}", "define: {BLOCKS: 2112}")],
-        head: &[edit(GATES, "define: {BLOCKS: 2112}", "define: {BLOCKS: 2200}")],
-        class: "tail-wave",
-        ..BY_CODE
+        ..by_code("a few blocks more than one wave", "smooth/default", "tail-wave", &[edit(GATES, "define: {BLOCKS: 2112}", "define: {BLOCKS: 2200}")])
     },
-    Regression {
-        name: "counted in global memory",
-        unit: "histogram/default",
-        head: &[edit(
-            HISTOGRAM,
-            "        atomicAdd(&of_block[threadIdx.x % COPIES][values[i]], 1);\n",
-            "        atomicAdd(&counts[values[i]], 1);  // <- cause\n",
-        )],
-        class: "atomics-contended",
-        ..BY_CODE
-    },
-    Regression {
-        name: "weights that may be outputs",
-        unit: "stencil/default",
-        head: &[
-            edit(
-                STENCIL,
-                "stencil(const float* __restrict__ in, const float* __restrict__ weights, float* __restrict__ out,",
-                "stencil(const float* in, const float* weights, float* out,",
-            ),
-            edit(
-                STENCIL,
-                "        sum += weights[1] * above + weights[2] * below;\n",
-                "        sum += weights[1] * above + weights[2] * below;  // <- cause\n",
-            ),
-        ],
-        class: "reload",
-        ..BY_CODE
-    },
-    Regression {
-        name: "a gain that may be an output",
-        unit: "affine/default",
-        head: &[
-            edit(
-                ROWS,
-                "affine(const float* __restrict__ x, const float* __restrict__ gain, const float* __restrict__ shift, float* __restrict__ y,",
-                "affine(const float* x, const float* gain, const float* shift, float* y,",
-            ),
-            edit(
-                ROWS,
-                "        y[start + i] = gain[blockIdx.x] * x[start + i] + shift[blockIdx.x];\n",
-                "        y[start + i] = gain[blockIdx.x] * x[start + i] + shift[blockIdx.x];  // <- cause\n",
-            ),
-        ],
-        class: "reload",
-        ..BY_CODE
-    },
-    Regression {
-        name: "copied by way of registers",
-        unit: "sdpa_fp8/stage2",
-        head: &[edit(
-            COMMON,
-            "    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    by_code("counted in global memory", "histogram/default", "atomics-contended", &[edit(
+        HISTOGRAM,
+        "        atomicAdd(&of_block[threadIdx.x % COPIES][values[i]], 1);\n",
+        "        atomicAdd(&counts[values[i]], 1);  // <- cause\n",
+    )]),
+    by_code("weights that may be outputs", "stencil/default", "reload", &[
+        edit(
+            STENCIL,
+            "stencil(const float* __restrict__ in, const float* __restrict__ weights, float* __restrict__ out,",
+            "stencil(const float* in, const float* weights, float* out,",
+        ),
+        edit(
+            STENCIL,
+            "        sum += weights[1] * above + weights[2] * below;\n",
+            "        sum += weights[1] * above + weights[2] * below;  // <- cause\n",
+        ),
+    ]),
+    by_code("a gain that may be an output", "affine/default", "reload", &[
+        edit(
+            ROWS,
+            "affine(const float* __restrict__ x, const float* __restrict__ gain, const float* __restrict__ shift, float* __restrict__ y,",
+            "affine(const float* x, const float* gain, const float* shift, float* y,",
+        ),
+        edit(
+            ROWS,
+            "        y[start + i] = gain[blockIdx.x] * x[start + i] + shift[blockIdx.x];\n",
+            "        y[start + i] = gain[blockIdx.x] * x[start + i] + shift[blockIdx.x];  // <- cause\n",
+        ),
+    ]),
+    by_code("copied by way of registers", "sdpa_fp8/stage2", "async-copy-synchronous", &[edit(
+        COMMON,
+        "    const unsigned destination = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     const int bytes_read = valid ? CHUNK_BYTES : 0;
     asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\"
                  :: \"r\"(destination), \"l\"(global), \"r\"(bytes_read) : \"memory\");
 ",
-            "    *static_cast<uint4*>(shared) = valid ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);  // <- cause\n",
-        )],
-        class: "async-copy-synchronous",
-        ..BY_CODE
-    },
+        "    *static_cast<uint4*>(shared) = valid ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);  // <- cause\n",
+    )]),
+    by_code("waited for at once", "sdpa_f16/mma", "async-copy-synchronous", &[edit(
+        SDPA_F16,
+        "        if (SMEM_STAGE > 1) start_load(step + AHEAD);\n",
+        "        if (SMEM_STAGE > 1) start_load(step + AHEAD);\n        cp_async_wait<0>();  // <- cause\n",
+    )]),
+    by_code("read again in every turn", "running_sum/default", "loop-invariant", &[
+        edit(ROWS, "    const float factor = gain[blockIdx.x];\n", ""),
+        edit(
+            ROWS,
+            "        if (i < columns) y[start + i] = factor * (before + sum);\n",
+            "        if (i < columns) y[start + i] = gain[blockIdx.x] * (before + sum);  // <- cause\n",
+        ),
+    ]),
     Regression {
-        name: "waited for at once",
-        unit: "sdpa_f16/mma",
-        head: &[edit(
-            SDPA_F16,
-            "        if (SMEM_STAGE > 1) start_load(step + AHEAD);\n",
-            "        if (SMEM_STAGE > 1) start_load(step + AHEAD);\n        cp_async_wait<0>();  // <- cause\n",
-        )],
-        class: "async-copy-synchronous",
-        ..BY_CODE
-    },
-    Regression {
-        name: "read again in every turn",
-        unit: "running_sum/default",
-        head: &[
-            edit(ROWS, "    const float factor = gain[blockIdx.x];\n", ""),
-            edit(
-                ROWS,
-                "        if (i < columns) y[start + i] = factor * (before + sum);\n",
-                "        if (i < columns) y[start + i] = gain[blockIdx.x] * (before + sum);  // <- cause\n",
-            ),
-        ],
-        class: "loop-invariant",
-        ..BY_CODE
-    },
-    Regression {
-        name: "resident blocks no longer asked for",
-        unit: "window/default",
         base: &[
             edit(GATES, "define: {POINTS: 4, RING: 8}", "define: {POINTS: 8, RING: 8}"),
             edit(STENCIL, "constexpr int COARSEN = 4;", "constexpr int COARSEN = 8;"),
@@ -635,126 +445,83 @@ pub const REGRESSIONS: &[Regression] = &[
                 "__global__ void __launch_bounds__(128, 16)\n",
             ),
         ],
-        head: &[edit(
+        ..by_code("resident blocks no longer asked for", "window/default", "launch-bound", &[edit(
             STENCIL,
             "__global__ void __launch_bounds__(128, 16)\n",
             "__global__ void __launch_bounds__(128)  // <- cause\n",
-        )],
-        class: "launch-bound",
-        ..BY_CODE
+        )])
     },
-    Regression {
-        name: "a guard in the hot loop",
-        unit: "reduce/default",
-        head: &[edit(
-            REDUCE,
-            "    for (; j + (WAYS - 1) * THREADS < columns; j += WAYS * THREADS)
+    by_code("a guard in the hot loop", "reduce/default", "predicated-access", &[edit(
+        REDUCE,
+        "    for (; j + (WAYS - 1) * THREADS < columns; j += WAYS * THREADS)
         #pragma unroll
         for (int way = 0; way < WAYS; ++way) partial[way] += in[j + way * THREADS];
     for (; j < columns; j += THREADS) partial[0] += in[j];
 ",
-            "    for (; j < columns; j += WAYS * THREADS)
+        "    for (; j < columns; j += WAYS * THREADS)
         #pragma unroll
         for (int way = 0; way < WAYS; ++way)
             if (j + way * THREADS < columns) partial[way] += in[j + way * THREADS];  // <- cause
 ",
-        )],
-        class: "predicated-access",
-        ..BY_CODE
-    },
-    Regression {
-        name: "codes by way of f32",
-        unit: "sdpa_fp8/wide",
-        head: &[edit(
-            CODEC,
-            "        return __half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3));\n",
-            "        const float2 pair = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3)));\n        \
-             return __halves2half2(__float2half_rz(pair.x), __float2half_rz(pair.y));  // <- cause\n",
-        )],
-        class: "more-instructions",
-        ..BY_CODE
-    },
-    Regression {
-        name: "multiplied and added apart",
-        unit: "sdpa_f16/mma",
-        head: &[edit(
-            REGISTER_SOFTMAX,
-            "                        const float x = fmaf(scores[m][n][i], scale_log2, -shift);\n",
-            "                        const float x = __fadd_rn(__fmul_rn(scores[m][n][i], scale_log2), -shift);  // <- cause\n",
-        )],
-        class: "more-instructions",
-        ..BY_CODE
-    },
-    Regression {
-        name: "B read from global memory for every row",
-        unit: "gemm/default",
-        head: &[
-            edit(
-                GEMM,
-                "            const float4 b4 = *reinterpret_cast<const float4*>(&tile_b[depth][patch_column]);\n",
-                "            const float* const from = b + size_t(min(first_k + depth, k - 1)) * n;\n            \
-                 const float4 b4 = {from[min(first_column + patch_column, n - 1)], from[min(first_column + patch_column + 1, n - 1)],\n                               \
-                 from[min(first_column + patch_column + 2, n - 1)], from[min(first_column + patch_column + 3, n - 1)]};  // <- cause\n",
-            ),
-            edit(
-                GEMM,
-                "        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {
+    )]),
+    by_code("codes by way of f32", "sdpa_fp8/wide", "more-instructions", &[edit(
+        CODEC,
+        "        return __half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3));\n",
+        "        const float2 pair = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3)));\n        \
+         return __halves2half2(__float2half_rz(pair.x), __float2half_rz(pair.y));  // <- cause\n",
+    )]),
+    by_code("multiplied and added apart", "sdpa_f16/mma", "more-instructions", &[edit(
+        REGISTER_SOFTMAX,
+        "                        const float x = fmaf(scores[m][n][i], scale_log2, -shift);\n",
+        "                        const float x = __fadd_rn(__fmul_rn(scores[m][n][i], scale_log2), -shift);  // <- cause\n",
+    )]),
+    by_counters("B read from global memory for every row", "gemm/default", "staging-lost", &[
+        edit(
+            GEMM,
+            "            const float4 b4 = *reinterpret_cast<const float4*>(&tile_b[depth][patch_column]);\n",
+            "            const float* const from = b + size_t(min(first_k + depth, k - 1)) * n;\n            \
+             const float4 b4 = {from[min(first_column + patch_column, n - 1)], from[min(first_column + patch_column + 1, n - 1)],\n                               \
+             from[min(first_column + patch_column + 2, n - 1)], from[min(first_column + patch_column + 3, n - 1)]};  // <- cause\n",
+        ),
+        edit(
+            GEMM,
+            "        for (int i = threadIdx.x; i < TILE_K * TILE_N; i += THREADS) {
             const int depth = i / TILE_N, column = i % TILE_N;
             const bool inside = first_k + depth < k && first_column + column < n;
             tile_b[depth][column] = inside ? b[size_t(first_k + depth) * n + first_column + column] : 0.0f;
         }
 ",
-                "",
-            ),
-            edit(GEMM, "    __shared__ __align__(16) float tile_b[TILE_K][TILE_N];\n", ""),
-        ],
-        class: "staging-lost",
-        ..BY_COUNTERS
-    },
+            "",
+        ),
+        edit(GEMM, "    __shared__ __align__(16) float tile_b[TILE_K][TILE_N];\n", ""),
+    ]),
 ];
 
 /// Written when the rules were there, and not looked at before their first score: no rule was made for them.
 pub const HELD_OUT: &[Regression] = &[
     Regression {
-        name: "a root rounded exactly",
-        unit: "adam/default",
         base: &[edit(ROWS, "sqrtf(square[i]) + 1e-3f);", "square[i] * rsqrtf(square[i] + 1e-30f) + 1e-3f);")],
-        head: &[edit(
+        ..by_code("a root rounded exactly", "adam/default", "slow-special-function", &[edit(
             ROWS,
             "square[i] * rsqrtf(square[i] + 1e-30f) + 1e-3f);\n",
             "sqrtf(square[i]) + 1e-3f);  // <- cause\n",
-        )],
-        class: "slow-special-function",
-        ..BY_CODE
+        )])
     },
-    Regression {
-        name: "a second barrier in a scan",
-        unit: "running_sum/default",
-        head: &[edit(
-            ROWS,
-            "            if (threadIdx.x >= distance) sum += parts[side][threadIdx.x - distance];\n",
-            "            if (threadIdx.x >= distance) sum += parts[side][threadIdx.x - distance];\n            __syncthreads();  // <- cause\n",
-        )],
-        class: "barrier-added",
-        ..BY_CODE
-    },
-    Regression {
-        name: "float4 written as four floats",
-        unit: "window/default",
-        head: &[edit(
-            STENCIL,
-            "    for (int i = 0; i < COARSEN; i += 4)
+    by_code("a second barrier in a scan", "running_sum/default", "barrier-added", &[edit(
+        ROWS,
+        "            if (threadIdx.x >= distance) sum += parts[side][threadIdx.x - distance];\n",
+        "            if (threadIdx.x >= distance) sum += parts[side][threadIdx.x - distance];\n            __syncthreads();  // <- cause\n",
+    )]),
+    by_code("float4 written as four floats", "window/default", "vector-access-narrowed", &[edit(
+        STENCIL,
+        "    for (int i = 0; i < COARSEN; i += 4)
         *reinterpret_cast<float4*>(to + i) = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
 ",
-            "    for (int i = 0; i < COARSEN; ++i) to[i] = sums[i];  // <- cause\n",
-        )],
-        class: "vector-access-narrowed",
-        ..BY_CODE
-    },
+        "    for (int i = 0; i < COARSEN; ++i) to[i] = sums[i];  // <- cause\n",
+    )]),
     Regression {
-        name: "both halves of a buffer side by side",
-        unit: "running_sum/default",
-        head: &[
+        reached: Reached::ClassAlone,
+        ..by_counters("both halves of a buffer side by side", "running_sum/default", "bank-conflicts", &[
             edit(ROWS, "    __shared__ float parts[2][THREADS];\n", "    __shared__ float parts[THREADS][2];\n"),
             edit(
                 ROWS,
@@ -777,82 +544,54 @@ pub const HELD_OUT: &[Regression] = &[
         if (i < columns)",
             ),
             edit(ROWS, "        before += parts[side][THREADS - 1];\n", "        before += parts[THREADS - 1][side];\n"),
-        ],
-        class: "bank-conflicts",
-        reached: Reached::ClassAlone,
-        ..BY_COUNTERS
+        ])
     },
-    Regression {
-        name: "a stretch to each thread, loads and stores",
-        unit: "affine/default",
-        head: &[edit(
-            ROWS,
-            "    for (int i = threadIdx.x; i < columns; i += THREADS)
+    by_counters("a stretch to each thread, loads and stores", "affine/default", "coalescing-lost", &[edit(
+        ROWS,
+        "    for (int i = threadIdx.x; i < columns; i += THREADS)
         y[start + i] = gain[blockIdx.x] * x[start + i] + shift[blockIdx.x];
 ",
-            "    const int stretch = (columns + THREADS - 1) / THREADS;
+        "    const int stretch = (columns + THREADS - 1) / THREADS;
     for (int i = threadIdx.x * stretch; i < min(columns, int(threadIdx.x + 1) * stretch); ++i)
         y[start + i] = gain[blockIdx.x] * x[start + i] + shift[blockIdx.x];  // <- cause
 ",
-        )],
-        class: "coalescing-lost",
-        ..BY_COUNTERS
-    },
-    Regression {
-        name: "a window indexed by a loop",
-        unit: "window/default",
-        head: &[edit(
-            STENCIL,
-            "    #pragma unroll
+    )]),
+    by_code("a window indexed by a loop", "window/default", "local-array", &[edit(
+        STENCIL,
+        "    #pragma unroll
     for (int j = 0; j <= 2 * RADIUS; ++j) {
         const float weight = weights[j];
         #pragma unroll
         for (int i = 0; i < COARSEN; ++i) sums[i] += weight * points[i + j];
 ",
-            "    #pragma unroll 1
+        "    #pragma unroll 1
     for (int j = 0; j <= 2 * RADIUS; ++j) {
         const float weight = weights[j];
         #pragma unroll
         for (int i = 0; i < COARSEN; ++i) sums[i] += weight * points[i + j];  // <- cause
 ",
-        )],
-        class: "local-array",
-        ..BY_CODE
-    },
-    Regression {
-        name: "a dot product in double precision",
-        unit: "dots/default",
-        head: &[edit(
-            ROWS,
-            "    float sum = 0.0f;
+    )]),
+    by_code("a dot product in double precision", "dots/default", "double-precision", &[edit(
+        ROWS,
+        "    float sum = 0.0f;
     for (int i = threadIdx.x; i < columns; i += THREADS) sum += a[start + i] * b[start + i];
     sum = block_sum(sum);
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 ",
-            "    double total = 0.0;
+        "    double total = 0.0;
     for (int i = threadIdx.x; i < columns; i += THREADS) total += double(a[start + i]) * b[start + i];  // <- cause
     const float sum = block_sum(float(total));
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 ",
-        )],
-        class: "double-precision",
-        ..BY_CODE
-    },
+    )]),
+    by_code("one turn at a time", "softmax/default", "unroll-lost", &[edit(
+        SOFTMAX,
+        "    for (int j = threadIdx.x; j < columns; j += THREADS) sum += expf(in[j] - maximum);\n",
+        "    #pragma unroll 1\n    for (int j = threadIdx.x; j < columns; j += THREADS) sum += expf(in[j] - maximum);  // <- cause\n",
+    )]),
     Regression {
-        name: "one turn at a time",
-        unit: "softmax/default",
-        head: &[edit(
-            SOFTMAX,
-            "    for (int j = threadIdx.x; j < columns; j += THREADS) sum += expf(in[j] - maximum);\n",
-            "    #pragma unroll 1\n    for (int j = threadIdx.x; j < columns; j += THREADS) sum += expf(in[j] - maximum);  // <- cause\n",
-        )],
-        class: "unroll-lost",
-        ..BY_CODE
-    },
-    Regression {
-        name: "copied when it is needed",
-        unit: "sdpa_fp8/vec_pv",
-        head: &[
+        reached: Reached::Other("more-instructions"),
+        ..by_code("copied when it is needed", "sdpa_fp8/vec_pv", "async-copy-synchronous", &[
             edit(
                 SDPA_FP8,
                 "        cp_async_wait<0>();
@@ -871,27 +610,18 @@ pub const HELD_OUT: &[Regression] = &[
                 "        __syncthreads();  // the new tiles are complete\n",
             ),
             edit(SDPA_FP8, "    tiles.start(0);\n", ""),
-        ],
-        class: "async-copy-synchronous",
-        reached: Reached::Other("more-instructions"),
-        ..BY_CODE
+        ])
     },
-    Regression {
-        name: "half of the lanes at work",
-        unit: "spmv/default",
-        head: &[edit(
-            SPMV,
-            "    for (int i = begin + lane; i < end; i += 32)
+    by_counters("half of the lanes at work", "spmv/default", "divergence", &[edit(
+        SPMV,
+        "    for (int i = begin + lane; i < end; i += 32)
         sum += values[i] * x[columns[i]];
 ",
-            "    if (lane < 16)
+        "    if (lane < 16)
         for (int i = begin + lane; i < end; i += 16)
             sum += values[i] * x[columns[i]];  // <- cause
 ",
-        )],
-        class: "divergence",
-        ..BY_COUNTERS
-    },
+    )]),
 ];
 
 pub const HARMLESS: &[Harmless] = &[

@@ -114,11 +114,7 @@ pub fn int(value: i64) -> Arg {
 
 pub fn case(variant: &str) -> Case {
     Case {
-        id: CaseId {
-            kernel: "fixture".into(),
-            variant: variant.into(),
-            shape: "s".into(),
-        },
+        id: CaseId::new("fixture", variant, "s"),
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
         steps: vec![Step {

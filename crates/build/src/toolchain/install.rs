@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 use system::process::helper;
 use system::temporary::{self, TemporaryDir};
@@ -244,14 +244,12 @@ impl Package {
     fn fetch(&self, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
         let installer = Installer::find(search, self)?;
         let unwritable = |error: std::io::Error| {
-            Error::Environment(
-                Diagnostic::new(format!(
-                    "{} cannot be written to {}: {error}",
-                    self.what,
-                    dir.display()
-                ))
-                .help("set GATEKEEPER_CACHE to a directory with 500 MB free"),
-            )
+            Error::environment(format!(
+                "{} cannot be written to {}: {error}",
+                self.what,
+                dir.display()
+            ))
+            .help("set GATEKEEPER_CACHE to a directory with 500 MB free")
         };
         // Left by an install that was killed: the lock is ours, so none is in use.
         for entry in std::fs::read_dir(dir).map_err(unwritable)? {
@@ -293,13 +291,11 @@ impl Package {
             .map_err(|error| Error::environment(format!("{MARKER}: {error}")))?;
         std::fs::write(new.join(MARKER), marker).map_err(unwritable)?;
         if !self.is_complete(&new) {
-            return Err(Error::Environment(
-                Diagnostic::new(format!(
-                    "the wheels contain no {TOOLKIT}/{} for this platform",
-                    self.program
-                ))
-                .help(self.by_hand),
-            ));
+            return Err(Error::environment(format!(
+                "the wheels contain no {TOOLKIT}/{} for this platform",
+                self.program
+            ))
+            .help(self.by_hand));
         }
 
         let home = dir.join(self.home_name());
@@ -366,11 +362,9 @@ impl Installer {
                 "install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`",
             ),
         };
-        Err(Error::Environment(
-            Diagnostic::new(wrong)
-                .help(help)
-                .help(format!("or {}", package.by_hand)),
-        ))
+        Err(Error::environment(wrong)
+            .help(help)
+            .help(format!("or {}", package.by_hand)))
     }
 
     fn name(&self) -> &'static str {
@@ -505,11 +499,9 @@ impl Package {
             .stderr(Stdio::piped());
         let failed = |why: &str| {
             let name = installer.name();
-            Error::Environment(
-                Diagnostic::new(format!("{name} could not install {}:\n{why}", self.what))
-                    .help(installer.mirrors())
-                    .help(format!("or {}", self.by_hand)),
-            )
+            Error::environment(format!("{name} could not install {}:\n{why}", self.what))
+                .help(installer.mirrors())
+                .help(format!("or {}", self.by_hand))
         };
         let mut child = command
             .spawn()

@@ -118,12 +118,12 @@ impl Search {
         if let Some(wanted) = &self.host_compiler {
             let is_name = wanted.components().count() == 1 && wanted.is_relative();
             if !is_name && !wanted.is_absolute() {
-                return Err(Error::Environment(
-                    Diagnostic::new(format!(
-                        "NVCC_CCBIN names {}, which is relative: the checkout could hold that program",
-                        wanted.display()
-                    ))
-                    .help("set NVCC_CCBIN to the whole path of a C++ compiler, or to its name on PATH"),
+                return Err(Error::environment(format!(
+                    "NVCC_CCBIN names {}, which is relative: the checkout could hold that program",
+                    wanted.display()
+                ))
+                .help(
+                    "set NVCC_CCBIN to the whole path of a C++ compiler, or to its name on PATH",
                 ));
             }
             let found = if is_name {
@@ -132,26 +132,22 @@ impl Search {
                 Some(wanted.clone()).filter(|file| is_executable(file))
             };
             return found.ok_or_else(|| {
-                Error::Environment(
-                    Diagnostic::new(format!(
-                        "NVCC_CCBIN names {}, which is not a program",
-                        wanted.display()
-                    ))
-                    .help("unset NVCC_CCBIN, or set it to a C++ compiler"),
-                )
+                Error::environment(format!(
+                    "NVCC_CCBIN names {}, which is not a program",
+                    wanted.display()
+                ))
+                .help("unset NVCC_CCBIN, or set it to a C++ compiler")
             });
         }
         ["g++", "c++", "clang++"]
             .into_iter()
             .find_map(|name| self.program(name))
             .ok_or_else(|| {
-                Error::Environment(
-                    Diagnostic::new(
+                Error::environment(
                         "no host compiler: nvcc needs a C++ compiler, and neither g++, c++ nor clang++ is on PATH",
                     )
                     .help("install one, for example `apt-get install g++`")
-                    .help("or set NVCC_CCBIN to the path of one"),
-                )
+                    .help("or set NVCC_CCBIN to the path of one")
             })
     }
 }

@@ -8,16 +8,14 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 /// `13.0.88`.
 pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
     let broken = |why: String| {
-        Error::Environment(
-            Diagnostic::new(format!("{} does not work: {why}", nvcc.display()))
-                .help("repair it, take it off PATH, or run with --provision"),
-        )
+        Error::environment(format!("{} does not work: {why}", nvcc.display()))
+            .help("repair it, take it off PATH, or run with --provision")
     };
     let text = output_of(compiler(nvcc, &["--version"])).map_err(broken)?;
     text.lines()
@@ -44,14 +42,12 @@ pub(super) fn probe(
     let mut digest = blake3::Hasher::new();
     for (name, file) in layout.parts(nvcc) {
         let file = file.canonicalize().map_err(|error| {
-            Error::Environment(
-                Diagnostic::new(format!(
-                    "nvcc at {} is incomplete: {name} is not at {}: {error}",
-                    nvcc.display(),
-                    file.display()
-                ))
-                .help("install the whole toolkit, or run with --provision"),
-            )
+            Error::environment(format!(
+                "nvcc at {} is incomplete: {name} is not at {}: {error}",
+                nvcc.display(),
+                file.display()
+            ))
+            .help("install the whole toolkit, or run with --provision")
         })?;
         digest.update(name.as_bytes());
         digest.update(&[0]);
@@ -73,13 +69,11 @@ pub(super) fn probe(
 
 fn host_version(program: &Path) -> Result<String> {
     let broken = |why: String| {
-        Error::Environment(
-            Diagnostic::new(format!(
-                "the host compiler {} does not work: {why}",
-                program.display()
-            ))
-            .help("install a C++ compiler, or set NVCC_CCBIN to the path of one"),
-        )
+        Error::environment(format!(
+            "the host compiler {} does not work: {why}",
+            program.display()
+        ))
+        .help("install a C++ compiler, or set NVCC_CCBIN to the path of one")
     };
     let text = output_of(compiler(program, &["--version"])).map_err(broken)?;
     text.lines()

@@ -2,7 +2,7 @@
 
 use super::{Search, clean_command, output_of};
 use std::path::{Path, PathBuf};
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 use system::process::helper::is_executable;
 
@@ -34,18 +34,14 @@ fn find_profiler_in(search: &Search, packages: &Path) -> Result<Profiler> {
         .chain(newest_first(packages))
         .filter(|file| is_executable(file));
     let program = search.program("ncu").or_else(|| all.next()).ok_or_else(|| {
-        Error::Environment(
-            Diagnostic::new(format!(
-                "ncu of Nsight Compute is neither on PATH, in CUDA_HOME, in /usr/local/cuda nor in {PACKAGES}"
-            ))
-            .help("install it, for example `apt-get install nsight-compute` from NVIDIA's repository, or put ncu on PATH"),
-        )
+        Error::environment(format!(
+            "ncu of Nsight Compute is neither on PATH, in CUDA_HOME, in /usr/local/cuda nor in {PACKAGES}"
+        ))
+        .help("install it, for example `apt-get install nsight-compute` from NVIDIA's repository, or put ncu on PATH")
     })?;
     let broken = |why: String| {
-        Error::Environment(
-            Diagnostic::new(format!("{} does not work: {why}", program.display()))
-                .help("install Nsight Compute again, or take this one off PATH"),
-        )
+        Error::environment(format!("{} does not work: {why}", program.display()))
+            .help("install Nsight Compute again, or take this one off PATH")
     };
     let mut command = clean_command(&program);
     command.arg("--version");

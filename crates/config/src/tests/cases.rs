@@ -55,11 +55,7 @@ fn a_unit_and_a_case_in_full() {
     assert_eq!(
         resolved.plan.cases[3],
         Case {
-            id: CaseId {
-                kernel: "scale".to_owned(),
-                variant: "wide".to_owned(),
-                shape: "large".to_owned(),
-            },
+            id: CaseId::new("scale", "wide", "large"),
             dims: [("N".to_owned(), 4096)].into(),
             tensors: vec![
                 tensor("x", Role::In, Some(normal)),

@@ -46,16 +46,12 @@ fn runs_an_expected_failure_with_the_gates_it_must_fail() {
 #[test]
 fn mistakes_are_refused_at_their_place() {
     let expect = |text: &str| format!("wide: {{define: {{WIDE: 1}}, expect: {text}}}");
-    check(
-        WIDE,
-        &expect("{fail: []}"),
-        "gates.yaml:10:48: kernels.scale.variants.wide.expect.fail: no gate: nothing would have to fail\n  help: name those that catch it: fail: [memory and races, max_err]",
-    );
-    check(
-        WIDE,
-        &expect("{fail: [max_er]}"),
-        "gates.yaml:10:49: kernels.scale.variants.wide.expect.fail[0]: `wide` has no gate `max_er` that it could fail\n  help: did you mean `max_err`?",
-    );
+    mistakes! {
+        WIDE => &expect("{fail: []}"),
+            "gates.yaml:10:48: kernels.scale.variants.wide.expect.fail: no gate: nothing would have to fail\n  help: name those that catch it: fail: [memory and races, max_err]";
+        WIDE => &expect("{fail: [max_er]}"),
+            "gates.yaml:10:49: kernels.scale.variants.wide.expect.fail[0]: `wide` has no gate `max_er` that it could fail\n  help: did you mean `max_err`?";
+    }
     // Never asked for.
     for name in ["p50", "built", "counters", "rel_l2"] {
         let text = with(WIDE, &expect(&format!("{{fail: [{name}]}}")));
@@ -66,26 +62,16 @@ fn mistakes_are_refused_at_their_place() {
             "{said}"
         );
     }
-    check(
-        WIDE,
-        &expect("{fail: [max_err, max_err]}"),
-        "gates.yaml:10:58: kernels.scale.variants.wide.expect.fail[1]: duplicate gate `max_err`",
-    );
-    check(
-        WIDE,
-        "wide: {define: {WIDE: 1}, shapes: [smal]}",
-        "gates.yaml:10:42: kernels.scale.variants.wide.shapes[0]: unknown shape `smal`\n  help: did you mean `small`?",
-    );
-    check(
-        WIDE,
-        "wide: {define: {WIDE: 1}, shapes: [small, small]}",
-        "gates.yaml:10:49: kernels.scale.variants.wide.shapes[1]: duplicate shape `small`",
-    );
-    check(
-        WIDE,
-        "wide: {define: {WIDE: 1}, shapes: []}",
-        "gates.yaml:10:41: kernels.scale.variants.wide.shapes: no shapes: nothing would be judged",
-    );
+    mistakes! {
+        WIDE => &expect("{fail: [max_err, max_err]}"),
+            "gates.yaml:10:58: kernels.scale.variants.wide.expect.fail[1]: duplicate gate `max_err`";
+        WIDE => "wide: {define: {WIDE: 1}, shapes: [smal]}",
+            "gates.yaml:10:42: kernels.scale.variants.wide.shapes[0]: unknown shape `smal`\n  help: did you mean `small`?";
+        WIDE => "wide: {define: {WIDE: 1}, shapes: [small, small]}",
+            "gates.yaml:10:49: kernels.scale.variants.wide.shapes[1]: duplicate shape `small`";
+        WIDE => "wide: {define: {WIDE: 1}, shapes: []}",
+            "gates.yaml:10:41: kernels.scale.variants.wide.shapes: no shapes: nothing would be judged";
+    }
 }
 
 #[test]

@@ -22,32 +22,21 @@ fn a_variant_that_computes_the_same_stands_in() {
 
 #[test]
 fn mistakes_are_refused_at_their_place() {
-    check(
-        WIDE,
-        "wide: {define: {WIDE: 1}, fallback: plan}",
-        "gates.yaml:10:43: kernels.scale.variants.wide.fallback: unknown variant `plan`\n  help: did you mean `plain`?",
-    );
-    check(
-        WIDE,
-        "wide: {define: {WIDE: 1}, fallback: wide}",
-        "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `wide` falls back on itself",
-    );
+    mistakes! {
+        WIDE => "wide: {define: {WIDE: 1}, fallback: plan}",
+            "gates.yaml:10:43: kernels.scale.variants.wide.fallback: unknown variant `plan`\n  help: did you mean `plain`?";
+        WIDE => "wide: {define: {WIDE: 1}, fallback: wide}",
+            "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `wide` falls back on itself";
+    }
     let other = "reference: {unary: {x: x, out: y, op: copy}}";
-    check(
-        WIDE,
-        &format!("wide: {{define: {{WIDE: 1}}, fallback: plain, {other}}}"),
-        "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `plain` has other outputs or another reference than `wide` at shape `small`\n  help: only what computes the same can stand in",
-    );
-    check(
-        WIDE,
-        "wide: {define: {WIDE: 1}, fallback: plain, tensors: {y: {role: out, type: f16, shape: [N]}}}",
-        "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `plain` has other outputs or another reference than `wide` at shape `small`\n  help: only what computes the same can stand in",
-    );
-    check(
-        WIDE,
-        "wide: {define: {WIDE: 1}, fallback: plain, expect: {fail: [max_err]}}",
-        "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `wide` is expected to fail: nothing can stand in for it",
-    );
+    mistakes! {
+        WIDE => &format!("wide: {{define: {{WIDE: 1}}, fallback: plain, {other}}}"),
+            "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `plain` has other outputs or another reference than `wide` at shape `small`\n  help: only what computes the same can stand in";
+        WIDE => "wide: {define: {WIDE: 1}, fallback: plain, tensors: {y: {role: out, type: f16, shape: [N]}}}",
+            "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `plain` has other outputs or another reference than `wide` at shape `small`\n  help: only what computes the same can stand in";
+        WIDE => "wide: {define: {WIDE: 1}, fallback: plain, expect: {fail: [max_err]}}",
+            "gates.yaml:10:43: kernels.scale.variants.wide.fallback: `wide` is expected to fail: nothing can stand in for it";
+    }
 }
 
 #[test]

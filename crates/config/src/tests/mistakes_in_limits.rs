@@ -2,231 +2,98 @@ use super::{check, read, with};
 
 #[test]
 fn wrong_limits_are_refused() {
-    check(
-        "registers: 128",
-        "registers: -1",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `-1`: a limit cannot be negative",
-    );
-    check(
-        "registers: 128",
-        "registers: 256",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `256`: a thread has at most 255 registers",
-    );
-    check(
-        "registers: 128",
-        "registers: 48KiB",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `KiB` is a unit of bytes, and registers is not measured in it",
-    );
-    check(
-        "registers: 128",
-        "registers: \">= 16\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `>= 16` is the wrong way round for registers: a worse kernel would pass\n  help: write `<= 16`, or put it under `conditions`",
-    );
-    check(
-        "registers: 128",
-        "registers: {sm_89: 80}",
-        "gates.yaml:22:18: kernels.scale.gates.registers: no limit for sm_90\n  help: add `sm_90` or `default`",
-    );
-    check(
-        "registers: 128",
-        "registers: {sm_89: 80, sm_91: 87}",
-        "gates.yaml:22:30: kernels.scale.gates.registers.sm_91: unknown architecture `sm_91`\n  help: did you mean `sm_90`?",
-    );
-    check(
-        "registers: 128",
-        "registers: []",
-        "gates.yaml:22:18: kernels.scale.gates.registers: an empty list sets no limit",
-    );
-    check(
-        "registers: 128",
-        "registers: 25%",
-        "gates.yaml:22:18: kernels.scale.gates.registers: 25% of what?\n  help: write `+25%` to compare with the baseline",
-    );
-    check(
-        "registers: 128",
-        "registers: \"<= N\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: a limit on resources holds for all shapes, and `N` depends on the shape",
-    );
-    check(
-        "registers: 128",
-        "registers: \"<= p50\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: a limit on resources cannot depend on p50\n  help: put it under `conditions`",
-    );
-    check(
-        "registers: 128",
-        "registers: \"<= wide.registers\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: variant `wide` is compared with itself\n  help: put the limit under `gates` of the variants that it is for",
-    );
-    check(
-        "registers: 128",
-        "registers: \"<= narrow.registers\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: unknown variant `narrow`\n  help: there are `plain`, `wide`",
-    );
-    check(
-        "registers: 128",
-        "registers: 9O",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `9O`: `O` after a number is not a unit (KiB, KB, us, ms, ...)",
-    );
-    check(
-        "registers: 128",
-        "shared: 48kb",
-        "gates.yaml:22:15: kernels.scale.gates.shared: `48kb`: `kb` after a number is not a unit (KiB, KB, us, ms, ...)",
-    );
-    check(
-        "registers: 128",
-        "shared: 900us",
-        "gates.yaml:22:15: kernels.scale.gates.shared: `us` is a unit of time, and shared is not measured in it",
-    );
-    check(
-        "registers: 128",
-        "occupancy: 25",
-        "gates.yaml:22:18: kernels.scale.gates.occupancy: `25`: occupancy is a share: write 25% or 0.25",
-    );
-    check(
-        "registers: 128",
-        "occupancy: \"<= 25%\"",
-        "gates.yaml:22:18: kernels.scale.gates.occupancy: `<= 25%` is the wrong way round for occupancy: a worse kernel would pass\n  help: write `>= 25%`, or put it under `conditions`",
-    );
-    check(
-        "registers: 128",
-        "occupancy: \"+2%\"",
-        "gates.yaml:22:18: kernels.scale.gates.occupancy: `+2%` would require occupancy to be better than its baseline\n  help: write how much worse it may be: `-2%`",
-    );
-    check(
-        "registers: 128",
-        "original_max_err: 0.06",
-        "gates.yaml:22:25: kernels.scale.gates.original_max_err: no tensor has a codec, so there is no original_max_err",
-    );
-    check(
-        "registers: 128",
-        "conditions: [registers <= 64 || ocupancy >= 0.5]",
-        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `ocupancy` is not a metric, a dimension or a macro\n  help: did you mean `occupancy`?",
-    );
-    check(
-        "registers: 128",
-        "conditions: [registers]",
-        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `registers` is not a condition\n  help: compare it with something: registers <= 64 || occupancy >= 0.5",
-    );
-    check(
-        "registers: 128",
-        "conditions: [N > 5]",
-        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `N > 5` refers to no metric\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`",
-    );
-    check(
-        "registers: 128",
-        "conditions: registers <= 64 | occupancy >= 0.5",
-        "gates.yaml:22:35: kernels.scale.gates.conditions: `registers <= 64 | occupancy >= 0.5`: `|` is not an operator; use `||`",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: \"<= 1e-9 * p50\"",
-        "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on p50: a kernel that is wrong is never timed",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: \"<= 1e-9 * dram_bytes\"",
-        "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on dram_bytes: a kernel that is wrong is never profiled",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: .nan",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `.nan`: a number starts with a digit: `0.5`",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: \"<= max_err\"",
-        "gates.yaml:23:20: kernels.scale.gates.max_err: the limit on max_err refers to max_err itself",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: \">= 1\"",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `>= 1` is the wrong way round for max_err: a worse kernel would pass\n  help: write `<= 1`, or put it under `conditions`",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: \"+10%\"",
-        "gates.yaml:22:7: kernels.scale.gates: scale/plain@small has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect",
-    );
-    check(
-        "max_err: 1e-6",
-        "mean_err: 1e-6",
-        "gates.yaml:22:7: kernels.scale.gates: scale/plain@small has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: {small: 1e-6}",
-        "gates.yaml:22:7: kernels.scale.gates: scale/plain@large has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: {smal: 1e-6, large: 1}",
-        "gates.yaml:23:17: kernels.scale.gates.max_err.smal: unknown shape `smal`\n  help: did you mean `small`?",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: \"<= 1e-6 * M\"",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `M` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it as a dimension of every shape, or as a macro: define: {M: ...}",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: max_err < 1",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `max_err < 1` is a condition, not a limit\n  help: put it into the list of conditions: conditions: [...]",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: +2us",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a relative limit: write `+2%`",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"+2us of base\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a relative limit: write `+2%`",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"+2% of\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+2% of` is not a relative limit: write `+2%`",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"+2% of v1.0 or so\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `v1.0 or so` is not a revision\n  help: write `+2% of base`, or name a tag: `+2% of v1.0`",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"+2% of --all\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `--all` is not a revision\n  help: write `+2% of base`, or name a tag: `+2% of v1.0`",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: [1e-6, \"+2% of best\"]",
-        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: `of best` is for times only, and max_err is not a time\n  help: write `+2%` to compare with the baseline",
-    );
-    check(
-        "max_err: 1e-6",
-        "max_err: [1e-6, \"+2% of base\"]",
-        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: `of base` is for times only, and max_err is not a time\n  help: write `+2%` to compare with the baseline",
-    );
-    check(
-        "p50: \"+2%\"",
-        "slow_share: \"+2%\"",
-        "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, so a limit relative to it means nothing\n  help: write the largest share allowed: `10%`, or `+5% of base` for five points more than at the base",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: 2%",
-        "gates.yaml:24:12: kernels.scale.gates.p50: 2% of what?\n  help: write `+2%` to compare with the baseline",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: 900",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `900` has no unit\n  help: write 900us, 900ms or 900ns",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"-2%\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `-2%` would require p50 to be better than its baseline\n  help: write how much worse it may be: `+2%`",
-    );
+    mistakes! {
+        "registers: 128" => "registers: -1",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `-1`: a limit cannot be negative";
+        "registers: 128" => "registers: 256",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `256`: a thread has at most 255 registers";
+        "registers: 128" => "registers: 48KiB",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `KiB` is a unit of bytes, and registers is not measured in it";
+        "registers: 128" => "registers: \">= 16\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `>= 16` is the wrong way round for registers: a worse kernel would pass\n  help: write `<= 16`, or put it under `conditions`";
+        "registers: 128" => "registers: {sm_89: 80}",
+            "gates.yaml:22:18: kernels.scale.gates.registers: no limit for sm_90\n  help: add `sm_90` or `default`";
+        "registers: 128" => "registers: {sm_89: 80, sm_91: 87}",
+            "gates.yaml:22:30: kernels.scale.gates.registers.sm_91: unknown architecture `sm_91`\n  help: did you mean `sm_90`?";
+        "registers: 128" => "registers: []",
+            "gates.yaml:22:18: kernels.scale.gates.registers: an empty list sets no limit";
+        "registers: 128" => "registers: 25%",
+            "gates.yaml:22:18: kernels.scale.gates.registers: 25% of what?\n  help: write `+25%` to compare with the baseline";
+        "registers: 128" => "registers: \"<= N\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: a limit on resources holds for all shapes, and `N` depends on the shape";
+        "registers: 128" => "registers: \"<= p50\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: a limit on resources cannot depend on p50\n  help: put it under `conditions`";
+        "registers: 128" => "registers: \"<= wide.registers\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: variant `wide` is compared with itself\n  help: put the limit under `gates` of the variants that it is for";
+        "registers: 128" => "registers: \"<= narrow.registers\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: unknown variant `narrow`\n  help: there are `plain`, `wide`";
+        "registers: 128" => "registers: 9O",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `9O`: `O` after a number is not a unit (KiB, KB, us, ms, ...)";
+        "registers: 128" => "shared: 48kb",
+            "gates.yaml:22:15: kernels.scale.gates.shared: `48kb`: `kb` after a number is not a unit (KiB, KB, us, ms, ...)";
+        "registers: 128" => "shared: 900us",
+            "gates.yaml:22:15: kernels.scale.gates.shared: `us` is a unit of time, and shared is not measured in it";
+        "registers: 128" => "occupancy: 25",
+            "gates.yaml:22:18: kernels.scale.gates.occupancy: `25`: occupancy is a share: write 25% or 0.25";
+        "registers: 128" => "occupancy: \"<= 25%\"",
+            "gates.yaml:22:18: kernels.scale.gates.occupancy: `<= 25%` is the wrong way round for occupancy: a worse kernel would pass\n  help: write `>= 25%`, or put it under `conditions`";
+        "registers: 128" => "occupancy: \"+2%\"",
+            "gates.yaml:22:18: kernels.scale.gates.occupancy: `+2%` would require occupancy to be better than its baseline\n  help: write how much worse it may be: `-2%`";
+        "registers: 128" => "original_max_err: 0.06",
+            "gates.yaml:22:25: kernels.scale.gates.original_max_err: no tensor has a codec, so there is no original_max_err";
+        "registers: 128" => "conditions: [registers <= 64 || ocupancy >= 0.5]",
+            "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `ocupancy` is not a metric, a dimension or a macro\n  help: did you mean `occupancy`?";
+        "registers: 128" => "conditions: [registers]",
+            "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `registers` is not a condition\n  help: compare it with something: registers <= 64 || occupancy >= 0.5";
+        "registers: 128" => "conditions: [N > 5]",
+            "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `N > 5` refers to no metric\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`";
+        "registers: 128" => "conditions: registers <= 64 | occupancy >= 0.5",
+            "gates.yaml:22:35: kernels.scale.gates.conditions: `registers <= 64 | occupancy >= 0.5`: `|` is not an operator; use `||`";
+        "max_err: 1e-6" => "max_err: \"<= 1e-9 * p50\"",
+            "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on p50: a kernel that is wrong is never timed";
+        "max_err: 1e-6" => "max_err: \"<= 1e-9 * dram_bytes\"",
+            "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on dram_bytes: a kernel that is wrong is never profiled";
+        "max_err: 1e-6" => "max_err: .nan",
+            "gates.yaml:23:16: kernels.scale.gates.max_err: `.nan`: a number starts with a digit: `0.5`";
+        "max_err: 1e-6" => "max_err: \"<= max_err\"",
+            "gates.yaml:23:20: kernels.scale.gates.max_err: the limit on max_err refers to max_err itself";
+        "max_err: 1e-6" => "max_err: \">= 1\"",
+            "gates.yaml:23:16: kernels.scale.gates.max_err: `>= 1` is the wrong way round for max_err: a worse kernel would pass\n  help: write `<= 1`, or put it under `conditions`";
+        "max_err: 1e-6" => "max_err: \"+10%\"",
+            "gates.yaml:22:7: kernels.scale.gates: scale/plain@small has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect";
+        "max_err: 1e-6" => "mean_err: 1e-6",
+            "gates.yaml:22:7: kernels.scale.gates: scale/plain@small has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect";
+        "max_err: 1e-6" => "max_err: {small: 1e-6}",
+            "gates.yaml:22:7: kernels.scale.gates: scale/plain@large has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect";
+        "max_err: 1e-6" => "max_err: {smal: 1e-6, large: 1}",
+            "gates.yaml:23:17: kernels.scale.gates.max_err.smal: unknown shape `smal`\n  help: did you mean `small`?";
+        "max_err: 1e-6" => "max_err: \"<= 1e-6 * M\"",
+            "gates.yaml:23:16: kernels.scale.gates.max_err: `M` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it as a dimension of every shape, or as a macro: define: {M: ...}";
+        "max_err: 1e-6" => "max_err: max_err < 1",
+            "gates.yaml:23:16: kernels.scale.gates.max_err: `max_err < 1` is a condition, not a limit\n  help: put it into the list of conditions: conditions: [...]";
+        "p50: \"+2%\"" => "p50: +2us",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a relative limit: write `+2%`";
+        "p50: \"+2%\"" => "p50: \"+2us of base\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a relative limit: write `+2%`";
+        "p50: \"+2%\"" => "p50: \"+2% of\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `+2% of` is not a relative limit: write `+2%`";
+        "p50: \"+2%\"" => "p50: \"+2% of v1.0 or so\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `v1.0 or so` is not a revision\n  help: write `+2% of base`, or name a tag: `+2% of v1.0`";
+        "p50: \"+2%\"" => "p50: \"+2% of --all\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `--all` is not a revision\n  help: write `+2% of base`, or name a tag: `+2% of v1.0`";
+        "max_err: 1e-6" => "max_err: [1e-6, \"+2% of best\"]",
+            "gates.yaml:23:23: kernels.scale.gates.max_err[1]: `of best` is for times only, and max_err is not a time\n  help: write `+2%` to compare with the baseline";
+        "max_err: 1e-6" => "max_err: [1e-6, \"+2% of base\"]",
+            "gates.yaml:23:23: kernels.scale.gates.max_err[1]: `of base` is for times only, and max_err is not a time\n  help: write `+2%` to compare with the baseline";
+        "p50: \"+2%\"" => "slow_share: \"+2%\"",
+            "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, so a limit relative to it means nothing\n  help: write the largest share allowed: `10%`, or `+5% of base` for five points more than at the base";
+        "p50: \"+2%\"" => "p50: 2%",
+            "gates.yaml:24:12: kernels.scale.gates.p50: 2% of what?\n  help: write `+2%` to compare with the baseline";
+        "p50: \"+2%\"" => "p50: 900",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `900` has no unit\n  help: write 900us, 900ms or 900ns";
+        "p50: \"+2%\"" => "p50: \"-2%\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `-2%` would require p50 to be better than its baseline\n  help: write how much worse it may be: `+2%`";
+    }
     // These would need a guess: shares, or counts?
     for text in ["+2", "++2%", "+2%%", "+ 2%"] {
         check(
@@ -237,31 +104,18 @@ fn wrong_limits_are_refused() {
             ),
         );
     }
-    check(
-        "p50: \"+2%\"",
-        "p50: \"+x%\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+x%` is not a relative limit: write `+2%`",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"<= 0.9 * plain.p50\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: variant `plain` is compared with itself\n  help: put the limit under `gates` of the variants that it is for",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"<= 0.9 * plain.p5O\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: variant `plain` is compared with itself\n  help: put the limit under `gates` of the variants that it is for",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: 0",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `0` has no unit\n  help: write 0us, 0ms or 0ns",
-    );
-    check(
-        "p50: \"+2%\"",
-        "p50: \"<= 900us us\"",
-        "gates.yaml:24:22: kernels.scale.gates.p50: `900us us`: unexpected `us`",
-    );
+    mistakes! {
+        "p50: \"+2%\"" => "p50: \"+x%\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `+x%` is not a relative limit: write `+2%`";
+        "p50: \"+2%\"" => "p50: \"<= 0.9 * plain.p50\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: variant `plain` is compared with itself\n  help: put the limit under `gates` of the variants that it is for";
+        "p50: \"+2%\"" => "p50: \"<= 0.9 * plain.p5O\"",
+            "gates.yaml:24:12: kernels.scale.gates.p50: variant `plain` is compared with itself\n  help: put the limit under `gates` of the variants that it is for";
+        "p50: \"+2%\"" => "p50: 0",
+            "gates.yaml:24:12: kernels.scale.gates.p50: `0` has no unit\n  help: write 0us, 0ms or 0ns";
+        "p50: \"+2%\"" => "p50: \"<= 900us us\"",
+            "gates.yaml:24:22: kernels.scale.gates.p50: `900us us`: unexpected `us`";
+    }
 }
 
 #[test]

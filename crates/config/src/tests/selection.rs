@@ -127,11 +127,7 @@ fn a_plan_that_leaves_out_cases_says_so() {
     assert_eq!(left_out(&Selection::default()), [""; 0]);
     assert_eq!(left_out(&filters(&["*"])), [""; 0]);
     let small = selected(&filters(&["*@small"])).unwrap().plan;
-    let [large, gone] = ["large", "gone"].map(|shape| CaseId {
-        kernel: "no more".into(),
-        variant: "v".into(),
-        shape: shape.into(),
-    });
+    let [large, gone] = ["large", "gone"].map(|shape| CaseId::new("no more", "v", shape));
     assert!(!small.selects(&large) && !small.selects(&gone));
     assert!(small.selects(&CaseId {
         shape: "small".into(),

@@ -78,21 +78,14 @@ fn a_target_on_a_time_has_it_measured() {
 
 #[test]
 fn mistakes_are_refused_at_their_place() {
-    check(
-        WIDE,
-        &with_target("{p50: \"+2%\"}"),
-        "gates.yaml:10:47: kernels.scale.variants.wide.target.p50: `+2%` is no value that could be reached\n  help: write one, or relate it to a variant: \"<= 0.90 * plain.p50\"",
-    );
-    check(
-        WIDE,
-        &with_target("{counters: \"+2%\"}"),
-        "gates.yaml:10:42: kernels.scale.variants.wide.target.counters: a target is for one metric, and `counters` is none",
-    );
-    check(
-        WIDE,
-        &with_target("{p50: 4us, because: [slow]}"),
-        "gates.yaml:10:61: kernels.scale.variants.wide.target.because: `because` needs the reason in words\n  help: because: bound by issue slots, 25.4 us where 23.6 was the target",
-    );
+    mistakes! {
+        WIDE => &with_target("{p50: \"+2%\"}"),
+            "gates.yaml:10:47: kernels.scale.variants.wide.target.p50: `+2%` is no value that could be reached\n  help: write one, or relate it to a variant: \"<= 0.90 * plain.p50\"";
+        WIDE => &with_target("{counters: \"+2%\"}"),
+            "gates.yaml:10:42: kernels.scale.variants.wide.target.counters: a target is for one metric, and `counters` is none";
+        WIDE => &with_target("{p50: 4us, because: [slow]}"),
+            "gates.yaml:10:61: kernels.scale.variants.wide.target.because: `because` needs the reason in words\n  help: because: bound by issue slots, 25.4 us where 23.6 was the target";
+    }
     let said = said_of(&with(WIDE, &with_target("{p50: 4}")));
     assert!(said.contains("`4` has no unit"), "{said}");
     let said = said_of(&with(WIDE, &with_target("{p5: 4us}")));

@@ -106,302 +106,76 @@ pub struct Model {
 
 const A100_L2: Option<(f64, &str)> = Some((5120.0, "NVIDIA A100 whitepaper, L2 cache"));
 
-/// The values that all of them share unless a model differs.
-const PLAIN: Model = Model {
-    name: "",
-    arch: (0, 0),
-    multiprocessors: 0,
-    mhz: 0.0,
-    tensor_mhz: 0.0,
-    tensor_share: 1.0,
-    dram: 0.0,
-    l2_mib: 0,
-    source: "",
-    l2: None,
-};
+/// Rows of what `Model` has, in its order.
+macro_rules! models {
+    ($($name:literal, $arch:expr, $multiprocessors:literal, $mhz:literal, $tensor_mhz:literal, $tensor_share:literal,
+       $dram:literal, $l2_mib:literal, $source:literal, $l2:expr;)*) => {
+        [$(Model {
+            name: $name,
+            arch: $arch,
+            multiprocessors: $multiprocessors,
+            mhz: $mhz,
+            tensor_mhz: $tensor_mhz,
+            tensor_share: $tensor_share,
+            dram: $dram,
+            l2_mib: $l2_mib,
+            source: $source,
+            l2: $l2,
+        }),*]
+    };
+}
 
 /// The first of an architecture is the one that estimates are for where no GPU is known.
-const MODELS: [Model; 24] = [
-    Model {
-        name: "NVIDIA H100 80GB HBM3",
-        arch: (9, 0),
-        multiprocessors: 132,
-        mhz: 1980.0,
-        tensor_mhz: 1830.0,
-        dram: 3352.0,
-        l2_mib: 50,
-        source: "NVIDIA H100 whitepaper and datasheet, H100 SXM5",
-        l2: HOPPER_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA H100 PCIe",
-        arch: (9, 0),
-        multiprocessors: 114,
-        mhz: 1755.0,
-        tensor_mhz: 1620.0,
-        dram: 2039.0,
-        l2_mib: 50,
-        source: "NVIDIA H100 whitepaper, H100 PCIe",
-        l2: HOPPER_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA H100 NVL",
-        arch: (9, 0),
-        multiprocessors: 132,
-        mhz: 1785.0,
-        tensor_mhz: 1545.0,
-        dram: 3938.0,
-        l2_mib: 50,
-        source: "NVIDIA H100 datasheet, H100 NVL",
-        l2: HOPPER_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA H200",
-        arch: (9, 0),
-        multiprocessors: 132,
-        mhz: 1980.0,
-        tensor_mhz: 1830.0,
-        dram: 4800.0,
-        l2_mib: 50,
-        source: "NVIDIA H200 datasheet, H200 SXM",
-        l2: HOPPER_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA H200 NVL",
-        arch: (9, 0),
-        multiprocessors: 132,
-        mhz: 1785.0,
-        tensor_mhz: 1545.0,
-        dram: 4800.0,
-        l2_mib: 50,
-        source: "NVIDIA H200 datasheet, H200 NVL",
-        l2: HOPPER_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A100-SXM4-80GB",
-        arch: (8, 0),
-        multiprocessors: 108,
-        mhz: 1410.0,
-        tensor_mhz: 1410.0,
-        dram: 2039.0,
-        l2_mib: 40,
-        source: "NVIDIA A100 datasheet, A100 80GB SXM",
-        l2: A100_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A100-SXM4-40GB",
-        arch: (8, 0),
-        multiprocessors: 108,
-        mhz: 1410.0,
-        tensor_mhz: 1410.0,
-        dram: 1555.0,
-        l2_mib: 40,
-        source: "NVIDIA A100 whitepaper, A100 SXM4 40GB",
-        l2: A100_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A100 80GB PCIe",
-        arch: (8, 0),
-        multiprocessors: 108,
-        mhz: 1410.0,
-        tensor_mhz: 1410.0,
-        dram: 1935.0,
-        l2_mib: 40,
-        source: "NVIDIA A100 datasheet, A100 80GB PCIe",
-        l2: A100_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A100-PCIE-40GB",
-        arch: (8, 0),
-        multiprocessors: 108,
-        mhz: 1410.0,
-        tensor_mhz: 1410.0,
-        dram: 1555.0,
-        l2_mib: 40,
-        source: "NVIDIA A100 PCIe product brief, 40GB",
-        l2: A100_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A10G",
-        arch: (8, 6),
-        multiprocessors: 80,
-        mhz: 1710.0,
-        tensor_mhz: 1710.0,
-        tensor_share: 0.5,
-        dram: 600.0,
-        l2_mib: 6,
-        source: "NVIDIA A10G datasheet (70 TFLOP/s f16 tensor, 35 TFLOP/s FP32)",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A10",
-        arch: (8, 6),
-        multiprocessors: 72,
-        mhz: 1695.0,
-        tensor_mhz: 1695.0,
-        dram: 600.0,
-        l2_mib: 6,
-        source: "NVIDIA A10 datasheet",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A40",
-        arch: (8, 6),
-        multiprocessors: 84,
-        mhz: 1740.0,
-        tensor_mhz: 1740.0,
-        dram: 696.0,
-        l2_mib: 6,
-        source: "NVIDIA A40 datasheet",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA RTX A6000",
-        arch: (8, 6),
-        multiprocessors: 84,
-        mhz: 1800.0,
-        tensor_mhz: 1800.0,
-        dram: 768.0,
-        l2_mib: 6,
-        source: "NVIDIA RTX A6000 datasheet",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA GeForce RTX 3090",
-        arch: (8, 6),
-        multiprocessors: 82,
-        mhz: 1695.0,
-        tensor_mhz: 1695.0,
-        tensor_share: 0.5,
-        dram: 936.0,
-        l2_mib: 6,
-        source: "NVIDIA Ampere GA102 whitepaper, GeForce RTX 3090",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA L4",
-        arch: (8, 9),
-        multiprocessors: 58,
-        mhz: 2040.0,
-        tensor_mhz: 2040.0,
-        dram: 300.0,
-        l2_mib: 48,
-        source: "NVIDIA L4 datasheet",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA L40S",
-        arch: (8, 9),
-        multiprocessors: 142,
-        mhz: 2520.0,
-        tensor_mhz: 2490.0,
-        dram: 864.0,
-        l2_mib: 96,
-        source: "NVIDIA L40S datasheet",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA L40",
-        arch: (8, 9),
-        multiprocessors: 142,
-        mhz: 2490.0,
-        tensor_mhz: 2490.0,
-        tensor_share: 0.5,
-        dram: 864.0,
-        l2_mib: 96,
-        source: "NVIDIA L40 datasheet",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA GeForce RTX 4090",
-        arch: (8, 9),
-        multiprocessors: 128,
-        mhz: 2520.0,
-        tensor_mhz: 2520.0,
-        tensor_share: 0.5,
-        dram: 1008.0,
-        l2_mib: 72,
-        source: "NVIDIA Ada whitepaper, GeForce RTX 4090",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA RTX 6000 Ada Generation",
-        arch: (8, 9),
-        multiprocessors: 142,
-        mhz: 2505.0,
-        tensor_mhz: 2505.0,
-        dram: 960.0,
-        l2_mib: 96,
-        source: "NVIDIA RTX 6000 Ada datasheet",
-        ..PLAIN
-    },
-    Model {
-        name: "Tesla T4",
-        arch: (7, 5),
-        multiprocessors: 40,
-        mhz: 1590.0,
-        tensor_mhz: 1590.0,
-        dram: 320.0,
-        l2_mib: 4,
-        source: "NVIDIA T4 datasheet, Turing whitepaper",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA B200",
-        arch: (10, 0),
-        multiprocessors: 148,
-        mhz: 1965.0,
-        tensor_mhz: 1850.0,
-        dram: 8000.0,
-        l2_mib: 126,
-        source: "NVIDIA HGX B200 datasheet (2.25 PFLOP/s f16 dense, 75 TFLOP/s FP32, 8 TB/s)",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA GeForce RTX 5090",
-        arch: (12, 0),
-        multiprocessors: 170,
-        mhz: 2407.0,
-        tensor_mhz: 2407.0,
-        tensor_share: 0.5,
-        dram: 1792.0,
-        l2_mib: 96,
-        source: "NVIDIA RTX Blackwell whitepaper, GeForce RTX 5090",
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA GH200 480GB",
-        arch: (9, 0),
-        multiprocessors: 132,
-        mhz: 1980.0,
-        tensor_mhz: 1830.0,
-        dram: 4000.0,
-        l2_mib: 50,
-        source: "NVIDIA GH200 datasheet, HBM3",
-        l2: HOPPER_L2,
-        ..PLAIN
-    },
-    Model {
-        name: "NVIDIA A30",
-        arch: (8, 0),
-        multiprocessors: 56,
-        mhz: 1440.0,
-        tensor_mhz: 1440.0,
-        dram: 933.0,
-        l2_mib: 24,
-        source: "NVIDIA A30 datasheet",
-        ..PLAIN
-    },
-];
+const MODELS: [Model; 24] = models! {
+    "NVIDIA H100 80GB HBM3", (9, 0), 132, 1980.0, 1830.0, 1.0, 3352.0, 50,
+        "NVIDIA H100 whitepaper and datasheet, H100 SXM5", HOPPER_L2;
+    "NVIDIA H100 PCIe", (9, 0), 114, 1755.0, 1620.0, 1.0, 2039.0, 50,
+        "NVIDIA H100 whitepaper, H100 PCIe", HOPPER_L2;
+    "NVIDIA H100 NVL", (9, 0), 132, 1785.0, 1545.0, 1.0, 3938.0, 50,
+        "NVIDIA H100 datasheet, H100 NVL", HOPPER_L2;
+    "NVIDIA H200", (9, 0), 132, 1980.0, 1830.0, 1.0, 4800.0, 50,
+        "NVIDIA H200 datasheet, H200 SXM", HOPPER_L2;
+    "NVIDIA H200 NVL", (9, 0), 132, 1785.0, 1545.0, 1.0, 4800.0, 50,
+        "NVIDIA H200 datasheet, H200 NVL", HOPPER_L2;
+    "NVIDIA A100-SXM4-80GB", (8, 0), 108, 1410.0, 1410.0, 1.0, 2039.0, 40,
+        "NVIDIA A100 datasheet, A100 80GB SXM", A100_L2;
+    "NVIDIA A100-SXM4-40GB", (8, 0), 108, 1410.0, 1410.0, 1.0, 1555.0, 40,
+        "NVIDIA A100 whitepaper, A100 SXM4 40GB", A100_L2;
+    "NVIDIA A100 80GB PCIe", (8, 0), 108, 1410.0, 1410.0, 1.0, 1935.0, 40,
+        "NVIDIA A100 datasheet, A100 80GB PCIe", A100_L2;
+    "NVIDIA A100-PCIE-40GB", (8, 0), 108, 1410.0, 1410.0, 1.0, 1555.0, 40,
+        "NVIDIA A100 PCIe product brief, 40GB", A100_L2;
+    "NVIDIA A10G", (8, 6), 80, 1710.0, 1710.0, 0.5, 600.0, 6,
+        "NVIDIA A10G datasheet (70 TFLOP/s f16 tensor, 35 TFLOP/s FP32)", None;
+    "NVIDIA A10", (8, 6), 72, 1695.0, 1695.0, 1.0, 600.0, 6,
+        "NVIDIA A10 datasheet", None;
+    "NVIDIA A40", (8, 6), 84, 1740.0, 1740.0, 1.0, 696.0, 6,
+        "NVIDIA A40 datasheet", None;
+    "NVIDIA RTX A6000", (8, 6), 84, 1800.0, 1800.0, 1.0, 768.0, 6,
+        "NVIDIA RTX A6000 datasheet", None;
+    "NVIDIA GeForce RTX 3090", (8, 6), 82, 1695.0, 1695.0, 0.5, 936.0, 6,
+        "NVIDIA Ampere GA102 whitepaper, GeForce RTX 3090", None;
+    "NVIDIA L4", (8, 9), 58, 2040.0, 2040.0, 1.0, 300.0, 48,
+        "NVIDIA L4 datasheet", None;
+    "NVIDIA L40S", (8, 9), 142, 2520.0, 2490.0, 1.0, 864.0, 96,
+        "NVIDIA L40S datasheet", None;
+    "NVIDIA L40", (8, 9), 142, 2490.0, 2490.0, 0.5, 864.0, 96,
+        "NVIDIA L40 datasheet", None;
+    "NVIDIA GeForce RTX 4090", (8, 9), 128, 2520.0, 2520.0, 0.5, 1008.0, 72,
+        "NVIDIA Ada whitepaper, GeForce RTX 4090", None;
+    "NVIDIA RTX 6000 Ada Generation", (8, 9), 142, 2505.0, 2505.0, 1.0, 960.0, 96,
+        "NVIDIA RTX 6000 Ada datasheet", None;
+    "Tesla T4", (7, 5), 40, 1590.0, 1590.0, 1.0, 320.0, 4,
+        "NVIDIA T4 datasheet, Turing whitepaper", None;
+    "NVIDIA B200", (10, 0), 148, 1965.0, 1850.0, 1.0, 8000.0, 126,
+        "NVIDIA HGX B200 datasheet (2.25 PFLOP/s f16 dense, 75 TFLOP/s FP32, 8 TB/s)", None;
+    "NVIDIA GeForce RTX 5090", (12, 0), 170, 2407.0, 2407.0, 0.5, 1792.0, 96,
+        "NVIDIA RTX Blackwell whitepaper, GeForce RTX 5090", None;
+    "NVIDIA GH200 480GB", (9, 0), 132, 1980.0, 1830.0, 1.0, 4000.0, 50,
+        "NVIDIA GH200 datasheet, HBM3", HOPPER_L2;
+    "NVIDIA A30", (8, 0), 56, 1440.0, 1440.0, 1.0, 933.0, 24,
+        "NVIDIA A30 datasheet", None;
+};
 
 /// The peaks of a GPU, in units a second.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,7 +2,7 @@
 //! that was read before anybody wrote it.
 
 use crate::index::View;
-use crate::rules::simulation::{FindingStanding, SeenFinding};
+use crate::rules::findings::{FindingStanding, SeenFinding};
 use model::*;
 
 /// Findings that share source lines. The first explains the others.

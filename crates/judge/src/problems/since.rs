@@ -1,8 +1,9 @@
 //! Whether a change brought a problem, or the base has it too.
 
+use crate::agreed::Refusals;
 use crate::index::View;
+use crate::rules;
 use crate::rules::hazards;
-use crate::rules::{self, Refusals};
 use model::*;
 
 /// New where it is new for any of its subjects. `None` without a base, and where nothing tells.

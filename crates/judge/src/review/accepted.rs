@@ -112,11 +112,7 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
         .split_once('@')
         .unwrap_or((&acceptance.case, "*"));
     let (kernel, variant) = left.split_once('/').unwrap_or((left, "*"));
-    Subject::Case(CaseId {
-        kernel: kernel.to_owned(),
-        variant: variant.to_owned(),
-        shape: shape.to_owned(),
-    })
+    Subject::Case(CaseId::new(kernel, variant, shape))
 }
 
 /// Each acceptance of head with what base accepts: more than that, or longer, and a change accepts what it makes worse.

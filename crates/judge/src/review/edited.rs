@@ -206,15 +206,9 @@ fn subject_of(baseline: &Baseline, shape: &str, base: &Plan, head: &Plan) -> Opt
             && head.selects(id)
     })?;
     Some(match &baseline.key {
-        BaselineKey::Resources { arch, .. } => Subject::Unit(UnitId {
-            kernel: kernel.clone(),
-            variant: variant.clone(),
-            arch: *arch,
-        }),
-        _ => Subject::Case(CaseId {
-            kernel: kernel.clone(),
-            variant: variant.clone(),
-            shape: shape.to_owned(),
-        }),
+        BaselineKey::Resources { arch, .. } => {
+            Subject::Unit(UnitId::new(kernel.clone(), variant.clone(), *arch))
+        }
+        _ => Subject::Case(CaseId::new(kernel.clone(), variant.clone(), shape)),
     })
 }

@@ -146,11 +146,7 @@ fn required_failure(expected: &Expected, base: &Plan) -> Result<Vec<GateName>, N
 
 fn every_case() -> CaseId {
     let every = || "*".to_owned();
-    CaseId {
-        kernel: every(),
-        variant: every(),
-        shape: every(),
-    }
+    CaseId::new(every(), every(), every())
 }
 
 /// Times of another mode are other figures, and a limit on fewer samples is another limit.

@@ -9,24 +9,7 @@ fn small() -> Subject {
 }
 
 fn race_at(number: u32, text: &str) -> Finding {
-    Finding {
-        kind: FindingKind::SharedRace,
-        entry: None,
-        message: format!("race at k.cu:{number}"),
-        places: vec![Place {
-            at: format!("k.cu:{number}"),
-            line: Some(SourceLine {
-                file: "k.cu".into(),
-                number,
-                text: Some(text.into()),
-            }),
-        }],
-        accesses: Vec::new(),
-        block: [0; 3],
-        thread: [0; 3],
-        address: None,
-        times: 3,
-    }
+    finding_at(FindingKind::SharedRace, number, text)
 }
 
 fn read() -> Finding {

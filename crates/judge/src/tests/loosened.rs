@@ -424,11 +424,7 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
 
 /// The subject that stands for all of a run.
 fn case_of_all() -> Subject {
-    Subject::Case(CaseId {
-        kernel: "*".into(),
-        variant: "*".into(),
-        shape: "*".into(),
-    })
+    Subject::Case(CaseId::new("*", "*", "*"))
 }
 
 #[test]

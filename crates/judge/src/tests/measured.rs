@@ -11,23 +11,9 @@ fn small() -> CaseId {
 
 /// Both sides measured alike, of other code for `direct`, without baselines.
 pub(super) fn against_base() -> Record {
-    let mut record = record_simulated();
-    record.policy.baselines.clear();
-    record.policy.base = Some(Base {
-        revision: "origin/main".into(),
-        commit: "0a34415aaaaa".into(),
-        plan: record.plan.clone(),
-        gates: record.policy.gates.clone(),
-        baselines: Vec::new(),
-        accepted: Vec::new(),
-        renames: Vec::new(),
-        moved: Vec::new(),
-        gone: Vec::new(),
-        loosening: Loosening::Fails,
-    });
-    let theirs = record.evidence.clone().into_iter();
-    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
-    record.evidence.extend(theirs.collect::<Vec<_>>());
+    let record = record_simulated();
+    let gates = record.policy.gates.clone();
+    let mut record = run_on_base(record, gates);
     let same = Seen::Got(BaseReference::Compared(ReferenceComparison::default()));
     let cases = record.plan.cases.iter();
     let references = cases.map(|case| Evidence::BaseReference {
@@ -454,24 +440,7 @@ fn two_records_under_other_keys() {
 }
 
 fn hazard(text: &str, number: u32) -> Finding {
-    Finding {
-        kind: FindingKind::WarpHazard,
-        entry: None,
-        message: format!("hazard at k.cu:{number}"),
-        places: vec![Place {
-            at: format!("k.cu:{number}"),
-            line: Some(SourceLine {
-                file: "k.cu".into(),
-                number,
-                text: Some(text.into()),
-            }),
-        }],
-        accesses: Vec::new(),
-        block: [0; 3],
-        thread: [0; 3],
-        address: None,
-        times: 3,
-    }
+    finding_at(FindingKind::WarpHazard, number, text)
 }
 
 /// Head and base with these hazards each, and what the judge makes of them.

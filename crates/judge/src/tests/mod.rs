@@ -116,6 +116,48 @@ fn of_base(metric: Metric, change: f64) -> Rule {
     Rule::Limit { metric, limit }
 }
 
+/// A base under these gates shows the same, without baselines on either side.
+fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
+    record.policy.baselines.clear();
+    record.policy.base = Some(Base {
+        revision: "origin/main".into(),
+        commit: "0a34415aaaaa".into(),
+        plan: record.plan.clone(),
+        gates,
+        baselines: Vec::new(),
+        accepted: Vec::new(),
+        renames: Vec::new(),
+        moved: Vec::new(),
+        gone: Vec::new(),
+        loosening: Loosening::Fails,
+    });
+    let theirs = record.evidence.clone().into_iter();
+    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
+    record.evidence.extend(theirs.collect::<Vec<_>>());
+    record
+}
+
+fn finding_at(kind: FindingKind, number: u32, text: &str) -> Finding {
+    Finding {
+        kind,
+        entry: None,
+        message: format!("found at k.cu:{number}"),
+        places: vec![Place {
+            at: format!("k.cu:{number}"),
+            line: Some(SourceLine {
+                file: "k.cu".into(),
+                number,
+                text: Some(text.into()),
+            }),
+        }],
+        accesses: Vec::new(),
+        block: [0; 3],
+        thread: [0; 3],
+        address: None,
+        times: 3,
+    }
+}
+
 /// The one verdict on a gate.
 #[track_caller]
 fn verdict_of(judgement: &Judgement, subject: &Subject, rule: Rule) -> Verdict {

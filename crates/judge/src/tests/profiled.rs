@@ -29,6 +29,11 @@ fn judged(mut record: Record, rule: Rule) -> Verdict {
         .unwrap()
 }
 
+fn profiles_asked_for(record: &Record) -> Vec<Profiled> {
+    let plan = &record.plan;
+    to_profile(plan, &record.environment, &record.policy, &record.evidence)
+}
+
 fn set(facts: &mut ProfileFacts, metric: ProfileMetric, value: f64) {
     facts.kernels[0]
         .metrics
@@ -259,24 +264,16 @@ fn a_condition_that_holds_in_some_repeats_is_no_coin_toss() {
 
 #[test]
 fn profiles_only_right_cases_and_repeats_them_for_relative_limits() {
-    let asked = |record: &Record| {
-        to_profile(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        )
-    };
     let mut fresh = record();
-    assert_eq!(asked(&fresh), []);
+    assert_eq!(profiles_asked_for(&fresh), []);
     fresh.plan.profiling = Some(Profiling { repeats: 3 });
-    let all = asked(&fresh);
+    let all = profiles_asked_for(&fresh);
     assert_eq!(all.len(), fresh.plan.cases.len());
     assert!(all.iter().all(|it| it.repeats == 1 && !it.against_base));
     let subject = Subject::Case(id());
     fresh.policy.gates.push(gate(subject, within(TENSOR, 0.02)));
     let repeats = |record: &Record, of: &CaseId| {
-        let all = asked(record);
+        let all = profiles_asked_for(record);
         all.iter().find(|it| it.case == *of).map(|it| it.repeats)
     };
     assert_eq!(repeats(&fresh, &id()), Some(3));
@@ -287,23 +284,7 @@ fn profiles_only_right_cases_and_repeats_them_for_relative_limits() {
 
 /// Both sides profiled alike, of other code for `direct`, without baselines.
 fn against_base() -> Record {
-    let mut record = record_profiled();
-    record.policy.baselines.clear();
-    record.policy.base = Some(Base {
-        revision: "origin/main".into(),
-        commit: "0a34415aaaaa".into(),
-        plan: record.plan.clone(),
-        gates: Vec::new(),
-        baselines: Vec::new(),
-        accepted: Vec::new(),
-        renames: Vec::new(),
-        moved: Vec::new(),
-        gone: Vec::new(),
-        loosening: Loosening::Fails,
-    });
-    let theirs = record.evidence.clone().into_iter();
-    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
-    record.evidence.extend(theirs.collect::<Vec<_>>());
+    let mut record = run_on_base(record_profiled(), Vec::new());
     rebuild(&mut record, "direct", |facts| {
         facts.identity = "after the change".into()
     });
@@ -343,12 +324,7 @@ fn profiles_both_sides_of_a_changed_case() {
         !matches!(piece, Evidence::Profile { .. })
     };
     record.evidence.retain(is_other);
-    let asked = to_profile(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
+    let asked = profiles_asked_for(&record);
     let beside: Vec<_> = asked.iter().filter(|it| it.against_base).collect();
     assert!(beside.iter().all(|it| it.case.variant == "direct"));
     assert_eq!((asked.len(), beside.len()), (4, 2));

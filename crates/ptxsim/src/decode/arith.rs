@@ -32,16 +32,10 @@ impl Decoder<'_> {
 
     /// Everything whose operands are a destination and sources in order.
     fn table(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
-            return self.unsupported(i, "");
-        };
-        let Some(middle) = words.get(1..words.len() - 1) else {
-            return self.unsupported(i, "");
-        };
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
+        let middle = self.known(i, words.get(1..words.len() - 1))?;
         if ty == Ty::Pred {
-            let Some(op) = cmp_ops::predicate_logic(words[0]) else {
-                return self.unsupported(i, "");
-            };
+            let op = self.known(i, cmp_ops::predicate_logic(words[0]))?;
             return self.plain(i, op, ty);
         }
         let is_float = matches!(
@@ -121,9 +115,7 @@ impl Decoder<'_> {
 
     fn mov(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         self.expect_operands(i, 2..=2)?;
-        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
-            return self.unsupported(i, "");
-        };
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
         let (to, from) = (self.operand(i, 0)?, self.operand(i, 1)?);
         if let Operand::Name(name) = from {
             let clock = match name.as_str() {
@@ -282,9 +274,7 @@ impl Decoder<'_> {
 
     /// `setp.lt.and.s32 %p|%q, a, b, c` and `set.lt.u32.f32 d, a, b`.
     fn compare(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
-            return self.unsupported(i, "");
-        };
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
         let (mut flush, mut combine, mut relation, mut result) = (false, None, None, None);
         for &word in &words[1..words.len() - 1] {
             match word {
@@ -301,9 +291,7 @@ impl Decoder<'_> {
             Ty::Bf16x2 => Ty::Bf16,
             ty => ty,
         };
-        let Some(op) = relation.and_then(|r| cmp_ops::lookup(r, element, flush)) else {
-            return self.unsupported(i, "");
-        };
+        let op = self.known(i, relation.and_then(|r| cmp_ops::lookup(r, element, flush)))?;
         self.expect_operands(i, 3..=4)?;
         let a = self.value(i, self.operand(i, 1)?, class(ty), ty)?;
         let b = self.value(i, self.operand(i, 2)?, class(ty), ty)?;
@@ -351,9 +339,7 @@ impl Decoder<'_> {
                     // Both results need c, which may be p: p is written last.
                     Some((word, c)) => {
                         let keep = self.register(Class::Pred);
-                        let Some(logic) = cmp_ops::predicate_logic(word) else {
-                            return self.unsupported(i, "");
-                        };
+                        let logic = self.known(i, cmp_ops::predicate_logic(word))?;
                         self.alu(logic, &[keep, from, c]);
                         if Some(to) == q {
                             self.alu(op1::<cmp_ops::PredMov>(), &[to, keep]);
@@ -438,9 +424,7 @@ impl Decoder<'_> {
         } else {
             words.len() - 1
         };
-        let Some(ty) = words.get(at).and_then(|w| Ty::parse(w)) else {
-            return self.unsupported(i, "");
-        };
+        let ty = self.known(i, words.get(at).and_then(|w| Ty::parse(w)))?;
         let (op, third) = match (class(ty), is_slct, words.get(at + 1..)) {
             (Class::R32, false, _) => (op3::<int_ops::w32::Selp>(), Ty::Pred),
             (Class::R64, false, _) => (op3::<int_ops::w64::Selp>(), Ty::Pred),
@@ -486,9 +470,7 @@ impl Decoder<'_> {
 
     /// Extended-precision integers (PTX ISA 9.7.2): the carry is a register of its own.
     fn carry(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
-            return self.unsupported(i, "");
-        };
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
         let wide = match ty {
             Ty::U32 | Ty::S32 | Ty::B32 => false,
             Ty::U64 | Ty::S64 | Ty::B64 => true,
@@ -511,9 +493,7 @@ impl Decoder<'_> {
         let mut subtract = words[0].starts_with("sub");
         if words[0].starts_with("mad") {
             let half = words[1];
-            let Some(product) = int_ops::lookup(&["mul", half], ty) else {
-                return self.unsupported(i, "");
-            };
+            let product = self.known(i, int_ops::lookup(&["mul", half], ty))?;
             let t = self.register(c);
             self.alu(product, &[t, a, b]);
             a = t;

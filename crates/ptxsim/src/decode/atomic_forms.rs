@@ -57,9 +57,7 @@ impl Decoder<'_> {
         let (Some(name), Some(ty)) = (name, ty) else {
             return self.unsupported(i, "");
         };
-        let Some(op) = operation(name, ty) else {
-            return self.unsupported(i, "");
-        };
+        let op = self.known(i, operation(name, ty))?;
         // Sums of vectors of up to 16 bytes, in global memory.
         let float = matches!(ty, Ty::F32 | Ty::F16 | Ty::Bf16 | Ty::F16x2 | Ty::Bf16x2);
         let vector = count > 1;

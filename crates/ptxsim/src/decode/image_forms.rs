@@ -219,9 +219,7 @@ impl Decoder<'_> {
                 _ => return self.unsupported(i, ""),
             }
         }
-        let Some(ty) = ty else {
-            return self.unsupported(i, "");
-        };
+        let ty = self.known(i, ty)?;
         self.expect_operands(i, 2..=2)?;
         let (image, value) = if store { (0, 1) } else { (1, 0) };
         let (handle, at) = self.handle(i, self.operand(i, image)?)?;

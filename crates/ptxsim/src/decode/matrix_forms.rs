@@ -93,9 +93,7 @@ impl Decoder<'_> {
     }
 
     pub(super) fn wmma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let Some(shape) = words.iter().find_map(|w| mma::shape(w)) else {
-            return self.unsupported(i, "");
-        };
+        let shape = self.known(i, words.iter().find_map(|w| mma::shape(w)))?;
         match words.get(1) {
             Some(&"load" | &"store") => self.wmma_memory(i, words, shape),
             Some(&"mma") => self.wmma_mma(i, words, shape),

@@ -135,9 +135,7 @@ impl Decoder<'_> {
                 },
             }
         }
-        let Some(ty) = ty else {
-            return self.unsupported(i, "");
-        };
+        let ty = self.known(i, ty)?;
         self.expect_operands(i, operands..=operands)?;
         let (address, value) = if is_store { (0, 1) } else { (1, 0) };
         let (space, address, offset) = self.address(i, self.operand(i, address)?, space)?;
@@ -306,9 +304,7 @@ impl Decoder<'_> {
             ["cvta", space, "u64"] => (false, *space),
             _ => return self.unsupported(i, ""),
         };
-        let Some(space) = self.state_space(space) else {
-            return self.unsupported(i, "");
-        };
+        let space = self.known(i, self.state_space(space))?;
         self.expect_operands(i, 2..=2)?;
         let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
         let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
@@ -337,9 +333,7 @@ impl Decoder<'_> {
     }
 
     fn is_space(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let Some(space) = words.get(1).and_then(|w| self.state_space(w)) else {
-            return self.unsupported(i, "");
-        };
+        let space = self.known(i, words.get(1).and_then(|w| self.state_space(w)))?;
         self.expect_operands(i, 2..=2)?;
         let Operand::Name(p) = self.operand(i, 0)? else {
             return self.unsupported(i, "");
@@ -355,9 +349,7 @@ impl Decoder<'_> {
             space => ("eq", (Self::window(space) >> 32) as u32),
         };
         let limit = self.constant32(limit);
-        let Some(op) = cmp_ops::lookup(op, Ty::U32, false) else {
-            return self.unsupported(i, "");
-        };
+        let op = self.known(i, cmp_ops::lookup(op, Ty::U32, false))?;
         self.alu(op, &[p, word, limit]);
         Ok(())
     }

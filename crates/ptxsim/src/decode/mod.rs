@@ -285,6 +285,10 @@ impl<'a> Decoder<'a> {
         self.not_built(i.pos, i.form(), i.loc, detail)
     }
 
+    fn known<T>(&self, i: &Instruction, part: Option<T>) -> Load<T> {
+        part.map_or_else(|| self.unsupported(i, ""), Ok)
+    }
+
     fn not_built<T>(&self, pos: Pos, form: String, loc: LineId, detail: &str) -> Load<T> {
         let place = self.module.lines.place(loc);
         Err(LoadError::Unsupported {

@@ -29,16 +29,10 @@ integer_compare!(c64, u64, i64);
 
 /// A 32-bit comparison of 16-bit values.
 pub struct Narrow<O>(PhantomData<O>);
-impl<O: Fn2<A = u32, B = u32, D = bool>> Fn2 for Narrow<O> {
-    type D = bool;
-    type A = u32;
-    type B = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32) -> bool {
-        // Shifted to the top both orders are those of 32 bits.
-        O::f(a << 16, b << 16)
-    }
-}
+operation! { [O: Fn2<A = u32, B = u32, D = bool>] Narrow<O>, (a: u32, b: u32) -> bool {
+    // Shifted to the top both orders are those of 32 bits.
+    O::f(a << 16, b << 16)
+} }
 
 macro_rules! float_compare {
     ($m:ident, $t:ty, $v:expr) => {

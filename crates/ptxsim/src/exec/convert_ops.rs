@@ -150,23 +150,12 @@ fn without_negatives<const SIGNS: u32>(x: u32) -> u32 {
     let negative = (x & SIGNS) >> (wide - 1);
     x & !negative.wrapping_mul(((1_u64 << wide) - 1) as u32)
 }
-impl<O: Fn1<A = u32, D = u32>, const SIGNS: u32> Fn1 for Relu<O, SIGNS> {
-    type D = u32;
-    type A = u32;
-    #[inline(always)]
-    fn f(a: u32) -> u32 {
-        without_negatives::<SIGNS>(O::f(a))
-    }
-}
-impl<O: Fn2<A = u32, B = u32, D = u32>, const SIGNS: u32> Fn2 for Relu<O, SIGNS> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32) -> u32 {
-        without_negatives::<SIGNS>(O::f(a, b))
-    }
-}
+operation! { [O: Fn1<A = u32, D = u32>, const SIGNS: u32] Relu<O, SIGNS>, (a: u32) -> u32 {
+    without_negatives::<SIGNS>(O::f(a))
+} }
+operation! { [O: Fn2<A = u32, B = u32, D = u32>, const SIGNS: u32] Relu<O, SIGNS>, (a: u32, b: u32) -> u32 {
+    without_negatives::<SIGNS>(O::f(a, b))
+} }
 
 /// `cvt` to packed or tf32, in one step: rounding, target and source as the instruction has them.
 pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {

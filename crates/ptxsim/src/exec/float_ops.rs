@@ -104,21 +104,15 @@ pub fn saturate(x: u32) -> u32 {
 /// `.xorsign.abs`: of the magnitudes, with the sign of the product. A NaN stays canonical.
 pub struct Xorsign<O, const SIGN: u32>(PhantomData<O>);
 const SIGN: u32 = 1 << 31;
-impl<O: Fn2<A = u32, B = u32, D = u32>, const SIGN: u32> Fn2 for Xorsign<O, SIGN> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32) -> u32 {
-        let picked = O::f(a & !SIGN, b & !SIGN);
-        let sign = (a ^ b) & SIGN;
-        if picked == SIGN - 1 {
-            picked
-        } else {
-            picked | sign
-        }
+operation! { [O: Fn2<A = u32, B = u32, D = u32>, const SIGN: u32] Xorsign<O, SIGN>, (a: u32, b: u32) -> u32 {
+    let picked = O::f(a & !SIGN, b & !SIGN);
+    let sign = (a ^ b) & SIGN;
+    if picked == SIGN - 1 {
+        picked
+    } else {
+        picked | sign
     }
-}
+} }
 
 macro_rules! wrap {
     ($tr:ident, $(($t:ident, $arg:ident)),*) => {
@@ -142,55 +136,31 @@ wrap!(Fn3, (A, a), (B, b), (C, c));
 
 macro_rules! tiny {
     ($mode:expr, $mul:ty, $div:ty, $fma:ty, $rcp:ty) => {
-        impl Fn2 for Tiny<$mul> {
-            type D = u32;
-            type A = u32;
-            type B = u32;
-            #[inline(always)]
-            fn f(a: u32, b: u32) -> u32 {
-                let (a, b) = (flush(a), flush(b));
-                flush_tiny(<$mul>::f(a, b), || {
-                    scaled(f64::from(f(a)) * f64::from(f(b)), $mode)
-                })
-            }
-        }
-        impl Fn2 for Tiny<$div> {
-            type D = u32;
-            type A = u32;
-            type B = u32;
-            #[inline(always)]
-            fn f(a: u32, b: u32) -> u32 {
-                let (a, b) = (flush(a), flush(b));
-                // Near 2^-126 b is large: half of the scale fits on either side.
-                let lifted = |x: u32, by: i32| f(x) * f32::from_bits(((127 + by) as u32) << 23);
-                flush_tiny(<$div>::f(a, b), || {
-                    div_f32(lifted(a, 32), lifted(b, -32), $mode)
-                })
-            }
-        }
-        impl Fn1 for Tiny<$rcp> {
-            type D = u32;
-            type A = u32;
-            #[inline(always)]
-            fn f(a: u32) -> u32 {
-                <Tiny<$div> as Fn2>::f(0x3f80_0000, a)
-            }
-        }
-        impl Fn3 for Tiny<$fma> {
-            type D = u32;
-            type A = u32;
-            type B = u32;
-            type C = u32;
-            #[inline(always)]
-            fn f(a: u32, b: u32, c: u32) -> u32 {
-                let (a, b, c) = (flush(a), flush(b), flush(c));
-                flush_tiny(<$fma>::f(a, b, c), || {
-                    let up = f64::from_bits((1023 + 64) << 52);
-                    let product = f64::from(f(a)) * f64::from(f(b)) * up;
-                    sum_to_f32(product, f64::from(f(c)) * up, $mode)
-                })
-            }
-        }
+        operation! { [] Tiny<$mul>, (a: u32, b: u32) -> u32 {
+            let (a, b) = (flush(a), flush(b));
+            flush_tiny(<$mul>::f(a, b), || {
+                scaled(f64::from(f(a)) * f64::from(f(b)), $mode)
+            })
+        } }
+        operation! { [] Tiny<$div>, (a: u32, b: u32) -> u32 {
+            let (a, b) = (flush(a), flush(b));
+            // Near 2^-126 b is large: half of the scale fits on either side.
+            let lifted = |x: u32, by: i32| f(x) * f32::from_bits(((127 + by) as u32) << 23);
+            flush_tiny(<$div>::f(a, b), || {
+                div_f32(lifted(a, 32), lifted(b, -32), $mode)
+            })
+        } }
+        operation! { [] Tiny<$rcp>, (a: u32) -> u32 {
+            <Tiny<$div> as Fn2>::f(0x3f80_0000, a)
+        } }
+        operation! { [] Tiny<$fma>, (a: u32, b: u32, c: u32) -> u32 {
+            let (a, b, c) = (flush(a), flush(b), flush(c));
+            flush_tiny(<$fma>::f(a, b, c), || {
+                let up = f64::from_bits((1023 + 64) << 52);
+                let product = f64::from(f(a)) * f64::from(f(b)) * up;
+                sum_to_f32(product, f64::from(f(c)) * up, $mode)
+            })
+        } }
     };
 }
 

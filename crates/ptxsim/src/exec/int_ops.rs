@@ -16,33 +16,15 @@ fn extend<const SIGNED: bool>(x: u32) -> u32 {
     }
 }
 
-impl<O: Fn1<A = u32, D = u32>, const S: bool> Fn1 for Narrow<O, S> {
-    type D = u32;
-    type A = u32;
-    #[inline(always)]
-    fn f(a: u32) -> u32 {
-        O::f(extend::<S>(a)) & 0xffff
-    }
-}
-impl<O: Fn2<A = u32, B = u32, D = u32>, const S: bool> Fn2 for Narrow<O, S> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32) -> u32 {
-        O::f(extend::<S>(a), extend::<S>(b)) & 0xffff
-    }
-}
-impl<O: Fn3<A = u32, B = u32, C = u32, D = u32>, const S: bool> Fn3 for Narrow<O, S> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    type C = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32, c: u32) -> u32 {
-        O::f(extend::<S>(a), extend::<S>(b), extend::<S>(c)) & 0xffff
-    }
-}
+operation! { [O: Fn1<A = u32, D = u32>, const S: bool] Narrow<O, S>, (a: u32) -> u32 {
+    O::f(extend::<S>(a)) & 0xffff
+} }
+operation! { [O: Fn2<A = u32, B = u32, D = u32>, const S: bool] Narrow<O, S>, (a: u32, b: u32) -> u32 {
+    O::f(extend::<S>(a), extend::<S>(b)) & 0xffff
+} }
+operation! { [O: Fn3<A = u32, B = u32, C = u32, D = u32>, const S: bool] Narrow<O, S>, (a: u32, b: u32, c: u32) -> u32 {
+    O::f(extend::<S>(a), extend::<S>(b), extend::<S>(c)) & 0xffff
+} }
 
 macro_rules! per_width {
     ($u:ty, $s:ty, $wide:ty, $swide:ty, $bits:literal, $m:ident) => {
@@ -228,39 +210,23 @@ ops! { Fn3
 
 /// `prmt` with a mode: which of four selectors, 16 bits each in `SELECTORS`, says the last operand.
 pub struct PrmtBy<const SELECTORS: u64>;
-impl<const SELECTORS: u64> Fn3 for PrmtBy<SELECTORS> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    type C = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32, c: u32) -> u32 {
-        Prmt::f(a, b, (SELECTORS >> (16 * (c & 3))) as u32 & 0xffff)
-    }
-}
+operation! { [const SELECTORS: u64] PrmtBy<SELECTORS>, (a: u32, b: u32, c: u32) -> u32 {
+    Prmt::f(a, b, (SELECTORS >> (16 * (c & 3))) as u32 & 0xffff)
+} }
 
 /// Two halves of a by two bytes of b, from byte `FIRST` on, and c.
 pub struct Dp2a<const FIRST: u32, const A_SIGNED: bool, const B_SIGNED: bool>;
-impl<const FIRST: u32, const A_SIGNED: bool, const B_SIGNED: bool> Fn3
-    for Dp2a<FIRST, A_SIGNED, B_SIGNED>
-{
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    type C = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32, c: u32) -> u32 {
-        let product = |half: u32, byte: u32| {
-            let byte = byte & 0xff;
-            let byte = if B_SIGNED { SignByte::f(byte) } else { byte };
-            extend::<A_SIGNED>(half).wrapping_mul(byte)
-        };
-        let b = b >> (8 * FIRST);
-        product(a, b)
-            .wrapping_add(product(a >> 16, b >> 8))
-            .wrapping_add(c)
-    }
-}
+operation! { [const FIRST: u32, const A_SIGNED: bool, const B_SIGNED: bool] Dp2a<FIRST, A_SIGNED, B_SIGNED>, (a: u32, b: u32, c: u32) -> u32 {
+    let product = |half: u32, byte: u32| {
+        let byte = byte & 0xff;
+        let byte = if B_SIGNED { SignByte::f(byte) } else { byte };
+        extend::<A_SIGNED>(half).wrapping_mul(byte)
+    };
+    let b = b >> (8 * FIRST);
+    product(a, b)
+        .wrapping_add(product(a >> 16, b >> 8))
+        .wrapping_add(c)
+} }
 
 ops! { Fn4
     Lop3(a: u32, b: u32, c: u32, e: u32) -> u32 {
@@ -326,55 +292,33 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
         ["add"] => any_width!(op2, ty, Add),
         ["sub"] => any_width!(op2, ty, Sub),
         ["mul", "lo"] => any_width!(op2, ty, MulLo),
-        ["mul", "hi"] => match ty {
-            U16 => op2::<MulHiU16>(),
-            S16 => op2::<MulHiS16>(),
-            _ => two_widths!(op2, ty, MulHiU, MulHiS),
-        },
-        ["mul", "wide"] => match ty {
-            U16 => op2::<MulWideU16>(),
-            S16 => op2::<MulWideS16>(),
-            U32 => op2::<MulWideU32>(),
-            S32 => op2::<MulWideS32>(),
-            _ => return None,
-        },
-        ["mul24", "lo"] => match ty {
-            U32 => op2::<Mul24LoU>(),
-            S32 => op2::<Mul24LoS>(),
-            _ => return None,
-        },
-        ["mul24", "hi"] => match ty {
-            U32 => op2::<Mul24HiU>(),
-            S32 => op2::<Mul24HiS>(),
-            _ => return None,
-        },
-        ["mad24", "lo"] => match ty {
-            U32 => op3::<Mad24LoU>(),
-            S32 => op3::<Mad24LoS>(),
-            _ => return None,
-        },
-        ["mad24", "hi"] => match ty {
-            U32 => op3::<Mad24HiU>(),
-            S32 => op3::<Mad24HiS>(),
-            _ => return None,
-        },
+        ["mul", "hi"] if ty == U16 => op2::<MulHiU16>(),
+        ["mul", "hi"] if ty == S16 => op2::<MulHiS16>(),
+        ["mul", "hi"] => two_widths!(op2, ty, MulHiU, MulHiS),
+        ["mul", "wide"] if ty == U16 => op2::<MulWideU16>(),
+        ["mul", "wide"] if ty == S16 => op2::<MulWideS16>(),
+        ["mul", "wide"] if ty == U32 => op2::<MulWideU32>(),
+        ["mul", "wide"] if ty == S32 => op2::<MulWideS32>(),
+        ["mul24", "lo"] if ty == U32 => op2::<Mul24LoU>(),
+        ["mul24", "lo"] if ty == S32 => op2::<Mul24LoS>(),
+        ["mul24", "hi"] if ty == U32 => op2::<Mul24HiU>(),
+        ["mul24", "hi"] if ty == S32 => op2::<Mul24HiS>(),
+        ["mad24", "lo"] if ty == U32 => op3::<Mad24LoU>(),
+        ["mad24", "lo"] if ty == S32 => op3::<Mad24LoS>(),
+        ["mad24", "hi"] if ty == U32 => op3::<Mad24HiU>(),
+        ["mad24", "hi"] if ty == S32 => op3::<Mad24HiS>(),
         ["mad24", "hi", "sat"] if ty == S32 => op3::<Mad24HiSat>(),
         ["mad", "hi", "sat"] if ty == S32 => op3::<MadHiSat>(),
         ["add", "sat"] if ty == S32 => op2::<AddSat>(),
         ["sub", "sat"] if ty == S32 => op2::<SubSat>(),
         ["mad", "lo"] => any_width!(op3, ty, MadLo),
-        ["mad", "hi"] => match ty {
-            U16 => op3::<MadHiU16>(),
-            S16 => op3::<MadHiS16>(),
-            _ => two_widths!(op3, ty, MadHiU, MadHiS),
-        },
-        ["mad", "wide"] => match ty {
-            U16 => op3::<MadWideU16>(),
-            S16 => op3::<MadWideS16>(),
-            U32 => op3::<MadWideU32>(),
-            S32 => op3::<MadWideS32>(),
-            _ => return None,
-        },
+        ["mad", "hi"] if ty == U16 => op3::<MadHiU16>(),
+        ["mad", "hi"] if ty == S16 => op3::<MadHiS16>(),
+        ["mad", "hi"] => two_widths!(op3, ty, MadHiU, MadHiS),
+        ["mad", "wide"] if ty == U16 => op3::<MadWideU16>(),
+        ["mad", "wide"] if ty == S16 => op3::<MadWideS16>(),
+        ["mad", "wide"] if ty == U32 => op3::<MadWideU32>(),
+        ["mad", "wide"] if ty == S32 => op3::<MadWideS32>(),
         ["sad"] if ty == U16 => op3::<SadU16>(),
         ["sad"] if ty == S16 => op3::<Narrow<w32::SadS, true>>(),
         ["sad"] => two_widths!(op3, ty, SadU, SadS),
@@ -393,16 +337,10 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
         ["bfi"] => two_widths!(rare4, ty, Bfi, Bfi),
         ["bmsk", "clamp"] => rare2::<BmskClamp>(),
         ["bmsk", "wrap"] => rare2::<BmskWrap>(),
-        ["szext", "clamp"] => match ty {
-            U32 => rare2::<SzextU>(),
-            S32 => rare2::<SzextS>(),
-            _ => return None,
-        },
-        ["szext", "wrap"] => match ty {
-            U32 => rare2::<SzextWrapU>(),
-            S32 => rare2::<SzextWrapS>(),
-            _ => return None,
-        },
+        ["szext", "clamp"] if ty == U32 => rare2::<SzextU>(),
+        ["szext", "clamp"] if ty == S32 => rare2::<SzextS>(),
+        ["szext", "wrap"] if ty == U32 => rare2::<SzextWrapU>(),
+        ["szext", "wrap"] if ty == S32 => rare2::<SzextWrapS>(),
         ["fns"] if ty == B32 => rare3::<Fns>(),
         ["and"] => any_width!(op2, ty, And),
         ["or"] => any_width!(op2, ty, Or),
@@ -410,15 +348,11 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
         ["not"] => any_width!(op1, ty, Not),
         ["cnot"] => any_width!(op1, ty, Cnot),
         ["lop3"] => op4::<Lop3>(),
-        ["shl"] => match ty {
-            B16 => op2::<Shl16>(),
-            _ => two_widths!(op2, ty, Shl, Shl),
-        },
-        ["shr"] => match ty {
-            B16 | U16 => op2::<w32::ShrU>(),
-            S16 => op2::<ShrS16>(),
-            _ => two_widths!(op2, ty, ShrU, ShrS),
-        },
+        ["shl"] if ty == B16 => op2::<Shl16>(),
+        ["shl"] => two_widths!(op2, ty, Shl, Shl),
+        ["shr"] if matches!(ty, B16 | U16) => op2::<w32::ShrU>(),
+        ["shr"] if ty == S16 => op2::<ShrS16>(),
+        ["shr"] => two_widths!(op2, ty, ShrU, ShrS),
         ["shf", "l", "wrap"] => op3::<ShfLWrap>(),
         ["shf", "l", "clamp"] => op3::<ShfLClamp>(),
         ["shf", "r", "wrap"] => op3::<ShfRWrap>(),

@@ -51,17 +51,10 @@ fn clamped<const BITS: u32, const SIGNED: bool>(x: u32) -> u32 {
 /// cvt.pack.sat (PTX ISA 9.7.9.22): the first source above the second, and above both what there is of
 /// the third.
 pub struct Pack<const BITS: u32, const SIGNED: bool>;
-impl<const BITS: u32, const SIGNED: bool> Fn3 for Pack<BITS, SIGNED> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    type C = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32, c: u32) -> u32 {
-        let clamped = clamped::<BITS, SIGNED>;
-        c << (2 * BITS) | clamped(a) << BITS | clamped(b)
-    }
-}
+operation! { [const BITS: u32, const SIGNED: bool] Pack<BITS, SIGNED>, (a: u32, b: u32, c: u32) -> u32 {
+    let clamped = clamped::<BITS, SIGNED>;
+    c << (2 * BITS) | clamped(a) << BITS | clamped(b)
+} }
 ops! { Fn2
     PackS16(a: u32, b: u32) -> u32 { clamped::<16, true>(a) << 16 | clamped::<16, true>(b) }
     PackU16(a: u32, b: u32) -> u32 { clamped::<16, false>(a) << 16 | clamped::<16, false>(b) }

@@ -3,7 +3,7 @@
 use super::export::answer_to;
 use super::git::{command, git};
 use std::path::Path;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 /// Characters of a hash that people are shown.
@@ -34,17 +34,15 @@ pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
         && refusal(said).is_some()
     {
         // It says what to do, too.
-        return Err(Error::Usage(Diagnostic::new(format!("{asked}: {said}"))));
+        return Err(Error::usage(format!("{asked}: {said}")));
     }
     refuse_grafts(root)?;
     // Where it means several, git may say that it knows none.
     refuse_several(root, revision, asked)?;
     found.map_err(|_| {
-        Error::Usage(
-            Diagnostic::new(format!("{asked}: there is no such revision in this clone")).help(
+        Error::usage(format!("{asked}: there is no such revision in this clone")).help(
                 "a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout",
-            ),
-        )
+            )
     })
 }
 
@@ -80,13 +78,11 @@ pub(super) fn refuse_grafts(root: &Path) -> Result<()> {
     };
     match is_empty {
         true => Ok(()),
-        false => Err(Error::Usage(
-            Diagnostic::new(format!(
+        false => Err(Error::usage(format!(
                 "{} gives commits other parents than they have: the history of this clone is not that of its commits",
                 grafts.display()
             ))
-            .help("remove that file"),
-        )),
+            .help("remove that file")),
     }
 }
 
@@ -113,10 +109,8 @@ fn refuse_several(root: &Path, revision: &str, asked: &str) -> Result<()> {
         .iter()
         .map(|it| format!("{} is {}", it.what, short(&it.commit)));
     let list = list.collect::<Vec<_>>().join(", ");
-    Err(Error::Usage(
-        Diagnostic::new(format!("{asked}: `{name}` means several commits: {list}"))
-            .help("give the whole name, as refs/heads/NAME or refs/tags/NAME, or the whole hash of the commit"),
-    ))
+    Err(Error::usage(format!("{asked}: `{name}` means several commits: {list}"))
+        .help("give the whole name, as refs/heads/NAME or refs/tags/NAME, or the whole hash of the commit"))
 }
 
 /// The name that a revision begins with: `v1` of `v1~2^{commit}` and of `v1@{yesterday}`. `None` where it begins with

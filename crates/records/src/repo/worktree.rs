@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::temporary::TemporaryDir;
 
 /// Worktrees that no run asked for in so long are removed.
@@ -39,13 +39,11 @@ pub struct Tree {
 /// files cannot be written.
 pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let inside = git(root, &["rev-parse", "--show-prefix"]).map_err(|said| {
-        Error::Usage(
-            Diagnostic::new(format!(
-                "{} is not in a git repository: {said}",
-                root.display()
-            ))
-            .help("--base and --changed name another revision of the same repository"),
-        )
+        Error::usage(format!(
+            "{} is not in a git repository: {said}",
+            root.display()
+        ))
+        .help("--base and --changed name another revision of the same repository")
     })?;
     let commit = commit_of(root, revision, &format!("--base {revision}"))?;
     // Two clones have two worktrees: each belongs to the repository that made it.
@@ -264,13 +262,11 @@ fn provide(repository: &Path, tree: &Path, hash: &str) -> std::result::Result<()
 }
 
 fn cannot_write(tree: &Path, said: &str) -> Error {
-    Error::Environment(
-        Diagnostic::new(format!(
-            "the files of the base revision cannot be written to {}: {said}",
-            tree.display()
-        ))
-        .help("set GATEKEEPER_CACHE to another directory"),
-    )
+    Error::environment(format!(
+        "the files of the base revision cannot be written to {}: {said}",
+        tree.display()
+    ))
+    .help("set GATEKEEPER_CACHE to another directory")
 }
 
 #[cfg(test)]

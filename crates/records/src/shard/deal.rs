@@ -107,11 +107,7 @@ mod tests {
         let like = plan.cases.remove(0);
         let case = |kernel: &str, variant: &str, shape: &str| {
             let mut case = like.clone();
-            case.id = CaseId {
-                kernel: kernel.to_owned(),
-                variant: variant.to_owned(),
-                shape: shape.to_owned(),
-            };
+            case.id = CaseId::new(kernel, variant, shape);
             case
         };
         let mut cases = Vec::new();

@@ -142,10 +142,7 @@ pub(super) fn is_baseline(file: &Path) -> bool {
 /// The entries of a directory, sorted, relative to `root`; none where there is no such directory.
 fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| {
-        Error::Usage(
-            Diagnostic::new(format!("the baselines cannot be read: {error}"))
-                .at(dir.display().to_string()),
-        )
+        Error::usage(format!("the baselines cannot be read: {error}")).at(dir.display())
     };
     let read = match std::fs::read_dir(root.join(dir)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -168,10 +165,8 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
     if root.join(&path).is_dir() {
         return Ok(path);
     }
-    Err(Error::Usage(
-        Diagnostic::new("not a baseline")
-            .at(path.display().to_string())
-            .help("a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file"),
+    Err(Error::usage("not a baseline").at(path.display()).help(
+        "a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file",
     ))
 }
 
@@ -365,7 +360,7 @@ impl Part {
 /// Usage, where nothing has the old name, something has the new one already, or a file of either is broken; nothing
 /// is written then. Environment, where a file cannot be written.
 pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathBuf>> {
-    let usage = |problem: String| Err(Error::Usage(Diagnostic::new(problem)));
+    let usage = |problem: String| Err(Error::usage(problem));
     let form = |part: &Part| (part.variant.is_some(), part.shape.is_some());
     if form(from) != form(to) {
         return usage("both names must have the same parts".to_owned());
@@ -444,11 +439,7 @@ fn directory_of(root: &Path) -> PathBuf {
 fn identify(baseline: &mut Baseline, plan: &Plan) {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
     for (shape, metrics) in &mut baseline.cases {
-        let id = CaseId {
-            kernel: kernel.clone(),
-            variant: variant.clone(),
-            shape: shape.clone(),
-        };
+        let id = CaseId::new(kernel.clone(), variant.clone(), shape.clone());
         let call = plan.case(&id).map_or("null".to_owned(), called);
         for sessions in metrics.values_mut().filter_map(|it| it.sessions.as_mut()) {
             let code = serde_json::to_string(&sessions.identity).unwrap_or_default();
@@ -522,16 +513,10 @@ fn merge(
 pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
     let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
     match key {
-        BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => Subject::Unit(UnitId {
-            kernel,
-            variant,
-            arch: *arch,
-        }),
-        _ => Subject::Case(CaseId {
-            kernel,
-            variant,
-            shape: shape.to_owned(),
-        }),
+        BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => {
+            Subject::Unit(UnitId::new(kernel, variant, *arch))
+        }
+        _ => Subject::Case(CaseId::new(kernel, variant, shape)),
     }
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -89,11 +89,9 @@ pub fn read_record(path: &Path) -> Result<Record> {
 
 fn text(path: &Path) -> Result<String> {
     files::read_text(path, files::made()).map_err(|error| {
-        Error::Usage(
-            Diagnostic::new(format!("the record cannot be read: {error}"))
-                .at(path.display().to_string())
-                .help("`gatekeeper run` writes one to gatekeeper-out/record.json"),
-        )
+        Error::usage(format!("the record cannot be read: {error}"))
+            .at(path.display())
+            .help("`gatekeeper run` writes one to gatekeeper-out/record.json")
     })
 }
 
@@ -111,15 +109,13 @@ fn parse(path: &Path, text: &str) -> Result<Record> {
         serde_json::from_str(text).map_err(|error| refuse(FileProblem::json(&error)))?;
     let seal = seal_of(&file.record)?;
     if seal != file.seal {
-        return Err(Error::Usage(
-            Diagnostic::new(format!(
+        return Err(Error::usage(format!(
                 "the record was changed after it was written: its seal is {}, but its content has {seal}",
                 file.seal
             ))
             .at(&name)
             .help("a record is judged as it was written or not at all")
-            .help("to judge by other limits, change gates.yaml and run again"),
-        ));
+            .help("to judge by other limits, change gates.yaml and run again"));
     }
     let record: Record =
         serde_json::from_value(file.record).map_err(|error| refuse(FileProblem::json(&error)))?;
@@ -136,14 +132,12 @@ fn invalid(name: &str, found: &OutOfRange) -> Error {
         true => format!(" and at most {}", range.most),
         false => String::new(),
     };
-    Error::Usage(
-        Diagnostic::new(format!(
-            "the record is invalid: {} of {} is {}, and can be at least {}{most}",
-            found.metric, found.subject, found.value, range.least
-        ))
-        .at(name)
-        .help("create the record again with `gatekeeper run`"),
-    )
+    Error::usage(format!(
+        "the record is invalid: {} of {} is {}, and can be at least {}{most}",
+        found.metric, found.subject, found.value, range.least
+    ))
+    .at(name)
+    .help("create the record again with `gatekeeper run`")
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ fn names_and_messages_are_escaped_as_text() {
     let mut judgement = judged(&record);
     for verdict in &mut judgement.verdicts {
         verdict.outcome = Outcome::Fail;
-        verdict.reason = Reason::Fault(Fault::new(FaultKind::Compile, hostile.to_owned()));
+        verdict.reason = Reason::Fault(Fault::new(FaultKind::Compile, hostile));
     }
     let page = render(&ReportInput::new(&Index::new(&record), &record, &judgement));
     let parsed = parse(&page);
@@ -385,11 +385,7 @@ fn a_page_of_one_case() {
 /// Whatever a kernel is called: below the site, and no two in one file.
 #[test]
 fn files_of_a_site_have_harmless_names() {
-    let id = |kernel: &str| CaseId {
-        kernel: kernel.into(),
-        variant: "../../etc".into(),
-        shape: "*".into(),
-    };
+    let id = |kernel: &str| CaseId::new(kernel, "../../etc", "*");
     let paths = site::paths(&["a/b", "A/B", "a b", &"é\0\n\"<".repeat(99)].map(id));
     assert_eq!(
         paths[..3],

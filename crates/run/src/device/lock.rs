@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 /// Where the locks of all users stand: two users share a GPU, and neither a home nor a cache.
@@ -47,12 +47,12 @@ impl GpuLock {
     ) -> Result<Self> {
         let path = path_of(dir, uuid);
         let failed = |error: io::Error| {
-            Error::Environment(
-                Diagnostic::new(format!(
-                    "the lock file of the GPU, {}, cannot be locked: {error}",
-                    path.display()
-                ))
-                .help("it keeps two runs from timing on one GPU at once; its directory must be writable"),
+            Error::environment(format!(
+                "the lock file of the GPU, {}, cannot be locked: {error}",
+                path.display()
+            ))
+            .help(
+                "it keeps two runs from timing on one GPU at once; its directory must be writable",
             )
         };
         let file = open(&path).map_err(failed)?;

@@ -77,7 +77,7 @@ impl Failure {
     /// A fault of the case alone: the device goes on.
     pub fn of_case(kind: FaultKind, message: impl Into<String>) -> Self {
         Self::Fault {
-            fault: Fault::new(kind, message.into()),
+            fault: Fault::new(kind, message),
             sticky: false,
         }
     }

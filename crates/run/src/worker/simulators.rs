@@ -153,11 +153,7 @@ mod tests {
     fn job(variant: &str) -> Job {
         Job::Estimate(Box::new(EstimateJob {
             case: Case {
-                id: CaseId {
-                    kernel: "k".into(),
-                    variant: variant.into(),
-                    shape: "s".into(),
-                },
+                id: CaseId::new("k", variant, "s"),
                 dims: BTreeMap::new(),
                 tensors: vec![],
                 steps: Vec::new(),

@@ -227,11 +227,7 @@ fn workers(count: &Path) -> usize {
 
 pub(super) fn case() -> Case {
     Case {
-        id: CaseId {
-            kernel: "k".into(),
-            variant: "v".into(),
-            shape: "s".into(),
-        },
+        id: CaseId::new("k", "v", "s"),
         dims: BTreeMap::new(),
         tensors: Vec::new(),
         steps: Vec::new(),

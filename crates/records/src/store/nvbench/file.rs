@@ -132,14 +132,14 @@ fn case_id(bench: &Benchmark, state: &State) -> CaseId {
         .map(|value| format!("{}={}", value.name, value.value))
         .collect();
     let shape: Vec<_> = own(SHAPE).into_iter().chain(others).collect();
-    CaseId {
-        kernel: bench.name.clone(),
-        variant: own(VARIANT).unwrap_or_else(|| ONLY.to_owned()),
-        shape: match shape.is_empty() {
+    CaseId::new(
+        bench.name.clone(),
+        own(VARIANT).unwrap_or_else(|| ONLY.to_owned()),
+        match shape.is_empty() {
             true => ONLY.to_owned(),
             false => shape.join(","),
         },
-    }
+    )
 }
 
 /// One state.

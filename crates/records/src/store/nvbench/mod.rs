@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
 use std::path::Path;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use system::files;
 
 /// Stands for values that NVBench does not give. It is part of the keys that two sides are compared under, so that they
@@ -57,18 +57,15 @@ pub(super) fn read_file(path: &Path, text: &str) -> Result<Record> {
 /// As `read_file`, and where files do not belong together.
 pub(super) fn read_dir(dir: &Path) -> Result<Record> {
     let failed = |error: std::io::Error| {
-        Error::Usage(
-            Diagnostic::new(format!("the directory cannot be read: {error}"))
-                .at(dir.display().to_string()),
-        )
+        Error::usage(format!("the directory cannot be read: {error}")).at(dir.display())
     };
     let ours = dir.join("record.json");
     if ours.is_file() {
-        return Err(Error::Usage(
-            Diagnostic::new("a directory stands for NVBench's files, and this one holds a record")
-                .at(dir.display().to_string())
-                .help(format!("name the record: {}", ours.display())),
-        ));
+        return Err(Error::usage(
+            "a directory stands for NVBench's files, and this one holds a record",
+        )
+        .at(dir.display())
+        .help(format!("name the record: {}", ours.display())));
     }
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
@@ -82,11 +79,9 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
     }
     paths.sort();
     if paths.is_empty() {
-        return Err(Error::Usage(
-            Diagnostic::new("there is no NVBench JSON in this directory")
-                .at(dir.display().to_string())
-                .help("a directory stands for NVBench's files of several processes; of a run of gatekeeper name its record.json"),
-        ));
+        return Err(Error::usage("there is no NVBench JSON in this directory")
+            .at(dir.display())
+            .help("a directory stands for NVBench's files of several processes; of a run of gatekeeper name its record.json"));
     }
     let mut files = Vec::new();
     for path in paths {
@@ -104,10 +99,8 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
 }
 
 fn refused(path: &Path, message: impl Into<String>) -> Error {
-    Error::Usage(
-        Diagnostic::new(message)
-            .at(path.display().to_string())
-            .help("NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`"),
+    Error::usage(message).at(path.display()).help(
+        "NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`",
     )
 }
 

@@ -16,7 +16,7 @@ use judge::stats::Sample;
 use judge::{Index, View};
 use model::{CaseId, DeviceFacts, Record, Seen, TimeFacts};
 use std::collections::BTreeMap;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 use wording::reasons;
 
 /// One file, by its path below the directory asked for.
@@ -40,10 +40,10 @@ pub fn render(record: &Record) -> Result<Vec<File>> {
         .got()
         .filter(|_| !processes.is_empty())
     else {
-        return Err(Error::Usage(
-            Diagnostic::new("the record has no times, and NVBench's format holds nothing else")
-                .help("times come from a GPU: `gatekeeper run --require-gpu`"),
-        ));
+        return Err(Error::usage(
+            "the record has no times, and NVBench's format holds nothing else",
+        )
+        .help("times come from a GPU: `gatekeeper run --require-gpu`"));
     };
     let last = processes.keys().map(|(_, process)| *process).max();
     let digits = last.unwrap_or_default().to_string().len();

@@ -41,11 +41,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
 
 pub fn case(variant: &str) -> Case {
     Case {
-        id: CaseId {
-            kernel: "k".into(),
-            variant: variant.into(),
-            shape: "s".into(),
-        },
+        id: CaseId::new("k", variant, "s"),
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
         steps: vec![Step {
