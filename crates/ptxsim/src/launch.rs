@@ -41,10 +41,10 @@ pub(crate) fn launch(
         Err(Fault {
             kind: FaultKind::Launch,
             message,
-            place: Place {
+            place: Box::new(Place {
                 at: program.name.clone(),
                 line: None,
-            },
+            }),
             block: [0; 3],
             thread: [0; 3],
             address: None,

@@ -30,7 +30,7 @@ pub enum FaultKind {
 pub struct Fault {
     pub kind: FaultKind,
     pub message: String,
-    pub place: Place,
+    pub place: Box<Place>,
     pub block: [u32; 3],
     pub thread: [u32; 3],
     pub address: Option<u64>,

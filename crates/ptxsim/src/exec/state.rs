@@ -223,7 +223,7 @@ impl Machine<'_> {
         Err(Box::new(Fault {
             kind,
             message,
-            place,
+            place: Box::new(place),
             block,
             thread,
             address,
