@@ -46,7 +46,11 @@ fn print(text: &str) -> Result<()> {
 
 fn terminal_options() -> terminal::Options {
     let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    terminal::Options { color, width: 100 }
+    terminal::Options {
+        color,
+        width: 100,
+        verbosity: terminal::Verbosity::Normal,
+    }
 }
 
 /// As `print`, what people read and may hold text from outside.

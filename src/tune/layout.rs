@@ -6,7 +6,7 @@ use crate::tune::outcome::{
 };
 use crate::tune::{End, Progress, SearchResult};
 use model::Metric;
-use report::section::{Chart, Kind, Part, Section, Table};
+use report::section::{Chart, InTerminal, Kind, Part, Section, Table};
 use std::collections::BTreeMap;
 use wording::words;
 
@@ -34,7 +34,7 @@ pub fn lay_out<'a>(began: &Began, found: &SearchResult) -> Vec<Vec<Section<'a>>>
             vec![Part::Table(path(began, found))],
         ),
         Section {
-            in_terminal: false,
+            in_terminal: InTerminal::Never,
             ..Section::new("", "The best so far", chart(found).into_iter().collect())
         },
         lines("note", "Notes", notes(found)),

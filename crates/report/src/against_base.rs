@@ -337,15 +337,6 @@ pub fn loosened(judgement: &Judgement) -> Vec<LoosenedGates<'_>> {
     found
 }
 
-/// Whether a verdict stands among the gates that are looser. One on a comparison that did not take place does not.
-pub fn is_looser(verdict: &Verdict) -> bool {
-    let is_listed = matches!(
-        verdict.reason,
-        Reason::Loosened(_) | Reason::LooseningAllowed(_)
-    );
-    is_listed && demand(verdict).is_some()
-}
-
 /// The base's demand, for a verdict on whether head asks as much.
 pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
     match &verdict.question {

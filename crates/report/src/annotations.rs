@@ -2,10 +2,10 @@
 
 use super::{against_base, problems};
 use crate::input::ReportInput;
+use crate::place::{Place, within_repository};
 use judge::{FindingStanding, SeenFinding};
-use model::{CaseId, Outcome, Question, Record, Rule, Subject};
+use model::{CaseId, Outcome, Question, Rule, Subject};
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
 use wording::reasons;
 use wording::words;
 
@@ -30,32 +30,20 @@ pub struct Annotation {
     pub text: Vec<String>,
 }
 
-/// A line of a file, from the directory in which gatekeeper ran.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    pub file: String,
-    pub line: String,
-}
-
 /// Annotations on what did not hold, each cause once; on accepted gates; on loosened gates; on what the base says.
 pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
     let ReportInput {
-        index,
-        record,
-        judgement,
-        ..
+        record, judgement, ..
     } = *input;
     let mut all = Vec::new();
-    let fallen = problems::ended(index, record, judgement, &[Outcome::Replaced]);
-    let problems = problems::problems(index, record, judgement).into_iter();
-    for problem in problems.chain(fallen) {
-        let command = problem.command.map(|command| format!("\n{command}"));
+    for block in problems::blocks(input) {
+        let command = block.command.map(|command| format!("\n{command}"));
         all.push(Annotation {
-            level: level(problem.outcome),
-            code: Some(problem.code),
-            place: problem.place.and_then(|at| Place::of(record, at)),
-            title: format!("{}: {}", problem.subjects, problem.gates.join(", ")),
-            message: problem.why + &command.unwrap_or_default(),
+            level: level(block.problem.outcome),
+            code: Some(block.problem.code),
+            place: block.place,
+            title: format!("{}: {}", block.subjects, block.title),
+            message: block.why.join("\n") + &command.unwrap_or_default(),
             text: Vec::new(),
         });
     }
@@ -162,39 +150,4 @@ fn level(outcome: Outcome) -> Level {
             Level::Notice
         }
     }
-}
-
-impl Place {
-    /// `gates.yaml:7:3`, as gates say where they stand.
-    fn of(record: &Record, declared: &str) -> Option<Self> {
-        let (file, line) = declared.split_once(':')?;
-        Some(Self {
-            file: within_repository(record, file),
-            line: line.split(':').next().unwrap_or(line).to_owned(),
-        })
-    }
-}
-
-/// Gates say where they stand from their own directory; GitHub looks it up from where the workflow runs.
-fn within_repository(record: &Record, file: &str) -> String {
-    let config = Path::new(&record.environment.config);
-    match config.file_name() {
-        Some(name) if name == file => record.environment.config.clone(),
-        _ => without_detours(&config.with_file_name(file)),
-    }
-}
-
-/// `gpu/../kernels/k.cu` as `kernels/k.cu`: a path that is shown beside a change has no other form.
-fn without_detours(path: &Path) -> String {
-    let mut short = PathBuf::new();
-    for part in path.components() {
-        let is_below = matches!(short.components().next_back(), Some(Component::Normal(_)));
-        match part {
-            Component::ParentDir if is_below => {
-                short.pop();
-            }
-            part => short.push(part),
-        }
-    }
-    short.display().to_string()
 }

@@ -1,6 +1,6 @@
 //! Writes in words what bounds a case: with its values, what to try, and where each rule comes from. Pure.
 
-use super::section::{Kind, Part, Section, Table};
+use super::section::{InTerminal, Kind, Part, Room, Section, Table};
 use explain::diagnosis::changes::{self, Change, Diagnosed, Figure, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
@@ -106,7 +106,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     };
     let comment = Section {
         is_folded: true,
-        in_terminal: false,
+        in_terminal: InTerminal::Never,
         ..Section::new("", title, vec![Part::Table(table), notes])
     };
     [terminal, comment]
@@ -137,7 +137,9 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     ];
     let mut table = Table::new(columns, rows.collect());
     for column in &mut table.columns {
-        column.is_wide = matches!(column.head.as_str(), "of the peaks" | "roofline" | "to try");
+        if matches!(column.head.as_str(), "of the peaks" | "roofline" | "to try") {
+            column.room = Room::Never;
+        }
     }
     let bases: BTreeSet<_> = found.iter().filter_map(|it| basis(&it.after)).collect();
     let tried: BTreeSet<_> = found

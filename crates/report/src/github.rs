@@ -1,7 +1,8 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it, and findings that break a
 //! gate, at the line of the kernel.
 
-use super::annotations::{Annotation, Level, Place, annotations, findings};
+use super::annotations::{Annotation, Level, annotations, findings};
+use super::place::Place;
 use crate::input::ReportInput;
 use wording::escape::{workflow_data as data, workflow_property as property};
 

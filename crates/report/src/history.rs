@@ -1,6 +1,6 @@
 //! How agreed values moved, as sections and as JSON. Pure.
 
-use super::section::{Chart, Kind, Part, Section, Table};
+use super::section::{Chart, InTerminal, Kind, Part, Section, Table};
 use judge::relative_change;
 use model::{BaselineKey, Facet, Num, Subject};
 use records::history::{History, Point, Series};
@@ -59,7 +59,7 @@ fn of_key(facet: Facet, key: &BaselineKey, all: &[&Series]) -> Vec<Section<'stat
         let title = format!("{}: {}", series.subject, series.metric);
         Some(Section {
             is_folded: true,
-            in_terminal: false,
+            in_terminal: InTerminal::Never,
             ..Section::new("", &title, vec![Part::Chart(chart(series)?)])
         })
     });

@@ -22,6 +22,7 @@ pub mod markdown;
 pub mod models;
 mod notes;
 mod page;
+mod place;
 mod printed;
 mod problems;
 pub mod profile;

@@ -3,7 +3,7 @@
 use super::against_base::LoosenedGates;
 use super::page;
 use super::printed::Printed;
-use super::problems::Problem;
+use super::problems::Block;
 use super::section::{Chart, Kind, Part, Section};
 use super::summary;
 use crate::input::ReportInput;
@@ -154,17 +154,21 @@ fn chart(chart: &Chart) -> String {
     )
 }
 
-fn problem(problem: &Problem) -> Vec<String> {
-    let gates: Vec<_> = problem.gates.iter().map(|gate| code(gate)).collect();
+fn problem(block: &Block) -> Vec<String> {
+    let gates: Vec<_> = block.gates.iter().map(|gate| code(gate)).collect();
+    let why = block.why.join("\n");
     vec![
-        format!("**{}**<br><sub>{}</sub>", problem.outcome, problem.code),
-        code(&problem.subjects),
+        format!(
+            "**{}**<br><sub>{}</sub>",
+            block.problem.outcome, block.problem.code
+        ),
+        code(&block.subjects),
         gates.join(", "),
-        match &problem.cause {
-            Some(cause) => cell(&format!("{}\ncause: {cause}", problem.why)),
-            None => cell(&problem.why),
+        match &block.cause {
+            Some(cause) => cell(&format!("{why}\ncause: {cause}")),
+            None => cell(&why),
         },
-        problem.command.as_deref().map_or(String::new(), code),
+        block.command.as_deref().map_or(String::new(), code),
     ]
 }
 

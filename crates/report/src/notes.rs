@@ -7,13 +7,48 @@ use wording::names::{in_words, named};
 use wording::reasons;
 use wording::words::{self, plural};
 
-/// Notes a line each; what is new is gathered into one for each facet, what is gone into one for each variant.
-pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
+/// What a reader of the verdicts has to know: on what the run did not look as at the base, and which times to doubt.
+pub fn of_the_run(record: &Record, judgement: &Judgement) -> Vec<String> {
+    lines(record, judgement, is_of_the_run)
+}
+
+/// What else was seen of its cases; what is new is gathered into one for each facet, what is gone into one for each
+/// variant.
+pub fn of_cases(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let intended = if_intended(record, judgement);
+    let known = if_known(judgement);
+    let mut lines = lines(record, judgement, |note| !is_of_the_run(note));
+    lines.extend(intended.into_iter().chain(known));
+    lines
+}
+
+fn is_of_the_run(note: &Note) -> bool {
+    match note {
+        Note::LeftOut { .. }
+        | Note::NewInputs { .. }
+        | Note::Renamed(_)
+        | Note::Moved(_)
+        | Note::Broken { .. }
+        | Note::NotJudged { .. }
+        | Note::WarpHazard { .. }
+        | Note::Throttled { .. }
+        | Note::Shared { .. } => true,
+        Note::New { .. }
+        | Note::Gone { .. }
+        | Note::Printed { .. }
+        | Note::NotCompared { .. }
+        | Note::NotHeld { .. }
+        | Note::TwoModes { .. }
+        | Note::Unwatched { .. } => false,
+    }
+}
+
+fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
     let mut of_several: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
     let mut gone: BTreeMap<(&str, &str), BTreeMap<&str, BTreeSet<Facet>>> = BTreeMap::new();
     let mut lines = Vec::new();
-    for note in &judgement.notes {
+    for note in judgement.notes.iter().filter(|note| is_meant(note)) {
         match note {
             Note::New { subject, facet } => {
                 new.entry(*facet).or_default().insert(subject);
@@ -115,14 +150,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
     let of_several = of_several
         .into_iter()
         .map(|(remark, subjects)| format!("{remark}: {}", in_words(&record.plan, &subjects)));
-    let intended = if_intended(record, judgement);
-    let known = if_known(judgement);
-    new.chain(gone)
-        .chain(lines)
-        .chain(of_several)
-        .chain(intended)
-        .chain(known)
-        .collect()
+    new.chain(gone).chain(lines).chain(of_several).collect()
 }
 
 /// Tells what to do where values are worse than their baseline or, for counters, than the base, and that is intended.

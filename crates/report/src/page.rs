@@ -1,6 +1,6 @@
 //! Composes the report of a judgement for people: all sections in one order, which each format lays out. Pure.
 
-use super::section::{Kind, Part, Section, Table};
+use super::section::{InTerminal, Kind, Part, Room, Section, Table};
 use super::{
     against_base, causes, diagnosis, explain, notes, printed, problems, rivals, standing, summary,
     targets, values,
@@ -14,6 +14,8 @@ use wording::words;
 pub struct Page<'a> {
     pub conclusion: Conclusion,
     pub headline: String,
+    /// By what, on what: before all else.
+    pub header: String,
     /// On what, by what.
     pub circumstances: String,
     /// Those without anything in them are not shown.
@@ -41,9 +43,19 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         .partition(|verdict| moved(verdict));
     let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "value"));
     let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
+    // A run that passes shows its values; one that fails, or has many, what to look at.
+    let is_failing = judgement.conclusion == Conclusion::Fail;
+    let unless_many = |rows: usize| match is_failing || rows > MOST_ROWS {
+        true => InTerminal::IfVerbose,
+        false => InTerminal::Always,
+    };
+    let if_verbose = |label, title: &str, lines| Section {
+        in_terminal: InTerminal::IfVerbose,
+        ..Section::new(label, title, vec![Part::Lines(lines)])
+    };
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
-        in_terminal: false,
+        in_terminal: InTerminal::Never,
         ..Section::new("", title, vec![Part::Table(table)])
     };
     let counters = counters(judgement);
@@ -51,7 +63,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         Section::new(
             "",
             "Problems",
-            vec![Part::Problems(problems::problems(index, record, judgement))],
+            vec![Part::Problems(problems::blocks(input))],
         ),
         loosened(judgement),
         Section::new(
@@ -59,15 +71,24 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             "Printed by kernels",
             vec![Part::Printed(printed::printed(judgement))],
         ),
-        values(index.head(), judgement),
-        Section::new(
-            "rivals",
-            "Against the fastest rival, in the same run on the same GPU",
-            vec![
-                Part::Table(rivals::fastest(judgement)),
-                Part::Lines(rivals::lines(&record.environment, judgement)),
-            ],
-        ),
+        Section {
+            in_terminal: unless_many(record.plan.cases.len()),
+            ..values(index.head(), judgement)
+        },
+        {
+            let fastest = rivals::fastest(judgement);
+            Section {
+                in_terminal: unless_many(fastest.rows.len()),
+                ..Section::new(
+                    "rivals",
+                    "Against the fastest rival, in the same run on the same GPU",
+                    vec![
+                        Part::Table(fastest),
+                        Part::Lines(rivals::lines(&record.environment, judgement)),
+                    ],
+                )
+            }
+        },
         comment_only("Against each backend", rivals::all(judgement), true),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
@@ -75,7 +96,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
-        lines(
+        if_verbose(
             "expected",
             "Failed as expected",
             problems::expected(judgement),
@@ -83,7 +104,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         lines(
             "fallback",
             "Fell back on another variant",
-            problems::replaced(index, record, judgement),
+            problems::replaced(record, judgement),
         ),
         comment_only("Why", causes(index, judgement), true),
         comment_only("Changes", comparison(&changed), is_long(changed.len())),
@@ -92,19 +113,35 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             comment_only("Counters that changed", counters, is_folded)
         },
         lines("better", "Better than the baseline", wins.collect()),
-        lines("drift", "Since anchors", standing::drifts(judgement)),
-        Section::new("targets", "Targets", targets::parts(record, judgement)),
-        lines("missed", "Missed targets", targets::missed(judgement)),
-        lines("note", "Notes", notes::lines(record, judgement)),
-        bounds,
+        if_verbose("drift", "Since anchors", standing::drifts(judgement)),
+        Section {
+            in_terminal: InTerminal::IfVerbose,
+            ..Section::new("targets", "Targets", targets::parts(record, judgement))
+        },
+        if_verbose("missed", "Missed targets", targets::missed(judgement)),
+        lines("note", "Notes", notes::of_the_run(record, judgement)),
+        if_verbose("note", "Remarks", notes::of_cases(record, judgement)),
+        Section {
+            in_terminal: InTerminal::IfVerbose,
+            ..bounds
+        },
         bounds_beside,
-        lines("skipped", "Not judged", summary::skipped(record, judgement)),
+        if_verbose("skipped", "Not judged", summary::skipped(record, judgement)),
+        Section {
+            in_comment: false,
+            ..Section::new(
+                "",
+                "Not judged",
+                vec![Part::Table(summary::not_judged(record, judgement))],
+            )
+        },
         comment_only(&unchanged_title, comparison(&unchanged), true),
     ];
     let sections = first.into_iter().chain(base).chain(rest);
     Page {
         conclusion: judgement.conclusion,
         headline: summary::headline(judgement),
+        header: summary::header(record),
         circumstances: summary::circumstances(record),
         sections: sections.collect(),
         costs: summary::costs(&record.costs),
@@ -160,7 +197,11 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
     ];
     let mut table = Table::new(columns, rows.collect());
     for column in &mut table.columns {
-        column.is_wide = matches!(column.head.as_str(), "could see" | "limit");
+        column.room = match column.head.as_str() {
+            "could see" | "limit" => Room::Never,
+            "within" => Room::IfItFits,
+            _ => Room::Always,
+        };
     }
     let mut lines = against_base::lines(record, judgement, base);
     if !table.rows.is_empty() {

@@ -1,195 +1,464 @@
-//! Problems that keep a run from passing, each cause once. Pure.
+//! Problems as every format shows them: one block for each cause, with its source lines and one command. Pure.
 
-use super::{against_base, causes, summary};
-use judge::Index;
-use model::{Facet, Judgement, Outcome, Reason, Record, Subject, Verdict};
+use super::{causes, summary};
+use crate::input::ReportInput;
+use crate::place::{Place, within_repository};
+use model::{
+    Comparison, CounterRise, Finding, Judgement, Mistyped, Outcome, Problem, ProblemCause,
+    Question, Reason, Record, Rule, SinceBase, Subject, Verdict,
+};
 use std::collections::BTreeSet;
 use wording::names::named;
-use wording::reasons::Context;
-use wording::words;
+use wording::reasons::{self, Context};
+use wording::{problems as titles, words};
 
-/// Verdicts that ended alike for one reason: a fault breaks many gates, a source that does not compile many
-/// subjects.
-pub struct Problem<'a> {
-    pub outcome: Outcome,
-    pub code: &'static str,
-    /// `k/fast@small, k/fast@large`; of many how many, by variant.
+/// One problem.
+pub struct Block<'a> {
+    pub problem: &'a Problem,
+    /// `softmax@gpt2`; of many how many, by variant.
     pub subjects: String,
-    /// `p50 +2%`, each once, in order.
-    pub gates: Vec<String>,
-    /// In one sentence; of values that have one cause, a line each.
-    pub why: String,
-    /// The cause, where it is about speed and the base is known: `more barriers at k.cu:12`. Said once.
+    /// `race on shared memory`
+    pub title: String,
+    /// The lines that the problem is about, with what is done there.
+    pub frame: Frame,
+    /// A sentence each: why, with values.
+    pub why: Vec<String>,
+    /// Values that are worse, the worst first.
+    pub rows: Vec<Row>,
+    /// The cause of what got slower or larger, where the base is known: `more barriers at k.cu:12`.
     pub cause: Option<String>,
-    /// `gates.yaml:7, gates.yaml:19`.
+    /// `max_err 0.0496 > 1e-5 (gates.yaml:32)`, one for each gate that follows.
+    pub follows: Vec<String>,
+    /// The gates that name the cause, each once: `max_err <= 1e-5`.
+    pub gates: Vec<String>,
+    /// `gates.yaml:7, gates.yaml:19`
     pub declared: Option<String>,
-    /// The first of them.
-    pub place: Option<&'a str>,
-    /// Runs the first of the subjects alone, which is enough to see what they have in common.
+    /// The line to mark: the kernel's where it is known, else where the gate stands.
+    pub place: Option<Place>,
+    /// Runs the first of the subjects alone, as this run did.
     pub command: Option<String>,
 }
 
-/// The worst first, otherwise in the order of the gates; but for gates that were loosened, which have a place
-/// of their own.
-pub fn problems<'a>(index: &Index, record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
-    let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
-    ended(index, record, judgement, &blocking)
+#[derive(Default)]
+pub struct Frame {
+    /// By file and number.
+    pub lines: Vec<FrameLine>,
+    /// Stands between two lines: `no barrier between the two`.
+    pub between: Option<&'static str>,
 }
 
-/// The verdicts that ended in one of these ways, those of the first before those of the next.
-pub fn ended<'a>(
-    index: &Index,
-    record: &Record,
-    judgement: &'a Judgement,
-    outcomes: &[Outcome],
-) -> Vec<Problem<'a>> {
-    let groups = groups(judgement, outcomes).into_iter();
-    let mut said: BTreeSet<String> = BTreeSet::new();
-    let problems = groups.map(|group| Problem {
-        cause: causes::first(index, &group.verdicts).filter(|cause| said.insert(cause.clone())),
-        outcome: group.outcome,
-        code: group.reason.code(),
-        subjects: named(&record.plan, &group.subjects),
-        gates: group.gates(),
-        why: group.why(record),
-        declared: group.declared(),
-        place: group.verdicts.iter().find_map(|it| it.declared.as_deref()),
-        command: group
+pub struct FrameLine {
+    pub file: String,
+    pub number: u32,
+    /// `None` where the source could not be read.
+    pub text: Option<String>,
+    /// `thread 32 reads`
+    pub note: String,
+}
+
+/// One value that is worse than it may be.
+pub struct Row {
+    pub subject: Subject,
+    pub metric: String,
+    pub was: Option<String>,
+    pub now: String,
+    pub change: Option<String>,
+    pub limit: String,
+    /// For the order: by how much it is worse, as a share.
+    worse: f64,
+}
+
+impl Block<'_> {
+    /// Verdicts that it explains.
+    pub fn gate_count(&self) -> usize {
+        self.problem.verdicts.len() + self.problem.follows.len()
+    }
+
+    pub fn is_old(&self) -> bool {
+        self.problem.since_base == Some(SinceBase::Old)
+    }
+}
+
+/// In the order of the judgement. Gates that were loosened have a list of their own.
+pub fn blocks<'a>(input: &ReportInput<'a>) -> Vec<Block<'a>> {
+    let problems = input.judgement.problems.iter();
+    let problems = problems.filter(|it| it.cause != ProblemCause::Loosened);
+    let mut said = BTreeSet::new();
+    problems
+        .map(|problem| {
+            let block = block(input, problem);
+            Block {
+                cause: block.cause.filter(|cause| said.insert(cause.clone())),
+                ..block
+            }
+        })
+        .collect()
+}
+
+fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
+    let ReportInput {
+        index,
+        record,
+        judgement,
+        ..
+    } = *input;
+    let find = |all: &[usize]| -> Vec<&'a Verdict> {
+        let all = all.iter();
+        all.filter_map(|at| judgement.verdicts.get(*at)).collect()
+    };
+    let (own, follows) = (find(&problem.verdicts), find(&problem.follows));
+    let rows = rows(&own);
+    let title = match rows.first() {
+        Some(row) => cost_title(row, &rows),
+        None => titles::title(problem, &judgement.verdicts),
+    };
+    let declared = own.iter().filter_map(|it| it.declared.as_deref());
+    let declared: BTreeSet<&str> = declared.collect();
+    let mut places = own.iter().chain(&follows);
+    let first_declared = places.find_map(|it| Place::of(record, it.declared.as_deref()?));
+    let frame = frame(problem);
+    let first_line = frame.lines.first().map(|line| Place {
+        file: within_repository(record, &line.file),
+        line: line.number.to_string(),
+    });
+    let declared: Vec<&str> = declared.into_iter().collect();
+    let subjects: Vec<&Subject> = problem.subjects.iter().collect();
+    Block {
+        subjects: short(record, &subjects),
+        title,
+        why: why(record, problem, &own),
+        cause: causes::first(index, &own),
+        follows: listed(&follows),
+        gates: gates(&own),
+        declared: (!declared.is_empty()).then(|| declared.join(", ")),
+        place: first_line.or(first_declared),
+        command: problem
             .subjects
             .iter()
             .find_map(|subject| summary::reproduce(record, judgement, subject)),
-    });
-    problems.collect()
+        frame,
+        rows,
+        problem,
+    }
 }
 
-struct Group<'a> {
-    /// At least one. Each has all of the gates.
-    subjects: Vec<&'a Subject>,
-    outcome: Outcome,
-    /// The reason of the first.
-    reason: &'a Reason,
-    /// Verdicts on all subjects.
-    verdicts: Vec<&'a Verdict>,
-}
-
-/// Slower is slower, in each of its times and at each of its shapes.
-fn have_one_cause(one: &Group, other: &Group) -> bool {
-    let of = |group: &Group| {
-        let Reason::BeyondChange(comparison) = group.reason else {
-            return None;
-        };
-        let subject = group.subjects.first()?;
-        let unit = (subject.kernel().to_owned(), subject.variant().to_owned());
-        let is_time = comparison.metric.facet() == Facet::Times;
-        is_time.then(|| (unit, comparison.against.clone()))
+/// `k/fast@small, @large`, and of more than four how many.
+fn short(record: &Record, subjects: &[&Subject]) -> String {
+    let cases: Vec<_> = subjects
+        .iter()
+        .filter_map(|subject| match subject {
+            Subject::Case(id) => Some(id),
+            Subject::Unit(_) => None,
+        })
+        .collect();
+    let [first, rest @ ..] = cases.as_slice() else {
+        return named(&record.plan, subjects);
     };
-    of(one).is_some_and(|cause| of(other) == Some(cause))
+    let is_one_variant = rest
+        .iter()
+        .all(|id| (&id.kernel, &id.variant) == (&first.kernel, &first.variant));
+    if cases.len() != subjects.len() || !is_one_variant || cases.len() > 4 {
+        return named(&record.plan, subjects);
+    }
+    let rest = rest.iter().map(|id| format!("@{}", id.shape));
+    let all = std::iter::once(first.to_string()).chain(rest);
+    all.collect::<Vec<_>>().join(", ")
 }
 
-impl Group<'_> {
-    fn gates(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for verdict in &self.verdicts {
-            let name = words::question(&verdict.question);
-            if !names.contains(&name) {
-                names.push(name);
-            }
+fn frame(problem: &Problem) -> Frame {
+    match &problem.cause {
+        ProblemCause::Findings { findings, .. } => {
+            findings.first().map_or_else(Frame::default, of_finding)
         }
-        names
+        ProblemCause::Arguments(all) => Frame {
+            lines: all.iter().filter_map(of_argument).collect(),
+            between: None,
+        },
+        ProblemCause::Verdict(reason) => Frame {
+            lines: of_fault(reason).into_iter().collect(),
+            between: None,
+        },
+        ProblemCause::Loosened => Frame::default(),
     }
+}
 
-    fn why(&self, record: &Record) -> String {
-        let sentence = |subjects: &[&Subject], reason| {
-            let environment = &record.environment;
-            let context = Context {
-                environment,
-                subjects,
-            };
-            context.sentence(reason)
+fn of_finding(finding: &Finding) -> Frame {
+    let mut lines: Vec<FrameLine> = Vec::new();
+    for (at, place) in finding.places.iter().enumerate() {
+        let Some(line) = &place.line else {
+            continue;
         };
-        if self.verdicts.iter().all(|it| it.reason == *self.reason) {
-            return sentence(&self.subjects, self.reason);
+        let note = finding.accesses.get(at).map(titles::access);
+        let note = note.unwrap_or_default();
+        let mut known = lines.iter_mut();
+        match known.find(|it| (&it.file, it.number) == (&line.file, line.number)) {
+            Some(known) if !note.is_empty() => known.note = format!("{}, {note}", known.note),
+            Some(_) => {}
+            None => lines.push(FrameLine {
+                file: line.file.clone(),
+                number: line.number,
+                text: line.text.clone(),
+                note,
+            }),
         }
-        let lines = self.verdicts.iter().map(|it| {
-            let said = sentence(&[&it.subject], &it.reason);
-            format!("{}: {said}", it.subject)
-        });
-        lines.collect::<Vec<_>>().join("\n")
     }
+    lines.sort_by(|one, other| (&one.file, one.number).cmp(&(&other.file, other.number)));
+    let between = titles::lacking(finding).filter(|_| lines.len() == 2);
+    Frame { lines, between }
+}
 
-    fn declared(&self) -> Option<String> {
-        let places = self.verdicts.iter().filter_map(|it| it.declared.as_deref());
-        let places: Vec<_> = places.collect::<BTreeSet<_>>().into_iter().collect();
-        (!places.is_empty()).then(|| places.join(", "))
+fn of_argument(it: &Mistyped) -> Option<FrameLine> {
+    let (file, line) = it.declared.as_deref()?.split_once(':')?;
+    let number = line.split(':').next()?.parse().ok()?;
+    Some(FrameLine {
+        file: file.to_owned(),
+        number,
+        text: Some(format!("{}: {{type: {}}}", it.tensor, it.elem.name())),
+        note: format!("the kernel takes {}", it.takes),
+    })
+}
+
+fn of_fault(reason: &Reason) -> Option<FrameLine> {
+    let Reason::Fault(fault) = innermost(reason) else {
+        return None;
+    };
+    let site = fault.site.as_ref()?;
+    let line = site.place.line.as_ref()?;
+    Some(FrameLine {
+        file: line.file.clone(),
+        number: line.number,
+        text: line.text.clone(),
+        note: format!(
+            "{}, {}",
+            titles::block(site.block),
+            titles::thread(site.thread)
+        ),
+    })
+}
+
+fn innermost(reason: &Reason) -> &Reason {
+    match reason {
+        Reason::OnArchitecture { why, .. } => innermost(why),
+        Reason::AcceptedUntil { own, .. } | Reason::BeyondAccepted { own, .. } => innermost(own),
+        reason => reason,
+    }
+}
+
+fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
+    let environment = &record.environment;
+    match &problem.cause {
+        ProblemCause::Arguments(all) => {
+            let wanted = all.iter().filter_map(|it| it.wanted);
+            let wanted: BTreeSet<&str> = wanted.map(|it| it.name()).collect();
+            let fix = match wanted.into_iter().collect::<Vec<_>>().as_slice() {
+                [] => None,
+                [one] => Some(format!("fix: type: {one}")),
+                _ => Some("fix: the types of these tensors".to_owned()),
+            };
+            let unplaced = all.iter().filter(|it| of_argument(it).is_none());
+            unplaced.map(titles::mistyped).chain(fix).collect()
+        }
+        ProblemCause::Findings { seed, findings } => found(*seed, findings),
+        ProblemCause::Loosened => Vec::new(),
+        ProblemCause::Verdict(_) => {
+            let mut sentences = Vec::new();
+            for verdict in own {
+                let subjects: Vec<&Subject> = match verdict.outcome {
+                    // For one reason all of its subjects share a sentence.
+                    Outcome::Fail => vec![&verdict.subject],
+                    _ => problem.subjects.iter().collect(),
+                };
+                let context = Context {
+                    environment,
+                    subjects: &subjects,
+                };
+                let sentence = context.sentence(&verdict.reason);
+                if !sentences.contains(&sentence) {
+                    sentences.push(sentence);
+                }
+            }
+            sentences
+        }
+    }
+}
+
+/// `seed 1, block 0, 5120 times, and 1 more finding on the same lines`
+fn found(seed: u64, findings: &[Finding]) -> Vec<String> {
+    let Some((first, rest)) = findings.split_first() else {
+        return Vec::new();
+    };
+    let entry = first
+        .entry
+        .as_ref()
+        .map_or(String::new(), |it| format!("in {it}, "));
+    let more = match rest.len() {
+        0 => String::new(),
+        more => format!(
+            "; {} on the same lines",
+            words::plural(more, "more finding")
+        ),
+    };
+    let times = words::plural(usize::try_from(first.times).unwrap_or(usize::MAX), "time");
+    let facts = format!(
+        "{entry}seed {seed}, {}, {times}{more}",
+        titles::block(first.block)
+    );
+    vec![first.message.clone(), facts]
+}
+
+fn gates(own: &[&Verdict]) -> Vec<String> {
+    let mut names = Vec::new();
+    for verdict in own {
+        let name = words::question(&verdict.question);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Gates that follow, each once, with the value where a limit is broken.
+fn listed(follows: &[&Verdict]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for verdict in follows {
+        let gate = words::question(&verdict.question);
+        if !seen.insert(gate.clone()) {
+            continue;
+        }
+        let shown = match innermost(&verdict.reason) {
+            Reason::BeyondLimit { metric, value, .. } => {
+                format!("{gate} (is {})", words::quantity(*metric, value.0))
+            }
+            _ => gate,
+        };
+        names.push(match &verdict.declared {
+            Some(at) => format!("{shown} at {at}"),
+            None => shown,
+        });
+    }
+    names
+}
+
+/// Values of gates on what a kernel takes; none for other problems.
+fn rows(own: &[&Verdict]) -> Vec<Row> {
+    let mut rows: Vec<Row> = own.iter().flat_map(|it| rows_of(it)).collect();
+    rows.sort_by(|one, other| other.worse.total_cmp(&one.worse));
+    rows
+}
+
+fn rows_of(verdict: &Verdict) -> Vec<Row> {
+    let subject = &verdict.subject;
+    let is_gate = matches!(
+        &verdict.question,
+        Question::Gate(Rule::Limit { .. } | Rule::Counters { .. })
+    );
+    if verdict.outcome != Outcome::Fail || !is_gate {
+        return Vec::new();
+    }
+    let limit = match &verdict.declared {
+        Some(_) => words::limit_of(&verdict.question).unwrap_or_default(),
+        None => String::new(),
+    };
+    match innermost(&verdict.reason) {
+        Reason::BeyondChange(comparison) => vec![of_comparison(subject, comparison, limit)],
+        Reason::CountersRose { rises, allowed, .. } => {
+            let limit = words::signed(allowed.0);
+            rises
+                .iter()
+                .map(|it| of_rise(subject, it, &limit))
+                .collect()
+        }
+        Reason::BeyondLimit {
+            metric,
+            value,
+            bound,
+            ..
+        } if metric.facet() != model::Facet::Correctness => {
+            vec![Row {
+                subject: subject.clone(),
+                metric: metric.to_string(),
+                was: None,
+                now: words::quantity(*metric, value.0),
+                change: None,
+                limit,
+                worse: ((value.0 - bound.0) / bound.0).abs(),
+            }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_comparison(subject: &Subject, it: &Comparison, limit: String) -> Row {
+    let quantity = |value: model::Num| words::quantity(it.metric, value.0);
+    Row {
+        subject: subject.clone(),
+        metric: it.metric.to_string(),
+        was: it.was.map(quantity),
+        now: it.now.map_or_else(String::new, quantity),
+        change: Some(words::change(it.metric, it.change.0)),
+        limit,
+        worse: it.change.0.abs(),
+    }
+}
+
+fn of_rise(subject: &Subject, it: &CounterRise, limit: &str) -> Row {
+    let metric = it.counter.into();
+    Row {
+        subject: subject.clone(),
+        metric: it.counter.to_string(),
+        was: Some(words::quantity(metric, it.was.0)),
+        now: words::quantity(metric, it.now.0),
+        change: Some(words::change(metric, it.change.0)),
+        limit: limit.to_owned(),
+        worse: it.change.0,
+    }
+}
+
+/// `p50 9.9 % slower`, and how many other values.
+fn cost_title(worst: &Row, all: &[Row]) -> String {
+    let first = match &worst.change {
+        Some(change) => format!("{} {change}", worst.metric),
+        None => format!("{} is {}, limit {}", worst.metric, worst.now, worst.limit),
+    };
+    match all.len() {
+        1 => first,
+        all => format!("{first}, and {} more", words::plural(all - 1, "value")),
     }
 }
 
 /// By what each subject fails that is meant to: `k/racy@tile: memory and races, max_err <= 0.001`. Why is in
-/// `report.json`: of what is as it should be nobody reads it in every run.
+/// `report.json`, as nobody reads in every run what is as it should be.
 pub fn expected(judgement: &Judgement) -> Vec<String> {
+    of_outcome(judgement, Outcome::Expected, |verdict| {
+        words::question(&verdict.question)
+    })
+}
+
+/// The fallbacks: `k/fast@small: max_err <= 0.001: falls back on ...`.
+pub fn replaced(record: &Record, judgement: &Judgement) -> Vec<String> {
+    of_outcome(judgement, Outcome::Replaced, |verdict| {
+        let gate = words::question(&verdict.question);
+        format!("{gate}: {}", reasons::verdict(&record.environment, verdict))
+    })
+}
+
+/// A line for each subject.
+fn of_outcome(
+    judgement: &Judgement,
+    outcome: Outcome,
+    shown: impl Fn(&Verdict) -> String,
+) -> Vec<String> {
     let mut found: Vec<(&Subject, Vec<String>)> = Vec::new();
     let verdicts = judgement.verdicts.iter();
-    for verdict in verdicts.filter(|it| it.outcome == Outcome::Expected) {
-        let gate = words::question(&verdict.question);
+    for verdict in verdicts.filter(|it| it.outcome == outcome) {
         match found.iter_mut().find(|(of, _)| **of == verdict.subject) {
-            Some((_, gates)) => gates.push(gate),
-            None => found.push((&verdict.subject, vec![gate])),
+            Some((_, all)) => all.push(shown(verdict)),
+            None => found.push((&verdict.subject, vec![shown(verdict)])),
         }
     }
     let lines = found.into_iter();
     lines
-        .map(|(subject, gates)| format!("{subject}: {}", gates.join(", ")))
+        .map(|(subject, all)| format!("{subject}: {}", all.join(", ")))
         .collect()
-}
-
-/// The fallbacks: `k/fast@small: max_err <= 0.001: falls back on ...`.
-pub fn replaced(index: &Index, record: &Record, judgement: &Judgement) -> Vec<String> {
-    let ended = ended(index, record, judgement, &[Outcome::Replaced]).into_iter();
-    let lines = ended.map(|it| format!("{}: {}: {}", it.subjects, it.gates.join(", "), it.why));
-    lines.collect()
-}
-
-fn groups<'a>(judgement: &'a Judgement, outcomes: &[Outcome]) -> Vec<Group<'a>> {
-    // First the gates of one subject, then subjects whose gates are the same.
-    let mut of_one: Vec<Group> = Vec::new();
-    for &outcome in outcomes {
-        for verdict in judgement
-            .verdicts
-            .iter()
-            .filter(|verdict| verdict.outcome == outcome && !against_base::is_looser(verdict))
-        {
-            let known = of_one.iter_mut().find(|group| {
-                group.outcome == outcome
-                    && group.subjects == [&verdict.subject]
-                    && *group.reason == verdict.reason
-            });
-            match known {
-                Some(group) => group.verdicts.push(verdict),
-                None => of_one.push(Group {
-                    subjects: vec![&verdict.subject],
-                    outcome,
-                    reason: &verdict.reason,
-                    verdicts: vec![verdict],
-                }),
-            }
-        }
-    }
-    let mut gathered: Vec<Group> = Vec::new();
-    for group in of_one {
-        let same = gathered.iter_mut().find(|other| {
-            let is_alike = other.reason == group.reason && other.gates() == group.gates();
-            other.outcome == group.outcome && (is_alike || have_one_cause(other, &group))
-        });
-        match same {
-            Some(other) => {
-                let subjects = group.subjects.into_iter();
-                let new = subjects.filter(|it| !other.subjects.contains(it));
-                let new: Vec<_> = new.collect();
-                other.subjects.extend(new);
-                other.verdicts.extend(group.verdicts);
-            }
-            None => gathered.push(group),
-        }
-    }
-    gathered
 }

@@ -3,7 +3,8 @@
 //! A result is what an annotation is: what did not hold, at the line of gates.yaml that asks for it, and everything that
 //! the simulator found, at the line of the kernel. A gate that holds is no result.
 
-use super::annotations::{Annotation, Level, Place, annotations, findings};
+use super::annotations::{Annotation, Level, annotations, findings};
+use super::place::Place;
 use super::summary;
 use crate::exit::Exit;
 use crate::input::ReportInput;

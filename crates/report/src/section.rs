@@ -2,7 +2,7 @@
 
 use super::against_base::LoosenedGates;
 use super::printed::Printed;
-use super::problems::Problem;
+use super::problems::Block;
 
 pub struct Section<'a> {
     /// Begins each line in a terminal: at most eight letters.
@@ -12,13 +12,32 @@ pub struct Section<'a> {
     pub parts: Vec<Part<'a>>,
     /// In a comment: at its end, and one click away.
     pub is_folded: bool,
-    pub in_terminal: bool,
+    pub in_terminal: InTerminal,
     /// In a comment, and in a page for a browser.
     pub in_comment: bool,
 }
 
+/// Whether a terminal shows a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InTerminal {
+    Always,
+    /// With `--verbose`.
+    IfVerbose,
+    Never,
+}
+
+/// Whether a terminal shows a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Always,
+    /// Where all columns fit. The last of these is left out first.
+    IfItFits,
+    /// Too much for a terminal.
+    Never,
+}
+
 pub enum Part<'a> {
-    Problems(Vec<Problem<'a>>),
+    Problems(Vec<Block<'a>>),
     Loosened(Vec<LoosenedGates<'a>>, String),
     Lines(Vec<String>),
     Table(Table),
@@ -44,8 +63,7 @@ pub struct Table {
 pub struct Column {
     pub head: String,
     pub kind: Kind,
-    /// Too much for a terminal.
-    pub is_wide: bool,
+    pub room: Room,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +81,7 @@ impl<'a> Section<'a> {
             title: title.to_owned(),
             parts,
             is_folded: false,
-            in_terminal: true,
+            in_terminal: InTerminal::Always,
             in_comment: true,
         }
     }
@@ -90,7 +108,7 @@ impl Table {
         let columns = columns.into_iter().map(|(head, kind)| Column {
             head: head.to_owned(),
             kind,
-            is_wide: false,
+            room: Room::Always,
         });
         Self {
             columns: columns.collect(),

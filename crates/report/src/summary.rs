@@ -1,5 +1,6 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
+use super::section::{Kind as TableKind, Table};
 use model::{
     Conclusion, Costs, Facet, Judgement, NotRun, Outcome, Question, Reason, Record, Rule, Seen,
     Subject, Verdict, Win,
@@ -36,9 +37,8 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// `FAIL: 1 of 44 gates failed, 43 passed`.
+/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: all gates, each once.
 pub fn headline(judgement: &Judgement) -> String {
-    let total = judgement.verdicts.len();
     // A gate may have several acceptances.
     let mut broken: Vec<_> = judgement
         .accepted
@@ -48,37 +48,41 @@ pub fn headline(judgement: &Judgement) -> String {
     broken.dedup();
     let accepted = match broken.len() {
         0 => String::new(),
-        count => format!(", {count} of them broken and accepted"),
+        count => format!(" ({count} of them broken and accepted)"),
     };
-    let said = |outcome: Outcome| match outcome {
-        Outcome::Fail => "failed".to_owned(),
-        Outcome::Environment => "not judged as the environment failed".to_owned(),
-        Outcome::Inconclusive => "inconclusive".to_owned(),
-        Outcome::Unsupported => "unsupported".to_owned(),
-        Outcome::Skipped => "skipped".to_owned(),
-        Outcome::Replaced => "fell back on another variant".to_owned(),
-        Outcome::Expected => "failed as expected".to_owned(),
-        Outcome::Pass => format!("passed{accepted}"),
+    let first = match judgement.conclusion {
+        Conclusion::Fail => Some(Outcome::Fail),
+        Conclusion::Environment => Some(Outcome::Environment),
+        Conclusion::Inconclusive => Some(Outcome::Inconclusive),
+        Conclusion::Pass | Conclusion::NothingJudged => None,
     };
-    // The outcome that the conclusion rests on comes first.
-    let mut order = Outcome::ALL;
-    if judgement.conclusion == Conclusion::Pass {
-        order.reverse();
-    }
-    let counts: Vec<_> = order
-        .into_iter()
-        .map(|outcome| (judgement.count(outcome), said(outcome)))
-        .filter(|(count, _)| *count > 0)
-        .enumerate()
-        .map(|(at, (count, said))| match at {
-            0 => format!("{count} of {} {said}", plural(total, "gate")),
-            _ => format!("{count} {said}"),
-        })
-        .collect();
-    let counts = if counts.is_empty() {
-        "no gate was judged".to_owned()
-    } else {
-        counts.join(", ")
+    let problems = |outcome: Outcome| {
+        let problems = judgement.problems.iter();
+        let count = problems.filter(|it| it.outcome == outcome).count();
+        let gates = plural(judgement.count(outcome), "gate");
+        format!("{} ({gates})", plural(count, "problem"))
+    };
+    let counted = |outcome: Outcome, said: &str| {
+        let count = judgement.count(outcome);
+        (count > 0 && first != Some(outcome)).then(|| format!("{count} {said}"))
+    };
+    let unjudged = judgement.count(Outcome::Skipped) + judgement.count(Outcome::Unsupported);
+    let lead = first.filter(|outcome| judgement.count(*outcome) > 0);
+    let counts: Vec<String> = [
+        lead.map(problems),
+        counted(Outcome::Environment, "not judged as the environment failed"),
+        counted(Outcome::Inconclusive, "inconclusive"),
+        counted(Outcome::Pass, &format!("passed{accepted}")),
+        counted(Outcome::Replaced, "fell back on another variant"),
+        counted(Outcome::Expected, "failed as expected"),
+        (unjudged > 0).then(|| format!("{unjudged} not judged")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let counts = match counts.is_empty() {
+        true => "no gate was judged".to_owned(),
+        false => counts.join(", "),
     };
     let unchecked = judgement.base.as_ref().map_or(&[][..], |it| &it.unchecked);
     let unchecked = match unchecked {
@@ -181,6 +185,61 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
+/// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
+pub fn not_judged(record: &Record, judgement: &Judgement) -> Table {
+    let mut groups: Vec<(String, &'static str, usize, BTreeSet<Kind>)> = Vec::new();
+    for verdict in &judgement.verdicts {
+        let is_unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
+        let Question::Gate(rule) = &verdict.question else {
+            continue;
+        };
+        if !is_unjudged {
+            continue;
+        }
+        let why = match verdict.reason.is_new() {
+            true => "no baseline yet".to_owned(),
+            false => heading(record, verdict),
+        };
+        let mut known = groups.iter_mut();
+        match known.find(|(known, ..)| *known == why) {
+            Some((_, _, gates, kinds)) => {
+                *gates += 1;
+                kinds.insert(kind(rule));
+            }
+            None => {
+                let kinds = BTreeSet::from([kind(rule)]);
+                groups.push((why, next_step(&verdict.reason), 1, kinds));
+            }
+        }
+    }
+    groups.sort_by_key(|(_, _, gates, _)| std::cmp::Reverse(*gates));
+    let rows = groups.into_iter().map(|(why, next, gates, kinds)| {
+        let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+        vec![gates.to_string(), kinds.join(", "), why, next.to_owned()]
+    });
+    let columns = [
+        ("not judged", TableKind::Number),
+        ("gates on", TableKind::Text),
+        ("because", TableKind::Text),
+        ("to judge them", TableKind::Text),
+    ];
+    Table::new(columns, rows.collect())
+}
+
+/// In a word or two; docs/verdicts.md says more.
+fn next_step(reason: &Reason) -> &'static str {
+    match reason {
+        reason if reason.is_new() => "baseline update",
+        Reason::NoBase => "--base REVISION",
+        Reason::NotSimulated => "--device sim",
+        Reason::NotProfiled => "--profile",
+        Reason::NotRun(NotRun::OverBudget { .. }) => "--sim-budget",
+        Reason::NotRun(NotRun::NoDevice { .. } | NotRun::SimulatorAsked) => "a GPU",
+        Reason::NotProven { .. } => "mend what failed",
+        _ => "-",
+    }
+}
+
 /// The common part of the skips of one reason.
 fn heading(record: &Record, verdict: &Verdict) -> String {
     match &verdict.reason {
@@ -265,6 +324,13 @@ pub fn costs(costs: &Costs) -> String {
         seconds(costs.worker_start_ms),
         seconds(costs.own_ms()),
     )
+}
+
+/// By which gatekeeper, on what, by what: the first line in a terminal.
+pub fn header(record: &Record) -> String {
+    let environment = &record.environment;
+    let version = format!("gatekeeper {}", environment.gatekeeper);
+    format!("{version} · {}", circumstances(record).replace(", ", " · "))
 }
 
 /// On what, by what: one line.

@@ -1,23 +1,34 @@
-//! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
-//! headline comes last, where the eye rests.
+//! For a terminal: one block for each problem, then what else a reader needs, and the headline last, where the eye
+//! rests. All else is in `report.html`, or here with `--verbose`.
 
 use super::against_base::LoosenedGates;
+use super::input::ReportInput;
 use super::page;
-use super::problems::Problem;
-use super::section::{self, Kind, Part, Section};
+use super::problems::{Block, Frame, Row};
+use super::section::{self, InTerminal, Kind, Part, Room, Section};
 use super::summary;
-use crate::input::ReportInput;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
-use model::{Conclusion, Outcome, Record};
-use wording::escape;
+use model::{Conclusion, Outcome, Record, SinceBase};
+use wording::{escape, words};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub color: bool,
     /// In columns.
     pub width: usize,
+    pub verbosity: Verbosity,
+}
+
+/// How much is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verbosity {
+    /// The headline alone.
+    Quiet,
+    Normal,
+    /// All values, and everything that follows from a problem.
+    Verbose,
 }
 
 /// One line under the heads, and none that only take room.
@@ -45,13 +56,26 @@ impl Options {
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
+
+    fn is_verbose(self) -> bool {
+        self.verbosity == Verbosity::Verbose
+    }
 }
 
 pub fn render(input: &ReportInput, options: Options) -> String {
     let page = page::lay_out(input);
-    let mut out = sections(&page.sections, options);
-    labelled(&mut out, "on", &[page.circumstances], options);
-    labelled(&mut out, "time", &[page.costs], options);
+    let mut out = Vec::new();
+    if options.verbosity != Verbosity::Quiet {
+        out.extend(wrapped(&page.header, "", options.width));
+        out.push(String::new());
+        out.extend(sections(&page.sections, options));
+        if options.is_verbose() {
+            labelled(&mut out, "time", &[page.costs], options);
+        }
+        if out.last().is_some_and(|line| !line.is_empty()) {
+            out.push(String::new());
+        }
+    }
     let paint = match page.conclusion {
         Conclusion::Pass => Paint::Green,
         Conclusion::Fail => Paint::Red,
@@ -59,7 +83,6 @@ pub fn render(input: &ReportInput, options: Options) -> String {
             Paint::Yellow
         }
     };
-    out.push(String::new());
     let word = summary::conclusion(page.conclusion);
     painted(&mut out, word, &page.headline, paint, options);
     out.join("\n") + "\n"
@@ -75,17 +98,22 @@ pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
 
 fn sections(all: &[Section], options: Options) -> Vec<String> {
     let mut out = Vec::new();
-    for section in all.iter().filter(|it| it.in_terminal) {
+    let is_shown = |it: &&Section| match it.in_terminal {
+        InTerminal::Always => true,
+        InTerminal::IfVerbose => options.is_verbose(),
+        InTerminal::Never => false,
+    };
+    for section in all.iter().filter(is_shown) {
         for part in section.parts.iter().filter(|part| !part.is_empty()) {
             match part {
-                Part::Problems(all) => all.iter().for_each(|it| problem(&mut out, it, options)),
+                Part::Problems(all) => blocks(&mut out, all, options),
                 Part::Loosened(gates, what) => loosened(&mut out, gates, what, options),
                 Part::Lines(lines) => labelled(&mut out, section.label, lines, options),
                 Part::Table(part) => {
                     if out.last().is_some_and(|line| !line.is_empty()) {
                         out.push(String::new());
                     }
-                    out.extend(table(part, options.width));
+                    out.extend(table(part, "", options.width));
                 }
                 Part::Printed(all) => {
                     for printed in all {
@@ -109,32 +137,185 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
     out
 }
 
-const INDENT: &str = "     ";
+const INDENT: &str = "    ";
 const LABEL_INDENT: &str = "         ";
 
-fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
-    let paint = match problem.outcome {
-        Outcome::Fail => Paint::Red,
-        _ => Paint::Yellow,
+/// Lines of values in a block, and sentences that say why; the others are one word away.
+const MOST_ROWS: usize = 6;
+const MOST_REASONS: usize = 3;
+
+/// Those that the base has, too, are one line.
+fn blocks(out: &mut Vec<String>, all: &[Block], options: Options) {
+    let (old, shown): (Vec<&Block>, Vec<&Block>) = all
+        .iter()
+        .partition(|it| it.is_old() && !options.is_verbose());
+    for it in shown {
+        block(out, it, options);
+        out.push(String::new());
+    }
+    if !old.is_empty() {
+        let gates = old.iter().map(|it| it.gate_count()).sum();
+        let names = old
+            .iter()
+            .map(|it| format!("{} in {}", it.title, it.subjects));
+        let text = format!(
+            "{} that the base has, too ({}): {}",
+            words::plural(old.len(), "problem"),
+            words::plural(gates, "gate"),
+            names.collect::<Vec<_>>().join("; ")
+        );
+        out.extend(wrapped(&text, "", options.width));
+        out.push(String::new());
+    }
+}
+
+fn block(out: &mut Vec<String>, block: &Block, options: Options) {
+    block_head(out, block, options);
+    frame(out, &block.frame, options);
+    // A frame shows what the first sentence of a finding says.
+    let has_frame = !block.frame.lines.is_empty();
+    let is_shown_by_frame = has_frame && block.why.len() > 1 && !options.is_verbose();
+    let why = &block.why[usize::from(is_shown_by_frame)..];
+    let shown = match options.is_verbose() {
+        true => why.len(),
+        false if !block.rows.is_empty() => 0,
+        false => why.len().min(MOST_REASONS),
     };
-    let outcome = problem.outcome.name().to_uppercase();
-    let (gates, code) = (problem.gates.join(", "), problem.code);
-    let title = format!("{outcome} {}: {gates} [{code}]", problem.subjects);
-    painted(out, &outcome, &title, paint, options);
-    out.extend(wrapped(&problem.why, INDENT, options.width));
-    if let Some(cause) = &problem.cause {
+    for sentence in why.iter().take(shown) {
+        out.extend(wrapped(sentence, INDENT, options.width));
+    }
+    if block.rows.is_empty() && why.len() > shown {
+        let more = why.len() - shown;
+        out.push(format!("{INDENT}and {more} more alike; -v lists them"));
+    }
+    rows(out, &block.rows, options);
+    if let Some(cause) = &block.cause {
         out.extend(wrapped(&format!("cause: {cause}"), INDENT, options.width));
     }
-    if let Some(declared) = &problem.declared {
+    if let Some(declared) = &block.declared {
         out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
     }
-    if let Some(command) = &problem.command {
+    if !block.follows.is_empty() {
+        let verb = match block.follows.len() {
+            1 => "follows",
+            _ => "follow",
+        };
+        let text = format!("likely {verb} from this: {}", block.follows.join(", "));
+        out.extend(wrapped(&text, INDENT, options.width));
+    }
+    if let Some(command) = &block.command {
+        let command = escape::within_line(command);
+        out.push(options.paint(Paint::Bold, &format!("{INDENT}$ {command}")));
+    }
+}
+
+/// `✗ softmax@gpt2  race on shared memory      [findings]`, the code at the right where there is room.
+fn block_head(out: &mut Vec<String>, block: &Block, options: Options) {
+    let (mark, paint) = match block.problem.outcome {
+        Outcome::Fail => ("✗", Paint::Red),
+        _ => ("?", Paint::Yellow),
+    };
+    let new = match block.problem.since_base {
+        Some(SinceBase::New) => " (new)",
+        Some(SinceBase::Old) => " (as at the base)",
+        None => "",
+    };
+    let text = format!("{mark} {}  {}{new}", block.subjects, block.title);
+    let text = escape::within_line(&text);
+    let code = format!("[{}]", block.problem.code);
+    let (taken, room) = (text.chars().count(), options.width);
+    let whole = match taken + 2 + code.len() <= room {
+        true => format!("{text}{code:>width$}", width = room - taken),
+        false => format!("{text}  {code}"),
+    };
+    painted(out, mark, &whole, paint, options);
+}
+
+/// Source lines with their numbers, cut to the width: the file has the rest.
+fn frame(out: &mut Vec<String>, frame: &Frame, options: Options) {
+    let digits = frame.lines.iter().map(|it| it.number.to_string().len());
+    let digits = digits.max().unwrap_or(0);
+    let notes = frame.lines.iter().map(|it| it.note.chars().count());
+    let note_width = notes.max().unwrap_or(0);
+    let mut file = None;
+    for (at, line) in frame.lines.iter().enumerate() {
+        if file != Some(&line.file) {
+            file = Some(&line.file);
+            out.push(format!("{INDENT}{}", escape::within_line(&line.file)));
+        }
+        let start = format!("{INDENT}{:>digits$} │ ", line.number);
+        let text = escape::within_line(line.text.as_deref().unwrap_or("(not readable)"));
+        let room = options.width.saturating_sub(start.chars().count());
+        let beside = room.saturating_sub(note_width + 2);
+        match beside >= 30 {
+            true => {
+                let text = cut(&text, beside);
+                let drawn = format!("{start}{text:<beside$}  {}", line.note);
+                out.push(drawn.trim_end().to_owned());
+            }
+            false => {
+                out.push(format!("{start}{}", cut(&text, room)));
+                if !line.note.is_empty() {
+                    out.push(format!("{INDENT}{:>digits$} │   {}", "", line.note));
+                }
+            }
+        }
+        if at == 0
+            && let Some(between) = frame.between
+        {
+            out.push(format!("{INDENT}{:>digits$} │ ({between})", ""));
+        }
+    }
+}
+
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// Values that are worse, as a table.
+fn rows(out: &mut Vec<String>, all: &[Row], options: Options) {
+    if all.is_empty() {
+        return;
+    }
+    let shown = match options.is_verbose() {
+        true => all.len(),
+        false => all.len().min(MOST_ROWS),
+    };
+    let lines = all.iter().take(shown).map(|row| {
+        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        vec![
+            row.subject.to_string(),
+            row.metric.clone(),
+            or_none(&row.was),
+            row.now.clone(),
+            or_none(&row.change),
+            row.limit.clone(),
+        ]
+    });
+    let columns = [
+        ("case", Kind::Name),
+        ("metric", Kind::Text),
+        ("was", Kind::Number),
+        ("now", Kind::Number),
+        ("change", Kind::Number),
+        ("limit", Kind::Text),
+    ];
+    let mut part = section::Table::new(columns, lines.collect());
+    for column in part.columns.iter_mut().rev().take(1) {
+        column.room = Room::IfItFits;
+    }
+    let lines = table(&part, INDENT, options.width);
+    out.extend(lines.into_iter().filter(|line| !line.is_empty()));
+    if shown < all.len() {
         out.push(format!(
-            "{INDENT}{}",
-            options.paint(Paint::Bold, &escape::within_line(command))
+            "{INDENT}and {} more; -v lists them",
+            all.len() - shown
         ));
     }
-    out.push(String::new());
 }
 
 fn loosened(out: &mut Vec<String>, gates: &[LoosenedGates], what: &str, options: Options) {
@@ -177,32 +358,46 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
     format!("BASE {}\nHEAD {}\n\n", side(base), side(head))
 }
 
-/// Cells are broken between words where that keeps the lines within `width`. A name never is, as it is there to be
-/// copied: with long ones the table is wider.
-fn table(table: &section::Table, width: usize) -> Vec<String> {
-    let columns = || table.columns.iter().filter(|column| !column.is_wide);
-    let heads = columns()
-        .map(|column| escape::within_line(&column.head))
-        .collect();
-    let rows = table.rows.iter().map(|row| {
-        let cells = row.iter().zip(&table.columns);
-        let cells = cells.filter(|(_, column)| !column.is_wide);
-        cells.map(|(cell, _)| escape::within_line(cell)).collect()
-    });
-    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
-    let last = lines.first().map_or(0, |heads| heads.len() - 1);
+/// Columns that may be missing are left out before a line gets longer than `width`; then cells of text are broken between
+/// words. A name or a number never is: with long ones the table is wider.
+fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
+    let width = width.saturating_sub(indent.len());
+    let mut shown: Vec<Vec<String>> = Vec::new();
+    let mut columns: Vec<&section::Column> = Vec::new();
+    for (at, column) in table.columns.iter().enumerate() {
+        if column.room == Room::Never {
+            continue;
+        }
+        let cells = table.rows.iter().filter_map(|row| row.get(at));
+        let cells: Vec<String> = cells.map(|cell| escape::within_line(cell)).collect();
+        let head = escape::within_line(&column.head);
+        shown.push(match column.kind {
+            Kind::Number => with_unit_in_head(head, cells),
+            Kind::Name | Kind::Text => std::iter::once(head).chain(cells).collect(),
+        });
+        columns.push(column);
+    }
+    let natural = |cells: &[String]| cells.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+    while shown.iter().map(|it| natural(it) + 1).sum::<usize>() > width + 1 {
+        let Some(last) = columns.iter().rposition(|it| it.room == Room::IfItFits) else {
+            break;
+        };
+        columns.remove(last);
+        shown.remove(last);
+    }
+    let last = columns.len().saturating_sub(1);
     let padding = |at: usize| u16::from(at != last);
-    let least: Vec<u16> = columns()
+    let least: Vec<u16> = columns
+        .iter()
+        .zip(&shown)
         .enumerate()
-        .map(|(at, column)| {
-            let cells = lines.iter().filter_map(|line| line.get(at));
-            let widths = cells.map(|cell| match column.kind {
-                Kind::Name => cell.chars().count(),
-                Kind::Number | Kind::Text => longest_word(cell),
-            });
-            u16::try_from(widths.max().unwrap_or_default())
-                .unwrap_or(u16::MAX)
-                .saturating_add(padding(at))
+        .map(|(at, (column, cells))| {
+            let widest = match column.kind {
+                Kind::Name | Kind::Number => natural(cells),
+                Kind::Text => cells.iter().map(|it| longest_word(it)).max().unwrap_or(0),
+            };
+            let widest = u16::try_from(widest).unwrap_or(u16::MAX);
+            widest.saturating_add(padding(at))
         })
         .collect();
     let needed = least.iter().copied().fold(0, u16::saturating_add);
@@ -212,13 +407,18 @@ fn table(table: &section::Table, width: usize) -> Vec<String> {
         .load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(needed.max(u16::try_from(width).unwrap_or(u16::MAX)));
-    for (at, line) in lines.into_iter().enumerate() {
+    for at in 0..=table.rows.len() {
+        let line = shown
+            .iter()
+            .map(|cells| cells.get(at).cloned().unwrap_or_default());
+        let line: Vec<String> = line.collect();
         match at {
-            0 => drawn.set_header(line),
-            _ => drawn.add_row(line),
+            0 if line.iter().all(String::is_empty) => {}
+            0 => drop(drawn.set_header(line)),
+            _ => drop(drawn.add_row(line)),
         };
     }
-    let kinds = columns().map(|column| column.kind).zip(least);
+    let kinds = columns.iter().map(|column| column.kind).zip(least);
     for ((at, column), (kind, least)) in drawn.column_iter_mut().enumerate().zip(kinds) {
         column.set_padding((0, padding(at)));
         column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
@@ -230,9 +430,33 @@ fn table(table: &section::Table, width: usize) -> Vec<String> {
     lines
         .lines()
         // A cell may go on in a line of its own.
-        .map(|line| escape::line_start(line.trim_end().to_owned()))
+        .map(|line| escape::line_start(format!("{indent}{}", line.trim_end())))
         .chain([String::new()])
         .collect()
+}
+
+/// Where all numbers have one unit, the head has it: `p50 us`.
+fn with_unit_in_head(head: String, cells: Vec<String>) -> Vec<String> {
+    let is_value = |cell: &&String| !cell.is_empty() && *cell != "-";
+    let unit = |cell: &String| {
+        let (number, unit) = cell.rsplit_once(' ')?;
+        let is_number = number.parse::<f64>().is_ok();
+        let is_unit = unit.chars().all(|c| c.is_alphabetic() || c == '%');
+        (is_number && is_unit).then(|| unit.to_owned())
+    };
+    let mut values = cells.iter().filter(is_value);
+    let first = values.next().and_then(unit);
+    match first {
+        Some(first) if values.all(|cell| unit(cell).as_ref() == Some(&first)) => {
+            let bare = cells.iter().map(|cell| match cell.rsplit_once(' ') {
+                Some((number, _)) => number.to_owned(),
+                None => cell.clone(),
+            });
+            let head = format!("{head} {first}");
+            std::iter::once(head).chain(bare).collect()
+        }
+        _ => std::iter::once(head).chain(cells).collect(),
+    }
 }
 
 fn longest_word(cell: &str) -> usize {

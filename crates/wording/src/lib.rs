@@ -3,6 +3,7 @@
 
 pub mod escape;
 pub mod names;
+pub mod problems;
 pub mod reasons;
 #[cfg(test)]
 mod sentences;

@@ -254,9 +254,12 @@ pub fn run_command(
     base: Option<&AgainstBase>,
     subject: &Subject,
 ) -> String {
-    let run = base.map_or("run".to_owned(), |base| {
-        format!("run --base {}", quoted(&base.revision))
+    let is_simulated = environment.simulator.is_some() && environment.device.got().is_none();
+    let device = if is_simulated { " --device sim" } else { "" };
+    let base = base.map_or_else(String::new, |base| {
+        format!(" --base {}", quoted(&base.revision))
     });
+    let run = format!("run{device}{base}");
     command(&run, environment, subject)
 }
 

@@ -3,7 +3,7 @@
 use super::chart;
 use crate::against_base::LoosenedGates;
 use crate::printed::Printed;
-use crate::problems::Problem;
+use crate::problems::Block;
 use crate::section::{Chart, Kind, Part, Section, Table};
 use maud::{Markup, html};
 use model::Outcome;
@@ -102,18 +102,19 @@ fn blocks<T>(all: &[T], shared: &Shared, block: impl Fn(&T) -> Markup) -> Markup
     }
 }
 
-fn problem(problem: &Problem, links: &Links) -> Markup {
+fn problem(block: &Block, links: &Links) -> Markup {
+    let problem = block.problem;
     html! {
         article.problem.(problem.outcome.name()) {
-            h3 { (outcome(problem.outcome)) " " (names(&problem.subjects, links)) }
+            h3 { (outcome(problem.outcome)) " " (names(&block.subjects, links)) }
             p.gates {
-                @for gate in &problem.gates { code { (gate) } " " }
-                @if let Some(declared) = &problem.declared { span.muted { (declared) } " " }
+                @for gate in &block.gates { code { (gate) } " " }
+                @if let Some(declared) = &block.declared { span.muted { (declared) } " " }
                 span.code { "[" (problem.code) "]" }
             }
-            p.why { (problem.why) }
-            @if let Some(cause) = &problem.cause { p.why { "cause: " (cause) } }
-            @if let Some(it) = &problem.command { (command(it)) }
+            @for why in &block.why { p.why { (why) } }
+            @if let Some(cause) = &block.cause { p.why { "cause: " (cause) } }
+            @if let Some(it) = &block.command { (command(it)) }
         }
     }
 }

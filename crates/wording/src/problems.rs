@@ -1,0 +1,123 @@
+//! A problem in a few words, for the head of its block.
+
+use super::words;
+use model::*;
+
+/// `race on shared memory`, `arguments do not fit`, `max_err <= 1e-5`.
+pub fn title(problem: &Problem, verdicts: &[Verdict]) -> String {
+    match &problem.cause {
+        ProblemCause::Arguments(_) => words_of(problem.code),
+        ProblemCause::Loosened => "asks less than the base".to_owned(),
+        ProblemCause::Findings { findings, .. } => findings
+            .first()
+            .map_or_else(|| words_of(problem.code), kind),
+        ProblemCause::Verdict(reason) => match innermost(reason) {
+            Reason::Fault(fault) => words_of(fault.kind.code()),
+            _ if problem.outcome == Outcome::Fail => gates(problem, verdicts),
+            _ => words_of(problem.code),
+        },
+    }
+}
+
+fn kind(finding: &Finding) -> String {
+    match finding.kind {
+        FindingKind::AsyncBeforeWait => "asynchronous copy is used before its wait",
+        FindingKind::Uninitialised => "use of memory that was never written",
+        FindingKind::MachineDependence => "output depends on the machine or the moment",
+        FindingKind::InvalidMembers => "warp-wide instruction names other lanes than take part",
+        FindingKind::InvalidFree => "invalid free",
+        FindingKind::SharedRace => "race on shared memory",
+        FindingKind::GlobalRace => "race on global memory",
+        FindingKind::BarrierByPart => "barrier that not all threads reach",
+        FindingKind::WarpRace => "race within a warp",
+        FindingKind::WarpHazard => "hazard within a warp",
+        FindingKind::Leak => "memory leak",
+    }
+    .to_owned()
+}
+
+/// What lies between the two lines of a finding and does not order them.
+pub fn lacking(finding: &Finding) -> Option<&'static str> {
+    match finding.kind {
+        FindingKind::AsyncBeforeWait => Some("no wait for the copy between the two"),
+        FindingKind::SharedRace => Some("no barrier between the two"),
+        FindingKind::GlobalRace => Some("nothing orders the two"),
+        FindingKind::WarpRace | FindingKind::WarpHazard => Some("no __syncwarp() between the two"),
+        FindingKind::Uninitialised
+        | FindingKind::MachineDependence
+        | FindingKind::InvalidMembers
+        | FindingKind::InvalidFree
+        | FindingKind::BarrierByPart
+        | FindingKind::Leak => None,
+    }
+}
+
+/// `thread 32 reads`
+pub fn access(access: &Access) -> String {
+    let does = match access.kind {
+        AccessKind::Read => "reads",
+        AccessKind::Write => "writes",
+        AccessKind::Update => "updates",
+        AccessKind::Copy => "copies",
+        AccessKind::Other => "",
+    };
+    match access.thread {
+        Some(id) => format!("{} {does}", thread(id)).trim_end().to_owned(),
+        None => does.to_owned(),
+    }
+}
+
+/// `thread 32`, and of a block of several dimensions `thread (1, 2, 0)`.
+pub fn thread([x, y, z]: [u32; 3]) -> String {
+    match (y, z) {
+        (0, 0) => format!("thread {x}"),
+        _ => format!("thread ({x}, {y}, {z})"),
+    }
+}
+
+/// `block 0`, in the same way.
+pub fn block([x, y, z]: [u32; 3]) -> String {
+    match (y, z) {
+        (0, 0) => format!("block {x}"),
+        _ => format!("block ({x}, {y}, {z})"),
+    }
+}
+
+/// `inp is f32, and parameter 1 of gelu is __nv_bfloat16 const*`
+pub fn mistyped(it: &Mistyped) -> String {
+    format!(
+        "{} is {} in gates.yaml, and parameter {} of {} is {}",
+        it.tensor,
+        it.elem.name(),
+        it.parameter,
+        it.entry,
+        it.takes
+    )
+}
+
+/// Gates that name the cause, each once and not more than two.
+fn gates(problem: &Problem, verdicts: &[Verdict]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for verdict in problem.verdicts.iter().filter_map(|at| verdicts.get(*at)) {
+        let name = words::question(&verdict.question);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.len() {
+        0..=2 => names.join(", "),
+        all => format!("{} and {} more", names[..1].join(", "), all - 1),
+    }
+}
+
+fn innermost(reason: &Reason) -> &Reason {
+    match reason {
+        Reason::OnArchitecture { why, .. } => innermost(why),
+        reason => reason,
+    }
+}
+
+/// A code as words: `kernel faulted`.
+fn words_of(code: &str) -> String {
+    code.replace('-', " ")
+}
