@@ -18,6 +18,18 @@ pub struct Options {
     pub color: bool,
     /// In columns.
     pub width: usize,
+    pub verbosity: Verbosity,
+}
+
+/// How much of a report is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verbosity {
+    /// The headline alone.
+    Quiet,
+    #[default]
+    Normal,
+    /// Details and consequences, too.
+    Verbose,
 }
 
 /// One line under the heads, and none that only take room.
