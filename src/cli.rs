@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use config::Budget;
 use model::{Arch, DEFAULT_CONFIG};
 use records::shard::Part;
+use report::terminal::Verbosity;
 use run::device::DeviceChoice;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -129,6 +130,26 @@ pub struct ConfigArg {
     pub config: PathBuf,
 }
 
+#[derive(Clone, Copy, Debug, Args)]
+pub struct OutputArgs {
+    /// In the terminal, print details, too: what follows from a problem, and the cases that were not judged
+    #[arg(short, long)]
+    verbose: bool,
+    /// In the terminal, print the headline alone
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+}
+
+impl OutputArgs {
+    pub fn verbosity(self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, true) => Verbosity::Verbose,
+            (false, false) => Verbosity::Normal,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatekeeper doctor                  what a run needs of this machine, an item each, with what to do
@@ -237,6 +258,8 @@ pub struct RunArgs {
     /// Run again whenever a source or gates file below the directory of gates.yaml is saved, until Ctrl-C
     #[arg(long)]
     pub watch: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -289,6 +312,8 @@ pub struct CompareArgs {
     /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -323,6 +348,8 @@ pub struct JudgeArgs {
     /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -364,10 +391,10 @@ pub struct ReportArgs {
     pub format: ReportFormat,
     /// Each variant of a kernel against the one before it in gates.yaml and against the first, with what it adds; as
     /// terminal, markdown or json
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quiet")]
     pub ladder: bool,
     /// Print what bounds each case, with its values and what to try; as terminal, markdown or json
-    #[arg(long, conflicts_with = "ladder")]
+    #[arg(long, conflicts_with_all = ["ladder", "quiet"])]
     pub diagnosis: bool,
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
@@ -375,6 +402,8 @@ pub struct ReportArgs {
     /// The gates file next to the baselines whose history in git --format html shows
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use records::store;
 use report::exit::Exit;
 use report::history;
 use report::markdown;
-use report::terminal;
+use report::terminal::{self, Verbosity};
 use std::path::Path;
 use system::error::{Error, Result};
 
@@ -17,7 +17,7 @@ pub fn run(args: &HistoryArgs) -> Result<Exit> {
         HistoryFormat::Json => history::json(&all)?,
         HistoryFormat::Markdown => markdown::render_groups(history::TITLE, &history::lay_out(&all)),
         HistoryFormat::Terminal => {
-            terminal::render_groups(&history::lay_out(&all), terminal_options())
+            terminal::render_groups(&history::lay_out(&all), terminal_options(Verbosity::Normal))
         }
     })?;
     Ok(Exit::Held)

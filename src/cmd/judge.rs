@@ -1,7 +1,7 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
 use super::{history, make_empty, print, remark, say, terminal_options};
-use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
+use crate::cli::{CompareArgs, Format, JudgeArgs, OutputArgs, ReportArgs, ReportFormat};
 use explain::diagnosis::changes;
 use judge::Index;
 use model::{Gate, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
@@ -17,7 +17,7 @@ pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let index = Index::new(&record);
     let judgement = index.judge();
     let input = ReportInput::new(&index, &record, &judgement);
-    print(&render(args.format, &input)?)?;
+    print(&render(args.format, args.output, &input)?)?;
     Ok(judgement.conclusion.into())
 }
 
@@ -44,7 +44,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
                 history: history.as_ref(),
                 ..ReportInput::new(&index, &record, &judgement)
             };
-            print(&render(format, &input)?)?;
+            print(&render(format, args.output, &input)?)?;
         }
         (ReportFormat::Nvbench, Some(dir)) => write_nvbench(&record, dir)?,
         (ReportFormat::Nvbench, None) => {
@@ -92,9 +92,10 @@ fn paged(
     json: impl FnOnce() -> Result<String>,
 ) -> Result<String> {
     match (args.format, &args.out) {
-        (ReportFormat::Printed(Format::Terminal), None) => {
-            Ok(report::terminal::render_groups(groups, terminal_options()))
-        }
+        (ReportFormat::Printed(Format::Terminal), None) => Ok(report::terminal::render_groups(
+            groups,
+            terminal_options(args.output.verbosity()),
+        )),
         (ReportFormat::Printed(Format::Markdown), None) => {
             Ok(report::markdown::render_groups(title, groups))
         }
@@ -167,7 +168,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
         base: Some(&base),
         ..ReportInput::new(&index, &head, &judgement)
     };
-    let report = render(args.format, &input)?;
+    let report = render(args.format, args.output, &input)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
     let [of_base, of_head] = &names;
     let sides = ((of_base.as_str(), &base), (of_head.as_str(), &head));
@@ -232,9 +233,12 @@ fn hold_p50(record: &mut Record, change: f64) {
     record.policy.gates.extend(gates);
 }
 
-fn render(format: Format, input: &ReportInput) -> Result<String> {
+fn render(format: Format, output: OutputArgs, input: &ReportInput) -> Result<String> {
     match format {
-        Format::Terminal => Ok(report::terminal::render(input, terminal_options())),
+        Format::Terminal => Ok(report::terminal::render(
+            input,
+            terminal_options(output.verbosity()),
+        )),
         Format::Markdown => Ok(report::markdown::render(input)),
         Format::Html => Ok(report::html::render(input)),
         Format::Json => report::json::render(input),

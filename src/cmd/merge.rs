@@ -12,7 +12,7 @@ use report::exit::Exit;
 use report::html;
 use report::markdown;
 use report::models;
-use report::terminal;
+use report::terminal::{self, Verbosity};
 use std::path::{Path, PathBuf};
 use system::error::{Diagnostic, Error, Result};
 
@@ -43,7 +43,10 @@ fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
         ..ReportInput::new(&index, record, &judgement)
     };
     write_out(&args.out, &input)?;
-    print(&terminal::render(&input, terminal_options()))?;
+    print(&terminal::render(
+        &input,
+        terminal_options(Verbosity::Normal),
+    ))?;
     remark(&format!(
         "{} merged; record and reports: {}",
         counted(count, "record"),
@@ -73,7 +76,10 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     write_file(&args.out.join(MARKDOWN), &told)?;
     write_file(&args.out.join(HTML), &html::render_models(&all))?;
     write_file(&args.out.join(JSON), &models::json(&all)?)?;
-    print(&terminal::render_groups(&groups(), terminal_options()))?;
+    print(&terminal::render_groups(
+        &groups(),
+        terminal_options(Verbosity::Normal),
+    ))?;
     say(&format!("\n{}", models::title(&all)))?;
     remark(&format!(
         "reports side by side: {}, with one directory per model",

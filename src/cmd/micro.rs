@@ -9,7 +9,7 @@ use crate::micro::{self, MACROS, Request, Sweep};
 use crate::tune::log;
 use report::exit::Exit;
 use report::markdown;
-use report::terminal;
+use report::terminal::{self, Verbosity};
 use search::Seed;
 use std::path::Path;
 use system::cache::Cache;
@@ -53,7 +53,10 @@ pub fn run(args: &MicroArgs) -> Result<Exit> {
     match args.format {
         MicroFormat::Terminal => {
             let sections = layout::lay_out(&ranking, args.top);
-            print(&terminal::render_groups(&[sections], terminal_options()))?;
+            print(&terminal::render_groups(
+                &[sections],
+                terminal_options(Verbosity::Normal),
+            ))?;
         }
         MicroFormat::Markdown => {
             let sections = layout::lay_out(&ranking, args.top);

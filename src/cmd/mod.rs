@@ -24,10 +24,11 @@ use crate::cli::{Cli, ConfigArg};
 use clap::CommandFactory;
 use model::DEFAULT_CONFIG;
 use report::exit::Exit;
-use report::terminal;
+use report::terminal::{self, Verbosity};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use system::error::{Error, Result};
+use terminal_size::{Width, terminal_size_of};
 use wording::escape;
 
 /// Standard output, in one write. A reader that went away (`| head`) is no error of ours.
@@ -44,13 +45,27 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
-fn terminal_options() -> terminal::Options {
-    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+fn terminal_options(verbosity: Verbosity) -> terminal::Options {
+    let is_colorless = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     terminal::Options {
-        color,
-        width: 100,
-        verbosity: terminal::Verbosity::Normal,
+        color: std::io::stdout().is_terminal() && !is_colorless,
+        width: width(),
+        verbosity,
     }
+}
+
+/// Where standard output is no terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Of lines on standard output, in columns.
+fn width() -> usize {
+    let is_sane = |width: &usize| (40..=1000).contains(width);
+    let asked = std::env::var("COLUMNS").ok();
+    let asked = asked.and_then(|text| text.parse().ok()).filter(is_sane);
+    let has = || terminal_size_of(std::io::stdout()).map(|(Width(width), _)| width.into());
+    asked
+        .or_else(|| has().filter(is_sane))
+        .unwrap_or(DEFAULT_WIDTH)
 }
 
 /// As `print`, what people read and may hold text from outside.

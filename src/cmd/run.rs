@@ -104,7 +104,10 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         ..ReportInput::new(&index, &record, &judgement)
     };
     write_out(&args.out, &input)?;
-    print(&report::terminal::render(&input, terminal_options()))?;
+    print(&report::terminal::render(
+        &input,
+        terminal_options(args.output.verbosity()),
+    ))?;
     remark(&format!("record and reports: {}", shown(&args.out)));
     if let Some(shard) = &record.shard {
         remark(&format!(

@@ -15,7 +15,7 @@ use records::store::NewFile;
 use report::exit::Exit;
 use report::html;
 use report::markdown;
-use report::terminal;
+use report::terminal::{self, Verbosity};
 use search::{Space, Value};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -108,7 +108,9 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     write_file(&path.with_extension("html"), &html)?;
     print(&match args.format {
         TuneFormat::Markdown => page,
-        TuneFormat::Terminal => terminal::render_groups(&groups, terminal_options()),
+        TuneFormat::Terminal => {
+            terminal::render_groups(&groups, terminal_options(Verbosity::Normal))
+        }
     })?;
     if !applied.is_empty() {
         remark(&applied);

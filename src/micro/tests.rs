@@ -179,6 +179,7 @@ rank,BLOCK_M,BLOCK_K,SMEM_STAGE,VEC_WIDTH,cycles_per_query,lower_quartile,upper_
     let options = report::terminal::Options {
         color: false,
         width: 100,
+        verbosity: report::terminal::Verbosity::Normal,
     };
     let text = report::terminal::render_groups(&[layout::lay_out(&ranking, 2)], options);
     insta::assert_snapshot!(text, @r"

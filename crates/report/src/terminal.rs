@@ -22,10 +22,11 @@ pub struct Options {
 }
 
 /// How much is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
     /// The headline alone.
     Quiet,
+    #[default]
     Normal,
     /// All values, and everything that follows from a problem.
     Verbose,

@@ -3,7 +3,7 @@ mod exchange;
 mod hostile;
 
 use super::fields::fields;
-use super::terminal::Options;
+use super::terminal::{Options, Verbosity};
 use super::*;
 use judge::fixture;
 use judge::{Index, compare, judge};
@@ -18,6 +18,7 @@ use wording::{escape, reasons, words};
 const PLAIN: Options = Options {
     color: false,
     width: 100,
+    verbosity: Verbosity::Normal,
 };
 
 fn rendered<T>(
@@ -775,7 +776,7 @@ fn prints_colour_only_if_asked() {
             input,
             Options {
                 color: true,
-                width: 100,
+                ..PLAIN
             },
         )
     });
@@ -798,13 +799,7 @@ fn a_command_is_never_broken() {
     let record = broken();
     for width in 60..110 {
         let text = rendered(&record, &judged(&record), |input| {
-            terminal::render(
-                input,
-                Options {
-                    color: false,
-                    width,
-                },
-            )
+            terminal::render(input, Options { width, ..PLAIN })
         });
         assert!(
             text.contains("`gatekeeper baseline update 'k/fast@large'`"),

@@ -1,13 +1,14 @@
 use super::*;
 use crate::markdown;
 use crate::terminal;
-use crate::terminal::Options;
+use crate::terminal::{Options, Verbosity};
 use judge::{Index, fixture, judge};
 use model::{Evidence, Record, Reference};
 
 const PLAIN: Options = Options {
     color: false,
     width: 100,
+    verbosity: Verbosity::Normal,
 };
 
 fn groups(record: &Record) -> Vec<Vec<Section<'static>>> {

@@ -120,7 +120,7 @@ proptest! {
     fn any_reason_can_be_shown(reason in "\\PC{0,300}", gate in "\\PC{0,40}", width in 20..200usize) {
         let record = fixture::record();
         let judgement = hostile(&record, 3, &reason, &gate);
-        let text = rendered(&record, &judgement, |input| terminal::render(input, Options { color: false, width }));
+        let text = rendered(&record, &judgement, |input| terminal::render(input, Options { width, ..PLAIN }));
         let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         prop_assert!(squeezed(&text).contains(&squeezed(&reason)));
         rendered(&record, &judgement, markdown::render);
