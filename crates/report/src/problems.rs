@@ -273,6 +273,10 @@ fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
                     subjects: &subjects,
                 };
                 let sentence = context.sentence(&verdict.reason);
+                let sentence = match subjects.len() < problem.subjects.len() {
+                    true => format!("{}: {sentence}", verdict.subject),
+                    false => sentence,
+                };
                 if !sentences.contains(&sentence) {
                     sentences.push(sentence);
                 }

@@ -567,25 +567,23 @@ fn one_cause_is_one_block() {
     }
     let judgement = judged(&record);
     let failed = judgement.count(Outcome::Fail);
-    let problems = problems::problems(&Index::new(&record), &record, &judgement);
-    let slower: Vec<_> = problems
-        .iter()
-        .filter(|it| it.code == "beyond-change")
-        .collect();
-    let [slower] = slower.as_slice() else {
-        panic!("{} blocks", slower.len())
-    };
-    assert_eq!(slower.subjects, "k/fast@small, k/fast@large");
-    assert_eq!(slower.gates, ["p50 +2%", "cycles +2%"]);
-    let lines: Vec<_> = slower.why.lines().collect();
-    assert_eq!((lines.len(), failed), (4, 4));
-    assert!(lines[0].starts_with("k/fast@small: p50 "), "{}", lines[0]);
+    rendered(&record, &judgement, |input| {
+        let slower = problems::blocks(input);
+        let [slower] = slower.as_slice() else {
+            panic!("{} blocks", slower.len())
+        };
+        assert_eq!(slower.subjects, "k/fast@small, @large");
+        assert_eq!(slower.gates, ["p50 +2%", "cycles +2%"]);
+        assert_eq!(slower.title, "p50 +30.0 %, and 3 more values");
+        assert_eq!((slower.rows.len(), slower.why.len(), failed), (4, 4, 4));
+        let first = &slower.why[0];
+        assert!(first.starts_with("k/fast@small: p50 "), "{first}");
+    });
     // Another variant is another cause.
     fixture::slow(&mut record, &fixture::case_id("direct", "small"), 200_000);
     let judgement = judged(&record);
-    let problems = problems::problems(&Index::new(&record), &record, &judgement);
-    let slower = problems.iter().filter(|it| it.code == "beyond-change");
-    assert_eq!(slower.count(), 2);
+    let count = rendered(&record, &judgement, |input| problems::blocks(input).len());
+    assert_eq!(count, 2);
 }
 
 #[test]
@@ -593,8 +591,15 @@ fn slower_reads_as_slower_in_every_format() {
     let mut record = fixture::record();
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 96_000);
     let judgement = judged(&record);
+    let text = in_terminal(&record, &judgement);
+    let row = text.lines().find(|line| line.contains("k/fast@small  p50"));
+    let cells: Vec<_> = row.unwrap().split_whitespace().collect();
+    assert_eq!(
+        cells,
+        ["k/fast@small", "p50", "80", "96", "+20.0", "%", "+2%"],
+        "{text}"
+    );
     let texts = [
-        in_terminal(&record, &judgement),
         rendered(&record, &judgement, markdown::render),
         rendered(&record, &judgement, json::render).unwrap(),
         rendered(&record, &judgement, junit::render).unwrap(),

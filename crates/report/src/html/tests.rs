@@ -1,5 +1,5 @@
 use super::*;
-use crate::problems::problems;
+use crate::problems::blocks;
 use crate::tests::{broken, judged};
 use judge::Index;
 use judge::fixture;
@@ -338,7 +338,7 @@ fn a_page_keeps_to_its_room() {
             .text
             .contains("4 cases more, none of them worse than these")
     );
-    let problems = problems(&index, &record, &judgement).len();
+    let problems = blocks(&input).len();
     let cut = format!("... and {problems} more of these, which report.json has");
     assert!(problems > 2 && empty.text.contains(&cut));
     let (size, some) = bare(4_000, 20_000);
