@@ -599,3 +599,12 @@ pub fn slow(record: &mut Record, of: &CaseId, ns: u64) {
         *facts = time_facts(ns, process)
     });
 }
+
+/// A judgement whose verdicts a test has changed, with the problems that follow from them.
+pub fn regroup(record: &Record, judgement: &Judgement) -> Judgement {
+    let index = crate::Index::new(record);
+    Judgement {
+        problems: crate::problems::group(index.head(), &judgement.verdicts),
+        ..judgement.clone()
+    }
+}

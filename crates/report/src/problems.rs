@@ -27,8 +27,9 @@ pub struct Block<'a> {
     pub rows: Vec<Row>,
     /// The cause of what got slower or larger, where the base is known: `more barriers at k.cu:12`.
     pub cause: Option<String>,
-    /// `max_err 0.0496 > 1e-5 (gates.yaml:32)`, one for each gate that follows.
+    /// `max_err <= 1e-5 (is 0.0496)`, one for each gate that follows, and where they stand.
     pub follows: Vec<String>,
+    pub follows_declared: Option<String>,
     /// The gates that name the cause, each once: `max_err <= 1e-5`.
     pub gates: Vec<String>,
     /// `gates.yaml:7, gates.yaml:19`
@@ -112,8 +113,9 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         Some(row) => cost_title(row, &rows),
         None => titles::title(problem, &judgement.verdicts),
     };
-    let declared = own.iter().filter_map(|it| it.declared.as_deref());
-    let declared: BTreeSet<&str> = declared.collect();
+    let is_fault = own
+        .first()
+        .is_some_and(|it| matches!(innermost(&it.reason), Reason::Fault(_)));
     let mut places = own.iter().chain(&follows);
     let first_declared = places.find_map(|it| Place::of(record, it.declared.as_deref()?));
     let frame = frame(problem);
@@ -121,16 +123,20 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         file: within_repository(record, &line.file),
         line: line.number.to_string(),
     });
-    let declared: Vec<&str> = declared.into_iter().collect();
     let subjects: Vec<&Subject> = problem.subjects.iter().collect();
     Block {
         subjects: short(record, &subjects),
         title,
         why: why(record, problem, &own),
         cause: causes::first(index, &own),
-        follows: listed(&follows),
+        follows_declared: declared_by(&follows).filter(|_| !is_fault),
+        // A fault breaks whatever is asked.
+        follows: match is_fault && !follows.is_empty() {
+            true => vec![words::plural(follows.len(), "more gate")],
+            false => listed(&follows),
+        },
         gates: gates(&own),
-        declared: (!declared.is_empty()).then(|| declared.join(", ")),
+        declared: declared_by(&own),
         place: first_line.or(first_declared),
         command: problem
             .subjects
@@ -263,10 +269,11 @@ fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
         ProblemCause::Verdict(_) => {
             let mut sentences = Vec::new();
             for verdict in own {
-                let subjects: Vec<&Subject> = match verdict.outcome {
+                let is_shared = own.iter().all(|it| it.reason == verdict.reason);
+                let subjects: Vec<&Subject> = match is_shared {
                     // For one reason all of its subjects share a sentence.
-                    Outcome::Fail => vec![&verdict.subject],
-                    _ => problem.subjects.iter().collect(),
+                    true => problem.subjects.iter().collect(),
+                    false => vec![&verdict.subject],
                 };
                 let context = Context {
                     environment,
@@ -310,6 +317,12 @@ fn found(seed: u64, findings: &[Finding]) -> Vec<String> {
     vec![first.message.clone(), facts]
 }
 
+fn declared_by(verdicts: &[&Verdict]) -> Option<String> {
+    let places = verdicts.iter().filter_map(|it| it.declared.as_deref());
+    let places: Vec<_> = places.collect::<BTreeSet<_>>().into_iter().collect();
+    (!places.is_empty()).then(|| places.join(", "))
+}
+
 fn gates(own: &[&Verdict]) -> Vec<String> {
     let mut names = Vec::new();
     for verdict in own {
@@ -336,10 +349,7 @@ fn listed(follows: &[&Verdict]) -> Vec<String> {
             }
             _ => gate,
         };
-        names.push(match &verdict.declared {
-            Some(at) => format!("{shown} at {at}"),
-            None => shown,
-        });
+        names.push(shown);
     }
     names
 }
@@ -427,7 +437,7 @@ fn cost_title(worst: &Row, all: &[Row]) -> String {
     };
     match all.len() {
         1 => first,
-        all => format!("{first}, and {} more", words::plural(all - 1, "value")),
+        all => format!("{first}, and {}", words::plural(all - 1, "more value")),
     }
 }
 

@@ -197,11 +197,10 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
         out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
     }
     if !block.follows.is_empty() {
-        let verb = match block.follows.len() {
-            1 => "follows",
-            _ => "follow",
-        };
-        let text = format!("likely {verb} from this: {}", block.follows.join(", "));
+        let mut text = format!("likely consequences: {}", block.follows.join(", "));
+        if let Some(at) = &block.follows_declared {
+            text.push_str(&format!(" (at {at})"));
+        }
         out.extend(wrapped(&text, INDENT, options.width));
     }
     if let Some(command) = &block.command {

@@ -21,13 +21,33 @@ const PLAIN: Options = Options {
     verbosity: Verbosity::Normal,
 };
 
+const VERBOSE: Options = Options {
+    verbosity: Verbosity::Verbose,
+    ..PLAIN
+};
+
 fn rendered<T>(
     record: &Record,
     judgement: &Judgement,
     render: impl FnOnce(&ReportInput) -> T,
 ) -> T {
     let index = Index::new(record);
+    let judgement = match is_grouped(judgement) {
+        true => judgement,
+        // Its verdicts were changed by a test.
+        false => &fixture::regroup(record, judgement),
+    };
     render(&ReportInput::new(&index, record, judgement))
+}
+
+fn is_grouped(judgement: &Judgement) -> bool {
+    let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
+    let verdicts = judgement.verdicts.iter().enumerate();
+    let mut open = verdicts.filter(|(_, it)| blocking.contains(&it.outcome));
+    open.all(|(at, _)| {
+        let mut problems = judgement.problems.iter();
+        problems.any(|it| it.verdicts.contains(&at) || it.follows.contains(&at))
+    })
 }
 
 pub fn judged(record: &Record) -> Judgement {
@@ -574,7 +594,7 @@ fn one_cause_is_one_block() {
         };
         assert_eq!(slower.subjects, "k/fast@small, @large");
         assert_eq!(slower.gates, ["p50 +2%", "cycles +2%"]);
-        assert_eq!(slower.title, "p50 +30.0 %, and 3 more values");
+        assert_eq!(slower.title, "p50 30.0 % slower, and 3 more values");
         assert_eq!((slower.rows.len(), slower.why.len(), failed), (4, 4, 4));
         let first = &slower.why[0];
         assert!(first.starts_with("k/fast@small: p50 "), "{first}");
@@ -592,13 +612,21 @@ fn slower_reads_as_slower_in_every_format() {
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 96_000);
     let judgement = judged(&record);
     let text = in_terminal(&record, &judgement);
-    let row = text.lines().find(|line| line.contains("k/fast@small  p50"));
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("    k/fast@small"));
     let cells: Vec<_> = row.unwrap().split_whitespace().collect();
-    assert_eq!(
-        cells,
-        ["k/fast@small", "p50", "80", "96", "+20.0", "%", "+2%"],
-        "{text}"
-    );
+    let wanted = [
+        "k/fast@small",
+        "p50",
+        "80",
+        "96",
+        "20.0",
+        "%",
+        "slower",
+        "+2%",
+    ];
+    assert_eq!(cells, wanted, "{text}");
     let texts = [
         rendered(&record, &judgement, markdown::render),
         rendered(&record, &judgement, json::render).unwrap(),
@@ -682,7 +710,23 @@ fn others_on_the_gpu_are_named() {
 fn failures_come_first_with_their_command() {
     let record = broken();
     let text = in_terminal(&record, &judged(&record));
-    assert!(text.starts_with("FAIL k/direct [sm_90]: registers <= 128 [beyond-limit]\n     registers 129, limit <= 128\n     by gates.yaml:7\n     gatekeeper run 'k/direct'\n"), "{text}");
+    let blocks: Vec<&str> = text.split("\n\n").skip(1).collect();
+    let heads: Vec<&str> = blocks.iter().filter_map(|it| it.lines().next()).collect();
+    // What breaks, then wrong values, then what costs more.
+    let titles = [
+        "kernel faulted",
+        "finite",
+        "agrees with driver",
+        "registers",
+        "p50",
+    ];
+    for (head, title) in heads.iter().zip(titles) {
+        assert!(head.starts_with("✗ ") && head.contains(title), "{text}");
+    }
+    assert!(
+        blocks[0].ends_with("\n    $ gatekeeper run 'k/direct@small'"),
+        "{text}"
+    );
     assert!(
         text.trim_end()
             .lines()
@@ -713,15 +757,15 @@ fn reports_a_failure_shared_by_many_subjects_once() {
     }
     let judgement = judged(&record);
     let terminal = in_terminal(&record, &judgement);
-    let (first, _) = terminal.split_once("\n\n").unwrap();
+    let first = terminal.split("\n\n").nth(1).unwrap();
     insta::assert_snapshot!(first, @r"
-FAIL all 4 cases: finite, written, deterministic, inputs intact, max_err <= 0.004, max_err +10%
-[no-reference]
-     no reference: k_ref.c:7:21: error: expected ';'
-         7 |     int  i
-           |           ^
-     by gates.yaml:19, gates.yaml:7
-     gatekeeper run 'k/direct@small'
+✗ all 4 cases  no reference                                                           [no-reference]
+    no reference: k_ref.c:7:21: error: expected ';'
+        7 |     int  i
+          |           ^
+    by gates.yaml:19, gates.yaml:7
+    likely consequences: 20 more gates
+    $ gatekeeper run 'k/direct@small'
 ");
     for text in [
         terminal,
@@ -743,7 +787,9 @@ fn baselines_that_are_gone_are_a_line_for_each_variant() {
     record.plan.units.retain(|unit| unit.id.variant != "fast");
     let gates = &mut record.policy.gates;
     gates.retain(|gate| gate.subject.variant() != "fast");
-    let text = in_terminal(&record, &judged(&record));
+    let text = rendered(&record, &judged(&record), |input| {
+        terminal::render(input, VERBOSE)
+    });
     let (_, gone) = text.split_once("note     ").unwrap();
     let (gone, _) = gone.split_once("\nskipped  ").unwrap();
     insta::assert_snapshot!(gone, @r"
@@ -832,11 +878,13 @@ fn a_table_fits_a_hundred_columns_and_breaks_no_name() {
             fixture::record_simulated(),
         ] {
             let record = renamed(record, kernel);
-            let text = in_terminal(&record, &judged(&record));
+            let text = rendered(&record, &judged(&record), |input| {
+                terminal::render(input, VERBOSE)
+            });
             let mut rows = 0;
             for line in text.lines() {
                 // So is a command.
-                let copied = line.starts_with("     gatekeeper run") || kernel.len() > 30;
+                let copied = line.starts_with("    $ gatekeeper run") || kernel.len() > 30;
                 assert!(line.chars().count() <= 100 || copied, "{line}");
                 rows += usize::from(
                     line.starts_with(&format!("{kernel}/fast@large "))

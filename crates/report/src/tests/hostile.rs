@@ -61,7 +61,7 @@ fn a_terminal_takes_no_orders() {
     let text = in_terminal(&record, &judgement);
     assert!(
         text.contains(
-            "     does not compile: a\\u{1b}[2J b ## [error]c\n        : :stop-commands::x\n     : :add-mask::1\n"
+            "    does not compile: a\\u{1b}[2J b ## [error]c\n       : :stop-commands::x\n    : :add-mask::1\n"
         ),
         "{text}"
     );
