@@ -65,6 +65,8 @@ pub struct Row {
     pub now: String,
     pub change: Option<String>,
     pub limit: String,
+    /// Where most of a counter is counted: `k.cu:12 inlined at k.cu:40`.
+    pub at: Option<String>,
     /// For the order: by how much it is worse, as a share.
     worse: f64,
 }
@@ -123,6 +125,14 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         file: within_repository(record, &line.file),
         line: line.number.to_string(),
     });
+    let counted_at = rows.iter().find_map(|row| {
+        let (line, _) = row
+            .at
+            .as_deref()?
+            .split_once(' ')
+            .unwrap_or((row.at.as_deref()?, ""));
+        Place::of(record, line)
+    });
     let subjects: Vec<&Subject> = problem.subjects.iter().collect();
     Block {
         subjects: short(record, &subjects),
@@ -137,7 +147,7 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         },
         gates: gates(&own),
         declared: declared_by(&own),
-        place: first_line.or(first_declared),
+        place: first_line.or(counted_at).or(first_declared),
         command: problem
             .subjects
             .iter()
@@ -396,6 +406,7 @@ fn rows_of(verdict: &Verdict) -> Vec<Row> {
                 now: words::quantity(*metric, value.0),
                 change: None,
                 limit,
+                at: None,
                 worse: ((value.0 - bound.0) / bound.0).abs(),
             }]
         }
@@ -412,6 +423,7 @@ fn of_comparison(subject: &Subject, it: &Comparison, limit: String) -> Row {
         now: it.now.map_or_else(String::new, quantity),
         change: Some(words::change(it.metric, it.change.0)),
         limit,
+        at: None,
         worse: it.change.0.abs(),
     }
 }
@@ -425,6 +437,7 @@ fn of_rise(subject: &Subject, it: &CounterRise, limit: &str) -> Row {
         now: words::quantity(metric, it.now.0),
         change: Some(words::change(metric, it.change.0)),
         limit: limit.to_owned(),
+        at: it.lines.first().map(|line| line.place.clone()),
         worse: it.change.0,
     }
 }
