@@ -223,7 +223,7 @@ fn a_known_race_passes_and_a_new_one_beside_it_does_not() {
     let barrier = "    y[start + t] = staged[t];\n    __syncthreads();\n";
     let racy = barrier.replace("    __syncthreads();\n", "");
     edit(&source, barrier, &racy);
-    let args = ["run", "--provision", "--device", "sim"];
+    let args = ["run", "--provision", "--device", "sim", "-v"];
     let text = said(dir, &args, 1);
     assert!(text.contains("FAIL: 1 problem (1 gate), "), "{text}");
     // The report says what to write.

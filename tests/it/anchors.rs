@@ -85,7 +85,7 @@ fn an_anchor_that_is_not_there_is_a_mistake() {
     git(dir, &["rm", "-r", "--quiet", "--cached", "baselines"]);
     git(dir, &["commit", "--quiet", "-m", "none"]);
     git(dir, &["tag", "v1.0"]);
-    let said = stdout(&run(dir, &["run", "copy"], 0));
+    let said = stdout(&run(dir, &["run", "-v", "copy"], 0));
     assert!(
         said.contains("has no baseline for it: 1 gate skipped"),
         "{said}"

@@ -226,11 +226,12 @@ fn is_a_workflow(text: &str) {
     assert!(uses > 0, "{text}");
 }
 
-/// The lines of its report that do not differ between machines and days: problems, tables, headline.
+/// The lines of its report that do not differ between machines and days: problems and headline.
 fn pictured(said: &str) -> String {
     let headline = said.lines().find(|line| line.starts_with("FAIL: "));
-    let told = said.split("\nnote ").next().unwrap();
-    format!("$ gatekeeper run\n{told}\n...\n\n{}\n", headline.unwrap())
+    let (_, told) = said.split_once("\n\n").unwrap();
+    let told = told.split("\nnot judged ").next().unwrap();
+    format!("$ gatekeeper run\n\n{told}\n{}\n", headline.unwrap())
 }
 
 /// Words of the terminal in a picture that `rich` drew.

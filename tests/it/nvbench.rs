@@ -203,7 +203,7 @@ fn a_record_goes_there_and_back() {
     );
     let said = stdout(&run(dir, &["report", "out", "--format", "terminal"], 0));
     // Four launches of a process show no tail.
-    let line = "k/direct@small        -  100 us    -    -  0.9789 %";
+    let line = "k/direct@small        -     100    -    -  0.9789 ";
     assert!(said.contains(line), "{said}");
     run(dir, &["compare", "out", "out", "--p50", "+1%"], 0);
 }

@@ -59,6 +59,8 @@ pub fn sources() -> Vec<(String, String)> {
             } else if name.ends_with(".rs") && name != "tests.rs" {
                 let text = fs::read_to_string(&path).unwrap();
                 let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
+                let shared = "\n#[cfg(test)]\npub(crate) mod tests {";
+                let text = text.split(shared).next().unwrap();
                 let path = path.strip_prefix(root()).unwrap().to_str().unwrap();
                 found.push((path.to_owned(), text.to_owned()));
             }

@@ -454,7 +454,7 @@ fn commands_of_a_report_find_the_gates_file() {
     );
     edit(&dir.join("other.yaml"), "registers: 32", "registers: 1");
     let said = stdout(&run(dir, &["run", "--config", "other.yaml", "copy"], 1));
-    let command = "gatekeeper run --config 'other.yaml' 'copy/default'";
+    let command = "gatekeeper run --device sim --config 'other.yaml' 'copy/default'";
     assert!(said.contains(command), "{said}");
     run(dir, &["run", "--config", "other.yaml", "copy/default"], 1);
 }
@@ -492,7 +492,7 @@ fn annotations_stand_at_the_line_that_asks() {
         let said = stdout(&run(dir, &[command, RECORD, "--format", "github"], code));
         assert!(
             said.starts_with(
-                "::error file=gates.yaml,line=21,title=copy/default [sm_90]%3A registers <= 1::"
+                "::error file=gates.yaml,line=21,title=copy/default [sm_90]%3A registers is 10%2C limit <= 1::"
             ),
             "{said}"
         );

@@ -1,6 +1,6 @@
 //! For programs. Field names are those of the judgement and stay as they are within one schema.
 
-use super::{diagnosis, summary};
+use super::{diagnosis, not_judged, summary};
 use crate::exit::Exit;
 use crate::input::ReportInput;
 use explain::diagnosis::changes;
@@ -116,7 +116,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         counters: &judgement.counters,
         notes: &judgement.notes,
         diagnoses: diagnosis::entries(changes::notable(input.index, judgement)),
-        skipped: summary::skipped(record, judgement),
+        skipped: not_judged::skipped(record, judgement),
         environment: &record.environment,
         costs: &record.costs,
     };

@@ -20,6 +20,7 @@ pub mod ladder;
 pub mod markdown;
 
 pub mod models;
+mod not_judged;
 mod notes;
 mod page;
 mod place;

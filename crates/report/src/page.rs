@@ -2,8 +2,8 @@
 
 use super::section::{InTerminal, Kind, Part, Room, Section, Table};
 use super::{
-    against_base, causes, diagnosis, explain, notes, printed, problems, rivals, standing, summary,
-    targets, values,
+    against_base, causes, diagnosis, explain, not_judged, notes, printed, problems, rivals,
+    standing, summary, targets, values,
 };
 use crate::input::ReportInput;
 use judge::{Index, View};
@@ -126,13 +126,17 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..bounds
         },
         bounds_beside,
-        if_verbose("skipped", "Not judged", summary::skipped(record, judgement)),
+        if_verbose(
+            "skipped",
+            "Not judged",
+            not_judged::skipped(record, judgement),
+        ),
         Section {
             in_comment: false,
             ..Section::new(
                 "",
                 "Not judged",
-                vec![Part::Table(summary::not_judged(judgement))],
+                vec![Part::Table(not_judged::table(judgement))],
             )
         },
         comment_only(&unchanged_title, comparison(&unchanged), true),

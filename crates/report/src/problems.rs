@@ -386,8 +386,10 @@ fn rows_of(verdict: &Verdict) -> Vec<Row> {
     };
     match innermost(&verdict.reason) {
         Reason::BeyondChange(comparison) => vec![of_comparison(subject, comparison, limit)],
-        Reason::CountersRose { rises, allowed, .. } => {
-            let limit = words::signed(allowed.0);
+        Reason::CountersRose { rises, .. } => {
+            // Of the gate `counters +0%`.
+            let gate = words::question(&verdict.question);
+            let limit = gate.rsplit(' ').next().unwrap_or_default().to_owned();
             rises
                 .iter()
                 .map(|it| of_rise(subject, it, &limit))

@@ -179,13 +179,14 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
     let why = &block.why[usize::from(is_shown_by_frame)..];
     let shown = match options.is_verbose() {
         true => why.len(),
-        false if !block.rows.is_empty() => 0,
+        // The table has their values.
+        false if block.rows.len() > 1 => 0,
         false => why.len().min(MOST_REASONS),
     };
     for sentence in why.iter().take(shown) {
         out.extend(wrapped(sentence, INDENT, options.width));
     }
-    if block.rows.is_empty() && why.len() > shown {
+    if block.rows.len() <= 1 && why.len() > shown {
         let more = why.len() - shown;
         out.push(format!("{INDENT}and {more} more alike; -v lists them"));
     }
@@ -278,9 +279,17 @@ fn cut(text: &str, room: usize) -> String {
 
 /// Values that are worse, as a table.
 fn rows(out: &mut Vec<String>, all: &[Row], options: Options) {
-    if all.is_empty() {
-        return;
+    if all.len() > 1 {
+        table_of_rows(out, all, options);
     }
+    let mut counted = all.iter().filter_map(|row| Some((row, row.at.as_deref()?)));
+    if let Some((row, at)) = counted.next().filter(|_| all.len() > 1) {
+        let text = format!("most of {} at {at}", row.metric);
+        out.extend(wrapped(&text, INDENT, options.width));
+    }
+}
+
+fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
     let shown = match options.is_verbose() {
         true => all.len(),
         false => all.len().min(MOST_ROWS),
@@ -315,11 +324,6 @@ fn rows(out: &mut Vec<String>, all: &[Row], options: Options) {
             "{INDENT}and {} more; -v lists them",
             all.len() - shown
         ));
-    }
-    let mut counted = all.iter().filter_map(|row| Some((row, row.at.as_deref()?)));
-    if let Some((row, at)) = counted.next() {
-        let text = format!("most of {} at {at}", row.metric);
-        out.extend(wrapped(&text, INDENT, options.width));
     }
 }
 
@@ -383,7 +387,8 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
         columns.push(column);
     }
     let natural = |cells: &[String]| cells.iter().map(|it| it.chars().count()).max().unwrap_or(0);
-    while shown.iter().map(|it| natural(it) + 1).sum::<usize>() > width + 1 {
+    // Two spaces between columns.
+    while shown.iter().map(|it| natural(it) + 2).sum::<usize>() > width + 2 {
         let Some(last) = columns.iter().rposition(|it| it.room == Room::IfItFits) else {
             break;
         };

@@ -1,0 +1,199 @@
+//! Gates that were not judged: by reason, how many, of what, and what would judge them. Pure.
+
+use super::section::{Kind as Column, Table};
+use model::{
+    Facet, Judgement, NotRun, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use wording::names::in_words;
+use wording::reasons;
+use wording::words::{self, listed, plural};
+
+/// The subject of a gate, as a reader counts it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Resources,
+    Driver,
+    Correctness,
+    Determinism,
+    Findings,
+    Counters,
+    Times,
+    Profiles,
+    Conditions,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resources => "resources",
+            Self::Driver => "agreement with the driver",
+            Self::Correctness => "correctness",
+            Self::Determinism => "determinism",
+            Self::Findings => "memory and races",
+            Self::Counters => "counters",
+            Self::Times => "times",
+            Self::Profiles => "profiles",
+            Self::Conditions => "conditions",
+        })
+    }
+}
+
+fn kind(rule: &Rule) -> Kind {
+    match rule {
+        Rule::Built | Rule::HasEffect => Kind::Resources,
+        Rule::AgreesWithDriver => Kind::Driver,
+        Rule::Finite | Rule::Written | Rule::InputsIntact => Kind::Correctness,
+        Rule::Deterministic => Kind::Determinism,
+        Rule::Limit { metric, .. } => match metric.facet() {
+            Facet::Resources => Kind::Resources,
+            Facet::Correctness => Kind::Correctness,
+            Facet::Times => Kind::Times,
+            Facet::Counters => Kind::Counters,
+            Facet::Profile => Kind::Profiles,
+        },
+        Rule::NoFindings => Kind::Findings,
+        Rule::Counters { .. } => Kind::Counters,
+        Rule::Condition { .. } => Kind::Conditions,
+    }
+}
+
+/// Gates that were not judged for one reason.
+#[derive(Default)]
+struct Unjudged<'a> {
+    gates: usize,
+    subjects: BTreeMap<Kind, BTreeSet<&'a Subject>>,
+    /// Warp instructions that each would take, where that is the reason.
+    estimates: BTreeMap<&'a Subject, u64>,
+}
+
+/// Gates that were not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
+/// cases, ...`. Consequences of an earlier failure are reported there; new baselines have their own note.
+pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
+    for verdict in &judgement.verdicts {
+        let Question::Gate(rule) = &verdict.question else {
+            continue;
+        };
+        let is_unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
+        if !is_unjudged || verdict.reason.is_new() {
+            continue;
+        }
+        let heading = heading(record, verdict);
+        let group = groups.entry((verdict.outcome, heading)).or_default();
+        group.gates += 1;
+        if let Reason::NotRun(NotRun::OverBudget { estimate, .. }) = verdict.reason {
+            group.estimates.insert(&verdict.subject, estimate);
+            continue;
+        }
+        let subjects = group.subjects.entry(kind(rule)).or_default();
+        subjects.insert(&verdict.subject);
+    }
+    groups
+        .into_iter()
+        .map(|((outcome, heading), group)| {
+            format!(
+                "{heading}: {} {outcome}: {}",
+                plural(group.gates, "gate"),
+                group.parts(record).join("; ")
+            )
+        })
+        .collect()
+}
+
+/// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
+pub fn table(judgement: &Judgement) -> Table {
+    let mut groups: Vec<(&str, &str, usize, BTreeSet<Kind>)> = Vec::new();
+    for verdict in &judgement.verdicts {
+        let is_unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
+        let Question::Gate(rule) = &verdict.question else {
+            continue;
+        };
+        if !is_unjudged {
+            continue;
+        }
+        // Its name is in docs/verdicts.md; `skipped` has the sentence.
+        let why = verdict.reason.code();
+        let mut known = groups.iter_mut();
+        match known.find(|(known, ..)| *known == why) {
+            Some((_, _, gates, kinds)) => {
+                *gates += 1;
+                kinds.insert(kind(rule));
+            }
+            None => {
+                let kinds = BTreeSet::from([kind(rule)]);
+                groups.push((why, next_step(&verdict.reason), 1, kinds));
+            }
+        }
+    }
+    groups.sort_by_key(|(_, _, gates, _)| std::cmp::Reverse(*gates));
+    let rows = groups.into_iter().map(|(why, next, gates, kinds)| {
+        let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+        vec![
+            gates.to_string(),
+            kinds.join(", "),
+            why.replace('-', " "),
+            next.to_owned(),
+        ]
+    });
+    let columns = [
+        ("not judged", Column::Number),
+        ("gates on", Column::Text),
+        ("because", Column::Text),
+        ("to judge them", Column::Text),
+    ];
+    Table::new(columns, rows.collect())
+}
+
+/// In a word or two; docs/verdicts.md says more.
+fn next_step(reason: &Reason) -> &'static str {
+    match reason {
+        reason if reason.is_new() => "baseline update",
+        Reason::NoBase => "--base REVISION",
+        Reason::NotSimulated => "--device sim",
+        Reason::NotProfiled => "--profile",
+        Reason::NotRun(NotRun::OverBudget { .. }) => "--sim-budget",
+        Reason::NotRun(NotRun::NoDevice { .. } | NotRun::SimulatorAsked) => "a GPU",
+        Reason::NotProven { .. } => "mend what failed",
+        _ => "-",
+    }
+}
+
+/// The common part of the skips of one reason.
+fn heading(record: &Record, verdict: &Verdict) -> String {
+    match &verdict.reason {
+        Reason::NotProven { .. } => reasons::NOT_PROVEN.to_owned(),
+        Reason::NotRun(NotRun::OverBudget { budget, .. }) => reasons::over_budget(*budget),
+        Reason::NotRun(why) if record.environment.device == Seen::NotRun(why.clone()) => {
+            format!("without a GPU ({})", reasons::not_run(why))
+        }
+        _ => {
+            let sentence = reasons::verdict(&record.environment, verdict);
+            sentence.lines().next().unwrap_or_default().to_owned()
+        }
+    }
+}
+
+impl Unjudged<'_> {
+    /// `correctness and memory and races of 4 cases`, and cases over the budget with their estimates.
+    fn parts(self, record: &Record) -> Vec<String> {
+        // Kinds that concern the same subjects name them once.
+        let mut together: Vec<(Vec<String>, BTreeSet<&Subject>)> = Vec::new();
+        for (kind, subjects) in self.subjects {
+            match together.iter_mut().find(|(_, others)| *others == subjects) {
+                Some((kinds, _)) => kinds.push(kind.to_string()),
+                None => together.push((vec![kind.to_string()], subjects)),
+            }
+        }
+        let parts = together.into_iter().map(|(kinds, subjects)| {
+            let subjects = in_words(&record.plan, &subjects);
+            format!("{} of {subjects}", listed(&kinds))
+        });
+        // The budget gives the unit.
+        let estimates = self.estimates.iter();
+        let estimates = estimates
+            .map(|(subject, estimate)| format!("{subject} about {}", words::millions(*estimate)));
+        parts.chain(estimates).collect()
+    }
+}
