@@ -15,7 +15,8 @@ fn unfolded(comment: &str) -> String {
     let lines = open
         .map(str::to_owned)
         .chain([summary.replace("<summary>", "> ").replace("</summary>", "")]);
-    lines.collect::<Vec<_>>().join("\n")
+    // Without the spaces of no width that keep names from being mentions.
+    lines.collect::<Vec<_>>().join("\n").replace('\u{200b}', "")
 }
 
 const MOST_LINES: usize = 10;
@@ -153,7 +154,7 @@ fn wrong_types_of_arguments_are_one_problem_at_their_line_of_gates_yaml() {
     }
     let (open, text) = comment(&record);
     insta::assert_snapshot!(open, @r"
-### ❌ gatekeeper: k/direct@small, @​large: arguments do not fit (gates.yaml:12)
+### ❌ gatekeeper: k/direct@small, @large: arguments do not fit (gates.yaml:12)
 Why: inp: {type: f32}, the kernel takes __nv_bfloat16 const*. Repeat: `gatekeeper run --device sim 'k/direct@small'`
 > FAIL: 1 problem (4 gates), 26 passed, 22 not judged
 ");
@@ -283,7 +284,7 @@ fn costly() -> Record {
 fn change_of_a_line_that_costs_has_its_cause_once() {
     let (open, text) = comment(&costly());
     insta::assert_snapshot!(open, @r"
-### ❌ gatekeeper: k/direct@small, @​large: global_load_sectors 700.0 % more, and 1 more value (k.cu:10)
+### ❌ gatekeeper: k/direct@small, @large: global_load_sectors 700.0 % more, and 1 more value (k.cu:10)
 | case | problem | was | now | change |
 | `k/direct@large` | global_load_sectors | 4000 | 32000 | 700.0 % more |
 | `k/direct@small` | global_load_sectors | 4000 | 16000 | 300.0 % more |
