@@ -639,6 +639,7 @@ pub enum BaselineCommand {
   gatekeeper run && gatekeeper baseline update        accept the last run, then commit baselines/
   gatekeeper baseline update 'rmsnorm*'               only these kernels
   gatekeeper baseline update --record ci/record.json  accept what CI measured
+  gatekeeper baseline update --allow-worse gemm       accept an intended regression
 
 Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
     Update {
@@ -654,6 +655,9 @@ Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
         /// Only these cases, as for `run`
         #[arg(value_name = "FILTER")]
         filters: Vec<String>,
+        /// Accept values that are worse than the agreed ones, too; without this they are listed and refused
+        #[arg(long)]
+        allow_worse: bool,
     },
     /// Give committed baselines the name that gates.yaml has for their kernel, variant or shape now
     #[command(after_help = "Examples:

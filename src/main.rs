@@ -3,6 +3,7 @@
 use clap::Parser;
 use gatekeeper::cli::{BaselineCommand, CacheCommand, Cli, Command, ToolchainCommand};
 use gatekeeper::cmd;
+use records::store::WorseValues;
 use report::exit::Exit;
 use std::process::ExitCode;
 use system::cache::evict::Limits;
@@ -26,7 +27,14 @@ fn main() -> ExitCode {
             record,
             config,
             filters,
-        }) => cmd::baseline::update(&record, &config, &filters),
+            allow_worse,
+        }) => {
+            let treatment = match allow_worse {
+                true => WorseValues::Accepted,
+                false => WorseValues::Refused,
+            };
+            cmd::baseline::update(&record, &config, &filters, treatment)
+        }
         Command::Baseline(BaselineCommand::Rename { from, to, config }) => {
             cmd::baseline::rename(&from, &to, &config)
         }

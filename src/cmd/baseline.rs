@@ -1,13 +1,16 @@
 //! `baseline`: shows baselines, and updates them from a record.
 
-use super::{counted, remark, say};
+use super::{counted, print, remark, say, terminal_options};
 use crate::cli::ConfigArg;
 use config::Selection;
 use globset::Glob;
 use model::{Facet, Outcome, Subject};
 use records::repo;
 use records::store;
+use records::store::{Change, WorseValues};
 use report::exit::Exit;
+use report::section::{Kind, Part, Section, Table};
+use report::terminal::{self, Verbosity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +18,12 @@ use system::error::{Diagnostic, Error, Result};
 use wording::reasons;
 use wording::words;
 
-pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
+pub fn update(
+    record: &Path,
+    config: &ConfigArg,
+    filters: &[String],
+    treatment: WorseValues,
+) -> Result<Exit> {
     let selection = Selection {
         filters: filters.to_vec(),
         ..Selection::default()
@@ -47,7 +55,7 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         ))
         .help("is it the record of another project, or of a run with other filters?"));
     }
-    let update = store::update_baselines(&loaded.root, &record, &wanted)?;
+    let update = store::update_baselines(&loaded.root, &record, &wanted, treatment)?;
     if let (Some(of), Some(here)) = (
         &record.environment.commit,
         repo::commit(&loaded.root).as_ref(),
@@ -59,6 +67,9 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         ));
     }
 
+    if !update.worse.is_empty() {
+        print_worse(&update.worse, treatment)?;
+    }
     let mut text = String::new();
     for change in &update.changes {
         // Writing to a String cannot fail.
@@ -88,21 +99,61 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
             .collect();
         let _ = writeln!(text, "not measured by this run: {}", facets.join(", "));
     }
-    let files: BTreeSet<_> = update.changes.iter().map(|change| &change.file).collect();
+    let (accepted, worse) = match treatment {
+        WorseValues::Accepted => (update.worse.as_slice(), 0),
+        WorseValues::Refused => (&[][..], update.worse.len()),
+    };
+    let changed: Vec<_> = update.changes.iter().chain(accepted).collect();
+    let files: BTreeSet<_> = changed.iter().map(|change| &change.file).collect();
+    let refusals = refused.len() + worse;
     let _ = writeln!(
         text,
-        "{} changed in {}, {} refused",
-        counted(update.changes.len(), "value"),
+        "{} changed in {}, {refusals} refused",
+        counted(changed.len(), "value"),
         counted(files.len(), "file"),
-        refused.len()
     );
     say(&text)?;
     // Whoever accepts a run wants all of it accepted; what was refused has to be seen.
-    Ok(if refused.is_empty() {
-        Exit::Held
-    } else {
-        Exit::Failed
+    Ok(match refusals {
+        0 => Exit::Held,
+        _ => Exit::Failed,
     })
+}
+
+/// Values that are worse than the agreed ones, before all that was accepted without a question.
+fn print_worse(worse: &[Change], treatment: WorseValues) -> Result<()> {
+    let rows = worse.iter().filter_map(|change| {
+        let (agreed, now) = (change.old?, change.new?);
+        let value = |value: f64| words::quantity(change.metric, value);
+        let rise = words::change(change.metric, judge::relative_change(now, agreed));
+        Some(vec![
+            change.subject.to_string(),
+            change.metric.to_string(),
+            value(agreed),
+            value(now),
+            rise,
+        ])
+    });
+    let columns = [
+        ("worse than agreed", Kind::Name),
+        ("metric", Kind::Text),
+        ("agreed", Kind::Number),
+        ("now", Kind::Number),
+        ("change", Kind::Number),
+    ];
+    let table = Part::Table(Table::new(columns, rows.collect()));
+    let end = match treatment {
+        WorseValues::Accepted => "accepted, as `--allow-worse` says",
+        WorseValues::Refused => {
+            "refused, with the other values of the same kind of these cases; `--allow-worse` accepts them"
+        }
+    };
+    let sections = vec![Section::new("", "", vec![table])];
+    print(&terminal::render_groups(
+        &[sections],
+        terminal_options(Verbosity::Normal),
+    ))?;
+    say(&format!("{end}\n"))
 }
 
 pub fn rename(from: &str, to: &str, config: &ConfigArg) -> Result<Exit> {

@@ -139,7 +139,7 @@ mod tests {
             facts.identity = version.to_string();
         });
         fixture::slow(&mut record, &fixture::case_id("fast", "small"), ns);
-        store::update_baselines(dir, &record, &|_| true).unwrap();
+        store::update_baselines(dir, &record, &|_| true, store::WorseValues::Accepted).unwrap();
         git(dir, &["add", "--all"]);
         git(dir, &["commit", "--quiet", "-m", "agreed"]);
     }

@@ -84,13 +84,13 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
             "copy/default",
             "12",
             "2020-01-01",
-            "FAIL copy/default [sm_90]: acceptance of registers <= 12 [acceptance-expired] expired: jane@example.org accepted this until 2020-01-01, and this run is from ",
+            "✗ copy/default [sm_90] acceptance of registers <= 12 [acceptance-expired] expired: jane@example.org accepted this until 2020-01-01, and this run is from ",
         ),
         (
             "copy/gone",
             "12",
             "2999-12-31",
-            "FAIL copy/gone@*: acceptance of registers <= 12 [acceptance-of-nothing] gates.yaml has no `copy/gone`",
+            "✗ copy/gone@* acceptance of registers <= 12 [acceptance-of-nothing] gates.yaml has no `copy/gone`",
         ),
         (
             "copy/default",
@@ -107,7 +107,7 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
     run(dir, &["run", "copy"], 0);
     edit(&dir.join("gates.yaml"), "registers: 8", "registers: 32");
     let text = said(dir, &["run", "copy"], 1);
-    let unused = "FAIL copy/default [sm_90]: acceptance of registers <= 12 [acceptance-unused] unused: every gate holds without this acceptance, by jane@example.org until 2999-12-31; remove it by baselines/accepted.yaml:3";
+    let unused = "✗ copy/default [sm_90] acceptance of registers <= 12 [acceptance-unused] unused: every gate holds without this acceptance, by jane@example.org until 2999-12-31; remove it by baselines/accepted.yaml:3";
     assert!(text.contains(unused), "{text}");
     // A kernel that was not run is unknown.
     run(dir, &["run", "dial"], 0);
@@ -225,7 +225,7 @@ fn a_known_race_passes_and_a_new_one_beside_it_does_not() {
     edit(&source, barrier, &racy);
     let args = ["run", "--provision", "--device", "sim"];
     let text = said(dir, &args, 1);
-    assert!(text.contains("1 of 9 gates failed"), "{text}");
+    assert!(text.contains("FAIL: 1 problem (1 gate), "), "{text}");
     // The report says what to write.
     let line = "y[start + t] = staged[t];";
     let entry = format!("`finding: {{kind: shared_race, file: \"swap.cu\", line: \"{line}\"}}`");
@@ -248,14 +248,11 @@ fn a_known_race_passes_and_a_new_one_beside_it_does_not() {
 
     edit(&source, &again(64), &(again(64) + &again(96)));
     let text = said(dir, &args, 1);
-    let told = "memory and races [findings] with seed 1: race on shared memory";
+    let told = "race on shared memory [findings]";
     let (_, told) = text.split_once(told).unwrap();
-    let (told, _) = told.split_once(" accepted ").unwrap();
-    assert!(
-        told.contains("swap.cu:13") && told.contains("swap.cu:12"),
-        "{told}"
-    );
-    assert!(!told.contains("swap.cu:11"), "{told}");
+    let (told, _) = told.split_once("$ gatekeeper").unwrap();
+    assert!(told.contains("13 │") && told.contains("12 │"), "{told}");
+    assert!(!told.contains("11 │"), "{told}");
 
     // A wrong value is no finding, and stays red.
     fs::write(
@@ -265,13 +262,13 @@ fn a_known_race_passes_and_a_new_one_beside_it_does_not() {
     .unwrap();
     accept_finding(dir, "y[start + t] = 0.5f + staged[t];");
     let text = said(dir, &args, 1);
-    assert!(text.contains("1 of 9 gates failed"), "{text}");
+    assert!(text.contains("FAIL: 1 problem (1 gate), "), "{text}");
     assert!(text.contains("max_err <= 0 [beyond-limit]"), "{text}");
 
     fs::write(&source, &right).unwrap();
     accept_finding(dir, line);
     let text = said(dir, &args, 1);
-    let gone = "FAIL k/default@small: acceptance of shared_race in swap.cu at `y[start + t] = staged[t];` [accepted-finding-gone] unused: the simulator does not find this";
+    let gone = "✗ k/default@small acceptance of shared_race in swap.cu at `y[start + t] = staged[t];` [accepted-finding-gone] unused: the simulator does not find this";
     assert!(text.contains(gone), "{text}");
     fs::remove_file(dir.join("baselines/accepted.yaml")).unwrap();
     said(dir, &args, 0);

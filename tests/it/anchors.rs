@@ -50,9 +50,10 @@ fn since(registers: &str) -> tempfile::TempDir {
 fn small_steps_that_add_up_fail_against_the_tag() {
     let project = since("9.0");
     let dir = project.path();
-    let said = stdout(&run(dir, &["run", "copy"], 1));
+    let said = stdout(&run(dir, &["run", "-v", "copy"], 1));
     for line in [
-        "FAIL copy/default [sm_90]: registers +5% of v1.0 [beyond-change]\n     registers 9 -> 10, +11.1 %, limit +5 % of v1.0 (",
+        "✗ copy/default [sm_90]  registers 11.1 % more ",
+        "\n    registers 9 -> 10, +11.1 %, limit +5 % of v1.0 (",
         "\ndrift    copy/default [sm_90] registers since v1.0 (",
     ] {
         assert!(said.contains(line), "{line}: {said}");
@@ -61,7 +62,7 @@ fn small_steps_that_add_up_fail_against_the_tag() {
     // The record holds what was agreed then: it is judged again anywhere.
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::copy(dir.join(RECORD), elsewhere.path().join("r.json")).unwrap();
-    let again = stdout(&run(elsewhere.path(), &["judge", "r.json"], 1));
+    let again = stdout(&run(elsewhere.path(), &["judge", "-v", "r.json"], 1));
     assert!(again.contains("+11.1 %, limit +5 % of v1.0 ("), "{again}");
 
     run(since("10.0").path(), &["run", "copy"], 0);

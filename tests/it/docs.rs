@@ -82,7 +82,7 @@ fn every_yaml_block_on_a_page_loads() {
     assert!(whole >= 3 && other >= 3, "{whole}, {other}");
 }
 
-/// A whole gates.yaml, with the sources that it names.
+/// A whole gates.yaml, with the sources and the directory of headers that it names.
 fn loads_as_gates(text: &str) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("gates.yaml"), text).unwrap();
@@ -91,6 +91,10 @@ fn loads_as_gates(text: &str) {
         let source = dir.path().join(source);
         fs::create_dir_all(source.parent().unwrap()).unwrap();
         fs::write(source, "").unwrap();
+    }
+    let headers = text.split("include_dirs: [").skip(1);
+    for headers in headers.map(|rest| rest.split(']').next().unwrap()) {
+        fs::create_dir_all(dir.path().join(headers)).unwrap();
     }
     run(dir.path(), &["validate"], 0);
 }

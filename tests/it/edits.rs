@@ -22,7 +22,7 @@ fn agreed() -> TempDir {
 fn caught(file: &str, old: &str, new: &str, says: &[&str]) -> String {
     let project = agreed();
     edit(&project.path().join("kernels").join(file), old, new);
-    let output = run(project.path(), &["run", "--device", "sim"], 1);
+    let output = run(project.path(), &["run", "-v", "--device", "sim"], 1);
     let all = stdout(&output);
     let said = all.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in says {

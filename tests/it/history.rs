@@ -21,7 +21,7 @@ fn measured(version: u32, fast_ns: u64) -> Record {
 }
 
 fn accept(dir: &Path, record: &Record) {
-    store::update_baselines(dir, record, &|_| true).unwrap();
+    store::update_baselines(dir, record, &|_| true, store::WorseValues::Accepted).unwrap();
     commit(dir);
 }
 

@@ -245,7 +245,7 @@ fn a_kernel_that_became_too_dear_for_the_simulator() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         said.contains(
-            "INCONCLUSIVE copy/default@small: memory and races [check-lost] over the simulator's budget"
+            "? copy/default@small memory and races [check-lost] over the simulator's budget"
         ),
         "{said}"
     );

@@ -36,6 +36,7 @@ mod modules;
 mod nvbench;
 mod pages;
 mod pipelines;
+mod problems;
 mod recipes;
 mod records;
 mod reference;

@@ -132,7 +132,7 @@ fn hold(jobs: &Jobs) {
         .collect();
     assert!(codes.contains(&jobs.red_shard), "{codes:?}");
     let said = machine.does(&jobs.verdict, &[], 1);
-    assert!(said.contains("FAIL copy/default@large"), "{said}");
+    assert!(said.contains("✗ copy/default@large"), "{said}");
 }
 
 #[test]

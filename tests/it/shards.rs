@@ -187,7 +187,7 @@ fn a_case_that_fails_in_one_shard_fails_the_whole() {
     let green = fs::read_to_string(dir.join(out(1, 4)).join("report.md")).unwrap();
     assert!(green.contains(", shard 1/4, "), "{green}");
     let said = merge(dir, 4, 1);
-    assert!(said.contains("FAIL copy/default@n2: max_err"), "{said}");
+    assert!(said.contains("✗ copy/default@n2  max_err"), "{said}");
 }
 
 /// No shard has it, and no filter left it out.

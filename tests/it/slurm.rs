@@ -202,7 +202,7 @@ fn an_array_that_loses_a_node_is_whole_when_that_element_ran_again() {
         "y[i] = n == 2000 ? 0 : staged[255 - threadIdx.x]",
     );
     let red = submit(&["3", "--device", "sim"]);
-    ended(&red, 1, "FAIL copy/default@large: max_err");
+    ended(&red, 1, "✗ copy/default@large  max_err");
     // An element that is run again from other sources than the others makes no whole.
     edit(&dir.join("copy.cu"), "n == 2000 ? 0 : ", "");
     ended(&submit(&["--again", "2"]), 2, "its sources are others");

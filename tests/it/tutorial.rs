@@ -21,6 +21,11 @@ enum Step {
         old: String,
         new: String,
     },
+    /// The page shows the whole file as it is after an edit.
+    Show {
+        file: String,
+        shown: Range<usize>,
+    },
     Type(Vec<Typed>),
 }
 
@@ -31,7 +36,8 @@ struct Typed {
     shown: Range<usize>,
 }
 
-/// A block of code tells its file in the words before it, as the last thing in backticks.
+/// A block of code tells its file in the words before it, as the last thing in backticks. A whole file is folded, and
+/// named in the summary of the fold.
 fn steps(lines: &[&str]) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut prose = String::new();
@@ -54,7 +60,13 @@ fn steps(lines: &[&str]) -> Vec<Step> {
             });
             of_side.collect()
         };
+        let whole = prose.rsplit_once("<summary>The whole <code>");
+        let whole = whole.and_then(|(_, it)| it.split_once("</code>"));
         steps.push(match language {
+            "cpp" | "yaml" if whole.is_some() => Step::Show {
+                file: whole.unwrap().0.to_owned(),
+                shown: block,
+            },
             "cpp" => Step::Save {
                 file: file(),
                 text: lines[block].join("\n") + "\n",
@@ -134,6 +146,17 @@ impl Shell {
     }
 }
 
+/// A file as the page shows it: without the lines of comments that `init` writes into gates.yaml.
+fn shown_file(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let is_yaml = file.extension().is_some_and(|it| it == "yaml");
+    let lines = text.lines().filter(|line| {
+        let line = line.trim_start();
+        !is_yaml || !(line.is_empty() || line.starts_with('#'))
+    });
+    lines.map(str::to_owned).collect()
+}
+
 /// Without what differs between two runs of the same: commits, days and seconds.
 fn steady(line: &str) -> String {
     let differs = r"\b[0-9a-f]{12}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d+\.\d s\b";
@@ -171,6 +194,12 @@ fn the_tutorial_equals_its_output() {
         match step {
             Step::Save { file, text } => fs::write(shell.dir.join(file), text).unwrap(),
             Step::Edit { file, old, new } => edit_once(&shell.dir.join(file), &old, &new),
+            Step::Show { file, shown } => {
+                let file = shown_file(&shell.dir.join(file));
+                if lines[shown.clone()] != file {
+                    differ.push((shown, file));
+                }
+            }
             Step::Type(commands) => {
                 let all = shell.typing(&commands);
                 for (it, printed) in commands.into_iter().zip(all) {
@@ -196,7 +225,7 @@ fn the_tutorial_equals_its_output() {
     }
     let told = differ.iter().map(|(shown, printed)| {
         format!(
-            "docs/tutorial.md:{} shows\n{}\nand this is printed\n{}\n",
+            "docs/tutorial.md:{} shows\n{}\nand it is\n{}\n",
             shown.start,
             lines[shown.clone()].join("\n"),
             printed.join("\n")

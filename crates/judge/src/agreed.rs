@@ -7,7 +7,7 @@ use super::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use super::value::{Repeats, Spread};
 use crate::stats::{Between, Group};
 use model::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 /// The shape under which resources stand, which belong to none.
@@ -162,7 +162,11 @@ impl<'a> View<'_, 'a> {
             return refuse(Outcome::Inconclusive, Reason::BaseLacks { metric, why });
         }
         if let Some(differences) = shelf.elsewhere(&key) {
-            return refuse(Outcome::Inconclusive, Reason::OtherKey { differences });
+            let gpus = shelf.other_gpus(&key);
+            return refuse(
+                Outcome::Inconclusive,
+                Reason::OtherKey { differences, gpus },
+            );
         }
         let lacking = match shelf.same.first() {
             None => Lacking::File,
@@ -304,6 +308,17 @@ impl<'a> Shelf<'a> {
             .filter(|baseline| self.figure(baseline).is_some())
             .map(|baseline| KeyDifference::between(&baseline.key, key))
             .min_by_key(Vec::len)
+    }
+
+    /// The GPUs that have the value, in order; none where this one is among them.
+    fn other_gpus(&self, key: &BaselineKey) -> Vec<String> {
+        let others = self.others.iter();
+        let others = others.filter(|baseline| self.figure(baseline).is_some());
+        let gpus: BTreeSet<&str> = others.filter_map(|baseline| baseline.key.gpu()).collect();
+        match key.gpu() {
+            Some(here) if !gpus.contains(here) => gpus.into_iter().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::agreed::{ANY_SHAPE, Refusals, is_over_shapes, usable};
 use super::index::{Index, View};
+use super::rules;
 use super::unavailable::{Judged, Unavailable, inconclusive, skipped};
 use super::value::Spread;
 use model::*;
@@ -41,6 +42,40 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
         reason: why.reason,
     });
     (baselines, refused.collect())
+}
+
+/// Whether an update that replaces `agreed` with `new` accepts something worse. Another session of the same code does
+/// not: it joins the others, and their mean is what is agreed.
+pub fn accepts_worse(
+    policy: &Policy,
+    (subject, metric): (&Subject, Metric),
+    agreed: &Agreed,
+    new: &Agreed,
+) -> bool {
+    if !is_held(policy, subject, metric) {
+        return false;
+    }
+    let is_another_session = match (&agreed.sessions, &new.sessions) {
+        (Some(agreed), Some(new)) => agreed.identity == new.identity,
+        _ => false,
+    };
+    !is_another_session && rules::baseline::is_worse(metric, agreed, new)
+}
+
+/// Whether anybody is to know that a value gets worse. Of times and profiles much is kept that only describes them: a
+/// kernel that gets faster varies more, by the share of its time.
+fn is_held(policy: &Policy, subject: &Subject, metric: Metric) -> bool {
+    let is_gated = |gate: &Gate| {
+        let Rule::Limit { metric: of, .. } = gate.rule else {
+            return false;
+        };
+        of == metric && gate.subject == *subject
+    };
+    match metric.facet() {
+        Facet::Resources | Facet::Correctness | Facet::Counters => true,
+        Facet::Times if matches!(metric, Metric::P50 | Metric::Cycles) => true,
+        Facet::Times | Facet::Profile => policy.gates.iter().any(is_gated),
+    }
 }
 
 /// Makes the baselines that a record supports, and lists what it does not support.
@@ -100,15 +135,6 @@ pub(super) fn make(
 /// Why a run that was held against a base does not support what it measured of a subject: the reference of a change that
 /// fails computes anything. An update is there for what the change agrees on and accepts.
 fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavailable> {
-    let is_of_it = |verdict: &Verdict| match (&verdict.subject, subject) {
-        (Subject::Case(all), Subject::Case(id)) => {
-            let is_part = |all: &str, part: &str| all == "*" || all == part;
-            is_part(&all.kernel, &id.kernel)
-                && is_part(&all.variant, &id.variant)
-                && is_part(&all.shape, &id.shape)
-        }
-        (of, subject) => of == subject,
-    };
     let is_in_the_way = |verdict: &&Verdict| match &verdict.question {
         Question::NoLooser(BaseDemand::Baseline(_) | BaseDemand::NoAcceptance) => false,
         Question::NoLooser(_) => verdict.outcome != Outcome::Pass,
@@ -117,13 +143,40 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavaila
         }
     };
     let mut verdicts = judgement.verdicts.iter().filter(is_in_the_way);
-    let verdict = verdicts.find(|verdict| is_of_it(verdict))?;
+    let verdict = verdicts.find(|verdict| covers(&verdict.subject, subject))?;
     Some(Unavailable {
         outcome: verdict.outcome,
         reason: Reason::NotHeldToBase {
             why: Box::new(verdict.reason.clone()),
         },
     })
+}
+
+/// Whether a verdict on one subject is about another, too: a part of its name may be `*`.
+fn covers(all: &Subject, subject: &Subject) -> bool {
+    match (all, subject) {
+        (Subject::Case(all), Subject::Case(id)) => {
+            let is_part = |all: &str, part: &str| all == "*" || all == part;
+            is_part(&all.kernel, &id.kernel)
+                && is_part(&all.variant, &id.variant)
+                && is_part(&all.shape, &id.shape)
+        }
+        (all, subject) => all == subject,
+    }
+}
+
+/// Leaves the wins of subjects that an update could take over without a failure of theirs. An update of a case takes the
+/// resources of its variant, too, and an update of a variant all of its cases.
+pub(super) fn keep_sound_wins(wins: &mut Vec<Win>, verdicts: &[Verdict]) {
+    let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
+    let failed: Vec<_> = failed.map(|verdict| &verdict.subject).collect();
+    let spoils = |failed: &Subject, subject: &Subject| match (failed, subject) {
+        (Subject::Case(_), Subject::Case(_)) => covers(failed, subject),
+        (Subject::Unit(_), _) | (_, Subject::Unit(_)) => {
+            (failed.kernel(), failed.variant()) == (subject.kernel(), subject.variant())
+        }
+    };
+    wins.retain(|win| !failed.iter().any(|failed| spoils(failed, &win.subject)));
 }
 
 /// Everything of a run that could have a baseline, and for which architecture.

@@ -67,7 +67,7 @@ pub mod fixture;
 mod tests;
 
 pub use agreed::ANY_SHAPE;
-pub use baselines::{Refused, acceptable};
+pub use baselines::{Refused, acceptable, accepts_worse};
 pub use best::best;
 pub use index::{Index, View};
 pub use lookup::{unit_for, unit_to_simulate};

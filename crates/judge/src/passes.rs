@@ -3,7 +3,7 @@
 use super::agreed::Refusals;
 use super::index::{Index, View};
 use super::review::{Opponent, accepted, expected, fallback, references};
-use super::{against_base, conclusion, notes, problems, review, rivals, rules, targets};
+use super::{against_base, baselines, conclusion, notes, problems, review, rivals, rules, targets};
 use model::*;
 use std::collections::BTreeSet;
 
@@ -42,6 +42,7 @@ pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponen
     // Everything that the base requires.
     verdicts.extend(review::against(opponent, view));
     judgement.conclusion = conclusion::conclude(view, verdicts);
+    baselines::keep_sound_wins(&mut judgement.wins, verdicts);
     judgement.problems = problems::group(view, verdicts);
 
     // No verdict follows from the rest.

@@ -97,6 +97,17 @@ impl BaselineKey {
         }
     }
 
+    /// The GPU that measured it.
+    pub fn gpu(&self) -> Option<&str> {
+        match self {
+            Self::Times { gpu, .. } | Self::Profile { gpu, .. } => Some(gpu),
+            Self::Resources { .. }
+            | Self::Correctness { .. }
+            | Self::SimulatedCorrectness { .. }
+            | Self::Counters { .. } => None,
+        }
+    }
+
     /// Flags for nvcc, joined by spaces.
     pub fn flags(&self) -> &str {
         match self {

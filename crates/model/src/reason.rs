@@ -569,12 +569,12 @@ pub enum Reason {
     ConditionBroken { operands: Vec<Operand> } = "condition-broken" [Fail],
     /// The value is worse than the baseline, an anchor or the base by more than the limit.
     ///
-    /// Fix the regression. If it is intended, run `gatekeeper baseline update` or accept it.
+    /// Fix the regression. If it is intended, run `gatekeeper baseline update --allow-worse` or accept it.
     BeyondChange(Box<Comparison>) = "beyond-change" [Fail],
     /// Counters are worse than their baseline by more than the limit. The message names the source lines that count
     /// most.
     ///
-    /// Fix the regression. If it is intended, run `gatekeeper baseline update` or accept it.
+    /// Fix the regression. If it is intended, run `gatekeeper baseline update --allow-worse` or accept it.
     CountersRose { against: Against, rises: Vec<CounterRise>, allowed: Num } = "counters-rose" [Fail],
     /// Head is looser than the base: a gate, a seed, a tolerance, a baseline or a case was removed or relaxed, a
     /// reference computes something else, or the change accepts what it breaks.
@@ -926,7 +926,11 @@ pub enum Reason {
     /// Baselines exist, for another GPU, driver branch, compiler or setting.
     ///
     /// Measure here and run `gatekeeper baseline update`.
-    OtherKey { differences: Vec<KeyDifference> } = "other-key" [Inconclusive],
+    OtherKey {
+        differences: Vec<KeyDifference>,
+        /// The GPUs that have the value, where this one has none.
+        gpus: Vec<String>,
+    } = "other-key" [Inconclusive],
     /// The anchor's baseline is for another GPU, driver branch, compiler or setting.
     ///
     /// Choose an anchor with a baseline for this machine.

@@ -178,7 +178,7 @@ fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
     if worse.is_empty() {
         return None;
     }
-    let command = words::update_command(&record.environment, &worse);
+    let command = words::accept_worse_command(&record.environment, &worse);
     Some(format!(
         "worse than before: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
         named(&record.plan, &worse)

@@ -132,7 +132,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..Section::new(
                 "",
                 "Not judged",
-                vec![Part::Table(summary::not_judged(record, judgement))],
+                vec![Part::Table(summary::not_judged(judgement))],
             )
         },
         comment_only(&unchanged_title, comparison(&unchanged), true),

@@ -68,6 +68,8 @@ pub struct Row {
     pub now: String,
     pub change: Option<String>,
     pub limit: String,
+    /// Where most of a counter is counted: `k.cu:12 inlined at k.cu:40`.
+    pub at: Option<String>,
     /// For the order: by how much it is worse, as a share.
     worse: f64,
 }
@@ -143,6 +145,14 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     worst_first.sort_by_key(|it| Some(&it.subject) != worst);
     let first_cause = causes::first(index, &worst_first);
     let line_of_cause = first_cause.as_ref().and_then(|it| of_cause(record, it));
+    let counted_at = rows.iter().find_map(|row| {
+        let (line, _) = row
+            .at
+            .as_deref()?
+            .split_once(' ')
+            .unwrap_or((row.at.as_deref()?, ""));
+        Place::of(record, line)
+    });
     let subjects: Vec<&Subject> = problem.subjects.iter().collect();
     Block {
         subjects: short(record, &subjects),
@@ -160,6 +170,7 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         declared: declared_by(&own),
         place: first_line
             .or(line_of_cause)
+            .or(counted_at)
             .or(first_declared)
             .or_else(|| nearest_declared(record, judgement, problem)),
         command: worst
@@ -438,6 +449,7 @@ fn rows_of(verdict: &Verdict) -> Vec<Row> {
                 now: words::quantity(*metric, value.0),
                 change: None,
                 limit,
+                at: None,
                 worse: ((value.0 - bound.0) / bound.0).abs(),
             }]
         }
@@ -454,6 +466,7 @@ fn of_comparison(subject: &Subject, it: &Comparison, limit: String) -> Row {
         now: it.now.map_or_else(String::new, quantity),
         change: Some(words::change(it.metric, it.change.0)),
         limit,
+        at: None,
         worse: it.change.0.abs(),
     }
 }
@@ -467,6 +480,7 @@ fn of_rise(subject: &Subject, it: &CounterRise, limit: &str) -> Row {
         now: words::quantity(metric, it.now.0),
         change: Some(words::change(metric, it.change.0)),
         limit: limit.to_owned(),
+        at: it.lines.first().map(|line| line.place.clone()),
         worse: it.change.0,
     }
 }

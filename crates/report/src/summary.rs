@@ -192,8 +192,8 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
 }
 
 /// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
-pub fn not_judged(record: &Record, judgement: &Judgement) -> Table {
-    let mut groups: Vec<(String, &'static str, usize, BTreeSet<Kind>)> = Vec::new();
+pub fn not_judged(judgement: &Judgement) -> Table {
+    let mut groups: Vec<(&str, &str, usize, BTreeSet<Kind>)> = Vec::new();
     for verdict in &judgement.verdicts {
         let is_unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
         let Question::Gate(rule) = &verdict.question else {
@@ -202,10 +202,8 @@ pub fn not_judged(record: &Record, judgement: &Judgement) -> Table {
         if !is_unjudged {
             continue;
         }
-        let why = match verdict.reason.is_new() {
-            true => "no baseline yet".to_owned(),
-            false => heading(record, verdict),
-        };
+        // Its name is in docs/verdicts.md; `skipped` has the sentence.
+        let why = verdict.reason.code();
         let mut known = groups.iter_mut();
         match known.find(|(known, ..)| *known == why) {
             Some((_, _, gates, kinds)) => {
@@ -221,7 +219,12 @@ pub fn not_judged(record: &Record, judgement: &Judgement) -> Table {
     groups.sort_by_key(|(_, _, gates, _)| std::cmp::Reverse(*gates));
     let rows = groups.into_iter().map(|(why, next, gates, kinds)| {
         let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
-        vec![gates.to_string(), kinds.join(", "), why, next.to_owned()]
+        vec![
+            gates.to_string(),
+            kinds.join(", "),
+            why.replace('-', " "),
+            next.to_owned(),
+        ]
     });
     let columns = [
         ("not judged", TableKind::Number),

@@ -316,6 +316,11 @@ fn rows(out: &mut Vec<String>, all: &[Row], options: Options) {
             all.len() - shown
         ));
     }
+    let mut counted = all.iter().filter_map(|row| Some((row, row.at.as_deref()?)));
+    if let Some((row, at)) = counted.next() {
+        let text = format!("most of {} at {at}", row.metric);
+        out.extend(wrapped(&text, INDENT, options.width));
+    }
 }
 
 fn loosened(out: &mut Vec<String>, gates: &[LoosenedGates], what: &str, options: Options) {

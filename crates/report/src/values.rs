@@ -1,7 +1,7 @@
 //! The values of every unit and case, as tables. Pure.
 
 use super::against_base;
-use super::section::{Kind, Table};
+use super::section::{Kind, Room, Table};
 use judge::View;
 use model::{Case, Counter, Judgement, Metric, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -48,6 +48,9 @@ const SIMULATED: [(&str, Metric); 5] = [
     ),
 ];
 
+/// Columns that are shown however narrow a terminal is.
+const FIRST: [&str; 4] = ["registers", "max_err", "p50", "p50 to base"];
+
 pub fn units(view: View, judgement: &Judgement) -> Table {
     let units = view.plan().units.iter();
     let rows = units.map(|unit| {
@@ -72,7 +75,13 @@ fn table<'a>(
 ) -> Table {
     let metrics = metrics.into_iter().map(|metric| (metric, Kind::Number));
     let columns = [(what, Kind::Name)].into_iter().chain(metrics);
-    Table::new(columns.chain([("verdict", Kind::Text)]), rows)
+    let mut table = Table::new(columns.chain([("verdict", Kind::Text)]), rows);
+    for column in &mut table.columns {
+        if column.kind == Kind::Number && !FIRST.contains(&column.head.as_str()) {
+            column.room = Room::IfItFits;
+        }
+    }
+    table
 }
 
 /// Explains the columns of times, where there are any: a short kernel takes longer alone than among others, and

@@ -13,8 +13,7 @@ pub fn title(problem: &Problem, verdicts: &[Verdict]) -> String {
             .map_or_else(|| words_of(problem.code), kind),
         ProblemCause::Verdict(reason) => match innermost(reason) {
             Reason::Fault(fault) => words_of(fault.kind.code()),
-            _ if problem.outcome == Outcome::Fail => gates(problem, verdicts),
-            _ => words_of(problem.code),
+            _ => gates(problem, verdicts),
         },
     }
 }

@@ -411,11 +411,7 @@ impl Context<'_> {
             R::NewSinceBase { revision } => format!("new: {revision} has no such case"),
             R::NewSinceAnchor { since, found } => format!("new: {} ({found}) has no baseline for it", anchor(since)),
             R::NoBase => "no base was named; `--base REF` names one".to_owned(),
-            R::OtherKey { differences } => format!(
-                "the baseline was made under another key ({}); measure here and run `{}`",
-                key_differences(differences),
-                self.update_command()
-            ),
+            R::OtherKey { differences, gpus } => other_key(differences, gpus, &self.update_command()),
             R::AnchorOtherKey { since, differences } => {
                 format!(
 "the baseline of {} was made under another key ({})",anchor(since), key_differences(differences))
@@ -758,6 +754,21 @@ fn figure_problem(problem: FigureProblem, range: Range) -> String {
             processes,
         } => format!(
             "is {value} with a spread of {spread} over {processes} processes, which gives no interval"
+        ),
+    }
+}
+
+fn other_key(differences: &[KeyDifference], gpus: &[String], command: &str) -> String {
+    let mut fields = differences.iter();
+    match fields.find(|it| it.field == KeyField::Gpu) {
+        Some(gpu) if !gpus.is_empty() => format!(
+            "the baselines are for {}, this is {}; accept what it measured with `{command}`",
+            gpus.join(" and "),
+            gpu.here
+        ),
+        _ => format!(
+            "the baseline was made under another key ({}); measure here and run `{command}`",
+            key_differences(differences)
         ),
     }
 }

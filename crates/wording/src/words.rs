@@ -271,6 +271,17 @@ pub fn update_command(environment: &Environment, subjects: &[&Subject]) -> Strin
     }
 }
 
+/// The same where it is worse than what was agreed.
+pub fn accept_worse_command(environment: &Environment, subjects: &[&Subject]) -> String {
+    match subjects {
+        [one] => command("baseline update --allow-worse", environment, one),
+        _ => format!(
+            "gatekeeper baseline update --allow-worse{}",
+            config(environment)
+        ),
+    }
+}
+
 fn command(what: &str, environment: &Environment, subject: &Subject) -> String {
     let subject = match subject {
         Subject::Unit(unit) => format!("{}/{}", unit.kernel, unit.variant),

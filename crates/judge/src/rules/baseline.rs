@@ -2,7 +2,7 @@
 
 use super::absolute::not_a_number;
 use super::{Ruled, check_change, relative_change};
-use crate::agreed::{AgreedOn, NoBaseline, Refusals, is_over_shapes};
+use crate::agreed::{AgreedOn, NoBaseline, Refusals, is_over_shapes, usable};
 use crate::index::View;
 use crate::stats;
 use crate::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
@@ -217,16 +217,12 @@ impl Relative {
         if change.is_nan() {
             return fail(not_a_number(view, &subject, metric));
         }
-        let interval = match metric.facet() {
-            Facet::Times => Some(interval_of(value, agreed, ruled)?),
-            Facet::Profile => Some(range_of(value, agreed, metric, ruled)?),
-            Facet::Resources | Facet::Correctness | Facet::Counters => None,
-        };
-        let [low, high] = interval.unwrap_or([change, change]);
-        let [least, most] = match metric.larger_is_better() {
-            true => [-high, -low],
-            false => [low, high],
-        };
+        let range = ChangeRange::of(metric, value, agreed).inspect_err(|why| {
+            ruled.open |= matches!(why.reason, Reason::NoSpread);
+        })?;
+        ruled.verdict.interval = range.interval.map(|interval| interval.map(Num));
+        ruled.verdict.smallest_visible = range.smallest_visible.map(Num);
+        let [least, most] = range.worse;
         let comparison = Box::new(Comparison {
             metric,
             against,
@@ -271,34 +267,69 @@ impl Relative {
     }
 }
 
-/// The interval of the relative change of a time, with what could have been seen.
-fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Judged<[f64; 2]> {
+/// How far a value is from one that was agreed.
+struct ChangeRange {
+    /// By which share it is worse, at least and at most; below zero it is better.
+    worse: [f64; 2],
+    /// Of the relative change, for what does not repeat exactly.
+    interval: Option<[f64; 2]>,
+    smallest_visible: Option<f64>,
+}
+
+impl ChangeRange {
+    fn of(metric: Metric, value: MetricValue, agreed: &AgreedOn) -> Judged<Self> {
+        let (interval, smallest_visible) = match metric.facet() {
+            Facet::Times => {
+                let compared = compare_times(value, agreed)?;
+                let interval = compared.interval.map(|ratio| ratio - 1.0);
+                (Some(interval), Some(compared.smallest_visible))
+            }
+            Facet::Profile => (Some(range_of(value, agreed, metric)?), None),
+            Facet::Resources | Facet::Correctness | Facet::Counters => (None, None),
+        };
+        let change = relative_change(value.number, agreed.value);
+        let [low, high] = interval.unwrap_or([change, change]);
+        let worse = match metric.larger_is_better() {
+            true => [-high, -low],
+            false => [low, high],
+        };
+        Ok(Self {
+            worse,
+            interval,
+            smallest_visible,
+        })
+    }
+}
+
+/// Whether a value is worse than the agreed one by more than noise. Values that cannot be compared are not.
+pub fn is_worse(metric: Metric, agreed: &Agreed, new: &Agreed) -> bool {
+    let usable = |it| usable(metric, it, &Against::Baseline).ok();
+    let (Some(agreed), Some(new)) = (usable(agreed), usable(new)) else {
+        return false;
+    };
+    let value = MetricValue {
+        number: new.value,
+        spread: new.spread,
+    };
+    let range = ChangeRange::of(metric, value, &agreed);
+    range.is_ok_and(|range| range.worse[0] > 0.0)
+}
+
+fn compare_times(value: MetricValue, agreed: &AgreedOn) -> Judged<stats::Comparison> {
     let base = agreed.spread.and_then(Spread::group);
     let (Some(head), Some(base)) = (value.group(), base) else {
-        ruled.open = true;
         return inconclusive(Reason::NoSpread);
     };
     let days = agreed.between.as_ref();
-    let comparison = match days.and_then(|days| stats::predict(&head, days)) {
-        Some(comparison) => comparison,
-        None => stats::compare(&head, &base),
-    };
-    let interval = comparison.interval.map(|ratio| ratio - 1.0);
-    ruled.verdict.interval = Some(interval.map(Num));
-    ruled.verdict.smallest_visible = Some(Num(comparison.smallest_visible));
-    Ok(interval)
+    let predicted = days.and_then(|days| stats::predict(&head, days));
+    Ok(predicted.unwrap_or_else(|| stats::compare(&head, &base)))
 }
 
 /// Fewer profiles do not show what they differ by.
 const LEAST_PROFILES: usize = 2;
 
 /// The range of the relative change of a profile's metric: all that the repeats of both sides allow.
-fn range_of(
-    value: MetricValue,
-    agreed: &AgreedOn,
-    metric: Metric,
-    ruled: &mut Ruled,
-) -> Judged<[f64; 2]> {
+fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> Judged<[f64; 2]> {
     let exactly = |number: f64| Repeats {
         low: number,
         high: number,
@@ -322,7 +353,5 @@ fn range_of(
     );
     // By how far the two ranges are apart at least and at most, over the figure that was agreed.
     let share = |difference: f64| relative_change(agreed.value + difference, agreed.value);
-    let range = [share(head.low - base.high), share(head.high - base.low)];
-    ruled.verdict.interval = Some(range.map(Num));
-    Ok(range)
+    Ok([share(head.low - base.high), share(head.high - base.low)])
 }

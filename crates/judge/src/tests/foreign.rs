@@ -36,7 +36,7 @@ fn only_limits_on_times_alone_can_hold() {
 fn they_are_never_compared_with_our_own() {
     let found = verdict(&foreign(), &case("fast", "small"), p50_change());
     assert_eq!(found.outcome, Outcome::Inconclusive);
-    let Reason::OtherKey { differences } = &found.reason else {
+    let Reason::OtherKey { differences, .. } = &found.reason else {
         panic!("{:?}", found.reason)
     };
     let fields: Vec<_> = differences.iter().map(|it| it.field).collect();

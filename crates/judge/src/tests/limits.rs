@@ -219,6 +219,9 @@ fn figures_that_repeat_exactly_are_compared_exactly() {
     rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 95
     });
+    // Where the driver disagreed, its cases would fail, and what fails has nothing better.
+    let is_driver = |piece: &Evidence| matches!(piece, Evidence::Driver { .. });
+    record.evidence.retain(|piece| !is_driver(piece));
     assert_eq!(
         verdict(&record, &unit("direct"), registers_change()).outcome,
         Outcome::Pass
@@ -420,7 +423,10 @@ fn under_another_key_nothing_is_compared() {
             &subject,
             rule,
             Outcome::Inconclusive,
-            Reason::OtherKey { differences },
+            Reason::OtherKey {
+                differences,
+                gpus: Vec::new(),
+            },
         );
         assert_eq!(ruled(&record).conclusion, Conclusion::Inconclusive);
     }

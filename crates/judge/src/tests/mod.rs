@@ -3,6 +3,7 @@
 mod accepted;
 mod against_base;
 mod anchors;
+mod baselines;
 mod conclusion;
 mod doubts;
 mod expected;

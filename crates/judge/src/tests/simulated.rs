@@ -376,7 +376,10 @@ fn counters_are_compared_under_their_own_key_only() {
         &subject,
         COUNTERS,
         Outcome::Inconclusive,
-        Reason::OtherKey { differences },
+        Reason::OtherKey {
+            differences,
+            gpus: Vec::new(),
+        },
     );
     assert_eq!(ruled(&record).conclusion, Conclusion::Inconclusive);
 

@@ -523,7 +523,8 @@ fn compare_judges_as_a_run_against_the_values_of_base() {
         theirs: "NVIDIA L4".into(),
         here: "NVIDIA H100 80GB HBM3".into(),
     }];
-    let reason = Reason::OtherKey { differences };
+    let gpus = vec!["NVIDIA L4".to_owned()];
+    let reason = Reason::OtherKey { differences, gpus };
     assert!(judgement.verdicts.iter().any(|it| it.reason == reason));
 }
 

@@ -10,7 +10,7 @@ use super::record;
 use judge::{ANY_SHAPE, Refused, acceptable};
 use model::{
     Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, Case, CaseId, Facet, Metric,
-    Plan, Record, Subject, UnitId,
+    Plan, Policy, Record, Subject, UnitId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -253,15 +253,28 @@ impl fmt::Display for Change {
     }
 }
 
+/// The treatment of values that are worse than the agreed ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorseValues {
+    /// They stay out, with all else that was measured of the same kind for that case: a baseline is of one code.
+    Refused,
+    Accepted,
+}
+
 /// The outcome of an update.
 #[derive(Debug)]
 pub struct Update {
+    /// Those in `worse` are not among them.
     pub changes: Vec<Change>,
+    /// Values that are worse than the agreed ones: accepted or refused, as was asked.
+    pub worse: Vec<Change>,
     pub refused: Vec<Refused>,
 }
 
 /// Takes over what `record` measured, for the subjects that `wanted` picks, and leaves everything else
 /// as it is. Under a lock, so that of two updates at once each reads what the other wrote.
+///
+/// `treatment` is that of values that are worse than what was agreed.
 ///
 /// # Errors
 /// Usage, where a file that would be merged into is broken, or nothing can become a baseline; nothing is
@@ -270,6 +283,7 @@ pub fn update_baselines(
     root: &Path,
     record: &Record,
     wanted: &dyn Fn(&Subject) -> bool,
+    treatment: WorseValues,
 ) -> Result<Update> {
     let (measured, refused) = acceptable(record, &record::seal(record)?);
     let refused: Vec<_> = refused
@@ -307,9 +321,20 @@ pub fn update_baselines(
     }
     let _lock = lock(&directory_of(root))?;
     let mut merged = Vec::new();
-    for new in measured {
+    let mut worse = Vec::new();
+    for mut new in measured {
         let partial = record.plan.is_partial(&new.kernel);
-        merged.push(merge(root, new, partial)?);
+        let file = place(&new.kernel, &new.variant, &new.key)?;
+        let old = load_old(root, &file)?;
+        if let Some(old) = &old {
+            let found = list_worse(&record.policy, &file, &new, old);
+            if treatment == WorseValues::Refused {
+                let is_worse = |shape: &String| found.iter().any(|(of, _)| of == shape);
+                new.cases.retain(|shape, _| !is_worse(shape));
+            }
+            worse.extend(found.into_iter().map(|(_, change)| change));
+        }
+        merged.push((file, merge(new, old.as_ref(), partial), old));
     }
     let mut changes = Vec::new();
     for (file, baseline, old) in merged {
@@ -328,7 +353,18 @@ pub fn update_baselines(
             false => write(root, &file, &baseline)?,
         }
     }
-    Ok(Update { changes, refused })
+    let is_worse = |change: &Change| {
+        let mut worse = worse.iter();
+        worse.any(|it| {
+            (&it.file, &it.subject, it.metric) == (&change.file, &change.subject, change.metric)
+        })
+    };
+    changes.retain(|change| !is_worse(change));
+    Ok(Update {
+        changes,
+        worse,
+        refused,
+    })
 }
 
 /// A kernel, or a part of it.
@@ -473,22 +509,25 @@ fn lock(dir: &Path) -> Result<std::fs::File> {
         .map_err(|error| Error::environment(format!("{} cannot be locked: {error}", dir.display())))
 }
 
-fn merge(
-    root: &Path,
-    new: Baseline,
-    partial: bool,
-) -> Result<(PathBuf, Baseline, Option<Baseline>)> {
-    let file = place(&new.kernel, &new.variant, &new.key)?;
-    if !root.join(&file).exists() {
-        return Ok((file, new, None));
+/// The baseline that an update would replace, where there is one.
+fn load_old(root: &Path, file: &Path) -> Result<Option<Baseline>> {
+    if !root.join(file).exists() {
+        return Ok(None);
     }
-    let old = load(root, &file).map_err(|problem| {
+    let old = load(root, file).map_err(|problem| {
         Error::Usage(
             problem
                 .diagnostic(&file.display().to_string())
                 .help("restore it from git, or remove it and update again"),
         )
     })?;
+    Ok(Some(old))
+}
+
+fn merge(new: Baseline, old: Option<&Baseline>, partial: bool) -> Baseline {
+    let Some(old) = old else {
+        return new;
+    };
     let mut merged = Baseline {
         origin: new.origin,
         ..old.clone()
@@ -506,7 +545,7 @@ fn merge(
         }
         kept.extend(metrics);
     }
-    Ok((file, merged, Some(old)))
+    merged
 }
 
 /// The subject of a baseline's values under `shape`.
@@ -518,6 +557,38 @@ pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> S
         }
         _ => Subject::Case(CaseId::new(kernel, variant, shape)),
     }
+}
+
+/// The values that are worse than those agreed in `old`, each with its shape.
+fn list_worse(
+    policy: &Policy,
+    file: &Path,
+    new: &Baseline,
+    old: &Baseline,
+) -> Vec<(String, Change)> {
+    let mut worse = Vec::new();
+    for (shape, metrics) in &new.cases {
+        let Some(agreed) = old.cases.get(shape) else {
+            continue;
+        };
+        for (&metric, value) in metrics {
+            let Some(agreed) = agreed.get(&metric) else {
+                continue;
+            };
+            let subject = subject(&new.kernel, &new.variant, &new.key, shape);
+            if judge::accepts_worse(policy, (&subject, metric), agreed, value) {
+                let change = Change {
+                    file: file.to_owned(),
+                    subject,
+                    metric,
+                    old: Some(agreed.value.0),
+                    new: Some(value.value.0),
+                };
+                worse.push((shape.clone(), change));
+            }
+        }
+    }
+    worse
 }
 
 fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {

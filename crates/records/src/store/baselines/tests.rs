@@ -12,7 +12,8 @@ fn all(_: &Subject) -> bool {
 
 fn repository() -> (tempfile::TempDir, Update) {
     let dir = tempfile::tempdir().unwrap();
-    let update = update_baselines(dir.path(), &fixture::record(), &all).unwrap();
+    let update =
+        update_baselines(dir.path(), &fixture::record(), &all, WorseValues::Accepted).unwrap();
     (dir, update)
 }
 
@@ -76,7 +77,8 @@ fn a_figure_that_a_run_has_no_more_is_removed_and_listed() {
     assert!(figures.insert(Metric::Cycles, agreed).is_none());
     std::fs::write(&file, serde_json::to_string(&baseline).unwrap()).unwrap();
 
-    let update = update_baselines(dir.path(), &fixture::record(), &all).unwrap();
+    let update =
+        update_baselines(dir.path(), &fixture::record(), &all, WorseValues::Accepted).unwrap();
     let changes: Vec<_> = update.changes.iter().map(ToString::to_string).collect();
     assert_eq!(changes.len(), 1, "{changes:?}");
     assert!(
@@ -91,7 +93,7 @@ fn a_figure_that_a_run_has_no_more_is_removed_and_listed() {
 fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
     let dir = tempfile::tempdir().unwrap();
     let mut record = fixture::record_simulated();
-    update_baselines(dir.path(), &record, &all).unwrap();
+    update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     let shapes = || {
         let (baselines, broken) = load_baselines(dir.path()).unwrap();
         assert_eq!(broken, []);
@@ -115,7 +117,7 @@ fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
                 }
             },
         );
-        let update = update_baselines(dir.path(), &record, &all).unwrap();
+        let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
         assert_eq!(shapes(), left);
         assert!(!update.changes.is_empty());
         assert!(update.refused.iter().all(|it| it.facet != Facet::Counters));
@@ -126,7 +128,7 @@ fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
                 .all(|it| it.to_string().ends_with("(removed)"))
         );
     }
-    let again = update_baselines(dir.path(), &record, &all).unwrap();
+    let again = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     assert_eq!(again.changes, []);
 }
 
@@ -146,7 +148,9 @@ fn a_second_update_changes_nothing_and_a_change_has_old_and_new_value() {
         .map(|name| std::fs::read(dir.path().join(name)).unwrap())
         .collect();
     assert_eq!(
-        update_baselines(dir.path(), &record, &all).unwrap().changes,
+        update_baselines(dir.path(), &record, &all, WorseValues::Accepted)
+            .unwrap()
+            .changes,
         []
     );
     let after: Vec<_> = files(dir.path())
@@ -158,8 +162,9 @@ fn a_second_update_changes_nothing_and_a_change_has_old_and_new_value() {
     fixture::rebuild(&mut record, "fast", |facts| {
         facts.entries[0].resources.as_mut().unwrap().registers = 100
     });
-    let update = update_baselines(dir.path(), &record, &all).unwrap();
-    let said: Vec<_> = update.changes.iter().map(Change::to_string).collect();
+    let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
+    assert_eq!(update.changes, []);
+    let said: Vec<_> = update.worse.iter().map(Change::to_string).collect();
     assert_eq!(
         said,
         [
@@ -168,6 +173,60 @@ fn a_second_update_changes_nothing_and_a_change_has_old_and_new_value() {
             "k/fast [sm_90] blocks_per_sm: 5 -> 4 (20.0 % less)",
         ]
     );
+}
+
+#[test]
+fn worse_values_stay_out_and_others_come_in() {
+    let (dir, _) = repository();
+    let agreed = || {
+        let (baselines, broken) = load_baselines(dir.path()).unwrap();
+        assert_eq!(broken, []);
+        let times = |it: &&Baseline| it.variant == "fast" && it.key.facet() == Facet::Times;
+        let times = baselines.iter().find(times).unwrap();
+        ["small", "large"].map(|shape| times.cases[shape][&Metric::P50].value.0.round())
+    };
+    let before = agreed();
+    let mut record = fixture::record();
+    record.environment.started = "2026-11-22T01:00:00Z".into();
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 90_000);
+    fixture::slow(&mut record, &fixture::case_id("fast", "large"), 70_000);
+    // Other code: it joins no sessions of the old.
+    fixture::rebuild(&mut record, "fast", |facts| facts.identity = "other".into());
+
+    let update = update_baselines(dir.path(), &record, &all, WorseValues::Refused).unwrap();
+    let worse: BTreeSet<_> = update.worse.iter().map(|it| it.subject.clone()).collect();
+    assert_eq!(
+        worse,
+        [fixture::case("fast", "small")].into(),
+        "{:?}",
+        update.worse
+    );
+    assert!(update.worse.iter().any(|it| it.metric == Metric::P50));
+    assert!(update.changes.iter().all(|it| !worse.contains(&it.subject)));
+    assert_eq!(agreed(), [before[0], 70_002.0]);
+
+    let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
+    assert!(update.worse.iter().any(|it| it.metric == Metric::P50));
+    assert_eq!(agreed(), [90_002.0, 70_002.0]);
+}
+
+/// Another day may be slower; the code is the same.
+#[test]
+fn a_slower_session_of_the_same_code_joins_and_is_not_worse() {
+    let (dir, _) = repository();
+    let mut record = fixture::record();
+    record.environment.started = "2026-11-22T01:00:00Z".into();
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 90_000);
+    let update = update_baselines(dir.path(), &record, &all, WorseValues::Refused).unwrap();
+    assert_eq!(update.worse, []);
+    let p50 = |it: &&Change| it.metric == Metric::P50;
+    let [before, after] = update
+        .changes
+        .iter()
+        .find(p50)
+        .map(|it| [it.old, it.new])
+        .unwrap();
+    assert!(before < after, "{before:?} {after:?}");
 }
 
 #[test]
@@ -181,7 +240,7 @@ fn updates_only_measured_cases() {
         .retain(|case| case.id == fixture::case_id("fast", "small"));
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 70_000);
     record.plan.units.retain(|unit| unit.id.variant == "fast");
-    update_baselines(dir.path(), &record, &all).unwrap();
+    update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     let (baselines, _) = load_baselines(dir.path()).unwrap();
     let p50 = |variant: &str, shape: &str| {
         let of = baselines
@@ -208,7 +267,13 @@ fn updates_only_measured_cases() {
 fn filters_pick_subjects() {
     let dir = tempfile::tempdir().unwrap();
     let wanted = |subject: &Subject| *subject == fixture::case("fast", "small");
-    let update = update_baselines(dir.path(), &fixture::record(), &wanted).unwrap();
+    let update = update_baselines(
+        dir.path(),
+        &fixture::record(),
+        &wanted,
+        WorseValues::Accepted,
+    )
+    .unwrap();
     assert!(
         update
             .changes
@@ -232,7 +297,7 @@ fn wrong_or_throttled_cases_are_refused() {
         &fixture::case_id("fast", "small"),
         |_, facts| facts.gpu.throttled = true,
     );
-    let update = update_baselines(dir.path(), &record, &all).unwrap();
+    let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     let refused: Vec<_> = update
         .refused
         .iter()
@@ -280,7 +345,9 @@ fn nothing_to_agree_on_is_an_error() {
     record.environment.compiler = Seen::NotRun(NotRun::OtherProgram {
         program: "no nvcc".into(),
     });
-    let Err(Error::Usage(diagnostic)) = update_baselines(dir.path(), &record, &all) else {
+    let Err(Error::Usage(diagnostic)) =
+        update_baselines(dir.path(), &record, &all, WorseValues::Accepted)
+    else {
         panic!()
     };
     assert_eq!(
@@ -349,7 +416,7 @@ fn damage_is_reported_with_its_place_and_never_overwritten() {
         assert_eq!(broken.facet, Some(Facet::Resources));
         assert!(broken.problem.starts_with(problem), "{}", broken.problem);
         assert!(matches!(
-            update_baselines(dir.path(), &fixture::record(), &all),
+            update_baselines(dir.path(), &fixture::record(), &all, WorseValues::Accepted),
             Err(Error::Usage(_))
         ));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
@@ -426,7 +493,8 @@ fn two_updates_at_once_lose_nothing() {
                 let root = dir.path();
                 scope.spawn(move || {
                     let wanted = |subject: &Subject| *subject == fixture::case(variant, shape);
-                    update_baselines(root, &fixture::record(), &wanted).unwrap();
+                    update_baselines(root, &fixture::record(), &wanted, WorseValues::Accepted)
+                        .unwrap();
                 });
             }
         }
@@ -479,7 +547,7 @@ fn sessions() -> (tempfile::TempDir, PathBuf) {
         for shape in fixture::SHAPES {
             fixture::slow(&mut record, &fixture::case_id("fast", shape), ns);
         }
-        update_baselines(dir.path(), &record, &all).unwrap();
+        update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     }
     let names = files(dir.path());
     let times = names.iter().find(|name| name.contains("/fast/times-"));
@@ -557,7 +625,7 @@ fn another_launch_is_another_measurement() {
             facts.entries[0].launch.cluster = Some([1, 1, 1]);
         }
     }
-    update_baselines(dir.path(), &record, &all).unwrap();
+    update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     let baseline = load(dir.path(), &place).ok().unwrap();
     let sessions = |shape: &str| {
         let agreed = &baseline.cases[shape][&Metric::P50];
