@@ -492,7 +492,7 @@ fn annotations_stand_at_the_line_that_asks() {
         let said = stdout(&run(dir, &[command, RECORD, "--format", "github"], code));
         assert!(
             said.starts_with(
-                "::error file=gates.yaml,line=21,title=copy/default [sm_90]%3A registers <= 1::"
+                "::error file=gates.yaml,line=21,title=copy/default [sm_90]%3A registers is 10%2C limit <= 1::"
             ),
             "{said}"
         );

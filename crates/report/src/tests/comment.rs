@@ -213,7 +213,7 @@ fn with_base(mut record: Record) -> Record {
 fn finding_of_the_change_is_named_and_that_of_the_base_is_folded() {
     let old = race([(30, "z[0] = x;"), (28, "x = z[0];")]);
     let mut record = fixture::record_simulated();
-    plant(&mut record, "small", &[old.clone()]);
+    plant(&mut record, "small", std::slice::from_ref(&old));
     let mut record = with_base(record);
     plant(&mut record, "small", &[old, race(FIRST)]);
     let (open, text) = comment(&record);
