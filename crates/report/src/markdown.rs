@@ -18,15 +18,20 @@ use wording::words;
 pub fn render(input: &ReportInput) -> String {
     let page = page::lay_out(input);
     let blocks = blocks_of(&page);
+    let is_new_failure = |it: &&Block| it.problem.outcome == Outcome::Fail && !it.is_old();
     let lead = blocks.iter().find(|it| !it.is_old()).or(blocks.first());
+    let lead = lead.filter(|it| is_new_failure(it) || !is_looser(input));
     let told = lead.map(Told::of);
 
     let mut out = format!("### {}\n", heading(input, lead));
-    table_on_top(&mut out, input, blocks);
+    match lead {
+        Some(_) => table_on_top(&mut out, input, blocks),
+        None => looser_on_top(&mut out, input),
+    }
     if let Some(line) = told.as_ref().and_then(Told::line) {
         let _ = writeln!(out, "\n{line}");
     }
-    for line in standing(input, lead) {
+    for line in standing(input) {
         let _ = writeln!(out, "\n{}", text(&line));
     }
 
@@ -96,6 +101,12 @@ fn heading(input: &ReportInput, lead: Option<&Block>) -> String {
     format!("{mark} gatekeeper: {}", text(&format!("{word}{what}")))
 }
 
+/// Whether gates that ask less than the base's are a problem: they may be allowed.
+fn is_looser(input: &ReportInput) -> bool {
+    let mut problems = input.judgement.problems.iter();
+    problems.any(|it| it.cause == ProblemCause::Loosened)
+}
+
 /// `k/fast@small: race on shared memory, new (k.cu:9)`
 fn named(block: &Block) -> String {
     let since = match block.problem.since_base {
@@ -133,8 +144,7 @@ const MOST_ROWS: usize = 5;
 /// heading says all of it.
 fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
     let judgement = input.judgement;
-    let mut problems = judgement.problems.iter();
-    let is_looser = problems.any(|it| it.cause == ProblemCause::Loosened);
+    let is_looser = is_looser(input);
     let room = MOST_ROWS - usize::from(is_looser);
     let shown: Vec<&Block> = blocks.iter().filter(|it| !it.is_old()).take(room).collect();
     let mut left = room - shown.len();
@@ -151,7 +161,7 @@ fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
         left -= rest.len();
         lines.extend(rest.iter().map(line_of_value));
     }
-    if is_looser && !blocks.is_empty() {
+    if is_looser {
         let looser = against_base::looser(judgement, &against_base::loosened(judgement));
         lines.push(vec![String::new(), cell(&looser)]);
     }
@@ -191,10 +201,27 @@ fn line_of_value(row: &Row) -> Vec<String> {
     ]
 }
 
-/// A line on what a reader must know even of a run that passes.
-fn standing(input: &ReportInput, lead: Option<&Block>) -> Vec<String> {
+/// The gates that ask less than the base's, where nothing else is in the heading.
+fn looser_on_top(out: &mut String, input: &ReportInput) {
+    let gates = against_base::loosened(input.judgement);
+    if input.judgement.conclusion != Conclusion::Fail || gates.is_empty() {
+        return;
+    }
+    let rows = gates.iter().take(MOST_ROWS).map(|gate| {
+        vec![
+            code(&shortened(&gate.subject.to_string(), MOST_IN_CELL)),
+            code(&shortened(&gate.asked(), MOST_IN_CELL)),
+            cell(&shortened(&gate.now(), MOST_IN_CELL)),
+        ]
+    });
+    let heads = ["case", "base", "head"].map(|head| (head, false));
+    let _ = write!(out, "\n{}", rows_of(heads, rows.collect()));
+}
+
+/// If the run passes: which gates were allowed to ask less, and against what it was judged.
+fn standing(input: &ReportInput) -> Vec<String> {
     let judgement = input.judgement;
-    if lead.is_some() {
+    if judgement.conclusion != Conclusion::Pass {
         return Vec::new();
     }
     let gates = against_base::loosened(judgement);

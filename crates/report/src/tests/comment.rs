@@ -244,6 +244,52 @@ Why: race on shared memory, line 30. Repeat: `gatekeeper run --device sim --base
 ");
 }
 
+/// Also where the run has a problem that does not fail it.
+#[test]
+fn looser_gates_are_named_in_the_heading_where_nothing_new_fails() {
+    let mut record = fixture::record_against_base();
+    let base = record.policy.base.as_mut().unwrap();
+    for gate in &mut base.gates {
+        if gate.rule == fixture::at_most(Metric::Registers, 128.0) {
+            gate.rule = fixture::at_most(Metric::Registers, 112.0);
+        }
+    }
+    let (open, _) = comment(&record);
+    insta::assert_snapshot!(open, @r"
+### ❌ gatekeeper: 2 gates are looser than at origin/main
+| case | base | head |
+| `k/direct [sm_90]` | `registers <= 112` | head has registers &lt;= 128 |
+| `k/fast [sm_90]` | `registers <= 112` | head has registers &lt;= 128 |
+> FAIL: 1 problem (2 gates), 44 passed
+");
+    let of = fixture::case_id("direct", "small");
+    let is_check = |it: &Evidence| matches!(it, Evidence::Check { case, .. } if *case == of);
+    record.evidence.retain(|it| !is_check(it));
+    let (open, _) = comment(&record);
+    insta::assert_snapshot!(open, @r"
+### ❌ gatekeeper: 2 gates are looser than at origin/main
+| case | base | head |
+| `k/direct [sm_90]` | `registers <= 112` | head has registers &lt;= 128 |
+| `k/fast [sm_90]` | `registers <= 112` | head has registers &lt;= 128 |
+> FAIL: 1 problem (2 gates), 8 inconclusive, 36 passed
+");
+    // Allowed, they are a line of a run that passes.
+    let mut record = fixture::record_against_base();
+    let base = record.policy.base.as_mut().unwrap();
+    base.loosening = Loosening::Allowed;
+    let spills = fixture::at_most(Metric::Spills, 0.0);
+    base.gates
+        .push(fixture::gate(fixture::unit("direct"), spills));
+    let (open, _) = comment(&record);
+    insta::assert_snapshot!(open, @r"
+### ✅ gatekeeper: PASS: 45 passed
+1 gate is looser than at origin/main; `--allow-loosened` allowed it
+Against origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged
+> Details
+");
+    assert!(open.lines().count() + LINK <= 5, "{open}");
+}
+
 fn loads(record: &mut Record, shape: &str, sectors: u64) {
     let of = fixture::case_id("direct", shape);
     fixture::resimulate(record, &of, |_, facts| {
