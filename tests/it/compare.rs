@@ -141,7 +141,7 @@ fn a_head_without_the_gpu_that_the_base_had_is_refused() {
              help: --allow-loosened compares the rest\n"
         ),
     );
-    let rest = ["compare", &timed, &simulated, "--allow-loosened"];
+    let rest = ["compare", "-v", &timed, &simulated, "--allow-loosened"];
     let said = stdout(&run(dir.path(), &rest, 0));
     assert!(
         said.contains("PASS: ") && said.contains(" not judged"),

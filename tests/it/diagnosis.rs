@@ -77,7 +77,7 @@ fn a_pull_request_names_old_and_new_bound_of_a_case() {
         "    const int stretch = hidden / BLOCK;\n    \
          for (int i = threadIdx.x * stretch; i < (threadIdx.x + 1) * stretch; ++i) {",
     );
-    let said = simulate(dir, &["--base", "HEAD"], 1);
+    let said = simulate(dir, &["-v", "--base", "HEAD"], 1);
     let line = said.lines().find(|line| line.starts_with("bound "));
     assert!(line.unwrap().contains("rms_norm/default@decode"), "{said}");
 

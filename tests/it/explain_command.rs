@@ -142,8 +142,15 @@ fn a_gate_that_fails_prints_its_cause() {
     );
     assert_eq!(said.matches("cause: ").count(), 1, "{said}");
     let comment = std::fs::read_to_string(dir.join("gatekeeper-out/report.md")).unwrap();
-    assert!(comment.contains("<summary>Why</summary>"), "{comment}");
-    assert!(comment.contains("local-array"), "{comment}");
+    let (open, folded) = comment.split_once("<details>").unwrap();
+    let cause = "\nCause: an array is in local memory at copy.cu:";
+    assert_eq!(open.matches(cause).count(), 1, "{comment}");
+    assert!(
+        open.starts_with("### ❌ gatekeeper: copy/default"),
+        "{open}"
+    );
+    assert!(open.contains(" (copy.cu:"), "{open}");
+    assert!(!folded.contains("an array is in local memory"), "{folded}");
 }
 
 #[test]

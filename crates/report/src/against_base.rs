@@ -347,14 +347,16 @@ pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
     }
 }
 
-/// How many gates are looser, and what allows that.
-pub fn loosening(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
+/// `2 gates are looser than at origin/main`
+pub fn looser(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
     let base = judgement.base.as_ref().map_or("the base", revision);
     let gates = loosened.iter().map(|it| it.demands.len()).sum();
-    let (is, count) = match gates {
-        1 => ("is", plural(1, "gate")),
-        many => ("are", plural(many, "gate")),
-    };
+    let is = if gates == 1 { "is" } else { "are" };
+    format!("{} {is} looser than at {base}", plural(gates, "gate"))
+}
+
+/// How many gates are looser, and what allows that.
+pub fn loosening(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
     let allowed = loosened.iter().all(|it| it.outcome == Outcome::Pass);
     let what = match allowed {
         true => "`--allow-loosened` allowed it",
@@ -362,5 +364,5 @@ pub fn loosening(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
             "only `--allow-loosened` allows it, which a workflow sets from a label that only maintainers can add"
         }
     };
-    format!("{count} {is} looser than at {base}; {what}")
+    format!("{}; {what}", looser(judgement, loosened))
 }

@@ -1,10 +1,11 @@
 //! Messages at a line of a file, for any program that shows them. Pure.
 
-use super::{against_base, problems};
+use super::against_base;
+use super::problems::{self, Block};
 use crate::input::ReportInput;
 use crate::place::{Place, within_repository};
 use judge::{FindingStanding, SeenFinding};
-use model::{CaseId, Outcome, Question, Rule, Subject};
+use model::{CaseId, Finding, Outcome, ProblemCause, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
 use wording::reasons;
 use wording::words;
@@ -25,42 +26,102 @@ pub struct Annotation {
     pub place: Option<Place>,
     pub title: String,
     pub message: String,
-    /// The text of the lines that it is about. It tells one from another of the same code, title and file, and stays the same
-    /// where lines move.
-    pub text: Vec<String>,
+    /// Tells it from others, and stays the same where lines move and values change.
+    pub identity: String,
 }
 
-/// Annotations on what did not hold, each cause once; on accepted gates; on loosened gates; on what the base says.
+/// Annotations on problems, on accepted gates, on loosened gates, and on what the base says.
 pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
+    let blocks = problems::blocks(input);
+    let blocks = blocks
+        .into_iter()
+        .map(|block| of_problem(input.record, block));
+    blocks.chain(beside_problems(input)).collect()
+}
+
+/// As `annotations`, and in place of a problem that findings with a line make up, every finding of the simulator.
+pub fn with_findings(input: &ReportInput) -> Vec<Annotation> {
+    let has_line = |finding: &Finding| finding.places.iter().any(|it| it.line.is_some());
+    let is_shown_by_findings = |block: &Block| match &block.problem.cause {
+        ProblemCause::Findings { findings, .. } => findings.iter().all(has_line),
+        _ => false,
+    };
+    let mut blocks = problems::blocks(input);
+    blocks.retain(|block| !is_shown_by_findings(block));
+    let blocks = blocks
+        .into_iter()
+        .map(|block| of_problem(input.record, block));
+    let all = blocks.chain(beside_problems(input));
+    all.chain(findings(input)).collect()
+}
+
+fn of_problem(record: &Record, block: Block) -> Annotation {
+    // Of others a sentence says what is at their lines.
+    let misfits = match block.problem.cause {
+        ProblemCause::Arguments(_) => Some(block.frame.in_words()),
+        _ => None,
+    };
+    let misfits = misfits.as_deref().filter(|it| !it.is_empty());
+    let why = misfits
+        .into_iter()
+        .chain(block.why.iter().map(String::as_str));
+    let cause = block.cause.as_ref().map(|cause| format!("cause: {cause}"));
+    let lines = why.chain(cause.as_deref()).chain(block.command.as_deref());
+    Annotation {
+        level: level(block.problem.outcome),
+        code: Some(block.problem.code),
+        message: lines.collect::<Vec<_>>().join("\n"),
+        identity: identity(record, &block),
+        title: format!("{}: {}", block.subjects, block.title),
+        place: block.place,
+    }
+}
+
+/// By its kernel and its gate, not by the cases and values that it has at the moment.
+fn identity(record: &Record, block: &Block) -> String {
+    let config = &record.environment.config;
+    let problem = block.problem;
+    let of = problem.subjects.first();
+    let of = of.map_or(String::new(), |it| {
+        format!("{}/{}", it.kernel(), it.variant())
+    });
+    let gate = block.gates.first().map_or("", String::as_str);
+    match problem.outcome {
+        Outcome::Fail if block.rows.is_empty() => {
+            format!("{}\n{of}\n{gate}\n{config}", problem.code)
+        }
+        // One for each variant.
+        Outcome::Fail => format!("cost\n{of}\n{config}"),
+        // One for each reason.
+        _ => format!("{}\n{config}", problem.code),
+    }
+}
+
+fn identity_by_title(record: &Record, code: &str, title: &str, place: Option<&Place>) -> String {
+    let file = place.map_or(record.environment.config.as_str(), |it| &it.file);
+    format!("{code}\n{title}\n{file}")
+}
+
+/// On accepted gates, on loosened gates, and on what the base says.
+fn beside_problems(input: &ReportInput) -> Vec<Annotation> {
     let ReportInput {
         record, judgement, ..
     } = *input;
     let mut all = Vec::new();
-    for block in problems::blocks(input) {
-        let command = block.command.map(|command| format!("\n{command}"));
-        all.push(Annotation {
-            level: level(block.problem.outcome),
-            code: Some(block.problem.code),
-            place: block.place,
-            title: format!("{}: {}", block.subjects, block.title),
-            message: block.why.join("\n") + &command.unwrap_or_default(),
-            text: Vec::new(),
-        });
-    }
     for accepted in &judgement.accepted {
         let declared = &accepted.declared;
+        let gate = words::gate(&accepted.rule);
+        let title = format!("accepted: {} {gate}", accepted.subject);
+        let place =
+            Place::of(record, declared).or_else(|| Place::of(record, &format!("{declared}:1")));
+        let code = accepted.reason.code();
         all.push(Annotation {
             level: Level::Warning,
-            code: Some(accepted.reason.code()),
-            place: Place::of(record, declared)
-                .or_else(|| Place::of(record, &format!("{declared}:1"))),
-            title: format!(
-                "accepted: {} {}",
-                accepted.subject,
-                words::gate(&accepted.rule)
-            ),
+            code: Some(code),
             message: reasons::reason(&record.environment, &accepted.subject, &accepted.reason),
-            text: Vec::new(),
+            identity: identity_by_title(record, code, &title, place.as_ref()),
+            place,
+            title,
         });
     }
     for gate in against_base::loosened(judgement) {
@@ -68,13 +129,15 @@ pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
             Outcome::Pass => (Level::Notice, "allowed by --allow-loosened"),
             _ => (Level::Error, "only --allow-loosened allows it"),
         };
+        let title = format!("gate loosened: {}: {}", gate.subject, gate.asked());
+        let place = gate.declared.and_then(|at| Place::of(record, at));
         all.push(Annotation {
             level,
             code: Some(gate.code),
-            place: gate.declared.and_then(|at| Place::of(record, at)),
-            title: format!("gate loosened: {}: {}", gate.subject, gate.asked()),
             message: format!("{}\n{allows}", gate.now()),
-            text: Vec::new(),
+            identity: identity_by_title(record, gate.code, &title, place.as_ref()),
+            place,
+            title,
         });
     }
     if let Some(base) = &judgement.base {
@@ -85,14 +148,14 @@ pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
             place: None,
             title: "compared with the base".to_owned(),
             message: lines.join("\n"),
-            text: Vec::new(),
+            identity: String::new(),
         });
     }
     all
 }
 
 /// Everything that the simulator found, at the line of the kernel: each line and kind once, the worst first.
-pub fn findings(input: &ReportInput) -> Vec<Annotation> {
+fn findings(input: &ReportInput) -> Vec<Annotation> {
     let ReportInput {
         index,
         record,
@@ -118,21 +181,23 @@ pub fn findings(input: &ReportInput) -> Vec<Annotation> {
             let Some(line) = lines.first() else {
                 continue;
             };
-            let texts = lines.iter().filter_map(|line| line.text.clone());
+            let texts = lines.iter().filter_map(|line| line.text.as_deref());
+            let texts: String = texts.map(|it| format!("\n{}", it.trim())).collect();
+            let (code, file) = (finding.kind.name(), within_repository(record, &line.file));
             all.push(Annotation {
                 level: match standing {
                     FindingStanding::Broken => of_gate(&case.id),
                     FindingStanding::Accepted => Level::Warning,
                     FindingStanding::Noted => Level::Notice,
                 },
-                code: Some(finding.kind.name()),
+                code: Some(code),
+                identity: format!("{code}\n{}\n{file}{texts}", case.id),
                 place: Some(Place {
-                    file: within_repository(record, &line.file),
+                    file,
                     line: line.number.to_string(),
                 }),
                 title: case.id.to_string(),
                 message: finding.message.clone(),
-                text: texts.collect(),
             });
         }
     }

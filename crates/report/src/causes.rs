@@ -1,6 +1,5 @@
 //! Causes of a broken gate on a time, a counter or a resource.
 
-use super::explain;
 use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
 use judge::{Index, View};
 use model::{CaseId, Facet, Judgement, Outcome, Plan, Question, Rule, Side, Subject, Verdict};
@@ -47,12 +46,12 @@ fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
     causes
 }
 
-/// The cause of the first of some verdicts that is about speed: `more barriers at k.cu:12: ...`.
-pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<String> {
+/// The cause of the first of some verdicts that is about speed.
+pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<Cause> {
     let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
     let verdict = failed.into_iter().find(|it| is_about_speed(it))?;
     let causes = causes(index, case_of(index.head().plan(), &verdict.subject)?);
-    causes.first().map(explain::line)
+    causes.into_iter().next()
 }
 
 /// Those of every case whose gate on its speed failed.

@@ -74,6 +74,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
         ..Section::new("bound", "", vec![Part::Lines(lines)])
     };
     let has_before = found.iter().any(|it| it.before.is_some());
+    let has_wins = has_before && found.iter().any(|it| it.standing != Standing::Failed);
     let rows = found.iter().map(|it| {
         let before = it.before.as_ref().map(bound);
         let before = has_before.then(|| before.unwrap_or("-".to_owned()));
@@ -83,7 +84,11 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
             .chain(before)
             .chain([bound(&it.after)])
             .chain(changes)
-            .chain(has_before.then(|| cause(index, &it.case)))
+            .chain(has_wins.then(|| match it.standing {
+                // Its problem says why.
+                Standing::Failed => "-".to_owned(),
+                _ => cause(index, &it.case),
+            }))
             .chain([advice(&it.after).join("\n")])
             .collect()
     });
@@ -92,7 +97,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
         .chain(has_before.then_some(("bounded before by", Kind::Text)))
         .chain([("bounded by", Kind::Text)])
         .chain(has_before.then_some(("what moved", Kind::Text)))
-        .chain(has_before.then_some(("first cause", Kind::Text)))
+        .chain(has_wins.then_some(("first cause", Kind::Text)))
         .chain([("to try", Kind::Text)]);
     let table = Table::new(columns, rows.collect());
     let sides = found

@@ -1,7 +1,7 @@
-//! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it, and findings that break a
-//! gate, at the line of the kernel.
+//! Annotations of GitHub Actions: each problem, at the line of the kernel where that is known, else at the line of gates.yaml
+//! that asks for it.
 
-use super::annotations::{Annotation, Level, annotations, findings};
+use super::annotations::{Annotation, Level, annotations};
 use super::place::Place;
 use crate::input::ReportInput;
 use wording::escape::{workflow_data as data, workflow_property as property};
@@ -12,8 +12,7 @@ const MOST: usize = 10;
 /// Workflow commands, one a line, for standard output of a step.
 pub fn render(input: &ReportInput) -> String {
     let mut all = annotations(input);
-    let findings = findings(input).into_iter();
-    all.extend(findings.filter(|it| it.level == Level::Error));
+    // Stable: new problems stay before those that the base has.
     all.sort_by_key(|annotation| annotation.level);
     let left = match all.len() {
         0..=MOST => Vec::new(),

@@ -1,44 +1,313 @@
-//! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
+//! For a pull request: the first problem, a short table, why, and one command. All else is one click away.
 
-use super::against_base::LoosenedGates;
-use super::page;
+use super::against_base::{self, LoosenedGates};
+use super::page::{self, Page};
+use super::place::Place;
 use super::printed::Printed;
-use super::problems::Block;
+use super::problems::{Block, Row};
 use super::section::{Chart, Kind, Part, Section};
 use super::summary;
 use crate::input::ReportInput;
-use model::{Outcome, Record};
+use model::{Conclusion, Outcome, ProblemCause, Record, SinceBase};
 use std::fmt::Write;
 use wording::escape::{
     chart_text, cut, markdown as text, markdown_cell as cell, markdown_code as code,
 };
+use wording::words;
 
 pub fn render(input: &ReportInput) -> String {
     let page = page::lay_out(input);
-    let mut out = format!("## gatekeeper: {}\n\n", text(&cut(page.headline)));
-    line(&mut out, &text(&cut(page.circumstances)));
-    sections(&mut out, &page.sections);
-    out.push('\n');
-    line(&mut out, &format!("<sub>{}</sub>", text(&page.costs)));
+    let blocks = blocks_of(&page);
+    let is_new_failure = |it: &&Block| it.problem.outcome == Outcome::Fail && !it.is_old();
+    let lead = blocks.iter().find(|it| !it.is_old()).or(blocks.first());
+    let lead = lead.filter(|it| is_new_failure(it) || !is_looser(input));
+    let told = lead.map(Told::of);
+
+    let mut out = format!("### {}\n", heading(input, lead));
+    match lead {
+        Some(_) => table_on_top(&mut out, input, blocks),
+        None => looser_on_top(&mut out, input),
+    }
+    if let Some(line) = told.as_ref().and_then(Told::line) {
+        let _ = writeln!(out, "\n{line}");
+    }
+    for line in standing(input) {
+        let _ = writeln!(out, "\n{}", text(&line));
+    }
+
+    // The heading has the counts where no problem is named in it.
+    let has_counts = input.judgement.problems.is_empty();
+    let summary = match has_counts {
+        true => "Details".to_owned(),
+        false => text(&cut(page.headline.clone())),
+    };
+    let circumstances = text(&cut(page.circumstances.clone()));
+    let _ = write!(
+        out,
+        "\n<details><summary>{summary}</summary>\n\n{circumstances}\n"
+    );
+    let place = Placement {
+        heading: "####",
+        told: told.as_ref(),
+    };
+    sections(&mut out, &page.sections, place);
+    let costs = text(&page.costs);
+    let _ = writeln!(out, "\n<sub>{costs}</sub>\n\n</details>");
     out
 }
 
 /// Renders a report that is no judgement: a title, and sections in groups.
 pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
     let mut out = format!("## gatekeeper: {}\n", text(title));
+    let place = Placement {
+        heading: "###",
+        told: None,
+    };
     for group in groups {
-        sections(&mut out, group);
+        sections(&mut out, group, place);
     }
     out
 }
 
+fn blocks_of<'a, 'b>(page: &'a Page<'b>) -> &'a [Block<'b>] {
+    let parts = page.sections.iter().flat_map(|it| &it.parts);
+    let mut found = parts.filter_map(|part| match part {
+        Part::Problems(all) => Some(all.as_slice()),
+        _ => None,
+    });
+    found.next().unwrap_or_default()
+}
+
+/// Characters of a heading or a cell, and of a sentence, above the fold.
+const MOST_IN_CELL: usize = 120;
+const MOST_IN_SENTENCE: usize = 300;
+
+fn heading(input: &ReportInput, lead: Option<&Block>) -> String {
+    let judgement = input.judgement;
+    let (mark, word) = match judgement.conclusion {
+        Conclusion::Pass => ("✅", ""),
+        Conclusion::Fail => ("❌", ""),
+        Conclusion::Inconclusive => ("⚠️", "inconclusive: "),
+        Conclusion::Environment => ("⚠️", "the environment failed: "),
+        Conclusion::NothingJudged => ("⚠️", "nothing judged: "),
+    };
+    let what = match lead {
+        Some(block) => named(block) + &others(input, block),
+        None if judgement.conclusion == Conclusion::Fail => {
+            against_base::looser(judgement, &against_base::loosened(judgement))
+        }
+        None => return format!("{mark} gatekeeper: {}", text(&summary::headline(judgement))),
+    };
+    format!("{mark} gatekeeper: {}", text(&format!("{word}{what}")))
+}
+
+/// Whether gates that ask less than the base's are a problem: they may be allowed.
+fn is_looser(input: &ReportInput) -> bool {
+    let mut problems = input.judgement.problems.iter();
+    problems.any(|it| it.cause == ProblemCause::Loosened)
+}
+
+/// `k/fast@small: race on shared memory, new (k.cu:9)`
+fn named(block: &Block) -> String {
+    let since = match block.problem.since_base {
+        Some(SinceBase::New) => ", new",
+        Some(SinceBase::Old) => ", as at the base",
+        None => "",
+    };
+    let subjects = shortened(&block.subjects, MOST_IN_CELL);
+    let title = shortened(&block.title, MOST_IN_CELL);
+    format!("{subjects}: {title}{since}{}", at(block.place.as_ref()))
+}
+
+fn at(place: Option<&Place>) -> String {
+    place.map_or(String::new(), |Place { file, line }| {
+        format!(" ({}:{line})", shortened(file, MOST_IN_CELL))
+    })
+}
+
+/// Problems of the same outcome that are as new as the first.
+fn others(input: &ReportInput, lead: &Block) -> String {
+    let is_old = |since| since == Some(SinceBase::Old);
+    let problems = input.judgement.problems.iter();
+    let alike = problems
+        .filter(|it| it.outcome == lead.problem.outcome && is_old(it.since_base) == lead.is_old());
+    match alike.count().saturating_sub(1) {
+        0 => String::new(),
+        more => format!(", and {}", words::plural(more, "more problem")),
+    }
+}
+
+/// Lines of the table above the fold.
+const MOST_ROWS: usize = 5;
+
+/// A line for each problem that the base does not have, and for their worst values while there is room. None where the
+/// heading says all of it.
+fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
+    let judgement = input.judgement;
+    let is_looser = is_looser(input);
+    let room = MOST_ROWS - usize::from(is_looser);
+    let shown: Vec<&Block> = blocks.iter().filter(|it| !it.is_old()).take(room).collect();
+    let mut left = room - shown.len();
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    let mut has_values = false;
+    for block in &shown {
+        let Some((first, rest)) = block.rows.split_first() else {
+            lines.push(line_of_problem(block));
+            continue;
+        };
+        has_values = true;
+        lines.push(line_of_value(first));
+        let rest = &rest[..rest.len().min(left)];
+        left -= rest.len();
+        lines.extend(rest.iter().map(line_of_value));
+    }
+    if is_looser {
+        let looser = against_base::looser(judgement, &against_base::loosened(judgement));
+        lines.push(vec![String::new(), cell(&looser)]);
+    }
+    if lines.len() < 2 && !has_values {
+        return;
+    }
+    let heads = [("case", false), ("problem", false)].into_iter();
+    let values = [("was", true), ("now", true), ("change", true)];
+    let heads: Vec<_> = heads
+        .chain(values.into_iter().filter(|_| has_values))
+        .collect();
+    for line in &mut lines {
+        line.resize(heads.len(), String::new());
+    }
+    let _ = write!(out, "\n{}", rows_of(heads, lines));
+}
+
+fn line_of_problem(block: &Block) -> Vec<String> {
+    let title = shortened(&block.title, MOST_IN_CELL);
+    vec![
+        code(&shortened(&block.subjects, MOST_IN_CELL)),
+        cell(&format!("{title}{}", at(block.place.as_ref()))),
+    ]
+}
+
+fn line_of_value(row: &Row) -> Vec<String> {
+    let or_none = |text: &Option<String>| text.as_deref().map_or(String::new(), cell);
+    vec![
+        code(&shortened(&row.subject.to_string(), MOST_IN_CELL)),
+        cell(&shortened(&row.metric, MOST_IN_CELL)),
+        or_none(&row.was),
+        cell(&row.now),
+        match &row.change {
+            Some(change) => cell(change),
+            None => cell(&format!("limit {}", row.limit)),
+        },
+    ]
+}
+
+/// The gates that ask less than the base's, where nothing else is in the heading.
+fn looser_on_top(out: &mut String, input: &ReportInput) {
+    let gates = against_base::loosened(input.judgement);
+    if input.judgement.conclusion != Conclusion::Fail || gates.is_empty() {
+        return;
+    }
+    let rows = gates.iter().take(MOST_ROWS).map(|gate| {
+        vec![
+            code(&shortened(&gate.subject.to_string(), MOST_IN_CELL)),
+            code(&shortened(&gate.asked(), MOST_IN_CELL)),
+            cell(&shortened(&gate.now(), MOST_IN_CELL)),
+        ]
+    });
+    let heads = ["case", "base", "head"].map(|head| (head, false));
+    let _ = write!(out, "\n{}", rows_of(heads, rows.collect()));
+}
+
+/// If the run passes: which gates were allowed to ask less, and against what it was judged.
+fn standing(input: &ReportInput) -> Vec<String> {
+    let judgement = input.judgement;
+    if judgement.conclusion != Conclusion::Pass {
+        return Vec::new();
+    }
+    let gates = against_base::loosened(judgement);
+    let looser = (!gates.is_empty()).then(|| against_base::loosening(judgement, &gates));
+    let base = judgement.base.as_ref();
+    let base = base.map(|base| format!("Against {}", against_base::compared_with(base)));
+    looser.into_iter().chain(base).collect()
+}
+
+/// What is said of the first problem above the fold, and not again below.
+struct Told<'a> {
+    block: &'a Block<'a>,
+    why: Option<String>,
+    /// Whether `why` is the frame of the block, in words.
+    has_frame: bool,
+}
+
+impl<'a> Told<'a> {
+    fn of(block: &'a Block<'a>) -> Self {
+        let has_frame = matches!(block.problem.cause, ProblemCause::Arguments(_))
+            && (1..=2).contains(&block.frame.lines.len());
+        let first = block.why.first();
+        let why = match (&block.cause, first) {
+            (Some(cause), _) => Some(cause.clone()),
+            _ if has_frame => Some(block.frame.in_words()),
+            // The table has the values.
+            (None, Some(why)) if block.rows.is_empty() => why.lines().next().map(str::to_owned),
+            (None, _) => None,
+        };
+        Self {
+            block,
+            why,
+            has_frame,
+        }
+    }
+
+    /// `Cause: more barriers at k.cu:12. Repeat: ...`
+    fn line(&self) -> Option<String> {
+        let word = match self.block.cause {
+            Some(_) => "Cause",
+            None => "Why",
+        };
+        let why = self.why.as_ref();
+        let why = why.map(|why| text(&format!("{word}: {}", shortened(why, MOST_IN_SENTENCE))));
+        let command = self.block.command.as_deref();
+        let command = command.map(|it| format!("Repeat: {}", code(it)));
+        let parts: Vec<_> = why.into_iter().chain(command).collect();
+        (!parts.is_empty()).then(|| parts.join(". "))
+    }
+
+    fn is_about(&self, block: &Block) -> bool {
+        std::ptr::eq(self.block.problem, block.problem)
+    }
+
+    /// Without a sentence that is above in full.
+    fn rest_of(&self, why: &str) -> String {
+        let told = self.why.as_deref();
+        let told = told.filter(|it| shortened(it, MOST_IN_SENTENCE) == *it);
+        let rest = told.and_then(|told| why.strip_prefix(told));
+        rest.unwrap_or(why).trim_start_matches('\n').to_owned()
+    }
+}
+
+/// Its beginning, at a word of a few characters less.
+fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} ...", text[..end].trim_end()),
+    }
+}
+
+/// Where sections stand.
+#[derive(Clone, Copy)]
+struct Placement<'a> {
+    /// Begins the title of each.
+    heading: &'static str,
+    told: Option<&'a Told<'a>>,
+}
+
 /// Folded sections come last.
-fn sections(out: &mut String, all: &[Section]) {
+fn sections(out: &mut String, all: &[Section], place: Placement) {
     let (folded, open): (Vec<_>, Vec<_>) = all.iter().partition(|section| section.is_folded);
     let has_any = |section: &&Section| section.parts.iter().any(|part| !part.is_empty());
     let all = open.into_iter().chain(folded);
     for section in all.filter(|it| it.in_comment && has_any(it)) {
-        self::section(out, section);
+        self::section(out, section, place);
     }
 }
 
@@ -55,10 +324,10 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
 /// The folded parts are those that can be missed.
 const MOST: usize = 60_000;
 
-fn section(out: &mut String, section: &Section) {
+fn section(out: &mut String, section: &Section, place: Placement) {
     let title = text(&section.title);
     let parts = section.parts.iter().filter(|part| !part.is_empty());
-    let parts = parts.map(part);
+    let parts = parts.map(|it| part(it, place.told));
     let inner = parts.collect::<Vec<_>>().join("\n");
     if section.is_folded && out.len() + inner.len() > MOST {
         let _ = write!(
@@ -73,7 +342,12 @@ fn section(out: &mut String, section: &Section) {
             out,
             "\n<details><summary>{title}</summary>\n\n{inner}\n</details>\n"
         ),
-        false => write!(out, "\n### {title}\n\n{}", fitting(&inner, out.len())),
+        false => write!(
+            out,
+            "\n{} {title}\n\n{}",
+            place.heading,
+            fitting(&inner, out.len())
+        ),
     };
 }
 
@@ -97,7 +371,7 @@ fn fitting(inner: &str, behind: usize) -> String {
     )
 }
 
-fn part(part: &Part) -> String {
+fn part(part: &Part, told: Option<&Told>) -> String {
     match part {
         Part::Problems(problems) => {
             let heads = [
@@ -106,7 +380,7 @@ fn part(part: &Part) -> String {
                 ("gate", false),
                 ("why", false),
             ];
-            let rows = problems.iter().map(problem).collect();
+            let rows = problems.iter().map(|it| problem(it, told)).collect();
             rows_of(heads.into_iter().chain([("command", false)]), rows)
         }
         Part::Loosened(gates, what) => {
@@ -154,22 +428,57 @@ fn chart(chart: &Chart) -> String {
     )
 }
 
-fn problem(block: &Block) -> Vec<String> {
+/// Sentences of one problem; those of many cases are alike.
+const MOST_REASONS: usize = 12;
+
+fn problem(block: &Block, told: Option<&Told>) -> Vec<String> {
+    let told = told.filter(|it| it.is_about(block));
     let gates: Vec<_> = block.gates.iter().map(|gate| code(gate)).collect();
-    let why = block.why.join("\n");
+    let since = match block.problem.since_base {
+        Some(SinceBase::New) => ", new",
+        Some(SinceBase::Old) => ", as at the base",
+        None => "",
+    };
+    let command = block.command.as_deref().filter(|_| told.is_none());
     vec![
         format!(
-            "**{}**<br><sub>{}</sub>",
+            "**{}**<br><sub>{}{since}</sub>",
             block.problem.outcome, block.problem.code
         ),
         code(&block.subjects),
         gates.join(", "),
-        match &block.cause {
-            Some(cause) => cell(&format!("{why}\ncause: {cause}")),
-            None => cell(&why),
-        },
-        block.command.as_deref().map_or(String::new(), code),
+        why(block, told).join("<br>"),
+        command.map_or(String::new(), code),
     ]
+}
+
+/// Lines of a cell: why, the source, the cause, and what follows.
+fn why(block: &Block, told: Option<&Told>) -> Vec<String> {
+    let shown = block.why.len().min(MOST_REASONS);
+    let sentences = block.why[..shown].iter();
+    let sentences = sentences.map(|it| told.map_or_else(|| it.clone(), |told| told.rest_of(it)));
+    let sentences = sentences.filter(|it| !it.is_empty());
+    let mut lines: Vec<String> = sentences.map(|it| cell(&it)).collect();
+    if block.why.len() > shown {
+        let more = block.why.len() - shown;
+        lines.push(format!("and {more} more alike; report.json has them"));
+    }
+    let is_told = told.is_some_and(|it| it.has_frame);
+    for line in block.frame.lines.iter().filter(|_| !is_told) {
+        let place = code(&format!("{}:{}", line.file, line.number));
+        let source = line.text.as_deref().map(str::trim);
+        let source = source.filter(|it| !it.is_empty()).map(code);
+        let note = Some(cell(&line.note)).filter(|it| !it.is_empty());
+        let parts = [Some(place), source, note].into_iter().flatten();
+        lines.push(parts.collect::<Vec<_>>().join(" "));
+    }
+    let cause = block.cause.as_ref().filter(|_| told.is_none());
+    lines.extend(cause.map(|it| cell(&format!("cause: {it}"))));
+    if !block.follows.is_empty() {
+        let follows = block.follows.join(", ");
+        lines.push(cell(&format!("likely consequences: {follows}")));
+    }
+    lines
 }
 
 fn loosened(gate: &LoosenedGates) -> Vec<String> {

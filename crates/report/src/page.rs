@@ -1,11 +1,13 @@
 //! Composes the report of a judgement for people: all sections in one order, which each format lays out. Pure.
 
+use super::problems::Block;
 use super::section::{InTerminal, Kind, Part, Room, Section, Table};
 use super::{
     against_base, causes, diagnosis, explain, not_judged, notes, printed, problems, rivals,
     standing, summary, targets, values,
 };
 use crate::input::ReportInput;
+use ::explain::{CauseClass, CausePlace};
 use judge::{Index, View};
 use model::{AgainstBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -59,12 +61,10 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         ..Section::new("", title, vec![Part::Table(table)])
     };
     let counters = counters(judgement);
+    let problems = problems::blocks(input);
+    let other_causes = other_causes(index, judgement, &problems);
     let first = [
-        Section::new(
-            "",
-            "Problems",
-            vec![Part::Problems(problems::blocks(input))],
-        ),
+        Section::new("", "Problems", vec![Part::Problems(problems)]),
         loosened(judgement),
         Section::new(
             "printed",
@@ -106,7 +106,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             "Fell back on another variant",
             problems::replaced(record, judgement),
         ),
-        comment_only("Why", causes(index, judgement), true),
+        comment_only("Other causes", other_causes, true),
         comment_only("Changes", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());
@@ -215,24 +215,32 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
     Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
 }
 
-/// Why each case whose gate on its speed failed is slower.
-fn causes(index: &Index, judgement: &Judgement) -> Table {
-    let causes = causes::of_failures(index, judgement).into_iter();
-    let rows = causes.map(|(case, cause)| {
-        vec![
+/// Why cases whose gate on their speed failed are slower: each cause once, and those of the problems not again.
+fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Table {
+    let stated = problems.iter().filter_map(|it| it.first_cause.as_ref());
+    let mut known: Vec<(CauseClass, Vec<CausePlace>)> =
+        stated.map(|it| (it.class, it.places.clone())).collect();
+    let mut rows = Vec::new();
+    for (case, cause) in causes::of_failures(index, judgement) {
+        let of = (cause.class, cause.places.clone());
+        if known.contains(&of) {
+            continue;
+        }
+        known.push(of);
+        rows.push(vec![
             case.to_string(),
             cause.class.name().to_owned(),
             explain::line(&cause),
             explain::share(&cause),
-        ]
-    });
+        ]);
+    }
     let columns = [
         ("case", Kind::Name),
         ("class", Kind::Name),
         ("cause", Kind::Text),
         ("of the slowdown", Kind::Text),
     ];
-    Table::new(columns, rows.collect())
+    Table::new(columns, rows)
 }
 
 /// One verdict for each value that has a baseline; the relative gate's where there are several, which

@@ -1,8 +1,9 @@
 //! Problems as every format shows them: one block for each cause, with its source lines and one command. Pure.
 
-use super::{causes, summary};
+use super::{causes, explain, summary};
 use crate::input::ReportInput;
 use crate::place::{Place, within_repository};
+use ::explain::{Cause, PlaceSide};
 use model::{
     Comparison, CounterRise, Finding, Judgement, Mistyped, Outcome, Problem, ProblemCause,
     Question, Reason, Record, Rule, SinceBase, Subject, Verdict,
@@ -27,6 +28,8 @@ pub struct Block<'a> {
     pub rows: Vec<Row>,
     /// The cause of what got slower or larger, where the base is known: `more barriers at k.cu:12`.
     pub cause: Option<String>,
+    /// The same as data, also where a block before it says so.
+    pub first_cause: Option<Cause>,
     /// `max_err <= 1e-5 (is 0.0496)`, one for each gate that follows, and where they stand.
     pub follows: Vec<String>,
     pub follows_declared: Option<String>,
@@ -36,7 +39,7 @@ pub struct Block<'a> {
     pub declared: Option<String>,
     /// The line to mark: the kernel's where it is known, else where the gate stands.
     pub place: Option<Place>,
-    /// Runs the first of the subjects alone, as this run did.
+    /// Runs one of the subjects alone, as this run did: the worst where that is known, else the first.
     pub command: Option<String>,
 }
 
@@ -69,6 +72,18 @@ pub struct Row {
     pub at: Option<String>,
     /// For the order: by how much it is worse, as a share.
     worse: f64,
+}
+
+impl Frame {
+    /// `inp: {type: f32}, the kernel takes __nv_bfloat16 const*; ...`
+    pub fn in_words(&self) -> String {
+        let lines = self.lines.iter();
+        let lines = lines.map(|it| match &it.text {
+            Some(text) => format!("{text}, {}", it.note),
+            None => it.note.clone(),
+        });
+        lines.collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl Block<'_> {
@@ -125,6 +140,11 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         file: within_repository(record, &line.file),
         line: line.number.to_string(),
     });
+    let worst = rows.first().map(|it| &it.subject);
+    let mut worst_first = own.clone();
+    worst_first.sort_by_key(|it| Some(&it.subject) != worst);
+    let first_cause = causes::first(index, &worst_first);
+    let line_of_cause = first_cause.as_ref().and_then(|it| of_cause(record, it));
     let counted_at = rows.iter().find_map(|row| {
         let (line, _) = row
             .at
@@ -138,7 +158,8 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         subjects: short(record, &subjects),
         title,
         why: why(record, problem, &own),
-        cause: causes::first(index, &own),
+        cause: first_cause.as_ref().map(explain::line),
+        first_cause,
         follows_declared: declared_by(&follows).filter(|_| !is_fault),
         // A fault breaks whatever is asked.
         follows: match is_fault && !follows.is_empty() {
@@ -147,15 +168,37 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         },
         gates: gates(&own),
         declared: declared_by(&own),
-        place: first_line.or(counted_at).or(first_declared),
-        command: problem
-            .subjects
-            .iter()
+        place: first_line
+            .or(line_of_cause)
+            .or(counted_at)
+            .or(first_declared)
+            .or_else(|| nearest_declared(record, judgement, problem)),
+        command: worst
+            .into_iter()
+            .chain(&problem.subjects)
             .find_map(|subject| summary::reproduce(record, judgement, subject)),
         frame,
         rows,
         problem,
     }
+}
+
+/// For a gate that stands in no file, as those that every kernel has: the first one that does of the same kernel.
+fn nearest_declared(record: &Record, judgement: &Judgement, problem: &Problem) -> Option<Place> {
+    let kernel = problem.subjects.first()?.kernel();
+    let verdicts = judgement.verdicts.iter();
+    let mut own = verdicts.filter(|it| it.subject.kernel() == kernel);
+    own.find_map(|it| Place::of(record, it.declared.as_deref()?))
+}
+
+/// The line of head that made it slower.
+fn of_cause(record: &Record, cause: &Cause) -> Option<Place> {
+    let mut places = cause.places.iter();
+    let place = places.find(|it| it.of == PlaceSide::Head && it.line.number > 0)?;
+    Some(Place {
+        file: within_repository(record, &place.line.file),
+        line: place.line.number.to_string(),
+    })
 }
 
 /// `k/fast@small, @large`, and of more than four how many.

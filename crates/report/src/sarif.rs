@@ -1,15 +1,16 @@
 //! SARIF 2.1.0, for what shows findings beside the code: code scanning, editors, other scanners' dashboards.
 //!
-//! A result is what an annotation is: what did not hold, at the line of gates.yaml that asks for it, and everything that
-//! the simulator found, at the line of the kernel. A gate that holds is no result.
+//! Everything that the simulator found is a result, at the line of the kernel, and so is each other problem. A gate that
+//! holds is none.
 
-use super::annotations::{Annotation, Level, annotations, findings};
+use super::annotations::{Annotation, Level, with_findings};
 use super::place::Place;
 use super::summary;
 use crate::exit::Exit;
 use crate::input::ReportInput;
 use model::{Conclusion, Record};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use system::error::{Error, Result};
 use wording::escape;
@@ -20,8 +21,7 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// Environment, where it cannot be written as JSON.
 pub fn render(input: &ReportInput) -> Result<String> {
     let (record, judgement) = (input.record, input.judgement);
-    let mut all = annotations(input);
-    all.extend(findings(input));
+    let all = with_findings(input);
     let results: Vec<(&'static str, &Annotation)> = all
         .iter()
         .filter_map(|annotation| Some((annotation.code?, annotation)))
@@ -29,6 +29,16 @@ pub fn render(input: &ReportInput) -> Result<String> {
     let mut rules: Vec<&str> = results.iter().map(|(code, _)| *code).collect();
     rules.sort_unstable();
     rules.dedup();
+    let mut known = BTreeMap::new();
+    let results: Vec<Value> = results
+        .iter()
+        .map(|(code, annotation)| {
+            // Two on equal lines are told apart by their order.
+            let count: &mut u32 = known.entry(annotation.identity.as_str()).or_default();
+            *count += 1;
+            result(record, code, &rules, annotation, *count)
+        })
+        .collect();
     let environment = &record.environment;
     let log = json!({
         "$schema": SCHEMA,
@@ -45,10 +55,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
                 "exitCode": Exit::from(judgement.conclusion) as u8,
                 "executionSuccessful": judgement.conclusion != Conclusion::Environment,
             }],
-            "results": results
-                .iter()
-                .map(|(code, annotation)| result(record, code, &rules, annotation))
-                .collect::<Vec<_>>(),
+            "results": results,
             "properties": {"circumstances": summary::circumstances(record)},
         }],
     });
@@ -57,7 +64,14 @@ pub fn render(input: &ReportInput) -> Result<String> {
         .map_err(|error| Error::environment(format!("the SARIF log cannot be written: {error}")))
 }
 
-fn result(record: &Record, code: &str, rules: &[&str], annotation: &Annotation) -> Value {
+/// `number`: how many of the same identity there are up to this one.
+fn result(
+    record: &Record,
+    code: &str,
+    rules: &[&str],
+    annotation: &Annotation,
+    number: u32,
+) -> Value {
     let place = annotation.place.as_ref();
     let file = place.map_or(record.environment.config.as_str(), |place| &place.file);
     // Without a line it is the first one: what shows results shows them at a place.
@@ -68,13 +82,11 @@ fn result(record: &Record, code: &str, rules: &[&str], annotation: &Annotation) 
         Level::Warning => "warning",
         Level::Notice => "note",
     };
-    // The same on another line, and with other values, is the same.
-    let text = annotation
-        .text
-        .iter()
-        .map(|line| format!("\n{}", line.trim()));
-    let text: String = text.collect();
-    let same = blake3::hash(format!("{code}\n{}\n{file}{text}", annotation.title).as_bytes());
+    let again = match number {
+        1 => String::new(),
+        number => format!("\n{number}"),
+    };
+    let same = blake3::hash(format!("{}{again}", annotation.identity).as_bytes());
     json!({
         "ruleId": code,
         "ruleIndex": rules.iter().position(|rule| *rule == code),

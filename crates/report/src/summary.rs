@@ -31,6 +31,12 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
 
 /// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: all gates, each once.
 pub fn headline(judgement: &Judgement) -> String {
+    let counts = counts(judgement);
+    format!("{}: {counts}", conclusion(judgement.conclusion))
+}
+
+/// The headline without its verdict.
+pub fn counts(judgement: &Judgement) -> String {
     // A gate may have several acceptances.
     let mut broken: Vec<_> = judgement
         .accepted
@@ -82,7 +88,7 @@ pub fn headline(judgement: &Judgement) -> String {
         [only] => format!("; {only} is new, and nothing checked it"),
         several => format!("; {} new cases that nothing checked", several.len()),
     };
-    format!("{}: {counts}{unchecked}", conclusion(judgement.conclusion))
+    format!("{counts}{unchecked}")
 }
 
 pub fn win(record: &Record, win: &Win) -> String {

@@ -1,4 +1,5 @@
 mod against_base;
+mod comment;
 mod exchange;
 mod hostile;
 

@@ -28,9 +28,12 @@ fn markdown_cannot_be_broken_out_of() {
     let judgement = hostile(&record, 0, message, condition);
     let text = rendered(&record, &judgement, markdown::render);
     assert!(
-        text.contains("a \\| b &lt;/details&gt; &lt;script&gt;<br>next"),
+        text.contains(
+            "\nWhy: does not compile: a \\| b &lt;/details&gt; &lt;script&gt;. Repeat: `"
+        ),
         "{text}"
     );
+    assert!(text.contains(" | next |"), "{text}");
     assert!(text.contains("`a >= 50 \\|\\| b < '50'`"), "{text}");
 }
 
