@@ -58,6 +58,11 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         in_terminal: InTerminal::Never,
         ..Section::new("", title, vec![Part::Table(table)])
     };
+    let page_only = |title: &str, parts| Section {
+        in_comment: false,
+        in_terminal: InTerminal::Never,
+        ..Section::new("", title, parts)
+    };
     let counters = counters(judgement);
     let first = [
         Section::new(
@@ -73,12 +78,14 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         ),
         Section {
             in_terminal: unless_many(record.plan.cases.len()),
+            in_page: false,
             ..values(index.head(), judgement)
         },
         {
             let fastest = rivals::fastest(judgement);
             Section {
                 in_terminal: unless_many(fastest.rows.len()),
+                in_page: false,
                 ..Section::new(
                     "rivals",
                     "Against the fastest rival, in the same run on the same GPU",
@@ -89,7 +96,17 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
                 )
             }
         },
-        comment_only("Against each backend", rivals::all(judgement), true),
+        Section {
+            in_page: false,
+            ..comment_only("Against each backend", rivals::all(judgement), true)
+        },
+        page_only(
+            "Against rivals, in the same run on the same GPU",
+            vec![
+                Part::Table(rivals::by_backend(judgement)),
+                Part::Lines(rivals::lines(&record.environment, judgement)),
+            ],
+        ),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
@@ -126,16 +143,30 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..bounds
         },
         bounds_beside,
-        if_verbose("skipped", "Not judged", summary::skipped(record, judgement)),
+        Section {
+            in_page: false,
+            ..if_verbose("skipped", "Not judged", summary::skipped(record, judgement))
+        },
         Section {
             in_comment: false,
+            in_page: false,
             ..Section::new(
                 "",
                 "Not judged",
                 vec![Part::Table(summary::not_judged(record, judgement))],
             )
         },
-        comment_only(&unchanged_title, comparison(&unchanged), true),
+        page_only(
+            "Not judged",
+            vec![
+                Part::Table(summary::not_judged(record, judgement)),
+                Part::Lines(summary::skipped(record, judgement)),
+            ],
+        ),
+        Section {
+            in_page: false,
+            ..comment_only(&unchanged_title, comparison(&unchanged), true)
+        },
     ];
     let sections = first.into_iter().chain(base).chain(rest);
     Page {
