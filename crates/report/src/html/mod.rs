@@ -29,7 +29,7 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// SHA-256 of these two, as the page's own policy has them: a browser runs no other script and takes no other style,
 /// wherever it came from. A test says what they are.
-const STYLE_HASH: &str = "oHc7qbxsjuWYqqBaIuU6Ys5ERI28iOFadIHmopmOXjI=";
+const STYLE_HASH: &str = "E4CmmIy921z7YYsi+TCXySm3XcJow5DPyETQSXmEZV4=";
 const SCRIPT_HASH: &str = "G4U62FdCtQqq7LSRxlpxDzon66VDz0BnxJJAA9cDM6A=";
 
 /// Bytes of a page. A run of some hundred cases stays below 300 KB; rows of more cases come on top of it.
@@ -100,11 +100,15 @@ fn render_within(input: &ReportInput, room: Room) -> String {
             nav {
                 @for (id, section) in &first { a href=(format!("#{id}")) { (section.title) } }
                 @if !input.record.plan.cases.is_empty() { a href="#cases" { "Cases" } }
-                @if placed.len() > MOST_LINKS { a href="#ladders" { "Ladders" } } @else {
-                    @for it in &placed { a href=(format!("#{}", it.id)) { (it.ladder.name) } }
-                }
                 @for (id, section) in notes.iter().chain(&tables) {
                     a href=(format!("#{id}")) { (section.title) }
+                }
+                @if placed.len() > MOST_LINKS { a href="#ladders" { "Ladders" } }
+            }
+            @if (1..=MOST_LINKS).contains(&placed.len()) {
+                nav {
+                    span.muted { "Ladders: " }
+                    @for it in &placed { a href=(format!("#{}", it.id)) { (it.ladder.name) } }
                 }
             }
         }

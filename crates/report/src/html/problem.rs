@@ -48,9 +48,9 @@ fn problem(block: &Block, shared: &Shared) -> Markup {
         let all = all.iter().filter_map(|at| block.why.get(*at));
         html! { @for why in all { p.why { (part::prose(why)) } } }
     };
-    let more = match block.rows.is_empty() {
-        true => format!("{} more alike", folded.len()),
-        false => "In words".to_owned(),
+    let more = match folded.iter().filter(|at| **at >= first).count() {
+        alike @ 1.. if block.rows.is_empty() => format!("{alike} more alike"),
+        _ => "In words".to_owned(),
     };
     let beyond = folded.len().saturating_sub(MOST_FOLDED);
     let folded: Vec<usize> = folded.into_iter().take(MOST_FOLDED).collect();
