@@ -84,19 +84,25 @@ fn shape(view: View, ladder: &Ladder, shape: &Shape) -> Markup {
         });
         values.collect::<Vec<_>>()
     };
-    let drawn = ladder::metrics(view).first().map(|metric| {
-        let title = format!("{}@{}: {metric}", ladder.kernel, shape.shape);
-        let text = |value: f64| words::quantity(*metric, value);
-        chart::bars(&title, &bars(*metric), &text)
-    });
-    let heads = table.columns.iter();
+    // The first is the one that says how fast it is.
+    let Some(metric) = ladder::metrics(view).first() else {
+        return html! {};
+    };
+    let title = format!("{}@{}: {metric}", ladder.kernel, shape.shape);
+    let text = |value: f64| words::quantity(*metric, value);
+    let heads = table.columns.iter().skip(1);
     html! {
         figure {
-            figcaption { (ladder.kernel) "@" (shape.shape) }
-            @if let Some(drawn) = drawn { (drawn) }
+            figcaption { (title) }
+            (chart::bars(&title, &bars(*metric), &text))
             div.scroll {
                 table.rung {
-                    thead { tr { @for it in heads { th scope="col" { (it.head) } } } }
+                    thead {
+                        tr {
+                            th scope="col" { "variant" }
+                            @for it in heads { th scope="col" { (it.head) } }
+                        }
+                    }
                     tbody { @for row in &table.rows { tr { @for cell in row { td { (cell) } } } } }
                 }
             }
