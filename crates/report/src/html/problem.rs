@@ -15,14 +15,14 @@ const MOST_FOLDED: usize = 20;
 /// Letters of names in a heading.
 const MOST_NAMES: usize = 90;
 
-/// Problems that the base has, too, are folded.
+/// Problems that the base has, too, are folded, unless there are no others.
 pub fn problems(all: &[Block], shared: &Shared) -> Markup {
     let (old, new): (Vec<&Block>, Vec<&Block>) = all.iter().partition(|it| it.is_old());
     let gates: usize = old.iter().map(|it| it.gate_count()).sum();
     html! {
         (part::blocks(&new, shared, |it| problem(it, shared)))
         @if !old.is_empty() {
-            details.fold {
+            details.fold open[new.is_empty()] {
                 summary {
                     (words::plural(old.len(), "problem")) " that the base has, too ("
                     (words::plural(gates, "gate")) ")"

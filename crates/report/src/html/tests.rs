@@ -462,6 +462,21 @@ fn problems_stand_before_the_table_of_cases_and_only_failures_are_open() {
 }
 
 #[test]
+fn problems_of_the_base_are_folded_below_new_ones() {
+    let mut record = fixture::record_against_base();
+    fixture::slow(&mut record, &fixture::case_id("direct", "large"), 250_000);
+    let folded = "<details class=\"fold\"><summary>1 problem that the base has, too (1 gate)";
+    let open = folded.replace("\"fold\"", "\"fold\" open");
+    // A page that shows no problem of a run that failed would be of no use.
+    assert!(page(&record).contains(&open));
+    slow_down(&mut record, &fixture::case_id("fast", "small"));
+    let page = page(&record);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+    assert!(at("p50 5.0 % slower") < at(folded));
+    assert!(!page[..at(folded)].contains("k/direct@large</a>"));
+}
+
+#[test]
 fn no_page_has_a_backtick() {
     let records = [
         broken(),
