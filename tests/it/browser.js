@@ -43,7 +43,9 @@ addEventListener("load", () => {
     narrowest: Math.min(...all("svg").map((it) => it.getBoundingClientRect().width)),
     letters: Math.min(...letters),
     outside: outside.map((it) => it.textContent),
-    cases: shown("details.case"),
+    cases: shown(".cases details.case"),
+    rows: shown(".values tbody tr"),
+    first: all(".problem, .values").map((it) => it.tagName),
     tools: shown(".tools input"),
     images: all("img").length,
     hacked: "hacked" in window,
@@ -53,14 +55,20 @@ addEventListener("load", () => {
   const search = document.querySelector(".tools input");
   search.value = "FAST small";
   search.dispatchEvent(new Event("input"));
-  answer.filtered = shown("details.case");
+  answer.filtered = [shown(".values tbody tr"), shown(".cases details.case")];
   search.value = "";
   search.dispatchEvent(new Event("input"));
   const state = document.querySelector(".tools select");
   state.value = "pass";
   state.dispatchEvent(new Event("change"));
-  answer.passed = shown("details.case");
-  const table = all("table").find((it) => it.querySelector("th").textContent === "case");
+  answer.passed = [shown(".values tbody tr"), shown(".cases details.case")];
+  state.value = "";
+  state.dispatchEvent(new Event("change"));
+  const cases = document.querySelector(".cases");
+  scrollTo(0, cases.offsetTop + cases.offsetHeight / 2);
+  answer.scrolled = Math.round(scrollY);
+  answer.sticks = Math.round(document.querySelector(".tools").getBoundingClientRect().top);
+  const table = document.querySelector(".values");
   const sorted = () => Array.from(table.tBodies[0].rows, (row) => row.cells[2].textContent);
   const head = table.querySelectorAll("th button")[2];
   head.click();

@@ -129,8 +129,16 @@ fn a_page_in_chromium_at_two_widths_and_in_two_schemes() {
         assert_eq!(said["images"], 0);
         assert_eq!(said["hacked"], false);
         assert_eq!((&said["cases"], &said["tools"]), (&4.into(), &1.into()));
-        assert_eq!((&said["filtered"], &said["passed"]), (&1.into(), &2.into()));
-        let ascending = ["80 us", "83.99 us", "100 us", "250 us"];
+        assert_eq!(said["rows"], 4);
+        assert_eq!(said["filtered"], serde_json::json!([1, 1]));
+        assert_eq!(said["passed"], serde_json::json!([2, 2]));
+        // Problems, then the table, whose search stays in view.
+        let first: Vec<_> = said["first"].as_array().unwrap().iter().collect();
+        assert!(first.len() > 1 && first[0] == "ARTICLE", "{said}");
+        assert_eq!(*first[first.len() - 1], "TABLE");
+        assert!(said["scrolled"].as_u64().unwrap() > 300, "{said}");
+        assert_eq!(said["sticks"], 0, "{said}");
+        let ascending = ["80", "83.99", "100", "250"];
         assert_eq!(said["ascending"], serde_json::json!(ascending));
         let mut descending = ascending;
         descending.reverse();

@@ -690,7 +690,7 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
 fn a_case_over_the_budget_is_skipped_by_name_with_its_estimate() {
     let project = project();
     let dir = project.path();
-    let said = simulate(dir, &["--sim-budget", "1000"], 0);
+    let said = simulate(dir, &["-v", "--sim-budget", "1000"], 0);
     assert!(said.contains("copy/default@small about 1"), "{said}");
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
     assert_eq!(outcome, "skipped");

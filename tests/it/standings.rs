@@ -175,7 +175,7 @@ fn targets_are_reported_and_block_nothing() {
     let project = with_variant(&format!("other: {{define: {{RACY: 1}}, target: {target}}}"));
     let dir = project.path();
     mend(dir);
-    let said = simulated(dir, &[], 0);
+    let said = simulated(dir, &["-v"], 0);
     let missed = "missed copy/other [sm_90] registers <= 1:";
     assert!(
         said.contains(missed) && said.contains("because it has to hold an index"),

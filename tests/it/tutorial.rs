@@ -159,7 +159,7 @@ fn shown_file(file: &Path) -> Vec<String> {
 
 /// Without what differs between two runs of the same: commits, days and seconds.
 fn steady(line: &str) -> String {
-    let differs = r"\b[0-9a-f]{12}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d+\.\d s\b";
+    let differs = r"\b[0-9a-f]{12}\b|\b\d{7,}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d+\.\d s\b";
     let differs = regex::Regex::new(differs).unwrap();
     differs.replace_all(line, "*").trim_end().to_owned()
 }

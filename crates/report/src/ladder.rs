@@ -1,8 +1,8 @@
 //! The ladder of a kernel: its variants in the order of gates.yaml, each against the one before it and against the
 //! first, with what it adds. Pure.
 
-use super::section::{Kind, Part, Section, Table};
-use super::{rivals, values};
+use super::rivals;
+use super::section::{Kind, Part, Room, Section, Table};
 use judge::{Unavailable, View};
 use model::{Callable, Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
@@ -43,6 +43,10 @@ const RESOURCES: [Metric; 2] = [Metric::Registers, Metric::Shared];
 #[derive(Serialize)]
 pub struct Ladder {
     pub kernel: String,
+    /// `sdpa_f16`; of a kernel with several ladders the later ones have the name of their variants, too:
+    /// `sdpa_f16, causal`.
+    #[serde(skip)]
+    pub name: String,
     pub steps: Vec<Step>,
     pub shapes: Vec<Shape>,
 }
@@ -133,7 +137,26 @@ pub fn ladders(view: View, judgement: &Judgement) -> Vec<Ladder> {
     }
     let of_kernel = kernels.into_iter().flat_map(|kernel| alike(plan, kernel));
     let several = of_kernel.filter(|cases| variants(cases).len() > 1);
-    several.map(|cases| source.ladder(&cases)).collect()
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    let ladders = several.map(|cases| {
+        let mut ladder = source.ladder(&cases);
+        if !named.insert(ladder.kernel.clone()) {
+            ladder.name = format!("{}, {}", ladder.kernel, common_name(&variants(&cases)));
+        }
+        ladder
+    });
+    ladders.collect()
+}
+
+/// `causal` for `causal` and `mma_causal`: the first part of a name that all have, else the first name.
+fn common_name<'a>(variants: &[&'a str]) -> &'a str {
+    let Some((first, rest)) = variants.split_first() else {
+        return "";
+    };
+    let has = |name: &str, part: &str| name.split('_').any(|it| it == part);
+    let mut parts = first.split('_').filter(|it| !it.is_empty());
+    let common = parts.find(|part| rest.iter().all(|name| has(name, part)));
+    common.unwrap_or(first)
 }
 
 /// The cases of a kernel, apart where variants compute something else: of that no ratio says anything.
@@ -220,8 +243,10 @@ impl Source<'_, '_> {
             }
         }
         let kernel = cases.first().map(|case| case.id.kernel.clone());
+        let kernel = kernel.unwrap_or_default();
         Ladder {
-            kernel: kernel.unwrap_or_default(),
+            name: kernel.clone(),
+            kernel,
             steps,
             shapes,
         }
@@ -232,11 +257,7 @@ impl Source<'_, '_> {
         let relative = |other: Option<&Rung>| {
             let other = other?;
             let metric = *self.of_case.first()?;
-            let value = |values: &BTreeMap<Metric, Reading>| match values.get(&metric)? {
-                Reading::Value(value) => Some(value.0),
-                Reading::Missing { .. } => None,
-            };
-            let (own, their) = (value(&values)?, value(&other.values)?);
+            let (own, their) = (number(&values, metric)?, number(&other.values, metric)?);
             Some(ToVariant {
                 variant: other.variant.clone(),
                 metric,
@@ -357,7 +378,7 @@ pub fn lay_out(
             "times are not measured in the simulator: its counters stand here instead".to_owned(),
         );
     }
-    lines.extend(values::legend(view).map(str::to_owned));
+    lines.push(legend(view, ladders));
     lines.push("a ratio is of two medians of this run, and no verdict".to_owned());
     lines.extend(rivals::lines(view.environment(), judgement));
     lines.extend(missing(ladders));
@@ -378,79 +399,133 @@ pub fn metrics(view: View) -> &'static [Metric] {
 }
 
 /// Sections for one ladder: what each step adds, and a table for each shape.
-pub fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
-    let of_case = metrics(view);
+fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     let heading = format!(
         "{}: {}, in the order of gates.yaml",
-        ladder.kernel,
+        ladder.name,
         words::plural(ladder.steps.len(), "variant")
     );
+    let title = format!("The ladder of {}", ladder.name);
+    let first = Section::new(
+        "ladder",
+        &title,
+        vec![Part::Lines(vec![heading]), Part::Table(steps(ladder))],
+    );
+    let shapes = ladder.shapes.iter().map(|shape| {
+        let title = format!("{}@{}", ladder.kernel, shape.shape);
+        Section::new("", &title, vec![Part::Table(rungs(view, ladder, shape))])
+    });
+    std::iter::once(first).chain(shapes).collect()
+}
+
+/// What each variant adds to the one before it.
+pub fn steps(ladder: &Ladder) -> Table {
     let rows = ladder.steps.iter().map(|step| {
         let added: Vec<_> = step.added.iter().map(Added::words).collect();
         let added = match added.is_empty() {
             true => "nothing in its build".to_owned(),
             false => added.join(", "),
         };
-        let values = RESOURCES.iter().map(|metric| cell(&step.values, *metric));
-        [step.variant.clone(), added]
-            .into_iter()
-            .chain(values)
+        vec![step.variant.clone(), added]
+    });
+    let columns = [("variant", Kind::Name), ("adds", Kind::Text)];
+    Table::new(columns, rows.collect())
+}
+
+/// The variants at one shape, a column for each number. Without any number it has no rows: a note says what is missing.
+pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
+    let all = &shape.rungs;
+    let mut columns: Vec<(String, Vec<String>)> = Vec::new();
+    let of_rungs = |name: &str, metric: Metric| {
+        let values = all.iter().map(|rung| number(&rung.values, metric));
+        words::column(name, metric, &values.collect::<Vec<_>>())
+    };
+    let of_steps = |name: &str, metric: Metric| {
+        let step = |rung: &Rung| ladder.steps.iter().find(|it| it.variant == rung.variant);
+        let values = all.iter().map(|rung| number(&step(rung)?.values, metric));
+        words::column(name, metric, &values.collect::<Vec<_>>())
+    };
+    let times = |head: &str, of: &dyn Fn(&Rung) -> Option<f64>| {
+        let cell = |rung: &Rung| of(rung).map_or("-".to_owned(), |times| format!("{times:.2}"));
+        (head.to_owned(), all.iter().map(cell).collect())
+    };
+    let of_case = match view.is_simulated() {
+        true => &SIMULATED[..],
+        false => &TIMED[..1],
+    };
+    let (first, others) = of_case.split_at(1);
+    columns.extend(first.iter().map(|it| of_rungs(short(*it), *it)));
+    columns.push(times("step ×", &|it| {
+        as_fast(it.to_the_one_before.as_ref()?)
+    }));
+    columns.push(times("total ×", &|it| as_fast(it.to_the_first.as_ref()?)));
+    let always = columns.len();
+    for (rival, backend) in backends(shape) {
+        let of_it = |it: &&ToRival| (&*it.rival, &*it.backend) == (rival, backend);
+        columns.push(times(backend, &|rung| {
+            Some(rung.to_rivals.iter().find(of_it)?.times_as_fast.0)
+        }));
+    }
+    columns.push(of_steps("regs", Metric::Registers));
+    columns.push(of_steps("smem", Metric::Shared));
+    columns.extend(others.iter().map(|it| of_rungs(short(*it), *it)));
+
+    let name = format!("{}@{}", ladder.kernel, shape.shape);
+    let has_any = all.iter().any(|rung| has_value(&rung.values));
+    let rows = all.iter().enumerate().filter(|_| has_any);
+    let rows = rows.map(|(at, rung)| {
+        let cells = columns.iter().filter_map(|(_, cells)| cells.get(at));
+        std::iter::once(&rung.variant)
+            .chain(cells)
+            .cloned()
             .collect()
     });
-    let resources = RESOURCES.iter().map(|metric| (metric.name(), Kind::Number));
-    let columns = [("variant", Kind::Name), ("adds", Kind::Text)];
-    let steps = Table::new(columns.into_iter().chain(resources), rows.collect());
-    let title = format!("The ladder of {}", ladder.kernel);
-    let first = Section::new(
-        "ladder",
-        &title,
-        vec![Part::Lines(vec![heading]), Part::Table(steps)],
-    );
-    let shapes = ladder.shapes.iter().map(|shape| {
-        let title = format!("{}@{}", ladder.kernel, shape.shape);
-        let at = format!("at {}", shape.shape);
-        let row = |rung: &Rung| {
-            let values = of_case.iter().map(|metric| cell(&rung.values, *metric));
-            std::iter::once(rung.variant.clone())
-                .chain(values)
-                .collect()
-        };
-        let values = of_case.iter().map(|metric| (short(*metric), Kind::Number));
-        let columns = [(at.as_str(), Kind::Name)].into_iter().chain(values);
-        let measured = shape.rungs.iter().any(|rung| has_value(&rung.values));
-        let rungs = shape.rungs.iter().filter(|_| measured);
-        let values = Table::new(columns, rungs.clone().map(row).collect());
-        let has_rivals = shape.rungs.iter().any(|rung| !rung.to_rivals.is_empty());
-        let row = |rung: &Rung| {
-            let relative = [&rung.to_the_one_before, &rung.to_the_first];
-            let relative = relative.map(|it| it.iter().map(|it| it.message.as_str()).collect());
-            let rivals: Vec<&str> = rung
-                .to_rivals
-                .iter()
-                .map(|it| it.message.as_str())
-                .collect();
-            let [before, first]: [Vec<&str>; 2] = relative;
-            let cells = [before, first]
-                .into_iter()
-                .chain(has_rivals.then_some(rivals));
-            let cells = cells.map(|messages| match messages.is_empty() {
-                true => "-".to_owned(),
-                false => messages.join(", "),
-            });
-            std::iter::once(rung.variant.clone()).chain(cells).collect()
-        };
-        let columns = [
-            (at.as_str(), Kind::Name),
-            ("against the one before", Kind::Text),
-            ("against the first", Kind::Text),
-        ];
-        let rivals = has_rivals.then_some(("against rivals", Kind::Text));
-        // The first has nothing but rivals to compare with.
-        let rungs = rungs.skip(usize::from(!has_rivals));
-        let relative = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
-        Section::new("", &title, vec![Part::Table(values), Part::Table(relative)])
-    });
-    std::iter::once(first).chain(shapes).collect()
+    let heads = columns
+        .iter()
+        .map(|(head, _)| (head.as_str(), Kind::Number));
+    let heads = [(name.as_str(), Kind::Name)].into_iter().chain(heads);
+    let mut table = Table::new(heads, rows.collect());
+    for column in table.columns.iter_mut().skip(1 + always) {
+        column.room = Room::IfItFits;
+    }
+    table
+}
+
+/// Those that were timed at this shape, with their rivals.
+fn backends(shape: &Shape) -> Vec<(&str, &str)> {
+    let mut known: Vec<(&str, &str)> = Vec::new();
+    for it in shape.rungs.iter().flat_map(|rung| &rung.to_rivals) {
+        if !known.contains(&(&it.rival, &it.backend)) {
+            known.push((&it.rival, &it.backend));
+        }
+    }
+    known
+}
+
+/// How many times as fast; in the simulator, with how many times fewer instructions.
+fn as_fast(to: &ToVariant) -> Option<f64> {
+    (to.ratio.0 > 0.0).then(|| 1.0 / to.ratio.0)
+}
+
+/// What the columns of `rungs` say, for a reader who sees them for the first time.
+pub fn legend(view: View, ladders: &[Ladder]) -> String {
+    let shapes = ladders.iter().flat_map(|it| &it.shapes);
+    let rivals: BTreeSet<&str> = shapes.flat_map(backends).map(|(rival, _)| rival).collect();
+    let rivals: Vec<String> = rivals.into_iter().map(str::to_owned).collect();
+    let metric = match view.is_simulated() {
+        true => "how many times as few instructions",
+        false => "how many times as fast",
+    };
+    let backends = match rivals.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; the other names are backends of {}",
+            words::listed(&rivals)
+        ),
+    };
+    format!(
+        "step × and total ×: {metric} as the variant before and as the first{backends}; over 1 is better"
+    )
 }
 
 /// Counters by fewer letters.
@@ -464,10 +539,10 @@ fn short(metric: Metric) -> &'static str {
     }
 }
 
-fn cell(values: &BTreeMap<Metric, Reading>, metric: Metric) -> String {
-    match values.get(&metric) {
-        Some(Reading::Value(value)) => words::quantity(metric, value.0),
-        Some(Reading::Missing { .. }) | None => "-".to_owned(),
+pub fn number(values: &BTreeMap<Metric, Reading>, metric: Metric) -> Option<f64> {
+    match values.get(&metric)? {
+        Reading::Value(value) => Some(value.0),
+        Reading::Missing { .. } => None,
     }
 }
 

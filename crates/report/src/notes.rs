@@ -30,13 +30,13 @@ fn is_of_the_run(note: &Note) -> bool {
         | Note::Moved(_)
         | Note::Broken { .. }
         | Note::NotJudged { .. }
+        | Note::NotCompared { .. }
         | Note::WarpHazard { .. }
         | Note::Throttled { .. }
         | Note::Shared { .. } => true,
         Note::New { .. }
         | Note::Gone { .. }
         | Note::Printed { .. }
-        | Note::NotCompared { .. }
         | Note::NotHeld { .. }
         | Note::TwoModes { .. }
         | Note::Unwatched { .. } => false,

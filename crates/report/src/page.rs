@@ -60,6 +60,11 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         in_terminal: InTerminal::Never,
         ..Section::new("", title, vec![Part::Table(table)])
     };
+    let page_only = |title: &str, parts| Section {
+        in_comment: false,
+        in_terminal: InTerminal::Never,
+        ..Section::new("", title, parts)
+    };
     let counters = counters(judgement);
     let problems = problems::blocks(input);
     let other_causes = other_causes(index, judgement, &problems);
@@ -73,12 +78,14 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         ),
         Section {
             in_terminal: unless_many(record.plan.cases.len()),
+            in_page: false,
             ..values(index.head(), judgement)
         },
         {
             let fastest = rivals::fastest(judgement);
             Section {
                 in_terminal: unless_many(fastest.rows.len()),
+                in_page: false,
                 ..Section::new(
                     "rivals",
                     "Against the fastest rival, in the same run on the same GPU",
@@ -89,7 +96,17 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
                 )
             }
         },
-        comment_only("Against each backend", rivals::all(judgement), true),
+        Section {
+            in_page: false,
+            ..comment_only("Against each backend", rivals::all(judgement), true)
+        },
+        page_only(
+            "Against rivals, in the same run on the same GPU",
+            vec![
+                Part::Table(rivals::by_backend(judgement)),
+                Part::Lines(rivals::lines(&record.environment, judgement)),
+            ],
+        ),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
@@ -118,7 +135,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             in_terminal: InTerminal::IfVerbose,
             ..Section::new("targets", "Targets", targets::parts(record, judgement))
         },
-        if_verbose("missed", "Missed targets", targets::missed(judgement)),
+        lines("missed", "Missed targets", targets::missed(judgement)),
         lines("note", "Notes", notes::of_the_run(record, judgement)),
         if_verbose("note", "Remarks", notes::of_cases(record, judgement)),
         Section {
@@ -126,20 +143,34 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..bounds
         },
         bounds_beside,
-        if_verbose(
-            "skipped",
-            "Not judged",
-            not_judged::skipped(record, judgement),
-        ),
+        Section {
+            in_page: false,
+            ..if_verbose(
+                "skipped",
+                "Not judged",
+                not_judged::skipped(record, judgement),
+            )
+        },
         Section {
             in_comment: false,
+            in_page: false,
             ..Section::new(
                 "",
                 "Not judged",
                 vec![Part::Table(not_judged::table(judgement))],
             )
         },
-        comment_only(&unchanged_title, comparison(&unchanged), true),
+        page_only(
+            "Not judged",
+            vec![
+                Part::Table(not_judged::table(judgement)),
+                Part::Lines(not_judged::skipped(record, judgement)),
+            ],
+        ),
+        Section {
+            in_page: false,
+            ..comment_only(&unchanged_title, comparison(&unchanged), true)
+        },
     ];
     let sections = first.into_iter().chain(base).chain(rest);
     Page {

@@ -2,8 +2,10 @@
 
 use super::section::{Kind, Table};
 use model::{
-    AgainstRival, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding, Subject,
+    AgainstRival, CaseId, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding,
+    Subject,
 };
+use std::collections::BTreeMap;
 use wording::reasons;
 use wording::words::{self, listed, plural};
 
@@ -27,6 +29,38 @@ pub fn all(judgement: &Judgement) -> Table {
         table.rows.clear();
     }
     table
+}
+
+/// A row for each case: its p50, and how many times as fast as each backend it is. Over 1 it is faster.
+pub fn by_backend(judgement: &Judgement) -> Table {
+    let name =
+        |standing: &RivalStanding, it: &AgainstRival| format!("{} {}", standing.rival, it.backend);
+    let mut backends: Vec<String> = Vec::new();
+    let mut cases: Vec<&AgainstRival> = Vec::new();
+    let mut ratios: BTreeMap<(&CaseId, String), f64> = BTreeMap::new();
+    for (standing, it) in compared(judgement) {
+        let backend = name(standing, it);
+        add_new(&mut backends, [backend.clone()]);
+        if !cases.iter().any(|known| known.case == it.case) {
+            cases.push(it);
+        }
+        ratios.insert((&it.case, backend), it.times_as_fast.0);
+    }
+    let p50 = cases.iter().map(|it| Some(it.ours.0)).collect::<Vec<_>>();
+    let (head, p50) = words::column("p50", Metric::P50, &p50);
+    let rows = cases.iter().zip(p50).map(|(it, p50)| {
+        let ratio = |backend: &String| match ratios.get(&(&it.case, backend.clone())) {
+            Some(ratio) => format!("{ratio:.2}"),
+            None => "-".to_owned(),
+        };
+        let start = [it.case.to_string(), p50].into_iter();
+        start.chain(backends.iter().map(ratio)).collect()
+    });
+    let rows = rows.collect();
+    let heads: Vec<String> = backends.iter().map(|it| format!("{it} ×")).collect();
+    let start = [("case", Kind::Name), (head.as_str(), Kind::Number)];
+    let ratios = heads.iter().map(|it| (it.as_str(), Kind::Number));
+    Table::new(start.into_iter().chain(ratios), rows)
 }
 
 fn compared(judgement: &Judgement) -> impl Iterator<Item = (&RivalStanding, &AgainstRival)> {

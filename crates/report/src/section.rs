@@ -13,8 +13,9 @@ pub struct Section<'a> {
     /// In a comment: at its end, and one click away.
     pub is_folded: bool,
     pub in_terminal: InTerminal,
-    /// In a comment, and in a page for a browser.
     pub in_comment: bool,
+    /// In a page for a browser, which has a table of all cases anyway.
+    pub in_page: bool,
 }
 
 /// Whether a terminal shows a section.
@@ -83,6 +84,7 @@ impl<'a> Section<'a> {
             is_folded: false,
             in_terminal: InTerminal::Always,
             in_comment: true,
+            in_page: true,
         }
     }
 }

@@ -143,12 +143,7 @@ pub fn costs(costs: &Costs) -> String {
 pub fn header(record: &Record) -> String {
     let environment = &record.environment;
     let version = format!("gatekeeper {}", environment.gatekeeper);
-    let circumstances = circumstances(record);
-    let parts = circumstances.split(", ");
-    // A remark of the run has it, with the option that repeats it.
-    let parts = parts.filter(|part| !part.starts_with("extra seed "));
-    let parts: Vec<&str> = std::iter::once(version.as_str()).chain(parts).collect();
-    parts.join(" · ")
+    format!("{version} · {}", circumstances(record).replace(", ", " · "))
 }
 
 /// On what, by what: one line.

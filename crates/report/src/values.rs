@@ -120,6 +120,59 @@ pub fn cases(view: View, judgement: &Judgement) -> Table {
     table("case", heads, rows)
 }
 
+/// The metrics of a page's table of cases, by their heads. p50 is of launches back to back.
+const PAGE_TIMED: [(&str, Metric); 8] = [
+    ("p50", Metric::P50),
+    ("max_err", Metric::MaxErr),
+    ("registers", Metric::Registers),
+    ("shared", Metric::Shared),
+    ("spills", Metric::Spills),
+    ("single p90", Metric::P90),
+    ("single p99", Metric::P99),
+    ("cv", Metric::Cv),
+];
+
+const PAGE_SIMULATED: [(&str, Metric); 8] = [
+    ("max_err", Metric::MaxErr),
+    ("load sectors", Metric::Counter(Counter::GlobalLoadSectors)),
+    (
+        "store sectors",
+        Metric::Counter(Counter::GlobalStoreSectors),
+    ),
+    (
+        "shared loads",
+        Metric::Counter(Counter::SharedLoadWavefronts),
+    ),
+    (
+        "shared stores",
+        Metric::Counter(Counter::SharedStoreWavefronts),
+    ),
+    ("registers", Metric::Registers),
+    ("shared", Metric::Shared),
+    ("spills", Metric::Spills),
+];
+
+/// Numbers of these cases with the head of each column, which has their unit. A column without any value is left out.
+pub fn columns(view: View, judgement: &Judgement, cases: &[&Case]) -> Vec<(String, Vec<String>)> {
+    let subjects = cases.iter().map(|it| Subject::Case(it.id.clone()));
+    let subjects: Vec<Subject> = subjects.collect();
+    let metrics = match view.is_simulated() {
+        true => PAGE_SIMULATED,
+        false => PAGE_TIMED,
+    };
+    let mut columns = Vec::new();
+    for (head, metric) in metrics {
+        let values = subjects.iter().map(|it| view.shown(it, metric).ok());
+        columns.push(words::column(head, metric, &values.collect::<Vec<_>>()));
+        if metric == Metric::P50 {
+            let changes = subjects.iter().map(|it| p50_to_base(judgement, it));
+            columns.push(("p50 to base".to_owned(), changes.collect()));
+        }
+    }
+    columns.retain(|(_, cells)| cells.iter().any(|cell| cell != "-"));
+    columns
+}
+
 fn p50_to_base(judgement: &Judgement, subject: &Subject) -> String {
     let compared = |verdict: &&Verdict| {
         verdict.subject == *subject

@@ -62,6 +62,24 @@ pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
     }
 }
 
+/// Values of one metric below each other: a head with their unit, and numbers without. The unit is that of the median.
+pub fn column(name: &str, metric: Metric, values: &[Option<f64>]) -> (String, Vec<String>) {
+    let mut known: Vec<f64> = values.iter().flatten().copied().collect();
+    known.retain(|it| it.is_finite() && *it != 0.0);
+    known.sort_by(f64::total_cmp);
+    let median = known.get(known.len() / 2).copied().unwrap_or(0.0);
+    let (scale, unit) = match metric.measure() {
+        Measure::Nanoseconds => time_unit(median),
+        Measure::Bytes if median >= 1024.0 => (1024.0, "KiB"),
+        Measure::Bytes => (1.0, "B"),
+        Measure::Share if metric != Metric::RelL2 => (0.01, "%"),
+        Measure::Share | Measure::Count | Measure::Output => (1.0, ""),
+    };
+    let cell = |value: &Option<f64>| value.map_or("-".to_owned(), |it| number(it / scale));
+    let head = format!("{name} {unit}").trim_end().to_owned();
+    (head, values.iter().map(cell).collect())
+}
+
 fn bytes(value: f64) -> String {
     if value >= 1024.0 && value % 256.0 == 0.0 {
         format!("{} KiB", value / 1024.0)

@@ -321,7 +321,7 @@ fn a_file_of_head_that_a_reference_opens_as_it_runs_is_not_there() {
         repo.library(3, "libf.so");
         run(repo.path(), &["run", "--provision", "--device", "sim"], 0);
         let said = repo.run(1);
-        assert!(said.contains("✗ twice/default@small  max_err"), "{said}");
+        assert!(said.contains("✗ twice/default@small max_err"), "{said}");
     }
 }
 

@@ -488,7 +488,11 @@ fn newer_ptx_is_simulated_and_has_no_resources() {
         NEWER,
         "gates: {max_err: 1e-6, registers: 255, occupancy: 0.01}",
     );
-    let output = run(right.path(), &["run", "--provision", "--device", "sim"], 0);
+    let output = run(
+        right.path(),
+        &["run", "-v", "--provision", "--device", "sim"],
+        0,
+    );
     let said = crate::common::stdout(&output);
     assert!(said.contains("newer version than this PTXAS"), "{said}");
     let report: serde_json::Value =

@@ -51,12 +51,7 @@ fn thirty_two_bytes_of_stack() {
     let project = project();
     let dir = project.path();
     with_an_array_of_32_bytes(dir);
-    fails(
-        dir,
-        &["copy"],
-        COPY,
-        "stack 32 B, limit <= 0 B by gates.yaml:24",
-    );
+    fails(dir, &["copy"], COPY, "stack 32 B, limit <= 0 B");
     // Stack is not spill.
     assert_eq!(failed(dir, "copy"), ["stack <= 0 B"]);
 }
@@ -79,7 +74,7 @@ fn spilled_registers_break_their_limit() {
          #pragma unroll\n    for (int k = 0; k < 64; ++k)\n        \
          if (kept[k] != kept[(k * 5 + 3) % 64] && n < 0) y[k] = kept[k] * kept[(k + 1) % 64];\n",
     );
-    fails(dir, &["copy"], COPY, "limit <= 0 B by gates.yaml:23");
+    fails(dir, &["copy"], COPY, "B, limit <= 0 B");
     assert_eq!(failed(dir, "copy"), ["spills <= 0 B", "stack <= 0 B"]);
 }
 
@@ -133,7 +128,7 @@ fn a_macro_without_effect() {
         dir,
         &["copy"],
         "copy/dead [sm_90]",
-        "has effect [same-code] no effect: same machine code, launches and arguments as `default`",
+        "no effect: same machine code, launches and arguments as `default`",
     );
     assert_eq!(failed(dir, "copy"), ["has effect"]);
     // Its line numbers are other ones now; what it does is not.

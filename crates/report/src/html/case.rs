@@ -1,13 +1,12 @@
 //! Each case of a run: its verdicts, its samples and what they are held against, what it takes, how its agreed
-//! values moved, and what the simulator found in it. By kernel, with its ladder.
+//! values moved, and what the simulator found in it; and a row for each in one table.
 
-use super::chart::{self, Bar, Change, Level, Process, Samples, Times};
+use super::chart::{self, Change, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
 use super::site;
 use super::svg::Ink;
 use crate::diagnosis;
 use crate::input::ReportInput;
-use crate::ladder::{self, Ladder, Reading};
 use crate::section::{Kind, Table};
 use crate::summary;
 use crate::values;
@@ -44,6 +43,35 @@ struct Shown<'a> {
     worst: Option<Outcome>,
 }
 
+impl Shown<'_> {
+    fn is_failed(&self) -> bool {
+        matches!(self.worst, Some(Outcome::Fail | Outcome::Environment))
+    }
+}
+
+/// Bytes of blocks.
+#[derive(Clone, Copy)]
+pub struct Room {
+    pub failed: usize,
+    pub others: usize,
+}
+
+/// What is said of single cases.
+pub struct Blocks<'a> {
+    /// The worst first.
+    all: Vec<Shown<'a>>,
+    /// By the place of their case in the plan.
+    failed: Vec<(usize, Markup)>,
+    others: Vec<(usize, Markup)>,
+}
+
+impl Blocks<'_> {
+    fn has(&self, at: usize) -> bool {
+        let mut all = self.failed.iter().chain(&self.others);
+        all.any(|(other, _)| *other == at)
+    }
+}
+
 impl<'a> Cases<'a> {
     pub fn new(input: &'a ReportInput<'a>) -> Self {
         let index = input.index;
@@ -65,94 +93,157 @@ impl<'a> Cases<'a> {
         }
     }
 
-    pub fn links(&self) -> Links {
+    /// The worst cases first.
+    fn in_order(&self) -> Vec<Shown<'a>> {
+        let all = self.input.record.plan.cases.iter().enumerate();
+        let all = all.map(|(at, case)| {
+            let subject = Subject::Case(case.id.clone());
+            let own = values::worst(self.verdicts_of(&subject).into_iter());
+            let units = self.units(&case.id);
+            let units = units.map(|unit| Subject::Unit(unit.id.clone()));
+            let of_units = values::worst(units.flat_map(|it| self.verdicts_of(&it)));
+            // A case is no better than its build; that it was built says nothing of the case.
+            let of_units = of_units.filter(|it| rank(Some(*it)) < rank(Some(Outcome::Pass)));
+            let worst = match (own, of_units) {
+                (Some(own), Some(of_units)) if rank(Some(own)) < rank(Some(of_units)) => Some(own),
+                (own, of_units) => of_units.or(own),
+            };
+            Shown {
+                case,
+                subject,
+                at,
+                worst,
+            }
+        });
+        let mut all: Vec<Shown> = all.collect();
+        all.sort_by_key(|it| (rank(it.worst), it.at));
+        all
+    }
+
+    /// Those of failures while there is room; those of other cases all, or none.
+    pub fn blocks(&self, room: Room) -> Blocks<'a> {
+        let all = self.in_order();
+        let (failed, rest): (Vec<&Shown>, Vec<&Shown>) = all.iter().partition(|it| it.is_failed());
+        let mut left = room.failed;
+        let failed = failed.into_iter().map(|it| (it.at, self.block(it)));
+        let fits = |(_, block): &(usize, Markup)| {
+            let fits = left.checked_sub(block.0.len());
+            left = fits.unwrap_or_default();
+            fits.is_some()
+        };
+        let failed: Vec<_> = failed.take_while(fits).collect();
+        let mut left = room.others;
+        let mut others = Vec::new();
+        for it in rest {
+            let block = self.block(it);
+            let Some(fits) = left.checked_sub(block.0.len()) else {
+                others.clear();
+                break;
+            };
+            left = fits;
+            others.push((it.at, block));
+        }
+        Blocks {
+            all,
+            failed,
+            others,
+        }
+    }
+
+    /// To the block of a case, or to its row.
+    pub fn links(&self, blocks: &Blocks) -> Links {
         let plan = &self.input.record.plan;
+        let link = |at: usize| match blocks.has(at) {
+            true => format!("#{}", anchor(at)),
+            false => format!("#{}", row_anchor(at)),
+        };
         let cases = plan.cases.iter().enumerate();
-        let cases = cases.map(|(at, case)| (case.id.to_string(), format!("#{}", anchor(at))));
+        let cases = cases.map(|(at, case)| (case.id.to_string(), link(at)));
         let units = plan.units.iter().filter_map(|unit| {
             let of_it = |case: &Case| is_of(unit, &case.id);
             let at = plan.cases.iter().position(of_it)?;
-            Some((unit.id.to_string(), format!("#{}", anchor(at))))
+            Some((unit.id.to_string(), link(at)))
         });
         units.chain(cases).collect()
     }
 
-    /// Failures come first, of kernels and in each of its cases. `room`: bytes.
-    pub fn render(&self, ladders: &[Ladder], mut room: usize) -> Markup {
-        let all = self.input.record.plan.cases.iter().enumerate();
-        let mut all: Vec<Shown> = all
-            .map(|(at, case)| {
-                let subject = Subject::Case(case.id.clone());
-                let worst = values::worst(self.verdicts_of(&subject).into_iter());
-                Shown {
-                    case,
-                    subject,
-                    at,
-                    worst,
-                }
-            })
-            .collect();
+    /// A row for each case, failures first, and below the table the blocks. `room`: bytes for the rows.
+    pub fn render(&self, blocks: &Blocks, links: &Links, room: usize) -> Markup {
+        let all = &blocks.all;
         if all.is_empty() {
             return html! {};
         }
-        all.sort_by_key(|it| (rank(it.worst), it.at));
-        let mut blocks: Vec<(&str, Markup)> = Vec::new();
-        for it in &all {
-            let block = self.block(it);
-            match room.checked_sub(block.0.len()) {
-                Some(left) => room = left,
-                // Later parts matter less.
-                None => break,
-            }
-            blocks.push((&it.case.id.kernel, block));
-        }
-        let left = all.len() - blocks.len();
-        let ladders = ladders
-            .iter()
-            .map(|it| (it.kernel.as_str(), self.ladder(it)));
-        let ladders = ladders.take_while(|(_, ladder)| {
-            let left = room.checked_sub(ladder.0.len());
-            room = left.unwrap_or_default();
-            left.is_some()
-        });
-        let ladders: Vec<_> = ladders.collect();
-        let mut kernels: Vec<&str> = Vec::new();
-        for (kernel, _) in &blocks {
-            if !kernels.contains(kernel) {
-                kernels.push(kernel);
-            }
-        }
-        let outcomes: BTreeSet<Outcome> = all.iter().filter_map(|it| it.worst).collect();
-        html! {
-                    section {
-                        h2 id="cases" { "Cases" }
-                        div.tools hidden {
-                            input type="search" placeholder="Filter by name" aria-label="Filter by name";
-                            label {
-                                "verdict "
-                                select {
-                                    option value="" { "all" }
-                                    @for outcome in &outcomes { option value=(outcome.name()) { (outcome.name()) } }
-                                }
-                            }
-                            button type="button" { "Open or close all" }
-                            output.muted {}
-                        }
-                        @if left > 0 {
-                            p.cut {
-                                (words::plural(left, "case"))
-                                " more, none of them worse than these, would make this page too large; report.json has them."
-                            }
-                        }
-                        @for kernel in kernels {
-                            div.kernel {
-                                h3 { (kernel) }
-                                @for (_, block) in blocks.iter().filter(|(of, _)| *of == kernel) { (block) }
-        @for (_, ladder) in ladders.iter().filter(|(of, _)| *of == kernel) { (ladder) }
-                            }
+        let view = self.input.index.head();
+        let cases: Vec<&Case> = all.iter().map(|it| it.case).collect();
+        let columns = values::columns(view, self.input.judgement, &cases);
+        let rows = all.iter().enumerate().map(|(place, it)| {
+            let name = it.case.id.to_string();
+            let cells = columns.iter().filter_map(|(_, cells)| cells.get(place));
+            html! {
+                tr id=[(!blocks.has(it.at)).then(|| row_anchor(it.at))] {
+                    td {
+                        @match links.get(&name).filter(|_| blocks.has(it.at)) {
+                            Some(link) => a.name href=(link) { (name) },
+                            None => code { (name) },
                         }
                     }
+                    td { (badge(it.worst)) }
+                    @for cell in cells { td { (cell) } }
                 }
+            }
+        });
+        let (rows, left) = Shared::within(links, room).fit(rows);
+        let unsaid = all.len() - blocks.failed.len() - blocks.others.len();
+        let outcomes: BTreeSet<Outcome> = all.iter().filter_map(|it| it.worst).collect();
+        html! {
+            section.cases {
+                h2 id="cases" { "Cases" }
+                div.tools hidden {
+                    input type="search" placeholder="Filter by name" aria-label="Filter by name";
+                    label {
+                        "verdict "
+                        select {
+                            option value="" { "all" }
+                            @for outcome in &outcomes { option value=(outcome.name()) { (outcome.name()) } }
+                        }
+                    }
+                    button type="button" { "Open or close all" }
+                    output.muted {}
+                }
+                div.scroll {
+                    table.values {
+                        thead {
+                            tr {
+                                th scope="col" { "case" }
+                                th scope="col" { "verdict" }
+                                @for (head, _) in &columns { th scope="col" { (head) } }
+                            }
+                        }
+                        tbody { @for row in &rows { (row) } }
+                    }
+                }
+                (part::cut(left, "cases, none of them worse than these"))
+                @if let Some(legend) = values::legend(view) { p.muted { (legend) } }
+                @for (_, block) in &blocks.failed { (block) }
+                @if !blocks.others.is_empty() {
+                    details.fold {
+                        summary {
+                            "Gates, samples and resources of the "
+                            @if !blocks.failed.is_empty() { "other " }
+                            (words::plural(blocks.others.len(), "case"))
+                        }
+                        @for (_, block) in &blocks.others { (block) }
+                    }
+                }
+                @if unsaid > 0 {
+                    p.cut {
+                        (words::plural(unsaid, "case"))
+                        " without their gates and samples, so that this page stays small: report.json has the verdicts, \
+                         record.json the samples."
+                    }
+                }
+            }
+        }
     }
 
     fn verdicts_of(&self, subject: &Subject) -> Vec<&'a Verdict> {
@@ -160,26 +251,19 @@ impl<'a> Cases<'a> {
     }
 
     fn block(&self, shown: &Shown) -> Markup {
-        let is_open = matches!(
-            shown.worst,
-            Some(Outcome::Fail | Outcome::Environment | Outcome::Inconclusive)
-        );
         let outcome = shown.worst.map_or("no gate", Outcome::name);
         let name = shown.case.id.to_string();
         html! {
-            details.case open[is_open] data-name=(name) data-outcome=(outcome) {
+            details.case open[shown.is_failed()] data-name=(name) data-outcome=(outcome) {
                 summary {
                     code.name { (name) } " "
-                    @match shown.worst {
-                        Some(outcome) => (part::outcome(outcome)),
-                        None => span.badge { "no gate" },
-                    }
+                    (badge(shown.worst))
                     @if let Some(line) = self.line(&shown.subject) { span.muted { (line) } }
                 }
                 div id=(anchor(shown.at)) {
                     (self.verdicts(shown))
                     @if let Some(lines) = self.why.get(&shown.case.id) {
-                        (fold("Why", html! { ul { @for line in lines { li { (line) } } } }))
+                        (fold("Why", html! { ul { @for line in lines { li { (part::prose(line)) } } } }))
                     }
                     (self.findings(&shown.case.id))
                     (self.times(shown))
@@ -275,7 +359,7 @@ impl<'a> Cases<'a> {
                                         td { (change(it)) }
                                     }
                                     @if has_reasons {
-                                        td.why.long { @if has_reason(it) { (reasons::verdict(environment, it)) } }
+                                        td.why.long { @if has_reason(it) { (part::prose(&reasons::verdict(environment, it))) } }
                                     }
                                 }
                             }
@@ -285,7 +369,7 @@ impl<'a> Cases<'a> {
             }
             @if !held.is_empty() { p.held { (part::outcome(Outcome::Pass)) " " (held.join(", ")) } }
             @for (outcome, why, gates) in &unjudged {
-                p.held { (part::outcome(*outcome)) " " (gates.join(", ")) span.muted { ": " (why) } }
+                p.held { (part::outcome(*outcome)) " " (gates.join(", ")) span.muted { ": " (part::prose(why)) } }
             }
             @if let Some(it) = command { (part::command(&it)) }
         }
@@ -329,7 +413,10 @@ impl<'a> Cases<'a> {
         }
         let metrics = values::UNIT_METRICS.map(|it| (it.name(), Kind::Number));
         let columns = [("resources", Kind::Text)].into_iter().chain(metrics);
-        part::table(&Table::new(columns, rows), &Shared::unbounded())
+        part::table(
+            &Table::new(columns, rows),
+            &Shared::unbounded(&Links::new()),
+        )
     }
 
     /// Counters of the first seed, with the source line that has most of each.
@@ -362,7 +449,10 @@ impl<'a> Cases<'a> {
         let title = format!("Counted in the simulator, seed {seed}");
         fold(
             &title,
-            part::table(&Table::new(columns, rows), &Shared::unbounded()),
+            part::table(
+                &Table::new(columns, rows),
+                &Shared::unbounded(&Links::new()),
+            ),
         )
     }
 
@@ -379,7 +469,7 @@ impl<'a> Cases<'a> {
                     code { (finding.kind.name()) } " "
                     span.muted { (words::plural(finding.times as usize, "time")) " with seed " (seed) }
                 }
-                p.why { (finding.message) }
+                p.why { (part::prose(&finding.message)) }
                 pre {
                     @for place in &finding.places {
                         @match place.line.as_ref().and_then(|line| Some((line, line.text.as_ref()?))) {
@@ -416,52 +506,6 @@ impl<'a> Cases<'a> {
             html! { div.charts { @for chart in &charts { (chart) } } },
         )
     }
-
-    fn ladder(&self, ladder: &Ladder) -> Markup {
-        let groups = ladder::sections(self.input.index.head(), ladder);
-        let shared = Shared {
-            links: self.links(),
-            ..Shared::unbounded()
-        };
-        let of_case = ladder::metrics(self.input.index.head());
-        let drawn = ladder.shapes.iter().filter_map(|shape| {
-            let metric = *of_case.first()?;
-            let bars = shape
-                .rungs
-                .iter()
-                .filter_map(|rung| match rung.values.get(&metric)? {
-                    Reading::Value(value) => Some(Bar {
-                        label: rung.variant.clone(),
-                        value: value.0,
-                    }),
-                    Reading::Missing { .. } => None,
-                });
-            let bars: Vec<_> = bars.collect();
-            let title = format!("{}@{}: {metric}", ladder.kernel, shape.shape);
-            let text = |value: f64| words::quantity(metric, value);
-            (bars.len() > 1).then(|| {
-                html! {
-                    figure {
-                        (chart::bars(&title, &bars, &text))
-                        figcaption { (title) " of each variant, in the order of gates.yaml" }
-                    }
-                }
-            })
-        });
-        let drawn: Vec<_> = drawn.collect();
-        let title = format!(
-            "Ladder: {} of {}",
-            words::plural(ladder.steps.len(), "variant"),
-            ladder.kernel
-        );
-        fold(
-            &title,
-            html! {
-                div.charts { @for it in &drawn { (it) } }
-                @for section in &groups { (part::section(section, None, &shared)) }
-            },
-        )
-    }
 }
 
 fn fold(title: &str, inner: Markup) -> Markup {
@@ -470,6 +514,17 @@ fn fold(title: &str, inner: Markup) -> Markup {
 
 fn anchor(at: usize) -> String {
     format!("case-{}", at + 1)
+}
+
+fn row_anchor(at: usize) -> String {
+    format!("row-{}", at + 1)
+}
+
+fn badge(outcome: Option<Outcome>) -> Markup {
+    match outcome {
+        Some(outcome) => part::outcome(outcome),
+        None => html! { span.badge { "no gate" } },
+    }
 }
 
 fn is_of(unit: &Unit, case: &CaseId) -> bool {

@@ -5,7 +5,9 @@
 
 mod case;
 mod chart;
+mod ladder;
 mod part;
+mod problem;
 pub mod site;
 mod svg;
 #[cfg(test)]
@@ -13,14 +15,13 @@ pub mod tests;
 
 use super::models::{self, Model};
 use super::page;
-use super::section::Section;
-use super::{ladder, summary};
+use super::section::{Part, Section};
+use super::summary;
 use crate::input::ReportInput;
 use case::Cases;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use model::Conclusion;
-use part::Shared;
-use std::cell::Cell;
+use model::{Conclusion, Record};
+use part::{Links, Shared};
 use wording::escape;
 
 const STYLE: &str = include_str!("style.css");
@@ -28,20 +29,35 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// SHA-256 of these two, as the page's own policy has them: a browser runs no other script and takes no other style,
 /// wherever it came from. A test says what they are.
-const STYLE_HASH: &str = "fJO8kqjUNoHPXn8S52dC8tbrluBxqc/HBP8wT/zG/Zw=";
-const SCRIPT_HASH: &str = "Y8/4v9Tl3tWpPolZLStH8TgEkSrNXmVR9SFLMoFHZ4w=";
+const STYLE_HASH: &str = "E4CmmIy921z7YYsi+TCXySm3XcJow5DPyETQSXmEZV4=";
+const SCRIPT_HASH: &str = "G4U62FdCtQqq7LSRxlpxDzon66VDz0BnxJJAA9cDM6A=";
 
-/// Bytes of a page, which in all come to less than 5 MB: a phone still opens that.
+/// Bytes of a page. A run of some hundred cases stays below 300 KB; rows of more cases come on top of it.
 #[derive(Clone, Copy)]
 struct Room {
-    sections: usize,
-    cases: usize,
+    /// All but its frame.
+    whole: usize,
+    /// Of it: what did not hold, which is on the first screen.
+    problems: usize,
+    blocks: case::Room,
+    rows: usize,
+    /// Is kept for the sections after the ladders.
+    notes: usize,
 }
 
 const ROOM: Room = Room {
-    sections: 1_800_000,
-    cases: 3_000_000,
+    whole: 270_000,
+    problems: 70_000,
+    blocks: case::Room {
+        failed: 70_000,
+        others: 60_000,
+    },
+    rows: 3_000_000,
+    notes: 30_000,
 };
+
+/// Ladders that the navigation names.
+const MOST_LINKS: usize = 16;
 
 pub fn render(input: &ReportInput) -> String {
     render_within(input, ROOM)
@@ -49,18 +65,31 @@ pub fn render(input: &ReportInput) -> String {
 
 fn render_within(input: &ReportInput, room: Room) -> String {
     let page = page::lay_out(input);
+    let view = input.index.head();
     let cases = Cases::new(input);
-    let shared = Shared {
-        links: cases.links(),
-        room: Cell::new(room.sections),
-    };
+    let blocks = cases.blocks(room.blocks);
+    let links = cases.links(&blocks);
     let sections = page.sections.iter().enumerate();
     let sections = sections.map(|(at, section)| (format!("section-{}", at + 1), section));
-    let (folded, open): (Vec<Placed>, Vec<Placed>) = sections
+    let (first, rest): (Vec<Placed>, Vec<Placed>) = sections
         .filter(|(_, section)| part::is_shown(section))
-        .partition(|(_, section)| section.is_folded);
-    let ladders = ladder::ladders(input.index.head(), input.judgement);
-    let title = format!("{} - gatekeeper", page.headline);
+        .partition(|(_, section)| comes_first(section));
+    let (notes, tables): (Vec<Placed>, Vec<Placed>) =
+        rest.into_iter().partition(|(_, section)| is_short(section));
+
+    let shared = Shared::within(&links, room.problems);
+    let first_sections: Vec<Markup> = first
+        .iter()
+        .map(|(id, section)| part::section(section, Some(id), &shared))
+        .collect();
+    let rows = cases.render(&blocks, &links, room.rows);
+    let taken: usize = first_sections.iter().map(|it| it.0.len()).sum();
+    let left = room.whole.saturating_sub(taken + rows.0.len());
+    let ladders = super::ladder::ladders(view, input.judgement);
+    let placed = ladder::place(view, &ladders, left.saturating_sub(room.notes));
+    let drawn = ladder::render(view, &ladders, &placed);
+    let left = left.saturating_sub(drawn.0.len()).max(room.notes);
+    let shared = Shared::within(&links, left);
     let body = html! {
         header.(conclusion(page.conclusion)) {
             h1 { (page.headline) }
@@ -69,24 +98,67 @@ fn render_within(input: &ReportInput, room: Room) -> String {
                 p { "compared with " (summary::circumstances(base)) }
             }
             nav {
-                @for (id, section) in &open { a href=(format!("#{id}")) { (section.title) } }
+                @for (id, section) in &first { a href=(format!("#{id}")) { (section.title) } }
                 @if !input.record.plan.cases.is_empty() { a href="#cases" { "Cases" } }
-                @for (id, section) in &folded { a href=(format!("#{id}")) { (section.title) } }
+                @for (id, section) in notes.iter().chain(&tables) {
+                    a href=(format!("#{id}")) { (section.title) }
+                }
+                @if placed.len() > MOST_LINKS { a href="#ladders" { "Ladders" } }
+            }
+            @if (1..=MOST_LINKS).contains(&placed.len()) {
+                nav {
+                    span.muted { "Ladders: " }
+                    @for it in &placed { a href=(format!("#{}", it.id)) { (it.ladder.name) } }
+                }
             }
         }
         main {
-            @for (id, section) in &open { (part::section(section, Some(id), &shared)) }
-            (cases.render(&ladders, room.cases))
-            @for (id, section) in &folded { (part::section(section, Some(id), &shared)) }
+            @for section in &first_sections { (section) }
+            (rows)
+            (drawn)
+            @for (id, section) in &notes { (part::section(section, Some(id), &shared)) }
+            @for (id, section) in &tables { (part::folded(section, id, &shared)) }
         }
-        footer { (page.costs) }
+        footer {
+            p { (page.costs) }
+            p { "All verdicts and values: report.json. All samples: record.json." }
+        }
     };
-    document(&title, &body)
+    document(&title(&page.headline, input.record), &body)
+}
+
+/// `FAIL: 1 problem ... - owner/kernels main 0a34415aaaaa - gatekeeper`
+fn title(headline: &str, record: &Record) -> String {
+    let commit = record.environment.commit.as_deref();
+    let commit = commit.map(|it| format!(" - {it}")).unwrap_or_default();
+    format!("{headline}{commit} - gatekeeper")
+}
+
+/// Before the table of cases.
+fn comes_first(section: &Section) -> bool {
+    let is_urgent = |part: &Part| {
+        matches!(
+            part,
+            Part::Problems(_) | Part::Loosened(..) | Part::Printed(_)
+        )
+    };
+    section.parts.iter().any(is_urgent)
+}
+
+/// Some lines, which nobody needs to unfold.
+fn is_short(section: &Section) -> bool {
+    const MOST: usize = 8;
+    let is_short = |part: &Part| match part {
+        Part::Lines(lines) => lines.len() <= MOST,
+        part => part.is_empty(),
+    };
+    section.parts.iter().all(is_short)
 }
 
 /// Sections that belong to no record.
 pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
-    let shared = Shared::unbounded();
+    let links = Links::new();
+    let shared = Shared::unbounded(&links);
     let sections = groups.iter().flatten();
     let shown = sections.filter(|section| part::is_shown(section));
     let body = html! {
@@ -99,10 +171,8 @@ pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
 /// Several GPU models side by side, each with a link to its own page.
 pub fn render_models(models: &[Model]) -> String {
     let title = models::title(models);
-    let shared = Shared {
-        links: part::Links::new(),
-        room: Cell::new(ROOM.sections),
-    };
+    let links = Links::new();
+    let shared = Shared::within(&links, 2_000_000);
     let body = html! {
         header.(conclusion(models::conclusion(models))) {
             h1 { (title) }

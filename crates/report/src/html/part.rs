@@ -1,9 +1,8 @@
 //! Sections that every format has, as HTML. Names in a table are links.
 
-use super::chart;
+use super::{chart, problem};
 use crate::against_base::LoosenedGates;
 use crate::printed::Printed;
-use crate::problems::Block;
 use crate::section::{Chart, Kind, Part, Section, Table};
 use maud::{Markup, html};
 use model::Outcome;
@@ -17,23 +16,27 @@ pub type Links = BTreeMap<String, String>;
 const LONG: usize = 24;
 
 /// State that the sections of one page share.
-pub struct Shared {
-    pub links: Links,
-    /// Bytes that are left for the rows and blocks of all sections.
-    pub room: Cell<usize>,
+pub struct Shared<'a> {
+    pub links: &'a Links,
+    /// Bytes that are left for the rows and blocks of these sections.
+    room: Cell<usize>,
 }
 
-impl Shared {
-    /// Room for a part that is small whatever a run has.
-    pub fn unbounded() -> Self {
+impl<'a> Shared<'a> {
+    pub fn within(links: &'a Links, room: usize) -> Self {
         Self {
-            links: Links::new(),
-            room: Cell::new(usize::MAX),
+            links,
+            room: Cell::new(room),
         }
     }
 
+    /// Room for a part that is small whatever a run has.
+    pub fn unbounded(links: &'a Links) -> Self {
+        Self::within(links, usize::MAX)
+    }
+
     /// The first of these that there is room for, and how many that leaves out.
-    fn fit(&self, all: impl ExactSizeIterator<Item = Markup>) -> (Vec<Markup>, usize) {
+    pub fn fit(&self, all: impl ExactSizeIterator<Item = Markup>) -> (Vec<Markup>, usize) {
         let count = all.len();
         let fits = |block: &Markup| {
             let left = self.room.get().checked_sub(block.0.len());
@@ -46,42 +49,39 @@ impl Shared {
     }
 }
 
-/// Whether a page shows anything of it: it has what a comment has.
+/// Whether a page shows anything of it.
 pub fn is_shown(section: &Section) -> bool {
-    section.in_comment && section.parts.iter().any(|part| !part.is_empty())
+    section.in_page && section.parts.iter().any(|part| !part.is_empty())
 }
 
 /// `id`: where a link leads to it.
 pub fn section(section: &Section, id: Option<&str>, shared: &Shared) -> Markup {
-    let parts = section.parts.iter().filter(|part| !part.is_empty());
-    let parts: Vec<_> = parts.map(|it| part(it, shared)).collect();
-    if parts.is_empty() {
-        return html! {};
-    }
-    let inner = html! { @for part in &parts { (part) } };
+    let inner = parts(section, shared);
+    html! { section { h2 id=[id] { (section.title) } (inner) } }
+}
+
+/// One click away.
+pub fn folded(section: &Section, id: &str, shared: &Shared) -> Markup {
+    let inner = parts(section, shared);
     html! {
-        section {
-            @if section.is_folded {
-                details { summary { h2 id=[id] { (section.title) } } (inner) }
-            } @else {
-                h2 id=[id] { (section.title) }
-                (inner)
-            }
-        }
+        section { details { summary { h2 { (section.title) } } div id=(id) { (inner) } } }
     }
 }
 
+fn parts(section: &Section, shared: &Shared) -> Markup {
+    let parts = section.parts.iter().filter(|part| !part.is_empty());
+    html! { @for it in parts { (part(it, shared)) } }
+}
+
 fn part(part: &Part, shared: &Shared) -> Markup {
-    let links = &shared.links;
     match part {
-        Part::Problems(all) => blocks(all, shared, |it| problem(it, links)),
+        Part::Problems(all) => problem::problems(all, shared),
         Part::Loosened(gates, what) => html! {
-            p { (what) "." }
-            (blocks(gates, shared, |it| loosened(it, links)))
+            p { (prose(what)) "." }
+            (blocks(gates, shared, |it| loosened(it, shared.links)))
         },
         Part::Lines(all) => {
-            let (shown, left) =
-                shared.fit(all.iter().map(|line| html! { li { (with_code(line)) } }));
+            let (shown, left) = shared.fit(all.iter().map(|line| html! { li { (prose(line)) } }));
             html! {
                 ul { @for line in &shown { (line) } }
                 (cut(left, "lines"))
@@ -94,7 +94,7 @@ fn part(part: &Part, shared: &Shared) -> Markup {
 }
 
 /// As many as there is room for.
-fn blocks<T>(all: &[T], shared: &Shared, block: impl Fn(&T) -> Markup) -> Markup {
+pub fn blocks<T>(all: &[T], shared: &Shared, block: impl Fn(&T) -> Markup) -> Markup {
     let (shown, left) = shared.fit(all.iter().map(block));
     html! {
         @for block in &shown { (block) }
@@ -102,25 +102,8 @@ fn blocks<T>(all: &[T], shared: &Shared, block: impl Fn(&T) -> Markup) -> Markup
     }
 }
 
-fn problem(block: &Block, links: &Links) -> Markup {
-    let problem = block.problem;
-    html! {
-        article.problem.(problem.outcome.name()) {
-            h3 { (outcome(problem.outcome)) " " (names(&block.subjects, links)) }
-            p.gates {
-                @for gate in &block.gates { code { (gate) } " " }
-                @if let Some(declared) = &block.declared { span.muted { (declared) } " " }
-                span.code { "[" (problem.code) "]" }
-            }
-            @for why in &block.why { p.why { (why) } }
-            @if let Some(cause) = &block.cause { p.why { "cause: " (cause) } }
-            @if let Some(it) = &block.command { (command(it)) }
-        }
-    }
-}
-
 /// Text between two backticks is code.
-fn with_code(text: &str) -> Markup {
+pub fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     let is_paired = parts.len() % 2 == 1;
     html! {
@@ -144,7 +127,7 @@ fn loosened(gate: &LoosenedGates, links: &Links) -> Markup {
                 code { (gate.asked()) } " "
                 @if let Some(declared) = gate.declared { span.muted { (declared) } }
             }
-            p.why { (gate.now()) }
+            p.why { (prose(&gate.now())) }
         }
     }
 }
@@ -170,9 +153,9 @@ pub fn table(table: &Table, shared: &Shared) -> Markup {
                 @for (raw, column) in row.iter().zip(&table.columns) {
                     td class=[class_of(column.kind, raw)] {
                         @match (column.kind, named(raw)) {
-                            (Kind::Name, _) => (names(raw, &shared.links)),
+                            (Kind::Name, _) => (names(raw, shared.links)),
                             (_, Some(known)) => (outcome(known)),
-                            (_, None) => (raw),
+                            (_, None) => (prose(raw)),
                         }
                     }
                 }
@@ -191,7 +174,7 @@ pub fn table(table: &Table, shared: &Shared) -> Markup {
     }
 }
 
-fn cut(left: usize, what: &str) -> Markup {
+pub fn cut(left: usize, what: &str) -> Markup {
     html! {
         @if left > 0 { p.cut { "... and " (left) " more " (what) ", which report.json has" } }
     }

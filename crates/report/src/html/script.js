@@ -38,31 +38,36 @@
     });
   }
 
-  const cases = all(document, "details.case");
   const tools = document.querySelector(".tools");
   if (tools) {
     const [search, state, opener] = ["input", "select", "button"].map((it) => tools.querySelector(it));
     const count = tools.querySelector("output");
+    const blocks = all(document, ".cases details.case");
+    const rows = all(document, ".values tbody tr").map((it) => ({
+      it, name: it.cells[0].textContent, outcome: it.cells[1].textContent, counts: 1,
+    }));
+    const cases = rows.concat(blocks.map((it) => ({ it, name: it.dataset.name, outcome: it.dataset.outcome, counts: 0 })));
     const filter = () => {
       const words = search.value.toLowerCase().split(/\s+/);
       let shown = 0;
-      for (const it of cases) {
-        const name = it.dataset.name.toLowerCase();
-        const fits = words.every((word) => name.includes(word));
-        it.hidden = !(fits ? state.value === "" || it.dataset.outcome === state.value : false);
-        shown += it.hidden ? 0 : 1;
+      for (const { it, name, outcome, counts } of cases) {
+        const fits = words.every((word) => name.toLowerCase().includes(word));
+        it.hidden = !(fits ? state.value === "" || outcome === state.value : false);
+        shown += it.hidden ? 0 : counts;
       }
-      for (const kernel of all(document, ".kernel")) {
-        kernel.hidden = all(kernel, "details.case").every((it) => it.hidden);
-      }
-      count.textContent = shown === cases.length ? "" : shown + " of " + cases.length;
+      count.textContent = shown === rows.length ? "" : shown + " of " + rows.length;
     };
     search.addEventListener("input", filter);
     state.addEventListener("change", filter);
+    opener.hidden = blocks.length === 0;
     opener.addEventListener("click", () => {
-      const shown = cases.filter((it) => !it.hidden);
+      const shown = blocks.filter((it) => !it.hidden);
       const open = shown.some((it) => !it.open);
-      shown.forEach((it) => { it.open = open; });
+      shown.forEach((it) => {
+        it.open = open;
+        const around = it.parentElement.closest("details");
+        if (around) around.open = true;
+      });
     });
     tools.hidden = false;
   }
@@ -78,12 +83,13 @@
   // A link to a case opens it, in browsers that do not by themselves.
   const reveal = () => {
     const target = document.getElementById(location.hash.slice(1));
-    const fold = target ? target.closest("details") : null;
-    if (fold) {
+    let fold = target ? target.closest("details") : null;
+    if (!fold) return;
+    for (; fold; fold = fold.parentElement.closest("details")) {
       fold.open = true;
       fold.hidden = false;
-      target.scrollIntoView();
     }
+    target.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
   reveal();

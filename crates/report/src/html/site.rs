@@ -75,10 +75,7 @@ fn of_case<'a>(history: &'a History, id: &CaseId) -> Vec<&'a Series> {
 }
 
 fn index(history: &History, cases: &[CaseId], links: Links) -> String {
-    let shared = Shared {
-        links,
-        ..Shared::unbounded()
-    };
+    let shared = Shared::unbounded(&links);
     let mut kernels: BTreeMap<&str, Vec<Vec<String>>> = BTreeMap::new();
     for id in cases {
         let rows = kernels.entry(&id.kernel).or_default();
@@ -220,7 +217,7 @@ fn case(id: &CaseId, all: &[&Series]) -> String {
         main {
             @for it in several { (whole(it)) }
             @if !single.rows.is_empty() {
-                section { h2 { "One version" } (part::table(&single, &Shared::unbounded())) }
+                section { h2 { "One version" } (part::table(&single, &Shared::unbounded(&Links::new()))) }
             }
             @if !gone.is_empty() {
                 section {
@@ -249,7 +246,7 @@ fn whole(series: &Series) -> Markup {
         section {
             h2 { (series.metric) }
             (self::series(series))
-            (part::table(&table, &Shared::unbounded()))
+            (part::table(&table, &Shared::unbounded(&Links::new())))
         }
     }
 }

@@ -85,6 +85,17 @@ impl Parsed {
         found.map(|(_, value)| value.as_str()).collect()
     }
 
+    /// Cases of the table, by the first name of each row.
+    fn rows(&self) -> Vec<&(String, Vec<(String, String)>)> {
+        let is_values = |(tag, attributes): &&(String, Vec<(String, String)>)| {
+            tag == "table" && attributes.iter().any(|(_, value)| value == "values")
+        };
+        let table = self.elements.iter().skip_while(|it| !is_values(it)).skip(1);
+        let table = table.take_while(|(tag, _)| tag != "table" && tag != "details");
+        let body = table.skip_while(|(tag, _)| tag != "tbody");
+        body.filter(|(tag, _)| tag == "tr").collect()
+    }
+
     fn count(&self, tag: &str) -> usize {
         self.elements.iter().filter(|(name, _)| name == tag).count()
     }
@@ -320,37 +331,170 @@ fn a_finding_is_shown_with_its_lines() {
     assert!(page.contains("kernels/k.cu:40  </span>sum += tile[0];\n"));
 }
 
-/// Cases that there is no room for are counted, and broken ones have their place first.
+/// Blocks that there is no room for are counted, and each case keeps its row.
 #[test]
 fn a_page_keeps_to_its_room() {
     let record = broken();
     let judgement = judged(&record);
     let index = Index::new(&record);
     let input = ReportInput::new(&index, &record, &judgement);
-    let bare = |sections, cases| {
-        let page = render_within(&input, Room { sections, cases });
+    let within = |problems, failed| {
+        let blocks = super::case::Room { failed, others: 0 };
+        let room = Room {
+            problems,
+            blocks,
+            ..ROOM
+        };
+        let page = render_within(&input, room);
         (page.len(), parse(&page))
     };
-    let (least, empty) = bare(0, 0);
+    let (least, empty) = within(0, 0);
     assert!(empty.values("data-name").is_empty());
+    assert_eq!(empty.rows().len(), 4);
     assert!(
         empty
             .text
-            .contains("4 cases more, none of them worse than these")
+            .contains("4 cases without their gates and samples")
     );
     let problems = blocks(&input).len();
     let cut = format!("... and {problems} more of these, which report.json has");
     assert!(problems > 2 && empty.text.contains(&cut));
-    let (size, some) = bare(4_000, 20_000);
+    let (size, some) = within(4_000, 8_000);
     assert!(
-        size > least + 10_000 && size <= least + 24_000,
+        size > least + 4_000 && size <= least + 12_000,
         "{size}, {least}"
     );
     let shown = some.values("data-outcome");
     assert!((1..4).contains(&shown.len()));
     assert!(shown.iter().all(|it| *it == "fail"), "{shown:?}");
-    // The frame of a page, with its style and script, is small compared with what it holds.
-    assert!(least + ROOM.sections + ROOM.cases < 5_000_000, "{least}");
+    assert_eq!(some.rows().len(), 4);
+
+    // Of thousands of cases the last rows are left out, and counted.
+    let page = render_within(&input, Room { rows: 600, ..ROOM });
+    let parsed = parse(&page);
+    let rows = parsed.rows().len();
+    assert!((1..4).contains(&rows), "{rows}");
+    let cut = format!(
+        "... and {} more cases, none of them worse than these",
+        4 - rows
+    );
+    assert!(parsed.text.contains(&cut), "{}", parsed.text);
+}
+
+/// The record with its kernel so many times, under names of their own.
+fn many_kernels(of: &Record, times: usize) -> Record {
+    let text = serde_json::to_string(of).unwrap();
+    let copies = (1..times).map(|at| {
+        let name = format!("\"kernel\":\"kernel_{at}\"");
+        serde_json::from_str::<Record>(&text.replace("\"kernel\":\"k\"", &name)).unwrap()
+    });
+    let mut record = of.clone();
+    for copy in copies {
+        record.plan.cases.extend(copy.plan.cases);
+        record.plan.units.extend(copy.plan.units);
+        record.plan.rivals.extend(copy.plan.rivals);
+        record.policy.gates.extend(copy.policy.gates);
+        record.policy.baselines.extend(copy.policy.baselines);
+        record.evidence.extend(copy.evidence);
+        if let (Some(base), Some(copy)) = (&mut record.policy.base, copy.policy.base) {
+            base.plan.cases.extend(copy.plan.cases);
+            base.plan.units.extend(copy.plan.units);
+            base.gates.extend(copy.gates);
+            base.baselines.extend(copy.baselines);
+        }
+    }
+    record
+}
+
+#[test]
+fn a_page_of_262_cases_is_smaller_than_300_kb() {
+    // Timed next to rivals, and against a base.
+    let beside = fixture::with_tails(fixture::record_beside_rival());
+    let mut against = fixture::with_tails(fixture::record_against_base());
+    let passing = [many_kernels(&beside, 66), many_kernels(&against, 66)];
+    slow_down(&mut against, &fixture::case_id("fast", "small"));
+    let failing = many_kernels(&against, 66);
+    let all = passing.into_iter().map(|it| (it, false));
+    for (record, fails) in all.chain([(failing, true)]) {
+        assert!(record.plan.cases.len() >= 262);
+        let page = page(&record);
+        let parsed = parse(&page);
+        let problems = parsed
+            .values("class")
+            .iter()
+            .any(|it| it.starts_with("problem"));
+        assert_eq!(problems, fails);
+        assert!(page.len() < 300_000, "{}", page.len());
+        assert_eq!(parsed.rows().len(), record.plan.cases.len());
+        // What is left out is said once.
+        let said = parsed
+            .text
+            .matches("without their gates and samples")
+            .count();
+        assert_eq!(said, 1);
+        assert!(parsed.text.contains("report.json has the verdicts"));
+    }
+}
+
+#[test]
+fn problems_stand_before_the_table_of_cases_and_only_failures_are_open() {
+    let mut record = fixture::with_tails(broken());
+    record.environment.commit = Some("0a34415aaaaa+".to_owned());
+    let page = page(&record);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("<h1>") < at("class=\"problem fail\""));
+    assert!(at("class=\"problem fail\"") < at("class=\"tools\""));
+    assert!(at("class=\"tools\"") < at("class=\"values\""));
+    assert!(page.contains(" - 0a34415aaaaa+ - gatekeeper</title>"));
+    let parsed = parse(&page);
+    for (tag, attributes) in &parsed.elements {
+        let value = |name: &str| {
+            let found = attributes.iter().find(|(other, _)| other == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        if tag == "details" {
+            let is_failure = value("data-outcome").is_some_and(|it| it == "fail");
+            assert_eq!(value("open").is_some(), is_failure, "{attributes:?}");
+        }
+    }
+    assert!(parsed.values("data-outcome").contains(&"pass"));
+    assert!(parsed.values("data-outcome").contains(&"fail"));
+}
+
+#[test]
+fn problems_of_the_base_are_folded_below_new_ones() {
+    let mut record = fixture::record_against_base();
+    fixture::slow(&mut record, &fixture::case_id("direct", "large"), 250_000);
+    let folded = "<details class=\"fold\"><summary>1 problem that the base has, too (1 gate)";
+    let open = folded.replace("\"fold\"", "\"fold\" open");
+    // A page that shows no problem of a run that failed would be of no use.
+    assert!(page(&record).contains(&open));
+    slow_down(&mut record, &fixture::case_id("fast", "small"));
+    let page = page(&record);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+    assert!(at("p50 5.0 % slower") < at(folded));
+    assert!(!page[..at(folded)].contains("k/direct@large</a>"));
+}
+
+#[test]
+fn no_page_has_a_backtick() {
+    let records = [
+        broken(),
+        fixture::record(),
+        fixture::record_without_gpu(),
+        fixture::record_simulated(),
+        fixture::record_against_base(),
+        fixture::record_beside_rival(),
+    ];
+    for record in records {
+        let page = page(&record);
+        let body = &page[page.find("<body>").unwrap()..page.find("<script>").unwrap()];
+        assert!(!body.contains('`'), "{body}");
+    }
+    assert_eq!(
+        part::prose("run `k` again").into_string(),
+        "run <code>k</code> again"
+    );
 }
 
 #[test]
