@@ -723,6 +723,28 @@ fn a_command_has_one_way_to_name_a_format() {
     }
 }
 
+#[test]
+fn quiet_prints_the_headline_alone() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    let all = stdout(&run(dir, &["judge", RECORD], 0));
+    let headline = all.rsplit("\n\n").next().unwrap();
+    assert!(headline.starts_with("PASS"), "{headline}");
+    assert_ne!(all, headline);
+    for args in [&["judge", RECORD, "-q"][..], &["report", "--quiet"]] {
+        assert_eq!(stdout(&run(dir, args, 0)), headline, "{args:?}");
+    }
+    let same = run(dir, &["compare", RECORD, RECORD, "-q"], 0);
+    assert!(stdout(&same).starts_with("PASS"), "{}", stdout(&same));
+    // Nothing about progress, nor where the files are.
+    let output = run(dir, &["run", "-q", "copy"], 0);
+    assert!(stdout(&output).starts_with("PASS"), "{}", stdout(&output));
+    assert_eq!(stderr(&output), "");
+    edit(&dir.join("gates.yaml"), "registers: 32", "registers: 1");
+    let output = run(dir, &["run", "-q", "copy"], 1);
+    assert!(stdout(&output).starts_with("FAIL"), "{}", stdout(&output));
+}
+
 /// Columns of the longest line.
 fn widest(text: &str) -> usize {
     let lines = text.lines();
