@@ -2,7 +2,6 @@
 
 use crate::micro;
 use crate::tune::Method;
-use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use config::Budget;
 use model::{Arch, DEFAULT_CONFIG};
@@ -10,14 +9,38 @@ use records::shard::Part;
 use report::terminal::Verbosity;
 use run::device::DeviceChoice;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use system::limits::parse_size;
+
+/// The commands of every day, and the others by where they are needed.
+const HELP: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+Commands:
+  init      Write a gates.yaml for the kernels of this directory
+  run       Build, check, measure and judge the kernels of gates.yaml
+  baseline  Show baselines, or accept what the last run measured
+  report    Print the last record
+  explain   Say why cases are not what they were at the base
+  compare   Judge one record against another
+  validate  Check gates.yaml without building anything
+  doctor    Report what this machine has and what it lacks
+
+More commands:
+  CI     judge, merge, history
+  GPU    profile, tune, calibrate
+  setup  toolchain, cache, schema, completions, man
+  help   what a command does and takes: gatekeeper help merge
+
+Options:
+{options}{after-help}";
 
 #[derive(Debug, Parser)]
 #[command(
     name = "gatekeeper",
     version,
     about = "A regression gate for CUDA kernels",
+    help_template = HELP,
     long_about = "A regression gate for CUDA kernels: builds each kernel of gates.yaml with nvcc, gates what PTXAS \
 reports, checks the output against a CPU FP32 reference, measures p50/p90/p99 on a GPU, compares with the \
 committed baselines, and answers with an exit code.",
@@ -40,16 +63,10 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a gates.yaml for the kernels of this directory, or a commented one to start from
+    Init(InitArgs),
     /// Build, check, measure and judge the kernels of gates.yaml
     Run(RunArgs),
-    /// Read the GPU's counters for correct cases, with Nsight Compute
-    Profile(ProfileArgs),
-    /// Judge one record against another: BASE is the old state, HEAD the new one
-    Compare(CompareArgs),
-    /// Judge a stored record again, with the gates and baselines of its run
-    Judge(JudgeArgs),
-    /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
-    Merge(MergeArgs),
     /// Show baselines, or accept what a record measured as new baselines
     #[command(
         subcommand,
@@ -58,22 +75,28 @@ pub enum Command {
   gatekeeper baseline update    accept what the last run measured, then commit baselines/"
     )]
     Baseline(BaselineCommand),
-    /// Print a stored record as a report
+    /// Print the last record as a report, or another
     Report(ReportArgs),
     /// Say why cases of a record are not what they were at the base: causes, with source lines
     Explain(ExplainArgs),
-    /// Search the macros of a variant for a faster configuration that holds every gate
-    Tune(TuneArgs),
-    /// Show how the values of the committed baselines moved, commit by commit
-    History(HistoryArgs),
-    /// Write how the committed baselines moved as pages for a browser: an index, and a page for each case
-    Site(SiteArgs),
+    /// Judge one record against another: BASE is the old state, HEAD the new one
+    Compare(CompareArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
-    /// Write a gates.yaml for the kernels of this directory, or a commented one to start from
-    Init(InitArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
+    /// Judge a stored record again, with the gates and baselines of its run
+    Judge(JudgeArgs),
+    /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
+    Merge(MergeArgs),
+    /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a site
+    History(HistoryArgs),
+    /// Read the GPU's counters for correct cases, with Nsight Compute
+    Profile(ProfileArgs),
+    /// Search the macros of a variant for a faster configuration that holds every gate, or rank tiles of attention
+    Tune(TuneArgs),
+    /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
+    Calibrate(CalibrateArgs),
     /// Install or show the compiler
     #[command(
         subcommand,
@@ -90,10 +113,6 @@ pub enum Command {
   gatekeeper cache prune --max-size 10GiB --older-than 30d"
     )]
     Cache(CacheCommand),
-    /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
-    Calibrate(CalibrateArgs),
-    /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
-    Micro(MicroArgs),
     /// Print the JSON Schema of gates.yaml, for editors, or of a file that `run` writes
     #[command(after_help = "Example:
   gatekeeper schema > gates.schema.json
@@ -122,6 +141,9 @@ and as the first line of gates.yaml, for the YAML language server:
     #[command(name = run::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
 }
+
+/// Where `run` leaves its record, unless told otherwise.
+const LAST_RECORD: &str = "gatekeeper-out/record.json";
 
 #[derive(Debug, Args)]
 pub struct ConfigArg {
@@ -154,7 +176,7 @@ impl OutputArgs {
 #[command(after_help = "Examples:
   gatekeeper doctor                  what a run needs of this machine, an item each, with what to do
   gatekeeper doctor --require-gpu    as for `run`: no GPU is broken, too
-  gatekeeper doctor --json           the same for programs
+  gatekeeper doctor --format json    the same for programs
   gatekeeper doctor --peaks          also what the first GPU reaches, next to what the tables have
 
 Exit codes: 0, 2 for a mistake in gates.yaml, 4 where a run would fail.")]
@@ -173,9 +195,6 @@ pub struct DoctorArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
     pub format: ProfileFormat,
-    /// Short for `--format json`
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -318,17 +337,18 @@ pub struct CompareArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper run --base origin/main && gatekeeper explain gatekeeper-out/record.json
-  gatekeeper explain gatekeeper-out/record.json sdpa_fp8/stage2@mission    one case
-  gatekeeper explain pr.json --base main.json 'rmsnorm*'                   of two runs of one machine
+  gatekeeper run --base origin/main && gatekeeper explain
+  gatekeeper explain sdpa_fp8/stage2@mission                          one case of the last run
+  gatekeeper explain --record pr.json --base main.json 'rmsnorm*'     two runs of one machine
 
 Exit codes: 0 whatever the causes are, 2 wrong usage, 4 environment.")]
 pub struct ExplainArgs {
-    /// The record.json that `run` wrote
-    pub record: PathBuf,
     /// Cases, as for `run` [default: all]
     #[arg(value_name = "FILTER")]
     pub cases: Vec<String>,
+    /// The record that `run` wrote
+    #[arg(long, default_value = LAST_RECORD, value_name = "FILE")]
+    pub record: PathBuf,
     /// The record of the old state, for a run without --base
     #[arg(long, value_name = "RECORD")]
     pub base: Option<PathBuf>,
@@ -373,22 +393,22 @@ pub struct MergeArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper report gatekeeper-out/record.json > comment.md
-  gatekeeper report gatekeeper-out/record.json --format terminal
-  gatekeeper report gatekeeper-out/record.json --format html > report.html
-  gatekeeper report gatekeeper-out/record.json --ladder --format terminal
-  gatekeeper report gatekeeper-out/record.json --diagnosis
-  gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
+  gatekeeper report                                   the last run again
+  gatekeeper report --verbose                         and its details
+  gatekeeper report --format markdown > comment.md
+  gatekeeper report ci/record.json --ladder           each variant against the one before it
+  gatekeeper report --diagnosis                       what bounds each case
+  gatekeeper report --nvbench nvbench                 the times as files of NVBench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
 pub struct ReportArgs {
     /// The record.json that `run` wrote; or NVBench's JSON (--jsonbin), or a directory of it with one file
     /// per process
+    #[arg(default_value = LAST_RECORD)]
     pub record: PathBuf,
-    /// Output format; html: one page for a browser; github: annotations, for the standard output of a workflow's step;
-    /// nvbench: the times as NVBench's JSON with its binary samples, into the directory --out
-    #[arg(long, value_enum, default_value_t = ReportFormat::Printed(Format::Markdown))]
-    pub format: ReportFormat,
+    /// Output format; html: one page for a browser; github: annotations, for the standard output of a workflow's step
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
     /// Each variant of a kernel against the one before it in gates.yaml and against the first, with what it adds; as
     /// terminal, markdown or json
     #[arg(long, conflicts_with = "quiet")]
@@ -396,9 +416,9 @@ pub struct ReportArgs {
     /// Print what bounds each case, with its values and what to try; as terminal, markdown or json
     #[arg(long, conflicts_with_all = ["ladder", "quiet"])]
     pub diagnosis: bool,
-    /// Directory for the files of --format nvbench
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    /// Write the times as NVBench's JSON with its binary samples into this directory; nothing is printed
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "ladder", "diagnosis", "verbose", "quiet"])]
+    pub nvbench: Option<PathBuf>,
     /// The gates file next to the baselines whose history in git --format html shows
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
@@ -414,11 +434,19 @@ pub struct ReportArgs {
   gatekeeper tune gemm --device sim                     a ranking by the simulator; exit code 3
 
 Exit codes: 0 a configuration was shown to be faster, 1 the start does not hold its gates, 2 wrong usage,
-3 none was shown to be faster, or there is no GPU, 4 environment.")]
+3 none was shown to be faster, or there is no GPU, 4 environment.
+
+Ranking of tiles of attention, each checked and then clocked on its own:
+  gatekeeper tune --rank --provision                             108 configurations
+  gatekeeper tune --rank --as STAGES=SMEM_STAGE --top 5          and the 5 best as seeds of a search over SMEM_STAGE
+  gatekeeper tune --rank --stages 2 --format csv > tiles.csv     27 of them
+  gatekeeper tune --rank --from micro.json --against tune.jsonl  how far a ranking goes with measured times
+
+Exit codes of --rank: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
 pub struct TuneArgs {
-    /// The variant to start from: KERNEL/VARIANT, or KERNEL where one of its variants has a `tune`
-    #[arg(value_name = "KERNEL[/VARIANT]")]
-    pub kernel: String,
+    /// The variant to start from: KERNEL/VARIANT, or KERNEL where one of its variants has a `tune`; required without --rank
+    #[arg(value_name = "KERNEL[/VARIANT]", required_unless_present = "rank")]
+    pub kernel: Option<String>,
     #[command(flatten)]
     pub config: ConfigArg,
     /// Which configuration comes next
@@ -447,7 +475,7 @@ pub struct TuneArgs {
     /// Write the winner into the gates file as a variant of this name, where it was shown to be faster
     #[arg(long, value_name = "NAME")]
     pub apply: Option<String>,
-    /// Start from the best configurations that `gatekeeper micro` found; for guided and elite
+    /// Start from the best configurations that `gatekeeper tune --rank` found; for guided and elite
     #[arg(long, value_name = "FILE")]
     pub seeds: Option<PathBuf>,
     /// Write all evaluations as T4 results, too
@@ -459,9 +487,57 @@ pub struct TuneArgs {
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
-    /// Output format
+    /// Output format; csv and json: of a ranking
     #[arg(long, value_enum, default_value_t = TuneFormat::Terminal)]
     pub format: TuneFormat,
+    #[command(flatten)]
+    pub ranking: RankArgs,
+}
+
+/// Options of `tune --rank`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Ranking")]
+pub struct RankArgs {
+    /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
+    #[arg(long, conflicts_with_all = ["kernel", "config", "strategy", "budget", "seed", "sim_budget", "resume", "log", "apply", "seeds", "t4", "kernel_tuner"])]
+    pub rank: bool,
+    /// Queries of a block: multiples of 16, up to 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_m, conflicts_with = "kernel")]
+    pub block_m: Vec<i64>,
+    /// Keys of a tile: 16, 32, 64, 128, 256 or 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_k, conflicts_with = "kernel")]
+    pub block_k: Vec<i64>,
+    /// Tiles in shared memory: 1 to 16
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = micro::read_stages, conflicts_with = "kernel")]
+    pub stages: Vec<i64>,
+    /// Halves that a thread copies at a time: 2, 4 or 8
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = micro::read_vec_width, conflicts_with = "kernel")]
+    pub vec_width: Vec<i64>,
+    /// How many of the best are shown, and are seeds in micro.json
+    #[arg(
+        long,
+        default_value_t = 10,
+        value_name = "K",
+        conflicts_with = "kernel"
+    )]
+    pub top: usize,
+    /// Name of a macro of the tile in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
+    #[arg(long = "as", value_name = "MACRO=NAME", conflicts_with = "kernel")]
+    pub renames: Vec<String>,
+    /// A log of `gatekeeper tune`: says the rank correlation with its measured times
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    pub against: Option<PathBuf>,
+    /// With --against: a micro.json instead of measuring; needs no GPU
+    #[arg(long, value_name = "FILE", requires = "against", conflicts_with_all = ["device", "provision", "format", "out", "top", "block_m", "block_k", "stages", "vec_width"])]
+    pub from: Option<PathBuf>,
+    /// Directory for micro.csv and micro.json
+    #[arg(
+        long,
+        default_value = "gatekeeper-out",
+        value_name = "DIR",
+        requires = "rank"
+    )]
+    pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -469,6 +545,7 @@ pub struct TuneArgs {
   gatekeeper history                                  all baselines that git has
   gatekeeper history 'sdpa_*/stage2@mission'          these cases
   gatekeeper history --format markdown > history.md   with charts, as GitHub draws them
+  gatekeeper history --html public                    a site, to be put on a pages host
 
 Exit codes: 0, 2 wrong usage or no history, 4 environment.")]
 pub struct HistoryArgs {
@@ -480,23 +557,9 @@ pub struct HistoryArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
     pub format: HistoryFormat,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatekeeper site public             all baselines that git has, to be put on a pages host
-  gatekeeper site public 'sdpa_*'    these cases
-
-Exit codes: 0, 2 wrong usage or no history, 4 environment.")]
-pub struct SiteArgs {
-    /// The directory; made if it is not there, and empty if it is
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
-    #[command(flatten)]
-    pub config: ConfigArg,
-    /// Only these cases, as for `run`; they need not be in gates.yaml any more
-    #[arg(value_name = "FILTER")]
-    pub filters: Vec<String>,
+    /// Write it as pages for a browser into this directory, an index and a page for each case; nothing else is printed
+    #[arg(long, value_name = "DIR", conflicts_with = "format")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -585,53 +648,6 @@ pub struct CalibrateArgs {
     pub out: PathBuf,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatekeeper micro --provision                             108 configurations: checked, clocked, ranked
-  gatekeeper micro --as STAGES=SMEM_STAGE --top 5          and the 5 best as seeds of a search over SMEM_STAGE
-  gatekeeper micro --stages 2 --format csv > tiles.csv     27 of them
-  gatekeeper micro --from micro.json --against tune.jsonl  how far a ranking goes with measured times
-
-Exit codes: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
-pub struct MicroArgs {
-    /// Queries of a block: multiples of 16, up to 512
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_m)]
-    pub block_m: Vec<i64>,
-    /// Keys of a tile: 16, 32, 64, 128, 256 or 512
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_k)]
-    pub block_k: Vec<i64>,
-    /// Tiles in shared memory: 1 to 16
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = micro::read_stages)]
-    pub stages: Vec<i64>,
-    /// Halves that a thread copies at a time: 2, 4 or 8
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = micro::read_vec_width)]
-    pub vec_width: Vec<i64>,
-    /// How many of the best are shown, and are seeds in micro.json
-    #[arg(long, default_value_t = 10, value_name = "K")]
-    pub top: usize,
-    /// Name of a macro of the tile in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
-    #[arg(long = "as", value_name = "MACRO=NAME")]
-    pub renames: Vec<String>,
-    /// A log of `gatekeeper tune`: says the rank correlation with its measured times
-    #[arg(long, value_name = "FILE")]
-    pub against: Option<PathBuf>,
-    /// With --against: a micro.json instead of measuring; needs no GPU
-    #[arg(long, value_name = "FILE", requires = "against", conflicts_with_all = ["device", "provision", "format", "out", "top", "block_m", "block_k", "stages", "vec_width"])]
-    pub from: Option<PathBuf>,
-    /// Which GPU: auto, cuda or cuda:N; sim checks without one, and ranks nothing
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
-    pub device: DeviceChoice,
-    /// Install the pinned compiler if there is none
-    #[arg(long)]
-    pub provision: bool,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = MicroFormat::Terminal)]
-    pub format: MicroFormat,
-    /// Directory for micro.csv and micro.json
-    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
-    pub out: PathBuf,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Accept what a record measured as the new baselines of its cases
@@ -644,11 +660,7 @@ pub enum BaselineCommand {
 Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
     Update {
         /// The record that `run` wrote
-        #[arg(
-            long,
-            default_value = "gatekeeper-out/record.json",
-            value_name = "FILE"
-        )]
+        #[arg(long, default_value = LAST_RECORD, value_name = "FILE")]
         record: PathBuf,
         #[command(flatten)]
         config: ConfigArg,
@@ -747,11 +759,13 @@ pub enum ProfileFormat {
     Json,
 }
 
-/// For programs there is the log.
+/// Programs read the log of a search, and a ranking as csv or json.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TuneFormat {
     Terminal,
     Markdown,
+    Csv,
+    Json,
 }
 
 /// A history has no annotations, as it is no judgement.
@@ -770,39 +784,6 @@ pub enum SchemaOf {
     Record,
     /// report.json
     Report,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MicroFormat {
-    Terminal,
-    Markdown,
-    Csv,
-    Json,
-}
-
-/// Formats of `report`: everything that is printed, and those of several files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportFormat {
-    Printed(Format),
-    Nvbench,
-}
-
-impl ValueEnum for ReportFormat {
-    fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<Vec<ReportFormat>> = LazyLock::new(|| {
-            let printed = Format::value_variants().iter().copied();
-            let printed = printed.map(ReportFormat::Printed);
-            printed.chain([ReportFormat::Nvbench]).collect()
-        });
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
-            Self::Printed(format) => format.to_possible_value(),
-            Self::Nvbench => Some(PossibleValue::new("nvbench")),
-        }
-    }
 }
 
 /// `+2%` as a share.

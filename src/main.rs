@@ -43,7 +43,6 @@ fn main() -> ExitCode {
         }
         Command::Tune(args) => cmd::tune::run(&args),
         Command::History(args) => cmd::history::run(&args),
-        Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::init::run(&args),
         Command::Schema { of } => cmd::config::schema(of),
@@ -63,7 +62,6 @@ fn main() -> ExitCode {
             cmd::cache::prune(limits, dry_run)
         }
         Command::Calibrate(args) => cmd::calibrate::run(&args),
-        Command::Micro(args) => cmd::micro::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return run::worker::child::main(device),

@@ -15,8 +15,8 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     })?;
     let items = machine.examine(args.require_gpu);
     match args.format {
-        ProfileFormat::Terminal if !args.json => say(&text(&items))?,
-        ProfileFormat::Terminal | ProfileFormat::Json => print(&json(&items)?)?,
+        ProfileFormat::Terminal => say(&text(&items))?,
+        ProfileFormat::Json => print(&json(&items)?)?,
     }
     Ok(doctor::exit(&items))
 }

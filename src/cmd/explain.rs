@@ -63,7 +63,8 @@ fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>>
             "no case of the record matches {}",
             filters.join(" ")
         ))
-        .help("`gatekeeper report RECORD --format terminal` lists its cases")),
+        .help("`gatekeeper report RECORD` lists its cases")
+        .help("another record is named with --record FILE")),
     }
 }
 

@@ -1,6 +1,6 @@
-//! `history`: how the committed baselines moved, from git's log. `site` and pages of records show it, too.
+//! `history`: how the committed baselines moved, from git's log. Pages of records show it, too.
 
-use super::{print, remark, terminal_options};
+use super::{print, remark, site, terminal_options};
 use crate::cli::{HistoryArgs, HistoryFormat};
 use records::history::{self as history_model, History};
 use records::store;
@@ -13,6 +13,10 @@ use system::error::{Error, Result};
 
 pub fn run(args: &HistoryArgs) -> Result<Exit> {
     let all = load(&args.config.config, &args.filters)?;
+    if let Some(dir) = &args.html {
+        site::write(dir, &all)?;
+        return Ok(Exit::Held);
+    }
     print(&match args.format {
         HistoryFormat::Json => history::json(&all)?,
         HistoryFormat::Markdown => markdown::render_groups(history::TITLE, &history::lay_out(&all)),

@@ -1,7 +1,7 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
 use super::{history, make_empty, print, remark, say, terminal_options};
-use crate::cli::{CompareArgs, Format, JudgeArgs, OutputArgs, ReportArgs, ReportFormat};
+use crate::cli::{CompareArgs, Format, JudgeArgs, OutputArgs, ReportArgs};
 use explain::diagnosis::changes;
 use judge::Index;
 use model::{Gate, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
@@ -9,6 +9,7 @@ use records::store;
 use report::ReportInput;
 use report::exit::Exit;
 use report::section::Section;
+use report::terminal::Verbosity;
 use std::path::Path;
 use system::error::{Error, Result};
 
@@ -24,6 +25,10 @@ pub fn judge(args: &JudgeArgs) -> Result<Exit> {
 /// The same as `judge`, for a reader: a report of a run that failed is no failure.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
+    if let Some(dir) = &args.nvbench {
+        write_nvbench(&record, dir)?;
+        return Ok(Exit::Held);
+    }
     if args.ladder {
         print(&ladder(args, &record)?)?;
         return Ok(Exit::Held);
@@ -32,34 +37,17 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         print(&diagnosis(args, &record)?)?;
         return Ok(Exit::Held);
     }
-    match (args.format, &args.out) {
-        (ReportFormat::Printed(format), None) => {
-            let history = match format {
-                Format::Html => history::load_next_to(&args.config),
-                _ => None,
-            };
-            let index = Index::new(&record);
-            let judgement = index.judge();
-            let input = ReportInput {
-                history: history.as_ref(),
-                ..ReportInput::new(&index, &record, &judgement)
-            };
-            print(&render(format, args.output, &input)?)?;
-        }
-        (ReportFormat::Nvbench, Some(dir)) => write_nvbench(&record, dir)?,
-        (ReportFormat::Nvbench, None) => {
-            return Err(
-                Error::usage("--format nvbench writes several files and has no --out")
-                    .help("name a directory for them: --out DIR"),
-            );
-        }
-        (ReportFormat::Printed(_), Some(_)) => {
-            return Err(Error::usage(
-                "--out is for --format nvbench; every other format is printed",
-            )
-            .help("redirect it: > FILE"));
-        }
-    }
+    let history = match args.format {
+        Format::Html => history::load_next_to(&args.config),
+        _ => None,
+    };
+    let index = Index::new(&record);
+    let judgement = index.judge();
+    let input = ReportInput {
+        history: history.as_ref(),
+        ..ReportInput::new(&index, &record, &judgement)
+    };
+    print(&render(args.format, args.output, &input)?)?;
     Ok(Exit::Held)
 }
 
@@ -91,19 +79,16 @@ fn paged(
     groups: &[Vec<Section>],
     json: impl FnOnce() -> Result<String>,
 ) -> Result<String> {
-    match (args.format, &args.out) {
-        (ReportFormat::Printed(Format::Terminal), None) => Ok(report::terminal::render_groups(
+    match args.format {
+        Format::Terminal => Ok(report::terminal::render_groups(
             groups,
             terminal_options(args.output.verbosity()),
         )),
-        (ReportFormat::Printed(Format::Markdown), None) => {
-            Ok(report::markdown::render_groups(title, groups))
-        }
-        (ReportFormat::Printed(Format::Json), None) => json(),
-        _ => Err(
-            Error::usage(format!("{option} is printed as terminal, markdown or json"))
-                .help("without --format it is markdown"),
-        ),
+        Format::Markdown => Ok(report::markdown::render_groups(title, groups)),
+        Format::Json => json(),
+        Format::Html | Format::Junit | Format::Github | Format::Sarif => Err(Error::usage(
+            format!("{option} is printed as terminal, markdown or json"),
+        )),
     }
 }
 
@@ -173,6 +158,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     let [of_base, of_head] = &names;
     let sides = ((of_base.as_str(), &base), (of_head.as_str(), &head));
     print(&match args.format {
+        Format::Terminal if args.output.verbosity() == Verbosity::Quiet => report,
         Format::Terminal => report::terminal::sides(sides.0, sides.1) + &report,
         Format::Markdown => report + &report::markdown::sides(sides.0, sides.1),
         _ => report,
@@ -198,7 +184,7 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
             };
             Err(Error::usage("one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way")
                 .at(foreign.display())
-                .help("`gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format"))
+                .help("`gatekeeper report RECORD --nvbench DIR` converts a record to NVBench's format"))
         }
     }
 }
@@ -234,6 +220,11 @@ fn hold_p50(record: &mut Record, change: f64) {
 }
 
 fn render(format: Format, output: OutputArgs, input: &ReportInput) -> Result<String> {
+    if format != Format::Terminal && output.verbosity() != Verbosity::Normal {
+        return Err(Error::usage(
+            "--verbose and --quiet are for --format terminal; every other format has its one form",
+        ));
+    }
     match format {
         Format::Terminal => Ok(report::terminal::render(
             input,

@@ -1,8 +1,8 @@
-//! `micro`: which tiles of attention are right, and how many cycles each takes.
+//! `tune --rank`: which tiles of attention are right, and how many cycles each takes.
 
 use super::progress::Progress;
 use super::{command_line, print, remark, say, terminal_options, write_file};
-use crate::cli::{MicroArgs, MicroFormat};
+use crate::cli::{TuneArgs, TuneFormat};
 use crate::micro::layout::{self, Ending};
 use crate::micro::validity::{self, Agreement, Renames};
 use crate::micro::{self, MACROS, Request, Sweep};
@@ -19,7 +19,8 @@ use system::files;
 const CSV: &str = "micro.csv";
 const JSON: &str = "micro.json";
 
-pub fn run(args: &MicroArgs) -> Result<Exit> {
+pub fn rank(all: &TuneArgs) -> Result<Exit> {
+    let args = &all.ranking;
     let renames = read_renames(&args.renames)?;
     // Before a minute of GPU time, not after it.
     let timed = args.against.as_deref().map(read_times).transpose()?;
@@ -33,8 +34,8 @@ pub fn run(args: &MicroArgs) -> Result<Exit> {
     super::make_dir("--out", &args.out)?;
     let progress = Progress::default();
     let request = Request {
-        device: args.device,
-        provision: args.provision,
+        device: all.device,
+        provision: all.provision,
         sweep: Sweep([
             args.block_m.clone(),
             args.block_k.clone(),
@@ -50,20 +51,20 @@ pub fn run(args: &MicroArgs) -> Result<Exit> {
     let json = layout::json(&ranking, args.top, &renames)?;
     write_file(&args.out.join(CSV), &csv)?;
     write_file(&args.out.join(JSON), &json)?;
-    match args.format {
-        MicroFormat::Terminal => {
+    match all.format {
+        TuneFormat::Terminal => {
             let sections = layout::lay_out(&ranking, args.top);
             print(&terminal::render_groups(
                 &[sections],
                 terminal_options(Verbosity::Normal),
             ))?;
         }
-        MicroFormat::Markdown => {
+        TuneFormat::Markdown => {
             let sections = layout::lay_out(&ranking, args.top);
             print(&markdown::render_groups(layout::TITLE, &[sections]))?;
         }
-        MicroFormat::Csv => print(&csv)?,
-        MicroFormat::Json => print(&json)?,
+        TuneFormat::Csv => print(&csv)?,
+        TuneFormat::Json => print(&json)?,
     }
     let ending = layout::ending(&ranking);
     if let Some(timed) = &timed

@@ -1,7 +1,9 @@
 //! Progress on stderr: on a terminal a bar with the time left, in a log a line now and then.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pipeline::event::{Event, Phase};
+use report::terminal::Verbosity;
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -13,7 +15,15 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// One line at a time: phases overlap, and the latest one is what the run is waiting for.
 pub struct Progress {
     running: Arc<Mutex<Vec<Running>>>,
-    terminal: bool,
+    shown: Shown,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Bars,
+    /// Now and then.
+    Lines,
+    Nothing,
 }
 
 struct Running {
@@ -22,80 +32,99 @@ struct Running {
     /// The last step.
     what: String,
     began: Instant,
+    /// When the last of its steps was done.
+    ended: Option<Instant>,
     /// When a log last heard of it.
     said: Instant,
 }
 
 impl Default for Progress {
     fn default() -> Self {
-        let terminal = std::io::stderr().is_terminal();
-        let running = Arc::new(Mutex::new(Vec::new()));
-        if !terminal {
-            let log = Arc::downgrade(&running);
-            std::thread::spawn(move || keep_log(&log));
-        }
-        Self { running, terminal }
+        Self::new(Verbosity::Normal)
     }
 }
 
 impl Progress {
+    pub fn new(verbosity: Verbosity) -> Self {
+        let shown = match verbosity {
+            Verbosity::Quiet => Shown::Nothing,
+            Verbosity::Normal | Verbosity::Verbose => match std::io::stderr().is_terminal() {
+                true => Shown::Bars,
+                false => Shown::Lines,
+            },
+        };
+        let running = Arc::new(Mutex::new(Vec::new()));
+        if shown == Shown::Lines {
+            let log = Arc::downgrade(&running);
+            std::thread::spawn(move || keep_log(&log));
+        }
+        Self { running, shown }
+    }
+
     pub fn on(&self, event: Event) {
         let mut running = held(&self.running);
         match event {
             Event::Began { phase, steps } => {
-                if steps > 0 {
-                    running.push(Running::new(phase, steps, self.terminal));
+                self.end(&mut running, |it| it.phase != phase && it.is_done());
+                match running.iter_mut().find(|it| it.phase == phase) {
+                    Some(it) if steps > 0 => {
+                        it.bar.inc_length(steps);
+                        it.ended = None;
+                    }
+                    Some(_) => {}
+                    None if steps > 0 => running.push(Running::new(phase, steps, self.shown)),
+                    None => {}
                 }
             }
             Event::Stepped { phase, what } => {
-                let Some(at) = running.iter().position(|it| it.phase == phase) else {
+                self.end(&mut running, |it| it.phase != phase && it.is_done());
+                let Some(it) = running.iter_mut().find(|it| it.phase == phase) else {
                     return;
                 };
-                let it = &mut running[at];
                 let what = escape::lines(&what);
                 it.bar.set_message(what.clone());
                 it.bar.inc(1);
                 it.what = what;
-                if it
-                    .bar
-                    .length()
-                    .is_some_and(|steps| it.bar.position() >= steps)
-                {
-                    it.bar.finish_and_clear();
-                    if !self.terminal && it.began.elapsed() >= SILENCE {
-                        write_line(&it.done());
-                    }
-                    running.remove(at);
-                }
+                it.ended = it.is_done().then(Instant::now);
             }
+            Event::Ended { phase } => self.end(&mut running, |it| it.phase == phase),
             Event::Waiting(line) => match running.last() {
-                Some(it) if self.terminal => it.bar.println(escape::lines(&line)),
+                Some(it) if self.shown == Shown::Bars => it.bar.println(escape::lines(&line)),
                 _ => write_line(&line),
             },
         }
     }
 
-    /// Clears what an aborted phase left.
+    /// A phase whose steps are done can go on: its bar stays until another one takes its place.
+    fn end(&self, running: &mut Vec<Running>, is_over: impl Fn(&Running) -> bool) {
+        for it in running.extract_if(.., |it| is_over(it)) {
+            it.bar.finish_and_clear();
+            if self.shown == Shown::Lines && it.is_done() && it.took() >= SILENCE {
+                write_line(&it.done());
+            }
+        }
+    }
+
+    /// Clears what is left, of aborted phases, too.
     pub fn clear(&self) {
-        let mut running = held(&self.running);
-        running.drain(..).for_each(|it| it.bar.finish_and_clear());
+        self.end(&mut held(&self.running), |_| true);
     }
 }
 
 impl Running {
-    fn new(phase: Phase, steps: u64, terminal: bool) -> Self {
-        let target = match terminal {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
+    fn new(phase: Phase, steps: u64, shown: Shown) -> Self {
+        let target = match shown {
+            Shown::Bars => ProgressDrawTarget::stderr(),
+            Shown::Lines | Shown::Nothing => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
         if let Ok(style) = ProgressStyle::with_template(
-            "{prefix:>10} [{bar:24}] {pos}/{len} {eta:>4} left  {wide_msg}",
+            "{prefix:>10} [{bar:24}] {pos}/{len} {left:>9}  {wide_msg}",
         ) {
-            bar.set_style(style.progress_chars("=> "));
+            bar.set_style(style.with_key("left", write_left).progress_chars("=> "));
         }
         bar.set_prefix(phase.to_string());
-        if terminal {
+        if shown == Shown::Bars {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
         Self {
@@ -103,8 +132,17 @@ impl Running {
             bar,
             what: String::new(),
             began: Instant::now(),
+            ended: None,
             said: Instant::now(),
         }
+    }
+
+    fn is_done(&self) -> bool {
+        self.bar.position() >= self.bar.length().unwrap_or_default()
+    }
+
+    fn took(&self) -> Duration {
+        self.ended.unwrap_or_else(Instant::now) - self.began
     }
 
     /// `simulating: 12 of 237 done, 31 s so far; last sdpa_fp8/stage2@small`
@@ -128,15 +166,29 @@ impl Running {
             "{}: all {} done in {} s",
             self.phase,
             self.bar.position(),
-            self.began.elapsed().as_secs(),
+            self.took().as_secs(),
         )
     }
+}
+
+/// Nothing before there is anything to reckon from, and in the last second.
+fn left(done: u64, left: Duration) -> String {
+    match done > 0 && left >= Duration::from_secs(1) {
+        true => format!("{:#} left", HumanDuration(left)),
+        false => String::new(),
+    }
+}
+
+fn write_left(state: &ProgressState, out: &mut dyn fmt::Write) {
+    // A bar that cannot be written is no fault of the run.
+    let _ = out.write_str(&left(state.pos(), state.eta()));
 }
 
 /// Until the `Progress` is dropped.
 fn keep_log(running: &Weak<Mutex<Vec<Running>>>) {
     while let Some(running) = running.upgrade() {
         if let Some(it) = held(&running).last_mut()
+            && !it.is_done()
             && it.said.elapsed() >= SILENCE
         {
             it.said = Instant::now();
@@ -161,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_log_hears_how_far_a_phase_is() {
-        let mut it = Running::new(Phase::Simulate, 3, false);
+        let mut it = Running::new(Phase::Simulate, 3, Shown::Nothing);
         assert_eq!(it.so_far(), "simulating: 0 of 3 done, 0 s so far");
         it.bar.inc(1);
         it.what = "gemm/default@square".to_owned();
@@ -173,19 +225,64 @@ mod tests {
         assert_eq!(it.done(), "simulating: all 3 done in 0 s");
     }
 
+    fn step(progress: &Progress, phase: Phase) {
+        let what = "unit".to_owned();
+        progress.on(Event::Stepped { phase, what });
+    }
+
+    /// Phase, steps done, and steps in all.
+    fn bars(progress: &Progress) -> Vec<(Phase, u64, u64)> {
+        let running = held(&progress.running);
+        let bars = running.iter();
+        bars.map(|it| (it.phase, it.bar.position(), it.bar.length().unwrap()))
+            .collect()
+    }
+
     #[test]
-    fn a_phase_ends_with_its_last_step() {
-        let progress = Progress {
-            running: Arc::default(),
-            terminal: false,
-        };
-        let phase = Phase::Build;
+    fn a_phase_in_rounds_is_one_bar() {
+        let progress = Progress::new(Verbosity::Quiet);
+        let phase = Phase::Time;
         progress.on(Event::Began { phase, steps: 2 });
-        let stepped = || {
-            let what = "unit".to_owned();
-            progress.on(Event::Stepped { phase, what });
-            held(&progress.running).len()
-        };
-        assert_eq!((stepped(), stepped(), stepped()), (1, 0, 0));
+        step(&progress, phase);
+        step(&progress, phase);
+        assert_eq!(bars(&progress), [(phase, 2, 2)]);
+        progress.on(Event::Began { phase, steps: 2 });
+        step(&progress, phase);
+        assert_eq!(bars(&progress), [(phase, 3, 4)]);
+        progress.on(Event::Ended { phase });
+        assert_eq!(bars(&progress), []);
+    }
+
+    #[test]
+    fn a_phase_whose_steps_are_done_makes_room_for_the_next() {
+        let progress = Progress::new(Verbosity::Quiet);
+        let (build, check) = (Phase::Build, Phase::Check);
+        progress.on(Event::Began {
+            phase: build,
+            steps: 1,
+        });
+        step(&progress, build);
+        progress.on(Event::Began {
+            phase: check,
+            steps: 2,
+        });
+        assert_eq!(bars(&progress), [(check, 0, 2)]);
+        // Phases overlap: one that is not done stays.
+        progress.on(Event::Began {
+            phase: build,
+            steps: 1,
+        });
+        assert_eq!(bars(&progress), [(check, 0, 2), (build, 0, 1)]);
+        progress.clear();
+        assert_eq!(bars(&progress), []);
+    }
+
+    #[test]
+    fn the_time_left_is_said_once_there_is_something_to_reckon_from() {
+        let seconds = Duration::from_secs;
+        assert_eq!(left(0, seconds(0)), "");
+        assert_eq!(left(0, seconds(31)), "");
+        assert_eq!(left(1, seconds(31)), "31s left");
+        assert_eq!(left(1, Duration::from_millis(900)), "");
     }
 }

@@ -14,6 +14,7 @@ use records::shard::Part;
 use records::store;
 use report::ReportInput;
 use report::exit::Exit;
+use report::terminal::Verbosity;
 use std::collections::BTreeSet;
 use std::path::Path;
 use system::cache::Cache;
@@ -90,7 +91,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             ..selection
         },
     });
-    let progress = Progress::default();
+    let progress = Progress::new(args.output.verbosity());
     let on = |event| progress.on(event);
     let outcome = revisions::find_change(base.as_ref(), loaded, &cache, &on)
         .and_then(|change| pipeline::run(&request, change, &cache, &on));
@@ -108,6 +109,9 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         &input,
         terminal_options(args.output.verbosity()),
     ))?;
+    if args.output.verbosity() == Verbosity::Quiet {
+        return Ok(judgement.conclusion.into());
+    }
     remark(&format!("record and reports: {}", shown(&args.out)));
     if let Some(shard) = &record.shard {
         remark(&format!(

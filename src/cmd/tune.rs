@@ -1,7 +1,7 @@
 //! `tune`: searches the macros of a variant for a faster configuration.
 
 use super::progress::Progress;
-use super::{print, remark, terminal_options, write_file};
+use super::{micro, print, remark, terminal_options, write_file};
 use crate::cli::{TuneArgs, TuneFormat};
 use crate::revisions;
 use crate::tune::evaluator::DeviceEvaluator;
@@ -26,7 +26,21 @@ use system::error::{Diagnostic, Error, Result};
 use system::files;
 
 pub fn run(args: &TuneArgs) -> Result<Exit> {
-    let tuning = config::load_tuning(&args.config.config, &args.kernel, args.sim_budget)?;
+    match &args.kernel {
+        Some(kernel) => search(args, kernel),
+        // The command line has one or the other.
+        None => micro::rank(args),
+    }
+}
+
+fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
+    if let TuneFormat::Csv | TuneFormat::Json = args.format {
+        return Err(Error::usage(
+            "csv and json are formats of --rank; a search is terminal or markdown",
+        )
+        .help("programs read its log: --log FILE"));
+    }
+    let tuning = config::load_tuning(&args.config.config, kernel, args.sim_budget)?;
     let space = Arc::new(tuning.space()?);
     sources::check_parameters(&tuning)?;
     let seeds = read_seeds(args, &space)?;
@@ -108,7 +122,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     write_file(&path.with_extension("html"), &html)?;
     print(&match args.format {
         TuneFormat::Markdown => page,
-        TuneFormat::Terminal => {
+        TuneFormat::Terminal | TuneFormat::Csv | TuneFormat::Json => {
             terminal::render_groups(&groups, terminal_options(Verbosity::Normal))
         }
     })?;
@@ -150,7 +164,7 @@ fn read_seeds(args: &TuneArgs, space: &Space) -> Result<Vec<search::Seed>> {
     if fit == 0 {
         let message = format!("no configuration has the values of any of its {count} seeds");
         let refused = refuse(message)
-            .help("a macro of the tile that has another name here: micro --as STAGES=NAME");
+            .help("a macro of the tile that has another name here: tune --rank --as STAGES=NAME");
         return Err(Error::Usage(refused));
     }
     let aside = match others.is_empty() {

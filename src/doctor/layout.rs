@@ -429,7 +429,7 @@ fn message(problem: &Problem) -> String {
             "there is none; a run needs none: it is for looking into a finding by hand, on a GPU".to_owned()
         }
         Problem::NoGit => {
-            "there is no git that works: --base, --changed, `history` and `site` need it".to_owned()
+            "there is no git that works: --base, --changed and `history` need it".to_owned()
         }
         Problem::PeaksUnmeasurable => {
             "they are measured where there are a cache, a compiler and a GPU".to_owned()

@@ -329,7 +329,7 @@ pub fn json(ranking: &Ranking, top: usize, renames: &Renames) -> Result<String> 
 pub fn read(text: &str) -> Result<Vec<(Seed, f64)>> {
     let refuse = |message: String| Error::usage(message);
     let file: File = serde_json::from_str(text)
-        .map_err(|error| refuse(format!("no ranking of `micro`: {error}")))?;
+        .map_err(|error| refuse(format!("no ranking of `tune --rank`: {error}")))?;
     if file.schema != MICRO_SCHEMA {
         let found = file.schema;
         return Err(refuse(format!(

@@ -1,4 +1,4 @@
-//! `micro`: a tile of attention, written for the purpose, in many configurations: which of them are right, and how
+//! `tune --rank`: a tile of attention, written for the purpose, in many configurations: which of them are right, and how
 //! many cycles a query takes on each, by the GPU's own clock inside one launch.
 //!
 //! A configuration is a variant in a gates.yaml that is written here. It goes the way of every variant through

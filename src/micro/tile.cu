@@ -1,4 +1,4 @@
-// One tile of attention that times itself, for `gatekeeper micro`: a block has BLOCK_M queries and goes through all
+// One tile of attention that times itself, for `gatekeeper tune --rank`: a block has BLOCK_M queries and goes through all
 // keys, BLOCK_K at a time.
 //
 //   S = Q K^T               tensor cores

@@ -4,6 +4,7 @@
 
 use crate::common;
 
+use clap::CommandFactory;
 use common::{
     RECORD, after_a_run, copy_of, edit, gatekeeper, has_gpu, project, refused, report, root, run,
     stderr, stdout,
@@ -565,6 +566,8 @@ fn help_is_as_agreed() {
         &["baseline", "update"],
         &["baseline", "show"],
         &["report"],
+        &["explain"],
+        &["tune"],
         &["history"],
         &["validate"],
         &["init"],
@@ -613,6 +616,160 @@ fn help_is_as_agreed() {
         );
     }
     insta::assert_snapshot!("help", all);
+}
+
+/// The names that start a line below `head`, up to an empty line.
+fn listed(help: &str, head: &str) -> Vec<String> {
+    let (_, rest) = help.split_once(head).unwrap();
+    let lines = rest.lines().skip(1).take_while(|line| !line.is_empty());
+    lines
+        .map(|line| line.split_whitespace().next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn help_lists_the_commands_of_every_day_and_the_others_in_groups() {
+    let help = stdout(&run(&root(), &["--help"], 0));
+    let every_day = [
+        "init", "run", "baseline", "report", "explain", "compare", "validate", "doctor",
+    ];
+    assert_eq!(listed(&help, "\nCommands:"), every_day);
+    assert_eq!(
+        listed(&help, "\nMore commands:"),
+        ["CI", "GPU", "setup", "help"]
+    );
+    // Every command is there once, and each has its own help.
+    let (_, lists) = help.split_once("\nCommands:").unwrap();
+    let (lists, _) = lists.split_once("\nOptions:").unwrap();
+    let (every_day, others) = lists.split_once("\nMore commands:").unwrap();
+    let first = every_day
+        .lines()
+        .filter_map(|it| it.split_whitespace().next());
+    let others = others.lines().filter(|it| !it.starts_with("  help"));
+    let others = others.flat_map(|it| it.split_whitespace().skip(1));
+    let names: Vec<_> = first
+        .chain(others)
+        .map(|it| it.trim_end_matches(','))
+        .collect();
+    let cli = gatekeeper::cli::Cli::command();
+    let commands = cli.get_subcommands().filter(|it| !it.is_hide_set());
+    let mut commands: Vec<_> = commands.map(clap::Command::get_name).collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    commands.sort_unstable();
+    assert_eq!(sorted, commands);
+    for name in names {
+        run(&root(), &[name, "--help"], 0);
+    }
+    for gone in ["micro", "site"] {
+        run(&root(), &[gone], 2);
+    }
+}
+
+#[test]
+fn the_last_record_is_the_default() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    let named = stdout(&run(dir, &["report", RECORD], 0));
+    assert_eq!(stdout(&run(dir, &["report"], 0)), named);
+    let judged = stdout(&run(dir, &["judge", RECORD], 0));
+    assert_eq!(judged, named);
+    // There is one, and it is of a run without a base.
+    let said = stderr(&run(dir, &["explain"], 2));
+    assert!(said.contains("of a run without a base"), "{said}");
+    fs::remove_dir_all(dir.join("gatekeeper-out")).unwrap();
+    for command in ["report", "explain"] {
+        refused(
+            dir,
+            &[command],
+            "error: gatekeeper-out/record.json: there is no record\n  \
+             help: `gatekeeper run` writes one to gatekeeper-out/record.json\n",
+        );
+    }
+}
+
+#[test]
+fn a_command_has_one_way_to_name_a_format() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    run(dir, &["doctor", "--json"], 2);
+    run(dir, &["report", "--format", "nvbench"], 2);
+    run(dir, &["history", "--html", "out", "--format", "json"], 2);
+    let says = "error: --verbose and --quiet are for --format terminal; every other format has its one form\n";
+    for option in ["--quiet", "--verbose", "-q", "-v"] {
+        refused(dir, &["report", "--format", "json", option], says);
+    }
+    run(dir, &["report", "-q", "-v"], 2);
+    run(dir, &["report", "-v"], 0);
+    refused(
+        dir,
+        &["tune", "copy", "--format", "csv"],
+        "error: csv and json are formats of --rank; a search is terminal or markdown\n  \
+         help: programs read its log: --log FILE\n",
+    );
+    // One of the two, and options of one alone.
+    for args in [
+        &["tune"][..],
+        &["tune", "--stages", "2"],
+        &["tune", "copy", "--stages", "2"],
+        &["tune", "copy", "--rank"],
+        &["tune", "--rank", "--budget", "10min"],
+    ] {
+        run(dir, args, 2);
+    }
+}
+
+#[test]
+fn quiet_prints_the_headline_alone() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    let all = stdout(&run(dir, &["judge", RECORD], 0));
+    let headline = all.rsplit("\n\n").next().unwrap();
+    assert!(headline.starts_with("PASS"), "{headline}");
+    assert_ne!(all, headline);
+    for args in [&["judge", RECORD, "-q"][..], &["report", "--quiet"]] {
+        assert_eq!(stdout(&run(dir, args, 0)), headline, "{args:?}");
+    }
+    let same = run(dir, &["compare", RECORD, RECORD, "-q"], 0);
+    assert!(stdout(&same).starts_with("PASS"), "{}", stdout(&same));
+    // Nothing about progress, nor where the files are.
+    let output = run(dir, &["run", "-q", "copy"], 0);
+    assert!(stdout(&output).starts_with("PASS"), "{}", stdout(&output));
+    assert_eq!(stderr(&output), "");
+    edit(&dir.join("gates.yaml"), "registers: 32", "registers: 1");
+    let output = run(dir, &["run", "-q", "copy"], 1);
+    assert!(stdout(&output).starts_with("FAIL"), "{}", stdout(&output));
+}
+
+/// Columns of the longest line.
+fn widest(text: &str) -> usize {
+    let lines = text.lines();
+    lines.map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+#[test]
+fn a_report_is_as_wide_as_columns_says_if_that_is_sane() {
+    let project = after_a_run(&["copy"]);
+    let report = |columns: Option<&str>| {
+        let mut command = gatekeeper();
+        command.current_dir(project.path()).args(["report"]);
+        match columns {
+            Some(columns) => command.env("COLUMNS", columns),
+            None => command.env_remove("COLUMNS"),
+        };
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        stdout(&output)
+    };
+    // Standard output is no terminal.
+    let usual = report(None);
+    assert!(widest(&usual) <= 100, "{usual}");
+    let narrow = report(Some("80"));
+    assert!(widest(&narrow) <= 80, "{narrow}");
+    assert_ne!(narrow, usual);
+    for insane in ["0", "5", "-80", "wide", ""] {
+        assert_eq!(report(Some(insane)), usual, "{insane}");
+    }
 }
 
 #[test]

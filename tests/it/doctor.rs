@@ -35,7 +35,7 @@ fn doctor(dir: &Path) -> Command {
 
 /// The checklist, after the exit code was found to be this one, and the text to have the same end.
 fn checklist(mut command: Command, code: i32) -> Value {
-    let output = command.arg("--json").output().unwrap();
+    let output = command.args(["--format", "json"]).output().unwrap();
     let said = stdout(&output);
     assert_eq!(
         output.status.code(),

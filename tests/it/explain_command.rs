@@ -34,7 +34,7 @@ fn run_against_base(dir: &Path) {
 
 /// Causes of the one case.
 fn causes(dir: &Path, args: &[&str]) -> Vec<Value> {
-    let all = [&["explain", RECORD, "--format", "json"], args].concat();
+    let all = [&["explain", "--format", "json"], args].concat();
     let explained: Value = serde_json::from_str(&stdout(&run(dir, &all, 0))).unwrap();
     assert_eq!(explained["schema"], "gatekeeper.explanation/1");
     let case = &explained["cases"][0];
@@ -61,7 +61,7 @@ fn a_barrier_is_found_with_its_line() {
     assert_eq!(first["values"][0]["measure"]["code"], "barrier");
     // The record has all that it takes.
     std::fs::remove_file(dir.join("copy.cu")).unwrap();
-    let said = stdout(&run(dir, &["explain", RECORD], 0));
+    let said = stdout(&run(dir, &["explain"], 0));
     let line = "  1. [barrier-added] more barriers at copy.cu:15: barrier instructions 0 -> 1\n";
     assert!(said.contains(line), "{said}");
 }
@@ -100,7 +100,7 @@ fn compares_two_runs_with_code_from_the_cache() {
     let output = common::gatekeeper()
         .current_dir(dir)
         .env("GATEKEEPER_CACHE", elsewhere.path())
-        .args(["explain", RECORD, "--base", "old.json"])
+        .args(["explain", "--base", "old.json"])
         .output()
         .unwrap();
     let said = stdout(&output);
@@ -160,7 +160,7 @@ fn rejects_a_record_without_a_base_and_names_the_remedy() {
     run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
     common::refused(
         dir,
-        &["explain", RECORD],
+        &["explain"],
         "error: gatekeeper-out/record.json: the record is of a run without a base: there is nothing to compare with\n  \
          help: name the record of the old state: --base RECORD\n  \
          help: or make the record with `gatekeeper run --base REF`\n",

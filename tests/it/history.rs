@@ -127,7 +127,7 @@ fn a_figure_is_told_commit_by_commit_and_each_key_by_itself() {
 fn a_site_has_a_page_for_each_case_and_its_links_lead_to_them() {
     let repository = repository();
     let dir = repository.path();
-    run(dir, &["site", "public/gates"], 0);
+    run(dir, &["history", "--html", "public/gates"], 0);
     let site = dir.join("public/gates");
     let mut pages = vec!["index.html".to_owned()];
     for entry in std::fs::read_dir(site.join("cases")).unwrap() {
@@ -181,12 +181,12 @@ fn a_site_has_a_page_for_each_case_and_its_links_lead_to_them() {
 
     refused(
         dir,
-        &["site", "public/gates"],
+        &["history", "--html", "public/gates"],
         "error: public/gates: the directory is not empty; pages of cases that are gone would stay in it\n  help: name a new one\n",
     );
-    run(dir, &["site", "few", "k/fast@small"], 0);
+    run(dir, &["history", "--html", "few", "k/fast@small"], 0);
     assert_eq!(std::fs::read_dir(dir.join("few/cases")).unwrap().count(), 1);
-    run(dir, &["site", "none", "nothing"], 2);
+    run(dir, &["history", "--html", "none", "nothing"], 2);
     assert!(!dir.join("none").exists());
 }
 

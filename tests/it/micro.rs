@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::path::Path;
 
 fn rank(dir: &Path, args: &[&str], code: i32) -> Value {
-    let mut all = vec!["micro", "--provision", "--format", "json"];
+    let mut all = vec!["tune", "--rank", "--provision", "--format", "json"];
     all.extend(args);
     serde_json::from_str(&stdout(&run(dir, &all, code))).unwrap()
 }
@@ -68,7 +68,7 @@ fn values_that_the_tile_cannot_have_are_refused() {
         ("--vec-width", "3", "2, 4 or 8"),
         ("--vec-width", "16", "2, 4 or 8"),
     ] {
-        let said = stderr(&run(dir.path(), &["micro", option, value], 2));
+        let said = stderr(&run(dir.path(), &["tune", "--rank", option, value], 2));
         let says =
             format!("error: invalid value '{value}' for '{option} <N>': it can be {allowed}\n");
         assert!(said.starts_with(&says), "{said}");
@@ -82,7 +82,7 @@ fn nothing_is_ranked_without_a_gpu() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let one = "micro --provision --block-m 64 --block-k 64 --stages 2 --vec-width 8";
+    let one = "tune --rank --provision --block-m 64 --block-k 64 --stages 2 --vec-width 8";
     let one: Vec<&str> = one.split(' ').collect();
     let said = stdout(&run(dir.path(), &one, 3));
     assert!(
@@ -128,7 +128,14 @@ fn a_stored_ranking_is_compared_with_a_log_of_tune() {
     ]
     .concat();
     std::fs::write(dir.path().join("log.jsonl"), &log).unwrap();
-    let args = ["micro", "--from", "micro.json", "--against", "log.jsonl"];
+    let args = [
+        "tune",
+        "--rank",
+        "--from",
+        "micro.json",
+        "--against",
+        "log.jsonl",
+    ];
     let said = stdout(&run(dir.path(), &args, 0));
     assert_eq!(
         said,
@@ -180,11 +187,11 @@ fn renames_that_name_nothing_are_refused() {
         ("STAGES=a b", "`a b` is not the name of a macro"),
     ] {
         let says = format!("error: --as {written}: {why}{help}");
-        refused(dir.path(), &["micro", "--as", written], &says);
+        refused(dir.path(), &["tune", "--rank", "--as", written], &says);
     }
     refused(
         dir.path(),
-        &["micro", "--as", "STAGES=BLOCK_M"],
+        &["tune", "--rank", "--as", "STAGES=BLOCK_M"],
         "error: --as STAGES=BLOCK_M: another macro is called BLOCK_M\n",
     );
 }

@@ -130,7 +130,8 @@ fn without_gates_there_is_nothing_to_judge() {
         said.contains("NOTHING JUDGED: no gate was judged"),
         "{said}"
     );
-    let said = stdout(&run(dir.path(), &["report", "base/run-0.json"], 0));
+    let markdown = ["report", "base/run-0.json", "--format", "markdown"];
+    let said = stdout(&run(dir.path(), &markdown, 0));
     assert!(said.contains("| `copy/default@default` | - | "), "{said}");
     for p50 in ["2%", "-2%", "+2", "+x%", "+-2%"] {
         let output = run(dir.path(), &["compare", "base", "head", "--p50", p50], 2);
@@ -145,7 +146,7 @@ fn a_record_and_nvbenchs_files_are_never_compared() {
     let says = |at: &str| {
         format!(
             "error: {at}: one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way\n  \
-             help: `gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format\n"
+             help: `gatekeeper report RECORD --nvbench DIR` converts a record to NVBench's format\n"
         )
     };
     for args in [["base", &record], [&record, "base"]] {
@@ -166,20 +167,9 @@ fn a_record_goes_there_and_back() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let record = record(dir);
-    let write = ["report", &record, "--format", "nvbench"];
-    refused(
-        dir,
-        &write,
-        "error: --format nvbench writes several files and has no --out\n  \
-         help: name a directory for them: --out DIR\n",
-    );
-    refused(
-        dir,
-        &["report", &record, "--out", "out"],
-        "error: --out is for --format nvbench; every other format is printed\n  \
-         help: redirect it: > FILE\n",
-    );
-    let output = run(dir, &[&write[..], &["--out", "out"]].concat(), 0);
+    let write = ["report", &record, "--nvbench", "out"];
+    run(dir, &[&write[..], &["--format", "json"]].concat(), 2);
+    let output = run(dir, &write, 0);
     assert_eq!(
         stdout(&output),
         "out: 3 files of NVBench's JSON, with their samples\n"
@@ -197,11 +187,11 @@ fn a_record_goes_there_and_back() {
     assert_eq!(names(&dir.join("out/process-0.json-freqs-bin")).len(), 4);
     refused(
         dir,
-        &[&write[..], &["--out", "out"]].concat(),
+        &write,
         "error: out: the directory is not empty; its files would be read as processes of this record\n  \
          help: name a new one\n",
     );
-    let said = stdout(&run(dir, &["report", "out", "--format", "terminal"], 0));
+    let said = stdout(&run(dir, &["report", "out"], 0));
     // Four launches of a process show no tail.
     let line = "k/direct@small        -     100    -    -  0.9789 ";
     assert!(said.contains(line), "{said}");
@@ -214,7 +204,7 @@ fn both_sides_of_a_record_against_a_base_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let record = write_record(dir, "record.json", &fixture::record_against_base());
-    let args = ["report", &record, "--format", "nvbench", "--out", "out"];
+    let args = ["report", &record, "--nvbench", "out"];
     let said = stdout(&run(dir, &args, 0));
     // Three processes timed the variant that did not change, six the other against the base.
     assert!(said.starts_with("out: 15 files "), "{said}");

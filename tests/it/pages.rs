@@ -56,7 +56,7 @@ const ENDS: &[(&str, i32, &str)] = &[
     ("gatekeeper run --provision", 3, UNREFERENCED),
     ("gatekeeper baseline update", 1, UNREFERENCED),
     (
-        "gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench",
+        "gatekeeper report --nvbench nvbench",
         2,
         "this record is of the simulator, and has no times",
     ),

@@ -466,7 +466,7 @@ fn files_without_seeds_are_refused() {
         (
             SEEDS.replace("THREADS", "ROWS"),
             "error: seeds.json: no configuration has the values of any of its 3 seeds\n  \
-             help: a macro of the tile that has another name here: micro --as STAGES=NAME\n"
+             help: a macro of the tile that has another name here: tune --rank --as STAGES=NAME\n"
                 .to_owned(),
         ),
     ] {

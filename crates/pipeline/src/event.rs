@@ -5,15 +5,12 @@ use std::fmt;
 /// Messages of the pipeline while it works.
 #[derive(Clone, Debug)]
 pub enum Event {
-    Began {
-        phase: Phase,
-        steps: u64,
-    },
+    /// So many more steps lie ahead of a phase, which began with them or goes on.
+    Began { phase: Phase, steps: u64 },
     /// One step done; `what` is the next thing to read: a case, a unit.
-    Stepped {
-        phase: Phase,
-        what: String,
-    },
+    Stepped { phase: Phase, what: String },
+    /// A phase is over before all of its steps were done.
+    Ended { phase: Phase },
     /// A line of its own, on a terminal and in a log: what the run waits for, or what a reader has to know.
     Waiting(String),
 }

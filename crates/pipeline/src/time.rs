@@ -4,7 +4,7 @@ use super::took::milliseconds;
 use super::work::{SkipReason, Work};
 use crate::event::{Event, Phase};
 use judge::{RivalTurn, Timing};
-use model::{Case, CaseId, Evidence, Record, Seen};
+use model::{Case, CaseId, Evidence, Plan, Record, Seen};
 use run::rivals::Rivals;
 use run::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::HashMap;
@@ -21,6 +21,8 @@ pub fn time_all(
     let mut processes: HashMap<CaseId, u32> = HashMap::new();
     let mut rivals = Rivals::default();
     let mut rivals_took = Duration::ZERO;
+    // Of all rounds: the bar shows one stage, and no round of it.
+    let (mut announced, mut done) = (0, 0);
     // The judge bounds the processes of each case; every round brings at least one nearer to its bound.
     loop {
         let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
@@ -31,10 +33,19 @@ pub fn time_all(
         let ids: Vec<CaseId> = wanted.iter().map(|(id, _)| id.clone()).collect();
         let turns = judge::next_rivals(plan, environment, policy, &record.evidence, &ids);
         crew.retire();
-        on(Event::Began {
-            phase: Phase::Time,
-            steps: (wanted.len() + turns.len()) as u64,
-        });
+        let round = (wanted.len() + turns.len()) as u64;
+        let ahead = match announced {
+            0 => round.max(least_steps(&record.plan, &wanted, turns.len())),
+            announced => (done + round).saturating_sub(announced),
+        };
+        announced += ahead;
+        done += round;
+        if ahead > 0 {
+            on(Event::Began {
+                phase: Phase::Time,
+                steps: ahead,
+            });
+        }
         let stepped = |what: String| {
             on(Event::Stepped {
                 phase: Phase::Time,
@@ -83,7 +94,24 @@ pub fn time_all(
         }
         record.evidence.append(&mut evidence);
     }
+    on(Event::Ended { phase: Phase::Time });
     record.costs.rivals_ms = milliseconds(rivals_took);
+}
+
+/// Processes of these cases before the judge could have enough, with as many turns of rivals in each round.
+fn least_steps(plan: &Plan, wanted: &[(CaseId, Timing)], turns: usize) -> u64 {
+    let least = |timing: &Timing| match timing {
+        Timing::Alone => plan.timing.processes,
+        Timing::AgainstBase(_) => {
+            let looks = plan.pairing.as_ref().and_then(|it| it.looks.first());
+            looks.copied().unwrap_or(1)
+        }
+    };
+    let all = wanted
+        .iter()
+        .map(|(_, timing)| u64::from(least(timing).max(1)));
+    let rounds = all.clone().max().unwrap_or(1);
+    all.sum::<u64>() + rounds * turns as u64
 }
 
 /// One process of a rival. The GPU is ours still, and idle.
@@ -205,5 +233,23 @@ impl Work {
                 .cloned()
                 .ok_or_else(lacking)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use judge::fixture;
+
+    #[test]
+    fn the_stage_has_the_steps_of_all_rounds() {
+        let record = fixture::record();
+        let id = |shape: &str| (fixture::case_id("fast", shape), Timing::Alone);
+        let wanted = [id("small"), id("large")];
+        let rounds = u64::from(record.plan.timing.processes);
+        assert!(rounds > 1);
+        assert_eq!(least_steps(&record.plan, &wanted, 0), 2 * rounds);
+        assert_eq!(least_steps(&record.plan, &wanted, 1), 3 * rounds);
+        assert_eq!(least_steps(&record.plan, &[], 0), 0);
     }
 }

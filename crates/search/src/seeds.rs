@@ -1,4 +1,4 @@
-//! Where a search may start: the best configurations of a microbenchmark, as `gatekeeper micro` writes them.
+//! Where a search may start: the best configurations of a microbenchmark, as `gatekeeper tune --rank` writes them.
 
 use crate::exchange::Unreadable;
 use crate::space::{Point, Space};

@@ -149,7 +149,7 @@ impl Pair {
 }
 
 fn causes(dir: &Path, args: &[&str]) -> Vec<First> {
-    let args = [&["explain", RECORD, "--format", "json"], args].concat();
+    let args = [&["explain", "--format", "json"], args].concat();
     let explained: Value = serde_json::from_str(&stdout(&run(dir, &args, 0))).unwrap();
     let causes = explained["cases"][0]["causes"].as_array().unwrap();
     let first = |cause: &Value| {

@@ -6,6 +6,7 @@ use model::{OutOfRange, RECORD_SCHEMA, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::path::Path;
 use system::error::{Error, Result};
 use system::files;
@@ -89,7 +90,11 @@ pub fn read_record(path: &Path) -> Result<Record> {
 
 fn text(path: &Path) -> Result<String> {
     files::read_text(path, files::made()).map_err(|error| {
-        Error::usage(format!("the record cannot be read: {error}"))
+        let problem = match error.kind() {
+            ErrorKind::NotFound => "there is no record".to_owned(),
+            _ => format!("the record cannot be read: {error}"),
+        };
+        Error::usage(problem)
             .at(path.display())
             .help("`gatekeeper run` writes one to gatekeeper-out/record.json")
     })
