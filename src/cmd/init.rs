@@ -192,9 +192,7 @@ fn line(step: Step) -> String {
             };
             format!("[{done}/{all}] {source}: {kernels}")
         }
-        Step::Tried { kernels } => {
-            format!("trying {} in the simulator", counted(kernels, "kernel"))
-        }
+        Step::Tried { kernel, done, all } => format!("[{done}/{all}] tried {kernel}"),
     }
 }
 

@@ -133,6 +133,8 @@ pub struct Tree {
     headers: Vec<String>,
     /// Those of the headers that were named; `None` where no path was.
     alone: Option<Vec<String>>,
+    /// Files that were named themselves: sources, whoever includes them.
+    named: Vec<String>,
 }
 
 impl Tree {
@@ -214,8 +216,11 @@ impl Tree {
             let before = named.len();
             named.extend(below.filter(|it| is_named(it)).cloned());
             // Hidden directories and build outputs are searched only where they are named.
-            if path.is_file() && before == named.len() {
-                named.push(inside);
+            if path.is_file() {
+                if before == named.len() {
+                    named.push(inside.clone());
+                }
+                self.named.push(inside);
             }
             let is_source =
                 |path: &String| matches!(sources::extension(path), "cu" | "cuh" | "ptx");
@@ -290,8 +295,11 @@ pub enum Step<'a> {
         all: usize,
         kernels: Option<usize>,
     },
+    /// One of the kernels is tried in the simulator.
     Tried {
-        kernels: usize,
+        kernel: &'a str,
+        done: usize,
+        all: usize,
     },
 }
 
@@ -356,7 +364,7 @@ pub fn survey(
     // A file that no source includes may be a source by itself.
     let alone = tree
         .alone()
-        .filter(|it| tree.alone.is_some() || !included.contains(*it));
+        .filter(|it| tree.named.contains(it) || !included.contains(*it));
     compiled.extend(list(&alone.collect::<Vec<_>>())?);
     let mut survey = Survey {
         sources: compiled.len(),
@@ -372,7 +380,9 @@ pub fn survey(
     let mut found = Vec::new();
     for one in compiled {
         match one.inventory {
-            Err((why, missing)) if !one.source.ends_with(".cuh") || tree.alone.is_some() => {
+            Err((why, missing))
+                if !one.source.ends_with(".cuh") || tree.named.contains(&one.source) =>
+            {
                 survey.broken.push(Broken {
                     source: one.source,
                     why,
@@ -392,9 +402,8 @@ pub fn survey(
     }
     let elsewhere = compiler.elsewhere.get();
     survey.looked_in = elsewhere.map_or_else(Vec::new, |it| it.looked_in.clone());
-    say(Step::Tried {
-        kernels: found.iter().map(|(.., kernels)| kernels.len()).sum(),
-    });
+    let all = found.iter().map(|(.., kernels)| kernels.len()).sum();
+    let done = &AtomicUsize::new(0);
     let tried = found
         .into_par_iter()
         .flat_map_iter(|(source, compilation, inventory, kernels)| {
@@ -407,6 +416,11 @@ pub fn survey(
                     }
                     Err(error) => Err(format!("the simulator cannot read its PTX: {error}")),
                 };
+                say(Step::Tried {
+                    kernel: &kernel.name,
+                    done: 1 + done.fetch_add(1, Ordering::Relaxed),
+                    all,
+                });
                 Surveyed {
                     source: source.clone(),
                     compilation: compilation.clone(),
@@ -561,6 +575,7 @@ mod tests {
             .map(str::to_owned)
             .into(),
             alone: None,
+            named: Vec::new(),
         };
         assert_eq!(
             tree.directory_of("util/math.cuh").as_deref(),
