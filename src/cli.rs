@@ -582,18 +582,30 @@ pub struct ValidateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper init                    gates.yaml in this directory, for the kernels of its .cu and .cuh files
+  gatekeeper init                    gates.yaml in this directory, for the kernels of its .cu, .cuh and .ptx files
+  gatekeeper init dev/cuda k.cu      for the kernels of these sources and directories alone
   gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one
+  gatekeeper init --include third_party/include --define BLOCK=128 --flags -std=c++20
   gatekeeper init --provision        install the compiler first, if there is none
 
 nvcc lists the kernels and their parameters; sizes and launches are tried in the simulator. Without sources the file
 is one to start from.
 
-Exit codes: 0, 2 wrong usage, 4 environment (no compiler, ...).")]
+Exit codes: 0, 2 wrong usage, 4 environment (no compiler, no source compiles without a header that is missing, ...).")]
 pub struct InitArgs {
-    /// The file to write; an existing file is never overwritten
-    #[arg(default_value = "gates.yaml")]
-    pub path: PathBuf,
+    /// Sources (.cu, .cuh, .ptx) and directories of sources to look at; a path that ends in .yaml is the file to write,
+    /// instead of gates.yaml: an existing file is never overwritten [default: all below the directory of the file]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Search this directory for headers, and write it as `include_dirs`; can be given several times
+    #[arg(long, value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+    /// Define this macro, and write it as `define`; can be given several times
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub define: Vec<String>,
+    /// Compile with these flags of nvcc, and write them as `flags`; can be given several times
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    pub flags: Vec<String>,
     /// The architecture to compile for
     #[arg(long, default_value = "sm_90", value_name = "ARCH")]
     pub arch: Arch,

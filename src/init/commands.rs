@@ -75,7 +75,7 @@ impl Commands {
 }
 
 /// A path as gates.yaml has it, where it is in the repository.
-fn within(root: &Path, path: &Path) -> Option<String> {
+pub fn within(root: &Path, path: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

@@ -1,42 +1,112 @@
 //! A gates.yaml from the sources of a repository: what the compiler lists, what the simulator finds out, and in comments
 //! what only the author knows.
 
+mod call;
 mod commands;
+mod headers;
 mod launches;
 mod parts;
 mod probe;
+mod references;
 mod sizes;
+mod tolerances;
 mod write;
 
-pub use write::write;
+pub use call::Found;
+pub use write::{SCHEMA, describe, write};
 
 use build::inventory::{self, Compilation, Inventory, ListedKernel};
 use build::signature::whole_name;
 use build::toolchain::Toolchain;
-use commands::Commands;
+use call::Call;
+use commands::{Commands, within};
+use headers::Elsewhere;
 use model::Arch;
-use probe::Call;
 use ptxsim::Module;
 use rayon::prelude::*;
 use regex::Regex;
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use system::cache::Cache;
 use system::error::{Error, Result};
 use system::files::Kind;
+use system::sources::{self, Made};
 use system::temporary::TemporaryDir;
 
 /// The contents of a repository.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     pub kernels: Vec<Surveyed>,
-    /// Sources that do not compile by themselves, and the compiler's first words on each.
-    pub broken: Vec<(String, String)>,
+    /// Sources that do not compile by themselves.
+    pub broken: Vec<Broken>,
     /// Sources that were compiled.
     pub sources: usize,
     /// The file that says how they are compiled, or why it was not used; `None` where there is none.
     pub commands: Option<std::result::Result<String, String>>,
+    /// Flags of all sources.
+    pub flags: Vec<String>,
+    /// The compiler's release: `13`.
+    pub major: String,
+    /// Where headers were looked for outside of the repository; empty where none was missing.
+    pub looked_in: Vec<String>,
+}
+
+/// A source that does not compile by itself.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    pub source: String,
+    /// The compiler's first words on it.
+    pub why: String,
+    /// The header that was found nowhere.
+    pub missing: Option<String>,
+}
+
+/// A header that was found nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingHeader {
+    pub name: String,
+    /// Those that ask for it.
+    pub sources: Vec<String>,
+    /// The package of Python's index that has it.
+    pub package: Option<String>,
+}
+
+impl Survey {
+    pub fn missing_headers(&self) -> Vec<MissingHeader> {
+        let mut sources: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for broken in &self.broken {
+            if let Some(name) = &broken.missing {
+                sources.entry(name).or_default().push(broken.source.clone());
+            }
+        }
+        let missing = sources.into_iter().map(|(name, sources)| MissingHeader {
+            name: name.to_owned(),
+            sources,
+            package: headers::package_of(name, &self.major),
+        });
+        missing.collect()
+    }
+
+    /// Kernels that race in every launch that was tried, and the finding.
+    pub fn races(&self) -> impl Iterator<Item = (&Surveyed, &Found)> {
+        self.kernels.iter().filter_map(|kernel| {
+            let found = kernel.call.as_ref().ok()?.finding.as_ref()?;
+            found.is_race().then_some((kernel, found))
+        })
+    }
+}
+
+/// The user's own part of how sources are compiled, and which.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Sources and directories of them; all where there is none.
+    pub paths: Vec<PathBuf>,
+    pub include_dirs: Vec<PathBuf>,
+    /// Names and values of macros.
+    pub define: Vec<(String, String)>,
+    pub flags: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,11 +125,16 @@ const MOST_FILES: usize = 100_000;
 /// Directories of headers that are found one after the other.
 const MOST_DIRECTORIES: usize = 16;
 
-/// Paths of sources and of all headers below a directory, with forward slashes, in order.
+/// Paths of sources and of all headers below a directory, with forward slashes, in order: what a compiler has made of
+/// others comes last.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     sources: Vec<String>,
     headers: Vec<String>,
+    /// Those of the headers that were named; `None` where no path was.
+    alone: Option<Vec<String>>,
+    /// Files that were named themselves: sources, whoever includes them.
+    named: Vec<String>,
 }
 
 impl Tree {
@@ -97,7 +172,7 @@ impl Tree {
                         }
                     }
                     Kind::File => match Path::new(name).extension().and_then(|it| it.to_str()) {
-                        Some("cu") => tree.sources.push(path),
+                        Some("cu" | "ptx") => tree.sources.push(path),
                         Some("cuh" | "h" | "hpp" | "hxx" | "inl" | "inc") => {
                             tree.headers.push(path)
                         }
@@ -107,13 +182,74 @@ impl Tree {
                 }
             }
         }
-        tree.sources.sort();
+        tree.sources
+            .sort_by_key(|path| (Made::of(path).is_some(), path.clone()));
         tree.headers.sort();
         tree
     }
 
+    /// Keeps the sources that these paths name, or that are below them; headers are found anyway.
+    ///
+    /// # Errors
+    /// Usage, where a path names no source.
+    pub fn narrow(&mut self, root: &Path, paths: &[PathBuf]) -> Result<()> {
+        let whole = whole(root);
+        let mut named = Vec::new();
+        for path in paths {
+            let shown = path.display();
+            if !path.exists() {
+                return Err(Error::usage(format!("{shown} does not exist"))
+                    .help("PATH is a source, a directory of sources, or the .yaml file to write"));
+            }
+            let absolute = std::path::absolute(path).ok();
+            let Some(inside) = absolute.and_then(|path| within(&whole, &path)) else {
+                return Err(Error::usage(format!(
+                    "{shown} is outside of the directory of gates.yaml"
+                ))
+                .help("write the file further up: gatekeeper init DIR/gates.yaml PATH"));
+            };
+            let is_named = |source: &String| {
+                let rest = source.strip_prefix(&inside);
+                inside == "." || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let below = self.sources.iter().chain(&self.headers);
+            let before = named.len();
+            named.extend(below.filter(|it| is_named(it)).cloned());
+            // Hidden directories and build outputs are searched only where they are named.
+            if path.is_file() {
+                if before == named.len() {
+                    named.push(inside.clone());
+                }
+                self.named.push(inside);
+            }
+            let is_source =
+                |path: &String| matches!(sources::extension(path), "cu" | "cuh" | "ptx");
+            if !named.iter().skip(before).any(is_source) {
+                return Err(Error::usage(format!(
+                    "{shown} is no source and has none: they end in .cu, .cuh or .ptx"
+                ))
+                .help("PATH is a source, a directory of sources, or the .yaml file to write"));
+            }
+        }
+        if !named.is_empty() {
+            named.sort_by_key(|path| (Made::of(path).is_some(), path.clone()));
+            named.dedup();
+            let is_header = |path: &String| !matches!(sources::extension(path), "cu" | "ptx");
+            let (alone, sources) = named.into_iter().partition(is_header);
+            self.sources = sources;
+            self.alone = Some(alone);
+        }
+        Ok(())
+    }
+
+    /// Headers of CUDA that may be sources by themselves.
+    fn alone(&self) -> impl Iterator<Item = &String> {
+        let headers = self.alone.as_ref().unwrap_or(&self.headers).iter();
+        headers.filter(|it| it.ends_with(".cuh"))
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.sources.is_empty() && !self.headers.iter().any(|it| it.ends_with(".cuh"))
+        self.sources.is_empty() && self.alone().next().is_none()
     }
 
     /// The directory that a header is included from as `name`: of several the one nearest the root.
@@ -128,34 +264,89 @@ impl Tree {
     }
 }
 
-/// Lists and tries every kernel. `say`: what is being done.
+/// The path of a directory as a compiler's commands have it.
+fn whole(root: &Path) -> PathBuf {
+    let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+    std::fs::canonicalize(&absolute).unwrap_or(absolute)
+}
+
+/// A directory of headers as gates.yaml has it: relative where it is in the repository.
 ///
 /// # Errors
-/// Environment, where the compiler or the cache cannot be used.
+/// Usage, where there is no such directory.
+fn include_dir(root: &Path, dir: &Path) -> Result<String> {
+    let wrong = |what: &str| Error::usage(format!("--include {}: {what}", dir.display()));
+    if !dir.is_dir() {
+        return Err(wrong("there is no such directory"));
+    }
+    let absolute = std::path::absolute(dir).map_err(|error| wrong(&error.to_string()))?;
+    let inside = within(&whole(root), &absolute);
+    let dir = inside.or_else(|| absolute.to_str().map(str::to_owned));
+    dir.ok_or_else(|| wrong("its name is not UTF-8"))
+}
+
+/// What has been done.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// One of the sources is compiled, or does not compile: `None`.
+    Listed {
+        source: &'a str,
+        done: usize,
+        all: usize,
+        kernels: Option<usize>,
+    },
+    /// One of the kernels is tried in the simulator.
+    Tried {
+        kernel: &'a str,
+        done: usize,
+        all: usize,
+    },
+}
+
+/// Lists and tries every kernel.
+///
+/// # Errors
+/// Environment, where the compiler or the cache cannot be used. Usage, where a directory is asked for that is none.
 pub fn survey(
     root: &Path,
     tree: &Tree,
+    asked: &Asked,
     toolchain: &Toolchain,
     cache: &Cache,
     arch: Arch,
-    say: &(dyn Fn(&str) + Sync),
+    say: &(dyn Fn(Step) + Sync),
 ) -> Result<Survey> {
     let scratch = cache.dir("scratch")?;
     let scratch = TemporaryDir::new_in(&scratch)
         .map_err(|error| Error::environment(format!("{}: {error}", scratch.display())))?;
     let commands = Commands::find(root);
+    let dirs = asked.include_dirs.iter().map(|dir| include_dir(root, dir));
     let compiler = Compiler {
         root,
         tree,
+        asked: Compilation {
+            include_dirs: dirs.collect::<Result<_>>()?,
+            define: asked.define.clone(),
+            flags: asked.flags.clone(),
+        },
         commands: commands.as_ref().and_then(|it| it.as_ref().ok()),
+        elsewhere: OnceLock::new(),
         toolchain,
         scratch: scratch.path(),
         arch,
     };
     let list = |sources: &[&String]| -> Result<Vec<Compiled>> {
+        let done = AtomicUsize::new(0);
         let listed = sources.par_iter().map(|source| {
-            say(&format!("compiling {source}"));
-            compiler.list(source)
+            let compiled = compiler.list(source)?;
+            let kernels = compiled.inventory.as_ref().ok();
+            say(Step::Listed {
+                source,
+                done: 1 + done.fetch_add(1, Ordering::Relaxed),
+                all: sources.len(),
+                kernels: kernels.map(|it| it.kernels.len()),
+            });
+            Ok(compiled)
         });
         listed.collect()
     };
@@ -172,9 +363,8 @@ pub fn survey(
         .collect();
     // A file that no source includes may be a source by itself.
     let alone = tree
-        .headers
-        .iter()
-        .filter(|it| it.ends_with(".cuh") && !included.contains(*it));
+        .alone()
+        .filter(|it| tree.named.contains(it) || !included.contains(*it));
     compiled.extend(list(&alone.collect::<Vec<_>>())?);
     let mut survey = Survey {
         sources: compiled.len(),
@@ -182,13 +372,23 @@ pub fn survey(
             Ok(commands) => Ok(commands.path.clone()),
             Err(why) => Err(why.clone()),
         }),
+        flags: asked.flags.clone(),
+        major: compiler.major().to_owned(),
         ..Survey::default()
     };
     let mut known = BTreeSet::new();
     let mut found = Vec::new();
     for one in compiled {
         match one.inventory {
-            Err(why) if one.source.ends_with(".cu") => survey.broken.push((one.source, why)),
+            Err((why, missing))
+                if !one.source.ends_with(".cuh") || tree.named.contains(&one.source) =>
+            {
+                survey.broken.push(Broken {
+                    source: one.source,
+                    why,
+                    missing,
+                });
+            }
             // A header need not compile by itself.
             Err(_) => survey.sources -= 1,
             Ok(inventory) => {
@@ -200,12 +400,15 @@ pub fn survey(
             }
         }
     }
+    let elsewhere = compiler.elsewhere.get();
+    survey.looked_in = elsewhere.map_or_else(Vec::new, |it| it.looked_in.clone());
+    let all = found.iter().map(|(.., kernels)| kernels.len()).sum();
+    let done = &AtomicUsize::new(0);
     let tried = found
         .into_par_iter()
         .flat_map_iter(|(source, compilation, inventory, kernels)| {
             let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
             let tried = kernels.into_iter().map(move |kernel| {
-                say(&format!("trying {}", kernel.name));
                 let call = match &module {
                     Ok(module) => {
                         let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
@@ -213,6 +416,11 @@ pub fn survey(
                     }
                     Err(error) => Err(format!("the simulator cannot read its PTX: {error}")),
                 };
+                say(Step::Tried {
+                    kernel: &kernel.name,
+                    done: 1 + done.fetch_add(1, Ordering::Relaxed),
+                    all,
+                });
                 Surveyed {
                     source: source.clone(),
                     compilation: compilation.clone(),
@@ -229,35 +437,52 @@ pub fn survey(
 
 struct Compiled {
     source: String,
+    /// As gates.yaml has it: without the flags of all sources.
     compilation: Compilation,
-    inventory: std::result::Result<Inventory, String>,
+    /// What the compiler says of a source that it refuses, and the header that it lacks.
+    inventory: std::result::Result<Inventory, (String, Option<String>)>,
 }
 
 struct Compiler<'a> {
     root: &'a Path,
     tree: &'a Tree,
+    asked: Compilation,
     commands: Option<&'a Commands>,
+    /// Looked for once a header is missing.
+    elsewhere: OnceLock<Elsewhere>,
     toolchain: &'a Toolchain,
     scratch: &'a Path,
     arch: Arch,
 }
 
 impl Compiler<'_> {
-    /// As the build does, and with the directories of headers that the compiler asks for and the repository has.
+    /// As the build does, as the user asks, and with the directories of headers that the compiler misses and the
+    /// repository or the machine has.
     fn list(&self, source: &str) -> Result<Compiled> {
-        let known = self.commands.and_then(|it| it.of(source));
-        let mut compilation = known.cloned().unwrap_or_default();
+        if Made::of(source).is_some() {
+            let listed = inventory::list_ptx(self.root, source)?;
+            return Ok(Compiled {
+                source: source.to_owned(),
+                compilation: Compilation::default(),
+                inventory: listed.map_err(|fault| (first_error(&fault.message), None)),
+            });
+        }
+        let mut compilation = self.compilation(source);
         let mut added = 0;
         let inventory = loop {
             let scratch = TemporaryDir::new_in(self.scratch).map_err(|error| {
                 Error::environment(format!("{}: {error}", self.scratch.display()))
             })?;
+            let flags = self.asked.flags.iter().chain(&compilation.flags);
             let listed = inventory::list(
                 self.root,
                 self.toolchain,
                 scratch.path(),
                 source,
-                &compilation,
+                &Compilation {
+                    flags: flags.cloned().collect(),
+                    ..compilation.clone()
+                },
                 self.arch,
             )?;
             let message = match listed {
@@ -265,17 +490,13 @@ impl Compiler<'_> {
                 Err(fault) => fault.message,
             };
             let missing = missing_header(&message);
-            let dir = missing.and_then(|name| self.tree.directory_of(name));
+            let dir = missing.and_then(|name| self.directory_of(name));
             match dir.filter(|dir| !compilation.include_dirs.contains(dir)) {
                 Some(dir) if added < MOST_DIRECTORIES => {
                     added += 1;
                     compilation.include_dirs.push(dir);
                 }
-                _ => {
-                    let is_error = |line: &&str| line.contains("error");
-                    let first = message.lines().find(is_error).or(message.lines().next());
-                    break Err(first.unwrap_or_default().trim().to_owned());
-                }
+                _ => break Err((first_error(&message), missing.map(str::to_owned))),
             }
         };
         Ok(Compiled {
@@ -284,6 +505,44 @@ impl Compiler<'_> {
             inventory,
         })
     }
+
+    /// What the user asks for goes before what the build says.
+    fn compilation(&self, source: &str) -> Compilation {
+        let known = self.commands.and_then(|it| it.of(source));
+        let mut compilation = known.cloned().unwrap_or_default();
+        let own = &self.asked;
+        compilation
+            .include_dirs
+            .retain(|dir| !own.include_dirs.contains(dir));
+        compilation
+            .include_dirs
+            .splice(..0, own.include_dirs.iter().cloned());
+        let is_other =
+            |(name, _): &(String, String)| own.define.iter().all(|(defined, _)| defined != name);
+        compilation.define.retain(is_other);
+        compilation.define.extend(own.define.iter().cloned());
+        compilation
+    }
+
+    fn directory_of(&self, header: &str) -> Option<String> {
+        let own = self.tree.directory_of(header);
+        own.or_else(|| {
+            let elsewhere = self.elsewhere.get_or_init(|| Elsewhere::find(self.major()));
+            let dir = elsewhere.directory_of(header)?;
+            dir.to_str().map(str::to_owned)
+        })
+    }
+
+    fn major(&self) -> &str {
+        let version = &self.toolchain.facts.version;
+        version.split('.').next().unwrap_or_default()
+    }
+}
+
+fn first_error(message: &str) -> String {
+    let is_error = |line: &&str| line.contains("error");
+    let first = message.lines().find(is_error).or(message.lines().next());
+    first.unwrap_or_default().trim().to_owned()
 }
 
 /// The name of a header that neither the host compiler nor the device's has found.
@@ -315,6 +574,8 @@ mod tests {
             ]
             .map(str::to_owned)
             .into(),
+            alone: None,
+            named: Vec::new(),
         };
         assert_eq!(
             tree.directory_of("util/math.cuh").as_deref(),

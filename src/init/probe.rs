@@ -1,64 +1,18 @@
 //! How a kernel may be called: launches and sizes are tried in the simulator, over tensors that grow where the kernel
 //! reaches past them. Only the author knows whether a call that runs is the one that is meant.
 
+use super::call::{Argument, Call, Found, Limit, SMALL, Tensor};
 use super::launches::{Extent, launches, sizes_of};
 use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
+use super::references::{self, Observed};
 use super::sizes::{Dim, Product, products};
+use super::tolerances::{rounded_up, tolerance};
 use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
 use model::{ElemType, LaunchBounds, Role, ScalarType};
 use nix::sys::resource::{UsageWho, getrusage};
 use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module};
+use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// A call of a kernel that came to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    pub dims: Vec<Dim>,
-    pub arguments: Vec<Argument>,
-    pub grid: Vec<String>,
-    pub block: Vec<u32>,
-    pub dynamic_shared: u32,
-    /// Whether every element of the outputs is written, and nothing is found.
-    pub is_whole: bool,
-    /// The first thing that the simulator finds wrong with it.
-    pub finding: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Argument {
-    Tensor(Tensor),
-    /// One of the dimensions.
-    Size {
-        of: ScalarType,
-        dim: String,
-    },
-    /// One that is made up.
-    Value {
-        name: String,
-        of: ScalarType,
-    },
-    /// Its members.
-    Struct(Vec<Argument>),
-    Pad(usize),
-}
-
-impl Argument {
-    /// Itself, or what it consists of.
-    pub fn parts(&self) -> &[Argument] {
-        match self {
-            Self::Struct(members) => members,
-            other => std::slice::from_ref(other),
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tensor {
-    pub name: String,
-    pub role: Role,
-    pub pointee: Pointee,
-    pub size: Product,
-}
 
 /// Time of the processor, for all trials of a kernel.
 const TIME: Duration = Duration::from_secs(3);
@@ -70,8 +24,8 @@ const MOST_BYTES: u64 = 1 << 30;
 const DYNAMIC_SHARED: u32 = 16 << 10;
 /// Inputs with which a call is tried again.
 const OTHER_INPUTS: u64 = 3;
-/// Integers of inputs are below it: they may be indices.
-pub const SMALL: u64 = 8;
+/// Seeds whose outputs references are compared with.
+const SEEDS: u64 = 2;
 
 /// # Errors
 /// Why no call was found, as a part of a sentence.
@@ -92,6 +46,8 @@ pub fn find_call(
         best.as_ref().is_some_and(|(it, _)| it.call.is_whole)
     };
     let mut last = "no launch came to its end".to_owned();
+    // Launches that came to their end with a finding.
+    let mut suspect = 0;
     for (sizes, further) in sizes_of(&parts) {
         if is_whole(&best) {
             break;
@@ -108,7 +64,7 @@ pub fn find_call(
             } else {
                 0
             },
-            salt: 0,
+            fill: Contents::Pattern(0),
             may_grow: true,
         };
         for (block, grids) in launches(&trial.dims, &trial.products, text, bounds) {
@@ -116,7 +72,13 @@ pub fn find_call(
                 if time_of_thread().saturating_sub(began) > TIME {
                     break;
                 }
-                match trial.run(trial.smallest(), &grid, &block) {
+                let ended = trial.run(trial.smallest(), &grid, &block);
+                suspect += usize::from(
+                    ended
+                        .as_ref()
+                        .is_ok_and(|it: &Ended| it.call.finding.is_some()),
+                );
+                match ended {
                     Ok(ended) if best.as_ref().is_none_or(|(it, _)| ended.rank() > it.rank()) => {
                         best = Some((ended, trial.products.clone()));
                     }
@@ -130,23 +92,79 @@ pub fn find_call(
         }
     }
     let (mut ended, products) = best.ok_or(last)?;
+    if let Some(finding) = &mut ended.call.finding {
+        finding.launches = Some(suspect);
+    }
+    let with = |fill, ended: &Ended| Trial {
+        module,
+        program,
+        kernel,
+        parts: &parts,
+        products: products.clone(),
+        dims: ended.call.dims.clone(),
+        dynamic_shared: ended.call.dynamic_shared,
+        fill,
+        may_grow: false,
+    };
     // With other inputs it has to end, too, and what is found then counts as well.
     for salt in 1..=OTHER_INPUTS {
-        let trial = Trial {
-            module,
-            program,
-            kernel,
-            parts: &parts,
-            products: products.clone(),
-            dims: ended.call.dims.clone(),
-            dynamic_shared: ended.call.dynamic_shared,
-            salt,
-            may_grow: false,
-        };
+        let trial = with(Contents::Pattern(salt), &ended);
         let again = trial.run(ended.tried.clone(), &ended.grid, &ended.call.block)?;
         ended.call.finding = ended.call.finding.or(again.call.finding);
     }
+    let case = references::case_of(&ended.call);
+    let drawn: Vec<_> = (1..=SEEDS)
+        .map_while(|seed| check::inputs::generate(&case, seed).ok())
+        .collect();
+    let mut observed = Vec::new();
+    for inputs in &drawn {
+        let trial = with(Contents::Drawn(inputs), &ended);
+        // Where inputs of a run lead it elsewhere, nothing is known of its outputs.
+        let Ok(again) = trial.run(trial.as_called(&ended), &ended.grid, &ended.call.block) else {
+            break;
+        };
+        let outputs = case.tensors.iter().filter(|it| it.role.is_result());
+        let outputs = outputs.filter_map(|tensor| {
+            let bytes = again.left.get(&tensor.name)?;
+            Some((tensor.name.clone(), check::decode(tensor, bytes).ok()?))
+        });
+        let outputs = outputs.collect();
+        observed.push(Observed { inputs, outputs });
+    }
+    ended.call.max_err = limit(&ended.call, &observed);
+    if ended.call.finding.is_none() {
+        ended.call.reference = references::find_reference(&ended.call, &observed);
+    }
     Ok(ended.call)
+}
+
+/// The largest that an output needs: one limit is for all of them.
+fn limit(call: &Call, observed: &[Observed]) -> Limit {
+    let parts = call.arguments.iter().flat_map(Argument::parts);
+    let outputs = parts.filter_map(|part| match part {
+        Argument::Tensor(tensor) if tensor.role.is_result() => Some(tensor),
+        _ => None,
+    });
+    let limits = outputs.map(|tensor| {
+        let largest = references::largest(observed, &tensor.name);
+        let largest = largest.filter(|it| it.is_finite() && *it > 0.0);
+        let elem = tensor.pointee.elem;
+        (tolerance(elem, largest.unwrap_or(1.0)), elem, largest)
+    });
+    let Some((limit, elem, largest)) = limits.max_by(|one, other| one.0.total_cmp(&other.0)) else {
+        return Limit::default();
+    };
+    let because = match (elem.is_float(), largest) {
+        (false, _) => format!("{} has no rounding", elem.name()),
+        (true, Some(largest)) => {
+            format!("rounding of {}, values up to {largest:.3}", elem.name())
+        }
+        (true, None) => format!("rounding of {}, values up to 1", elem.name()),
+    };
+    Limit {
+        value: rounded_up(limit),
+        because,
+    }
 }
 
 /// Time of the processor: the machine's other programs change nothing in what is found.
@@ -166,6 +184,8 @@ struct Ended {
     written: u64,
     tried: Vec<Option<Tried>>,
     grid: Vec<Extent>,
+    /// What is in each tensor at the end, where inputs are those of a run.
+    left: BTreeMap<String, Vec<u8>>,
 }
 
 impl Ended {
@@ -206,9 +226,17 @@ struct Trial<'a> {
     dims: Vec<Dim>,
     products: Vec<Product>,
     dynamic_shared: u32,
-    /// Which inputs.
-    salt: u64,
+    fill: Contents<'a>,
     may_grow: bool,
+}
+
+/// Inputs of a trial.
+#[derive(Clone, Copy)]
+enum Contents<'a> {
+    /// Small numbers, by a number that says which.
+    Pattern(u64),
+    /// As a run draws them.
+    Drawn(&'a check::inputs::Inputs),
 }
 
 /// A tensor of a trial: which of the products it has, and whether its values are asked for before it writes them.
@@ -229,6 +257,60 @@ impl Trial<'_> {
             PartKind::Size(_) | PartKind::Value(_) => None,
         });
         tried.collect()
+    }
+
+    /// The tensors of a call that came to its end, each drawn that has the role of an input.
+    fn as_called(&self, ended: &Ended) -> Vec<Option<Tried>> {
+        let parts = ended.call.arguments.iter().flat_map(Argument::parts);
+        let roles: BTreeMap<&str, Role> = parts
+            .filter_map(|part| match part {
+                Argument::Tensor(tensor) => Some((tensor.name.as_str(), tensor.role)),
+                _ => None,
+            })
+            .collect();
+        let each = self.parts.iter().zip(&ended.tried);
+        let tried = each.map(|(part, tried)| {
+            let role = roles.get(part.name.as_str())?;
+            Some(Tried {
+                is_read: role.is_drawn(),
+                ..(*tried)?
+            })
+        });
+        tried.collect()
+    }
+
+    fn content(&self, part: &Part, pointee: &Pointee, bytes: u64) -> Vec<u8> {
+        match self.fill {
+            Contents::Pattern(salt) => content(pointee, bytes, salt),
+            Contents::Drawn(inputs) => {
+                let drawn = inputs.tensors.get(&part.name);
+                let mut drawn = drawn.map_or_else(Vec::new, |it| it.bytes.clone());
+                drawn.resize(bytes as usize, 0);
+                drawn
+            }
+        }
+    }
+
+    /// Where inputs are those of a run, what each tensor holds.
+    fn left(
+        &self,
+        tried: &[Option<Tried>],
+        bases: &[Option<u64>],
+        memory: &Memory,
+    ) -> BTreeMap<String, Vec<u8>> {
+        if let Contents::Pattern(_) = self.fill {
+            return BTreeMap::new();
+        }
+        let each = self.parts.iter().zip(tried).zip(bases);
+        let held = each.filter_map(|((part, tried), base)| {
+            let PartKind::Pointer(pointee) = part.kind else {
+                return None;
+            };
+            let bytes = self.size((*tried)?).value * bytes_each(pointee);
+            let held = memory.read((*base)?, bytes as usize).ok()?;
+            Some((part.name.clone(), held.to_vec()))
+        });
+        held.collect()
     }
 
     fn run(
@@ -315,7 +397,7 @@ impl Trial<'_> {
                                 }
                             }
                             _ => {
-                                first.get_or_insert_with(|| shown(finding));
+                                first.get_or_insert_with(|| found(finding));
                             }
                         }
                     }
@@ -340,6 +422,7 @@ impl Trial<'_> {
                     return Ok(Ended {
                         call,
                         written,
+                        left: self.left(&tried, &bases, &memory),
                         tried,
                         grid: grid.to_vec(),
                     });
@@ -367,7 +450,7 @@ impl Trial<'_> {
             (true, true) => 0,
             (true, false) => {
                 let now = memory.read(base, bytes as usize).unwrap_or_default();
-                u64::from(*now != *content(pointee, bytes, self.salt))
+                u64::from(*now != *self.content(part, pointee, bytes))
             }
             (false, _) => {
                 let left = memory.without_value(base, bytes as usize);
@@ -424,7 +507,7 @@ impl Trial<'_> {
                     let address = memory.alloc("tensor", bytes).map_err(|it| it.to_string())?;
                     memory.skip(APART);
                     if tried.is_read {
-                        let content = content(pointee, bytes, self.salt);
+                        let content = self.content(part, pointee, bytes);
                         memory
                             .write(address, &content)
                             .map_err(|it| it.to_string())?;
@@ -457,7 +540,7 @@ impl Trial<'_> {
         bases: &[Option<u64>],
         memory: &Memory,
         (grid, block): (&[Extent], &[u32]),
-        finding: Option<String>,
+        finding: Option<Found>,
     ) -> Result<(u64, Call), String> {
         let mut written = 0;
         let mut is_whole = finding.is_none();
@@ -471,7 +554,7 @@ impl Trial<'_> {
                     let role = match (pointee.is_const, tried.is_read) {
                         (true, _) => Role::In,
                         (false, true) => {
-                            let before = content(pointee, bytes, self.salt);
+                            let before = self.content(part, pointee, bytes);
                             let now = memory.read(*base, bytes as usize).unwrap_or_default();
                             let changed = now.iter().zip(&before).filter(|(now, was)| now != was);
                             match changed.count() as u64 {
@@ -541,27 +624,18 @@ impl Trial<'_> {
             dynamic_shared: self.dynamic_shared,
             is_whole,
             finding,
+            max_err: Limit::default(),
+            reference: None,
         };
         Ok((written, call))
     }
 }
 
-fn shown(finding: &Finding) -> String {
-    let kind = match finding.kind {
-        FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => "a race",
-        FindingKind::WarpHazard => "lanes of a warp that no `__syncwarp()` orders",
-        FindingKind::UninitialisedGlobal
-        | FindingKind::UninitialisedShared
-        | FindingKind::UninitialisedLocal => "an output made of memory that nothing wrote",
-        FindingKind::AsyncBeforeWait => "data that is used before its copy is waited for",
-        FindingKind::BarrierByPart => "a barrier that threads have left out",
-        FindingKind::InvalidMembers | FindingKind::InvalidFree | FindingKind::Leak => {
-            "a finding of the simulator"
-        }
-    };
-    match finding.places.first() {
-        Some(place) => format!("{kind} ({})", place.at),
-        None => kind.to_owned(),
+fn found(finding: &Finding) -> Found {
+    Found {
+        kind: finding.kind,
+        places: finding.places.clone(),
+        launches: None,
     }
 }
 

@@ -1,9 +1,11 @@
 //! Writes the findings as a gates.yaml. Pure.
 
-use super::probe::{Argument, Call, SMALL, Tensor, made_up};
+use super::call::{Argument, Call, Found, Match, SMALL, Tensor};
+use super::probe::made_up;
 use super::{Survey, Surveyed};
 use build::inventory::Compilation;
 use model::{Arch, Role};
+use ptxsim::FindingKind;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -14,15 +16,20 @@ pub fn write(
     arch: Arch,
     accepts: &dyn Fn(&str) -> Result<(), String>,
 ) -> (String, usize) {
+    let mut flags = "-O3".to_owned();
+    for flag in &survey.flags {
+        let _ = write!(flags, ", {}", quoted(flag));
+    }
     let head = format!(
-        "# Written by `gatekeeper init`: what nvcc lists, with sizes and launches that came to their end in the simulator.\n\
+        "{SCHEMA}\n# Written by `gatekeeper init`: what nvcc lists, with sizes and launches that came to their end in the simulator.\n\
          # Run it with: gatekeeper run\n\
          #\n\
          # Yours to say, for each kernel: whether it is called so, the sizes that matter (`shapes`), and what its outputs\n\
-         # are compared with. Instead of `reference: none` write binary, unary, gemm, sdpa, softmax, layer_norm, rms_norm,\n\
-         # reduce or transpose with the tensors' names, or `user` with a C function of yours (docs/gates.md). As long as a\n\
-         # kernel has no reference, a run of it is inconclusive (exit code 3).\n\
-         version: 1\narchitectures: [{arch}]\nflags: [-O3]\n"
+         # are compared with. A reference that `matches` gave what the kernel does, and whether that is right is yours to\n\
+         # say, too. Instead of `reference: none` write binary, unary, gemm, sdpa, softmax, layer_norm, rms_norm, reduce or\n\
+         # transpose with the tensors' names, or `user` with a C function of yours (docs/gates.md). As long as a kernel has\n\
+         # no reference, a run of it is inconclusive (exit code 3).\n\
+         version: 1\narchitectures: [{arch}]\nflags: [{flags}]\n"
     );
     let mut names = BTreeSet::new();
     let (mut kept, mut left, mut doubtful) = (String::new(), String::new(), String::new());
@@ -37,7 +44,7 @@ pub fn write(
                         let _ = writeln!(
                             doubtful,
                             "\n  # As called here it has {}. Does it expect another launch, or other sizes?",
-                            shown(finding)
+                            shown(&describe(finding))
                         );
                         let lines = text
                             .lines()
@@ -85,14 +92,46 @@ pub fn write(
     }
     if !survey.broken.is_empty() {
         text.push_str("\n# Not compiled by itself; what it needs goes to `include_dirs`, `define` and `flags`:\n");
-        for (source, why) in &survey.broken {
-            let _ = writeln!(text, "# {source}\n#   {}", shown(why));
+        for broken in &survey.broken {
+            let _ = writeln!(text, "# {}\n#   {}", broken.source, shown(&broken.why));
         }
+    }
+    let mut dirs = survey
+        .kernels
+        .iter()
+        .flat_map(|it| &it.compilation.include_dirs);
+    if dirs.any(|dir| dir.starts_with('/')) {
+        text.push_str(
+            "\n# Whole paths in `include_dirs` are those of this machine; `${NAME}` takes them from the environment.\n",
+        );
     }
     text.push_str("\nkernels:\n");
     text.push_str(kept.trim_start_matches('\n'));
     text.push_str(&doubtful);
     (text, count)
+}
+
+/// Where editors find the keys of this file, next to it.
+pub const SCHEMA: &str = "# yaml-language-server: $schema=gates.schema.json";
+
+/// `a race in each of 12 launches (k.cu:3)`
+pub fn describe(found: &Found) -> String {
+    let kind = match found.kind {
+        FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => "a race",
+        FindingKind::WarpHazard => "lanes of a warp that no `__syncwarp()` orders",
+        FindingKind::UninitialisedGlobal
+        | FindingKind::UninitialisedShared
+        | FindingKind::UninitialisedLocal => "an output made of memory that nothing wrote",
+        FindingKind::AsyncBeforeWait => "data that is used before its copy is waited for",
+        FindingKind::BarrierByPart => "a barrier that threads have left out",
+        FindingKind::InvalidMembers | FindingKind::InvalidFree | FindingKind::Leak => {
+            "a finding of the simulator"
+        }
+    };
+    match found.places.first() {
+        Some(place) => format!("{kind} ({})", place.at),
+        None => kind.to_owned(),
+    }
 }
 
 /// Characters of a text that a comment shows.
@@ -160,7 +199,7 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
     let parts = || call.arguments.iter().flat_map(Argument::parts);
     for part in parts() {
         if let Argument::Tensor(tensor) = part {
-            let _ = writeln!(text, "      {}", of_tensor(tensor));
+            let _ = writeln!(text, "      {}", of_tensor(tensor, call.reference.as_ref()));
         }
     }
     if parts().any(|part| matches!(part, Argument::Value { .. })) {
@@ -182,8 +221,35 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
         grid.join(", "),
         block.join(", ")
     );
-    text.push_str(
-        "    reference: none    # what is right?\n    gates:\n      max_err: 1e-3    # against the reference\n",
+    let _ = match &call.reference {
+        None => writeln!(text, "    reference: none    # what is right?"),
+        Some(Match {
+            name,
+            keys,
+            max_err,
+            computes,
+            ..
+        }) => {
+            let keys = keys.iter().map(|(key, value)| match *key {
+                "axes" | "permutation" => format!("{key}: {value}"),
+                _ => format!("{key}: {}", quoted_word(value)),
+            });
+            let keys: Vec<String> = keys.collect();
+            let error = match max_err {
+                0.0 => "exactly".to_owned(),
+                error => format!("{error:.0e}"),
+            };
+            writeln!(
+                text,
+                "    reference: {{{name}: {{{}}}}}    # matches {computes} ({error})",
+                keys.join(", ")
+            )
+        }
+    };
+    let _ = writeln!(
+        text,
+        "    gates:\n      max_err: {}    # {}",
+        call.max_err.value, call.max_err.because
     );
     text
 }
@@ -240,11 +306,25 @@ fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
     let _ = writeln!(text, "{:indent$}- {{{value}}}{remark}", "");
 }
 
-fn of_tensor(tensor: &Tensor) -> String {
-    let mut shape: Vec<String> = tensor.size.factors.iter().map(|it| quoted(it)).collect();
-    if tensor.pointee.count > 1 {
-        shape.push(tensor.pointee.count.to_string());
+/// A value of a reference: a name, a number or a yes.
+fn quoted_word(text: &str) -> String {
+    match text == "true" || text.parse::<f64>().is_ok() {
+        true => text.to_owned(),
+        false => quoted(text),
     }
+}
+
+fn of_tensor(tensor: &Tensor, reference: Option<&Match>) -> String {
+    let own = tensor.size.factors.iter();
+    let count = (tensor.pointee.count > 1).then(|| tensor.pointee.count.to_string());
+    let own = || own.clone().cloned().chain(count.clone()).collect();
+    let matched = reference.and_then(|it| it.shapes.get(&tensor.name));
+    let shape: Vec<String> = matched.cloned().unwrap_or_else(own);
+    let of_factor = |factor: &String| match factor.parse::<u64>() {
+        Ok(number) => number.to_string(),
+        Err(_) => quoted(factor),
+    };
+    let shape: Vec<String> = shape.iter().map(of_factor).collect();
     let role = match tensor.role {
         Role::In => "",
         Role::Out => "role: out, ",

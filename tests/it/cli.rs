@@ -485,14 +485,15 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
     assert_eq!(
         stdout(&output),
         "wrote gates.yaml\nnext: set `source` and `entry` to a kernel of yours, list its arguments, and then\n  \
-         gatekeeper validate\n  gatekeeper run\nrecords and reports go to gatekeeper-out/: add it to .gitignore\n"
+         gatekeeper validate\n  gatekeeper run\n\
+         gates.schema.json tells editors the keys; `gatekeeper schema` prints it again\nrecords and reports go to gatekeeper-out/: add it to .gitignore\n"
     );
     let written = fs::read(dir.path().join("gates.yaml")).unwrap();
     refused(
         dir.path(),
         &["init"],
         "error: gates.yaml already exists; it was not changed\n  \
-         help: to write another file: gatekeeper init PATH\n",
+         help: to write another file: gatekeeper init OTHER.yaml\n",
     );
     assert_eq!(fs::read(dir.path().join("gates.yaml")).unwrap(), written);
 

@@ -4,6 +4,7 @@
 pub use super::bounds::launch_bounds;
 use super::command::{escape, is_marker};
 use super::compile::{self, Listed, Workshop};
+use super::cut::PtxModule;
 use super::entry::{Named, resolve};
 use super::identity::Cubin;
 use super::inputs::lexical;
@@ -12,11 +13,12 @@ use crate::toolchain::Toolchain;
 use gimli::{
     AttributeValue, DwAt, EndianSlice, LittleEndian, Operation, UnitOffset, constants as dw,
 };
-use model::{Arch, ElemType, Fault, Number, ScalarType};
+use model::{Arch, ElemType, Fault, FaultKind, Number, ScalarType};
 use object::{Object, ObjectSection};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use system::error::Result;
+use system::files;
 
 /// The inputs for compiling a source, as gates.yaml has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,6 +158,160 @@ pub fn list(
         Err(_) => HashMap::new(),
     };
     Ok(Ok(inventory(listed, &described, &toolkit)))
+}
+
+/// Larger files of PTX are made by no compiler.
+const MOST_PTX: u64 = 256 << 20;
+
+/// PTX that was made elsewhere, by what it says itself: nothing is compiled.
+///
+/// # Errors
+/// Where the file cannot be read. The inner error is what is wrong with it.
+pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Inventory, Fault>> {
+    let path = root.join(source);
+    let ptx = files::read_text(&path, MOST_PTX).map_err(|error| {
+        system::error::Error::environment(format!("{}: {error}", path.display()))
+    })?;
+    let symbols: Vec<String> = match PtxModule::parse(&ptx) {
+        Some(module) => module.entries().iter().map(|&it| it.to_owned()).collect(),
+        None => {
+            return Ok(Err(Fault {
+                kind: FaultKind::Compile,
+                message: format!("{source}: error: this PTX cannot be read"),
+                site: None,
+            }));
+        }
+    };
+    let named: Vec<&str> = symbols.iter().map(String::as_str).collect();
+    let kernels = named.iter().map(|&symbol| ListedKernel {
+        symbol: symbol.to_owned(),
+        name: name(symbol, &named),
+        parameters: by_use(by_signature(symbol, &ptx), symbol, &ptx),
+    });
+    Ok(Ok(Inventory {
+        kernels: kernels.collect(),
+        included: vec![source.to_owned()],
+        ptx: ptx.clone(),
+    }))
+}
+
+/// Parameters whose types no name tells: those that are used as an address are pointers, to what is loaded and stored
+/// there; other words are integers.
+fn by_use(listed: Vec<ListedParameter>, symbol: &str, ptx: &str) -> Vec<ListedParameter> {
+    if parameters(symbol).is_some() {
+        return listed;
+    }
+    let slots = slots(ptx, symbol).unwrap_or_default();
+    let used = Uses::of(ptx, symbol);
+    let each = listed.into_iter().zip(slots).enumerate();
+    each.map(|(at, (parameter, slot))| {
+        let kind = match (used.get(at), slot.kind, slot.bytes) {
+            (Some(pointee), SlotKind::Word, 8) => ParameterKind::Pointer(pointee),
+            (_, SlotKind::Word, 4) => ParameterKind::Scalar(ScalarType::I32),
+            (_, SlotKind::Word, 8) => ParameterKind::Scalar(ScalarType::I64),
+            (_, SlotKind::Float, 4) => ParameterKind::Scalar(ScalarType::F32),
+            (_, SlotKind::Float, 8) => ParameterKind::Scalar(ScalarType::F64),
+            _ => parameter.kind,
+        };
+        ListedParameter { kind, ..parameter }
+    })
+    .collect()
+}
+
+/// Accesses through each parameter of an entry.
+#[derive(Debug, Default)]
+struct Uses(HashMap<usize, Pointee>);
+
+impl Uses {
+    /// Follows addresses from the parameters through the registers, which compilers write once each.
+    fn of(ptx: &str, symbol: &str) -> Self {
+        let mut uses = Self::default();
+        let mut held: HashMap<&str, usize> = HashMap::new();
+        let body = ptx.split(".entry ").skip(1).find(|rest| {
+            let behind = rest.trim_start().strip_prefix(symbol);
+            behind.is_some_and(|it| it.trim_start().starts_with('('))
+        });
+        let number = |word: &str| -> Option<usize> {
+            let rest = word.strip_prefix(symbol)?.strip_prefix("_param_")?;
+            rest.parse().ok()
+        };
+        let lines = body.into_iter().flat_map(str::lines);
+        for line in lines.take_while(|line| *line != "}") {
+            let line = line.trim().trim_end_matches(';');
+            let line = match line.strip_prefix('@') {
+                Some(guarded) => guarded.split_once(' ').map_or("", |(_, rest)| rest),
+                None => line,
+            };
+            let Some((operation, operands)) = line.split_once(char::is_whitespace) else {
+                continue;
+            };
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "%_$".contains(c);
+            let words: Vec<&str> = operands
+                .split(|c| !is_word(c))
+                .filter(|it| !it.is_empty())
+                .collect();
+            let address = operands.split_once('[').and_then(|(_, rest)| {
+                let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+                rest.get(..end)
+            });
+            let is_access = ["ld.", "st.", "red.", "atom."]
+                .iter()
+                .any(|it| operation.starts_with(it));
+            match (is_access, address) {
+                (true, Some(address)) if operation.starts_with("ld.param") => {
+                    if let (Some(to), Some(at)) = (words.first(), number(address)) {
+                        held.insert(to, at);
+                    }
+                }
+                (true, Some(address)) => {
+                    if let Some(at) = held.get(address) {
+                        uses.add(*at, operation);
+                    }
+                }
+                _ => {
+                    let mut words = words.into_iter();
+                    let to = words.next();
+                    let is_address = ["cvta.", "add.", "mov.", "mad.", "sub.", "selp."];
+                    let is_address = is_address.iter().any(|it| operation.starts_with(it));
+                    let from = words.filter_map(|it| held.get(it).copied()).next();
+                    if let (Some(to), Some(from), true) = (to, from, is_address) {
+                        held.insert(to, from);
+                    }
+                }
+            }
+        }
+        uses
+    }
+
+    /// `ld.global.nc.v4.f32`
+    fn add(&mut self, at: usize, operation: &str) {
+        let elem = match operation.rsplit('.').next().unwrap_or_default() {
+            "f32" => Some(ElemType::F32),
+            "f64" => Some(ElemType::F64),
+            "s32" | "u32" => Some(ElemType::I32),
+            "s64" | "u64" => Some(ElemType::I64),
+            "s8" => Some(ElemType::I8),
+            "u8" => Some(ElemType::U8),
+            // Bits of anything.
+            _ => None,
+        };
+        let is_written = !operation.starts_with("ld.");
+        let pointee = self.0.entry(at).or_insert(Pointee {
+            is_const: true,
+            elem: elem.unwrap_or(ElemType::U8),
+            count: 1,
+            is_known: elem.is_some(),
+        });
+        pointee.is_const &= !is_written;
+        if elem != Some(pointee.elem) {
+            pointee.elem = ElemType::U8;
+            pointee.is_known = false;
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<Pointee> {
+        self.0.get(&at).cloned()
+    }
 }
 
 fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &Path) -> Inventory {

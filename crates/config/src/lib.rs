@@ -83,7 +83,32 @@ pub fn default_timing() -> Schedule {
 
 /// JSON Schema of gates.yaml, for editors.
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(raw::GatesFile).to_value()
+    let mut schema = schemars::schema_for!(raw::GatesFile).to_value();
+    describe_alternatives(&mut schema);
+    schema
+}
+
+/// A value of an enum is an object with one key, and its description belongs to the object. Editors show that of the key.
+fn describe_alternatives(schema: &mut serde_json::Value) {
+    let Some(definitions) = schema.get_mut("$defs").and_then(|it| it.as_object_mut()) else {
+        return;
+    };
+    let alternatives = definitions
+        .values_mut()
+        .filter_map(|it| it.get_mut("oneOf")?.as_array_mut());
+    for alternative in alternatives.flatten() {
+        let Some(description) = alternative.get("description").cloned() else {
+            continue;
+        };
+        let properties = alternative.get_mut("properties");
+        let keys = properties.and_then(|it| it.as_object_mut());
+        for key in keys.into_iter().flat_map(|it| it.values_mut()) {
+            if let Some(key) = key.as_object_mut() {
+                key.entry("description")
+                    .or_insert_with(|| description.clone());
+            }
+        }
+    }
 }
 
 /// The file that `gatekeeper init` writes: the smallest useful one, with comments.

@@ -222,6 +222,7 @@ pub struct Variant {
     /// Added to the kernel's macros; replaces those of the same name.
     #[serde(default)]
     pub define: Ordered<Spanned<Word>>,
+    /// Replaces the kernel's.
     pub entry: Option<Spanned<String>>,
     /// Replaces the kernel's, or its `entry`, `args` and `launch`.
     pub sequence: Option<Spanned<Vec<Spanned<RawStep>>>>,
@@ -234,6 +235,7 @@ pub struct Variant {
     pub launch: Option<Spanned<RawLaunch>>,
     /// Replaces the kernel's.
     pub reference: Option<Spanned<RawReference>>,
+    /// Replaces the kernel's.
     pub nondeterministic: Option<Spanned<String>>,
     /// Those of the kernel's shapes that it is run at. Default: all.
     pub shapes: Option<Spanned<Vec<Spanned<String>>>>,
@@ -267,6 +269,7 @@ pub struct RawStep {
     pub entry: Option<Spanned<String>>,
     /// In the order of its parameters.
     pub args: Option<Spanned<Vec<Spanned<RawArg>>>>,
+    /// Grid, block, and what else a launch has.
     pub launch: Option<Spanned<RawLaunch>>,
     /// Instead: each byte of a tensor gets a value, as by cudaMemsetAsync.
     pub memset: Option<Spanned<RawMemset>>,
@@ -278,6 +281,7 @@ pub struct RawStep {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Memset")]
 pub struct RawMemset {
+    /// The tensor whose bytes are set.
     pub tensor: Spanned<String>,
     /// The value of each byte: 0 to 255.
     pub value: Spanned<Formula>,
@@ -288,7 +292,9 @@ pub struct RawMemset {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Copy")]
 pub struct RawCopy {
+    /// The tensor that is read.
     pub from: Spanned<String>,
+    /// The tensor that is written.
     pub to: Spanned<String>,
 }
 
@@ -304,6 +310,7 @@ pub struct Launcher {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Launched {
+    /// C++ name of the `__global__` function: k, ns::k, "k<float, 4>".
     pub entry: Spanned<String>,
     /// Bytes; of all shapes, the largest value is used.
     pub dynamic_shared: Option<Spanned<Formula>>,
@@ -395,6 +402,7 @@ impl RawType {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Field")]
 pub struct RawField {
+    /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
     #[serde(rename = "type")]
     pub elem: Spanned<RawType>,
     /// Number of elements. Default: 1.
@@ -421,22 +429,29 @@ pub struct RawCompare {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "Fill")]
 pub enum RawFill {
+    /// Normally distributed: {normal: {mean: 0, std: 1}}.
     Normal {
-        /// Default: 0.
+        /// The mean. Default: 0.
         mean: Option<Spanned<Formula>>,
-        /// Default: 1.
+        /// The standard deviation. Default: 1.
         std: Option<Spanned<Formula>>,
     },
     /// Uniform in [low, high).
     Uniform {
+        /// The least value.
         low: Spanned<Formula>,
+        /// The bound above, which no value reaches.
         high: Spanned<Formula>,
     },
+    /// The same value in every element.
     Constant(Spanned<Formula>),
+    /// 0 in every element.
     Zeros,
     /// Uniform integers in [low, high], both included.
     Integers {
+        /// The least value.
         low: Spanned<Formula>,
+        /// The largest value.
         high: Spanned<Formula>,
     },
     /// 0, 1, 2, ...
@@ -445,12 +460,14 @@ pub enum RawFill {
     Permutation,
     /// Start offsets of ragged sequences: from 0 to `total`, each at least `min` long.
     Offsets {
+        /// The last offset: the length of all sequences together.
         total: Spanned<Formula>,
-        /// Default: 0.
+        /// The least length of a sequence. Default: 0.
         min: Option<Spanned<Formula>>,
     },
     /// Distinct indices below `pool`.
     BlockTable {
+        /// How many indices there are to choose from.
         pool: Spanned<Formula>,
     },
     /// One value per element.
@@ -463,20 +480,22 @@ pub enum RawFill {
 pub enum RawCodec {
     /// code = round(x / amax * levels) + zero_point; the kernel gets amax / scale_divisor.
     Symmetric {
+        /// The elements that share one scale: tensor, {axes: [0]} or {block: [1, 128]}.
         per: Spanned<Per>,
-        /// Default: the largest value of the type (e4m3 448, e5m2 57344, i8 and u8 127).
+        /// The code of amax. Default: the largest value of the type (e4m3 448, e5m2 57344, i8 and u8 127).
         levels: Option<Spanned<Formula>>,
-        /// Default: 0, and 128 for u8.
+        /// The code of zero. Default: 0, and 128 for u8.
         zero_point: Option<Spanned<Formula>>,
-        /// Default: the value of `levels`.
+        /// The divisor of amax in the scale that the kernel gets. Default: the value of `levels`.
         scale_divisor: Option<Spanned<Formula>>,
     },
     /// code = round(x / scale) + zero, clamped to low..=high.
     Affine {
+        /// The elements that share one scale: tensor, {axes: [0]} or {block: [1, 128]}.
         per: Spanned<Per>,
-        /// Default: the smallest value of the type.
+        /// The least code. Default: the smallest value of the type.
         low: Option<Spanned<Formula>>,
-        /// Default: the largest value of the type.
+        /// The largest code. Default: the largest value of the type.
         high: Option<Spanned<Formula>>,
     },
     /// Blocks of a struct, with the scale next to the codes: code = round(x / scale) + zero_point, scale = amax / levels.
@@ -531,21 +550,35 @@ pub enum RawArg {
     Texture(Spanned<RawTexture>),
     /// cudaSurfaceObject_t over this tensor.
     Surface(Spanned<RawSurface>),
+    /// A null pointer.
     Nullptr,
     /// The launcher's cudaStream_t.
     Stream,
+    /// A bool by value: a number, or an expression over dimensions and integer macros.
     Bool(Spanned<Formula>),
+    /// An int8_t by value: a number, or an expression over dimensions and integer macros.
     I8(Spanned<Formula>),
+    /// A uint8_t by value: a number, or an expression over dimensions and integer macros.
     U8(Spanned<Formula>),
+    /// An int16_t by value: a number, or an expression over dimensions and integer macros.
     I16(Spanned<Formula>),
+    /// A uint16_t by value: a number, or an expression over dimensions and integer macros.
     U16(Spanned<Formula>),
+    /// An int by value: a number, or an expression over dimensions and integer macros.
     I32(Spanned<Formula>),
+    /// An unsigned int by value: a number, or an expression over dimensions and integer macros.
     U32(Spanned<Formula>),
+    /// An int64_t by value: a number, or an expression over dimensions and integer macros.
     I64(Spanned<Formula>),
+    /// A uint64_t or size_t by value: a number, or an expression over dimensions and integer macros.
     U64(Spanned<Formula>),
+    /// A __half by value: a number, or an expression over dimensions and integer macros.
     F16(Spanned<Formula>),
+    /// An __nv_bfloat16 by value: a number, or an expression over dimensions and integer macros.
     Bf16(Spanned<Formula>),
+    /// A float by value: a number, or an expression over dimensions and integer macros.
     F32(Spanned<Formula>),
+    /// A double by value: a number, or an expression over dimensions and integer macros.
     F64(Spanned<Formula>),
     /// A struct by value, field by field, aligned as in C.
     Struct(Vec<Spanned<RawArg>>),
@@ -558,16 +591,17 @@ pub enum RawArg {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Texture")]
 pub struct RawTexture {
+    /// f32, f16 or integers of 8, 16 or 32 bits, contiguous.
     pub tensor: Spanned<String>,
-    /// Default: point.
+    /// Between elements: point or linear. Default: point.
     pub filter: Option<Spanned<TextureFilter>>,
-    /// Default: clamp.
+    /// Outside of the image: clamp, border (0), wrap or mirror; the last two need `normalized`. Default: clamp.
     pub address: Option<Spanned<TextureAddress>>,
     /// Coordinates from 0 to 1. Default: false.
     pub normalized: Option<bool>,
-    /// Default: element.
+    /// `element`, or `normalized_float`: integers as floats from 0 or -1 to 1. Default: element.
     pub read: Option<Spanned<TextureRead>>,
-    /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
+    /// Channels of an element: 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
     pub channels: Option<Spanned<u32>>,
     /// The first dimension of the tensor counts layers. Default: false.
     pub layered: Option<bool>,
@@ -580,8 +614,9 @@ pub struct RawTexture {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Surface")]
 pub struct RawSurface {
+    /// f32, f16 or integers of 8, 16 or 32 bits, contiguous.
     pub tensor: Spanned<String>,
-    /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
+    /// Channels of an element: 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
     pub channels: Option<Spanned<u32>>,
     /// The first dimension of the tensor counts layers. Default: false.
     pub layered: Option<bool>,
@@ -594,83 +629,123 @@ pub struct RawSurface {
 pub enum RawReference {
     /// softmax(scale * q k^T) v; q [B, Hq, Sq, D], k and v [B, Hk, Sk, D], Hq a multiple of Hk.
     Sdpa {
+        /// Queries [B, Hq, Sq, D].
         q: Spanned<String>,
+        /// Keys [B, Hk, Sk, D].
         k: Spanned<String>,
+        /// Values [B, Hk, Sk, D].
         v: Spanned<String>,
+        /// The output [B, Hq, Sq, D].
         out: Spanned<String>,
-        /// Default: 1 / sqrt(D).
+        /// The factor of q k^T. Default: 1 / sqrt(D).
         scale: Option<Spanned<Formula>>,
+        /// Query i sees keys j <= i + Sk - Sq. Default: false.
         #[serde(default)]
         causal: bool,
     },
     /// epilogue(alpha * a b + beta * c + bias); a [.., M, K], b [.., K, N], bias [N].
     Gemm {
+        /// The left matrix [.., M, K].
         a: Spanned<String>,
+        /// The right matrix [.., K, N].
         b: Spanned<String>,
+        /// The output [.., M, N].
         out: Spanned<String>,
+        /// A matrix [.., M, N] that is added, times `beta`. Default: none.
         c: Option<Spanned<String>>,
+        /// A row [N] that is added to each row. Default: none.
         bias: Option<Spanned<String>>,
-        /// Default: 1.
+        /// The factor of a b. Default: 1.
         alpha: Option<Spanned<Formula>>,
-        /// Default: 1 with c, 0 without.
+        /// The factor of c. Default: 1 with c, 0 without.
         beta: Option<Spanned<Formula>>,
+        /// `a` is stored as [.., K, M]. Default: false.
         #[serde(default)]
         transpose_a: bool,
+        /// `b` is stored as [.., N, K]. Default: false.
         #[serde(default)]
         transpose_b: bool,
+        /// Applied to each element at the end: copy neg abs relu gelu gelu_tanh silu sigmoid tanh exp sqrt. Default: none.
         epilogue: Option<Unary>,
     },
-    /// Over the last dimension.
+    /// Softmax over the last dimension.
     Softmax {
+        /// The input.
         x: Spanned<String>,
+        /// The output, of the same shape.
         out: Spanned<String>,
     },
-    /// Over the last dimension.
+    /// Layer normalisation over the last dimension.
     LayerNorm {
+        /// The input.
         x: Spanned<String>,
+        /// The output, of the same shape.
         out: Spanned<String>,
+        /// A factor for each column. Default: none.
         gamma: Option<Spanned<String>>,
+        /// A summand for each column. Default: none.
         beta: Option<Spanned<String>>,
-        /// Default: 1e-5.
+        /// Added to the variance before the root. Default: 1e-5.
         eps: Option<Spanned<Formula>>,
     },
-    /// Over the last dimension.
+    /// Root mean square normalisation over the last dimension.
     RmsNorm {
+        /// The input.
         x: Spanned<String>,
+        /// The output, of the same shape.
         out: Spanned<String>,
+        /// A factor for each column. Default: none.
         gamma: Option<Spanned<String>>,
-        /// Default: 1e-5.
+        /// Added to the mean square before the root. Default: 1e-5.
         eps: Option<Spanned<Formula>>,
     },
+    /// Sum, mean, maximum or minimum over some dimensions.
     Reduce {
+        /// The input.
         x: Spanned<String>,
+        /// The output: the dimensions of x without those that are reduced.
         out: Spanned<String>,
+        /// sum, mean, max or min.
         op: ReduceOp,
+        /// The dimensions of x that are reduced, from 0: [1] of [rows, cols] gives one value for each row.
         axes: Spanned<Vec<Spanned<u32>>>,
     },
+    /// The same elements, with the dimensions in another order.
     Transpose {
+        /// The input.
         x: Spanned<String>,
+        /// The output.
         out: Spanned<String>,
         /// Dimension i of out is dimension permutation[i] of x.
         permutation: Spanned<Vec<Spanned<u32>>>,
     },
+    /// A function of each element.
     Unary {
+        /// The input.
         x: Spanned<String>,
+        /// The output, of the same shape.
         out: Spanned<String>,
+        /// copy neg abs relu gelu gelu_tanh silu sigmoid tanh exp sqrt.
         op: Unary,
     },
+    /// An operation on two elements at the same place.
     Binary {
+        /// The left operand.
         a: Spanned<String>,
+        /// The right operand, of the same shape.
         b: Spanned<String>,
+        /// The output, of the same shape.
         out: Spanned<String>,
+        /// add sub mul div min max.
         op: Binary,
     },
     /// Your own C or C++ function over floats.
     User {
         /// .c or .cpp file, relative to gates.yaml.
         source: Spanned<String>,
-        /// extern "C".
+        /// The name of an extern "C" function in it.
         function: Spanned<String>,
+        /// In the order of its parameters; outputs are written through their pointers.
         args: Spanned<Vec<Spanned<RawArg>>>,
         /// Flags of the host compiler.
         #[serde(default)]
@@ -786,10 +861,14 @@ pub const COUNTERS: &str = "counters";
 
 fn limits_by_metric(generator: &mut SchemaGenerator) -> serde_json::Map<String, serde_json::Value> {
     let limits = generator.subschema_for::<Limits>().to_value();
-    let metrics = Metric::ALL.iter();
-    metrics
-        .map(|metric| (metric.name().to_owned(), limits.clone()))
-        .collect()
+    let described = |metric: &Metric| {
+        let mut limits = limits.clone();
+        if let Some(limits) = limits.as_object_mut() {
+            limits.insert("description".to_owned(), metric.documentation().into());
+        }
+        (metric.name().to_owned(), limits)
+    };
+    Metric::ALL.iter().map(described).collect()
 }
 
 impl JsonSchema for Gates {

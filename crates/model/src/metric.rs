@@ -6,11 +6,11 @@ use std::fmt;
 
 /// The table of metrics: name, facet, unit, range and the better direction of each, after its documentation.
 macro_rules! metrics {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $facet:ident, $measure:ident, $range:ident, $better:ident;)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $facet:ident, $measure:ident, $range:ident, $better:ident;)*) => {
         /// Everything that a limit can be put on. Serialised by its name, as in gates.yaml and in records.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Metric {
-            $($(#[$doc])* $variant,)*
+            $($(#[doc = $doc])* $variant,)*
             /// A count of one launch, by the simulator.
             Counter(Counter),
             /// A value of one launch, read by a profiler from the GPU's own counters.
@@ -25,6 +25,15 @@ macro_rules! metrics {
                     $(Self::$variant => $name,)*
                     Self::Counter(counter) => counter.name(),
                     Self::Profile(metric) => metric.name(),
+                }
+            }
+
+            /// What an editor shows for a limit on it.
+            pub fn documentation(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc,)*).trim_ascii(),)*
+                    Self::Counter(counter) => counter.documentation(),
+                    Self::Profile(metric) => metric.documentation(),
                 }
             }
 
@@ -81,6 +90,7 @@ metrics! {
     /// Largest |got - want| against the FP32 reference over the inputs as the kernel sees them
     /// (dequantised where they have a codec).
     MaxErr = "max_err", Correctness, Output, FROM_ZERO, Smaller;
+    /// Mean |got - want| over the elements that are compared.
     MeanErr = "mean_err", Correctness, Output, FROM_ZERO, Smaller;
     /// ||got - want|| / ||want||, both in f64.
     RelL2 = "rel_l2", Correctness, Share, FROM_ZERO, Smaller;
@@ -88,17 +98,24 @@ metrics! {
     OverTolerance = "over_tolerance", Correctness, Share, SHARE, Smaller;
     /// As `max_err`, against the reference over the inputs before quantisation.
     OriginalMaxErr = "original_max_err", Correctness, Output, FROM_ZERO, Smaller;
+    /// As `mean_err`, against the reference over the inputs before quantisation.
     OriginalMeanErr = "original_mean_err", Correctness, Output, FROM_ZERO, Smaller;
     /// The error of exact arithmetic on the quantised inputs against the original inputs: the share of
     /// `original_max_err` that no kernel can avoid.
     CodecMaxErr = "codec_max_err", Correctness, Output, FROM_ZERO, Smaller;
+    /// As `codec_max_err`, the mean over the elements.
     CodecMeanErr = "codec_mean_err", Correctness, Output, FROM_ZERO, Smaller;
     /// Median time of one launch in ns.
     P50 = "p50", Times, Nanoseconds, FROM_ZERO, Smaller;
+    /// 90th percentile of samples of one launch each, in ns.
     P90 = "p90", Times, Nanoseconds, FROM_ZERO, Smaller;
+    /// 99th percentile of samples of one launch each, in ns.
     P99 = "p99", Times, Nanoseconds, FROM_ZERO, Smaller;
+    /// Mean time of one launch over batched samples, in ns.
     Mean = "mean", Times, Nanoseconds, FROM_ZERO, Smaller;
+    /// Least time of one launch over batched samples, in ns.
     Min = "min", Times, Nanoseconds, FROM_ZERO, Smaller;
+    /// Largest time of one launch over batched samples, in ns.
     Max = "max", Times, Nanoseconds, FROM_ZERO, Smaller;
     /// SM clock cycles of one launch: p50 times the SM clock that was measured right before and right after.
     /// A GPU's clock wanders by several per cent between processes; the cycles of a kernel that is bound by

@@ -14,28 +14,35 @@ named! {
 pub enum ProfileMetric, measure: Measure {
     /// Share of the cycles in which an SM was active that its tensor pipes were, too.
     TensorActive = "tensor_active" => Measure::Share,
-    /// The same of the pipe of FP32 multiplications and additions,
+    /// Share of the cycles of active SMs in which the pipe of FP32 multiplications and additions worked.
     Fp32Active = "fp32_active" => Measure::Share,
+    /// Share of the cycles of active SMs in which the pipe of FP64 multiplications and additions worked.
     Fp64Active = "fp64_active" => Measure::Share,
-    /// of the one of integers, comparisons and logic,
+    /// Share of the cycles of active SMs in which the pipe of integers, comparisons and logic worked.
     IntegerActive = "integer_active" => Measure::Share,
-    /// and of the one of transcendental functions and conversions.
+    /// Share of the cycles of active SMs in which the pipe of transcendental functions and conversions worked.
     SpecialActive = "special_active" => Measure::Share,
     /// Share of the bandwidth of device memory, of the whole launch.
     DramThroughput = "dram_throughput" => Measure::Share,
+    /// Share of the bandwidth of the L2 cache, of the whole launch.
     L2Throughput = "l2_throughput" => Measure::Share,
+    /// Share of the bandwidth of the L1 cache, of the whole launch.
     L1Throughput = "l1_throughput" => Measure::Share,
     /// Share of the passes through shared memory that there could have been.
     SharedThroughput = "shared_throughput" => Measure::Share,
-    /// Share of the sectors that were asked of this cache and found in it.
+    /// Share of the sectors that were asked of the L1 cache and found in it.
     L1HitRate = "l1_hit_rate" => Measure::Share,
+    /// Share of the sectors that were asked of the L2 cache and found in it.
     L2HitRate = "l2_hit_rate" => Measure::Share,
-    /// Loads and stores together.
+    /// Passes through shared memory beyond the fewest that each access needs, loads and stores together.
     BankConflicts = "bank_conflicts" => Measure::Count,
+    /// Passes of loads through shared memory beyond the fewest that each needs.
     BankConflictsLoad = "bank_conflicts_load" => Measure::Count,
+    /// Passes of stores through shared memory beyond the fewest that each needs.
     BankConflictsStore = "bank_conflicts_store" => Measure::Count,
     /// Sectors of 32 bytes for each global load of a warp.
     SectorsPerLoad = "sectors_per_load" => Measure::Count,
+    /// Sectors of 32 bytes for each global store of a warp.
     SectorsPerStore = "sectors_per_store" => Measure::Count,
     /// Warps that were resident on an SM as a share of the most that it holds, while it was active.
     AchievedOccupancy = "achieved_occupancy" => Measure::Share,
@@ -47,16 +54,20 @@ pub enum ProfileMetric, measure: Measure {
     SmActive = "sm_active" => Measure::Share,
     /// Sectors of local memory, loads and stores together: spills, and arrays that are not in registers.
     LocalSectors = "local_sectors" => Measure::Count,
-    /// Read and written.
+    /// Bytes of device memory, read and written.
     DramBytes = "dram_bytes" => Measure::Bytes,
+    /// Bytes of the L2 cache, read and written.
     L2Bytes = "l2_bytes" => Measure::Bytes,
     /// Instructions of all warps.
     ExecutedInstructions = "executed_instructions" => Measure::Count,
-    /// Floating-point operations of threads, a multiplication with addition counted as two. Those of
-    /// tensor instructions stand apart.
+    /// FP32 operations of threads, a multiplication with addition counted as two. Those of tensor instructions
+    /// stand apart.
     Fp32Operations = "fp32_operations" => Measure::Count,
+    /// FP16 operations of threads, counted as those of FP32.
     Fp16Operations = "fp16_operations" => Measure::Count,
+    /// FP64 operations of threads, counted as those of FP32.
     Fp64Operations = "fp64_operations" => Measure::Count,
+    /// Operations of tensor instructions, a multiplication with addition counted as two.
     TensorOperations = "tensor_operations" => Measure::Count,
     /// Blocks of the grid over those that fit on the GPU at a time.
     Waves = "waves" => Measure::Count,

@@ -606,3 +606,38 @@ fn the_schema_file_is_the_schema_of_the_types() {
         "gates.schema.json is not what `gatekeeper schema` prints; UPDATE_SCHEMA=1 cargo test writes it"
     );
 }
+
+/// Editors show it for each key and complete by it.
+#[test]
+fn every_property_of_the_schema_has_a_description() {
+    fn find(at: &str, schema: &serde_json::Value, all: &mut Vec<(String, bool)>) {
+        if let Some(properties) = schema.get("properties").and_then(|it| it.as_object()) {
+            for (key, property) in properties {
+                let text = property.get("description").and_then(|it| it.as_str());
+                let is_described = text.is_some_and(|it| !it.trim().is_empty());
+                all.push((format!("{at}/{key}"), is_described));
+            }
+        }
+        match schema {
+            serde_json::Value::Object(keys) => {
+                for (key, below) in keys {
+                    find(&format!("{at}/{key}"), below, all);
+                }
+            }
+            serde_json::Value::Array(items) => {
+                for (number, below) in items.iter().enumerate() {
+                    find(&format!("{at}/{number}"), below, all);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    find("", &schema(), &mut all);
+    assert!(all.len() > 300, "{}", all.len());
+    let bare: Vec<_> = all
+        .iter()
+        .filter(|(_, is_described)| !is_described)
+        .collect();
+    assert!(bare.is_empty(), "{bare:#?}");
+}

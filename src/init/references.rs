@@ -1,0 +1,662 @@
+//! Which built-in reference computes what a kernel does: each that fits its tensors is tried on the inputs and outputs
+//! of launches in the simulator.
+
+use super::call::{Argument, Call, Match, SMALL, Tensor};
+use super::tolerances::tolerance;
+use check::inputs::{Inputs, View};
+use check::{Compared, Outputs, Values, compare, reference};
+use model::{
+    Binary, Case, CaseId, Determinism, Fill, Num, ReduceOp, Reference, Role, ScalarType, Unary,
+};
+use std::collections::BTreeMap;
+
+/// A launch with inputs as a run draws them.
+pub struct Observed<'a> {
+    pub inputs: &'a Inputs,
+    pub outputs: Outputs,
+}
+
+/// A case of these tensors, to draw inputs for and to ask references about.
+pub fn case_of(call: &Call) -> Case {
+    let tensors = tensors(call).map(|tensor| as_planned(tensor, vec![elements(tensor)]));
+    Case {
+        id: CaseId::new("init", "default", "small"),
+        dims: BTreeMap::new(),
+        tensors: tensors.collect(),
+        steps: Vec::new(),
+        seeds: Vec::new(),
+        reference: Reference::None,
+        tolerance: None,
+        determinism: Determinism::BitExact,
+        launches: 1,
+        deadline_ms: 0,
+        timed: false,
+    }
+}
+
+fn tensors(call: &Call) -> impl Iterator<Item = &Tensor> {
+    let parts = call.arguments.iter().flat_map(Argument::parts);
+    parts.filter_map(|part| match part {
+        Argument::Tensor(tensor) => Some(tensor),
+        _ => None,
+    })
+}
+
+fn elements(tensor: &Tensor) -> usize {
+    tensor.size.value as usize * tensor.pointee.count
+}
+
+fn as_planned(tensor: &Tensor, dims: Vec<usize>) -> model::Tensor {
+    let elem = tensor.pointee.elem;
+    let fill = match elem.is_float() {
+        true => Fill::Normal {
+            mean: Num(0.0),
+            std: Num(1.0),
+        },
+        false => Fill::Integers {
+            low: 0,
+            high: SMALL as i64 - 1,
+        },
+    };
+    model::Tensor {
+        fill: tensor.role.is_drawn().then_some(fill),
+        ..model::Tensor::new(&tensor.name, tensor.role, elem, dims)
+    }
+}
+
+/// The largest absolute value of an output in these launches.
+pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
+    let values = observed.iter().filter_map(|it| it.outputs.get(output));
+    let largest = values.map(|values| match values {
+        Values::F32(all) => all
+            .iter()
+            .fold(0.0, |most: f64, it| most.max(f64::from(it.abs()))),
+        Values::F64(all) => all.iter().fold(0.0, |most: f64, it| most.max(it.abs())),
+        Values::I64(all) => all
+            .iter()
+            .fold(0.0, |most: f64, it| most.max(it.unsigned_abs() as f64)),
+    });
+    largest.reduce(f64::max)
+}
+
+/// Longer tensors are not worth the time.
+const MOST_ELEMENTS: usize = 1 << 21;
+/// Elements of all references of a kernel that are computed as a whole.
+const MOST_WORK: usize = 1 << 25;
+/// Elements by which most references are told apart.
+const FIRST: usize = 1 << 11;
+
+/// The reference that comes closest, of those within the tolerance of the output's type at every launch.
+pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
+    let mut outputs = tensors(call).filter(|it| it.role.is_result());
+    let out = outputs.next()?;
+    // A reference that is built in computes one output.
+    if outputs.next().is_some() || !out.pointee.is_known || observed.is_empty() {
+        return None;
+    }
+    if tensors(call).any(|it| elements(it) > MOST_ELEMENTS) || is_constant(observed, &out.name) {
+        return None;
+    }
+    let limit = tolerance(out.pointee.elem, largest(observed, &out.name)?);
+    let case = case_of(call);
+    let values: BTreeMap<&str, u64> = call
+        .dims
+        .iter()
+        .map(|dim| (dim.name.as_str(), dim.value))
+        .collect();
+    let mut best: Option<(f64, Match)> = None;
+    let all: usize = tensors(call).map(elements).sum();
+    let mut work = 0;
+    for candidate in candidates(call, out) {
+        let Some(case) = candidate.case(&case, &values) else {
+            continue;
+        };
+        let is_near = observed.first().is_some_and(|it| {
+            let first = candidate.first_rows(&case, it);
+            first.is_none_or(|(case, inputs, outputs)| {
+                let first = Observed {
+                    inputs: &inputs,
+                    outputs,
+                };
+                error_of(&case, &first).is_some_and(|error| error.max <= limit)
+            })
+        });
+        if !is_near {
+            continue;
+        }
+        work += all;
+        if work > MOST_WORK {
+            break;
+        }
+        let errors = observed.iter().map(|it| error_of(&case, it));
+        // The first launch that differs ends it.
+        let worst = errors
+            .into_iter()
+            .try_fold((0.0, 0.0), |(mean, max): (f64, f64), error| {
+                let error = error.filter(|error| error.max <= limit)?;
+                Some((mean.max(error.mean), max.max(error.max)))
+            });
+        // Rounding may make the largest error the same for two functions that are close.
+        if let Some((mean_err, max_err)) = worst
+            && best.as_ref().is_none_or(|(least, _)| mean_err < *least)
+        {
+            let found = Match {
+                computes: candidate.computes,
+                name: candidate.name,
+                keys: candidate.keys,
+                shapes: candidate.shapes,
+                max_err,
+            };
+            best = Some((mean_err, found));
+        }
+    }
+    best.map(|(_, found)| found)
+}
+
+/// One value in every place is matched by too much.
+fn is_constant(observed: &[Observed], output: &str) -> bool {
+    let mut values = observed.iter().filter_map(|it| it.outputs.get(output));
+    let all_alike = |values: &Values| match values {
+        Values::F32(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
+        Values::F64(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
+        Values::I64(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
+    };
+    let Some(first) = values.next() else {
+        return true;
+    };
+    all_alike(first) && values.all(|values| values == first)
+}
+
+/// Errors of the elements of an output.
+struct Errors {
+    mean: f64,
+    max: f64,
+}
+
+/// The errors of a launch; `None` where the reference does not suit it, or one of the two is no number.
+fn error_of(case: &Case, observed: &Observed) -> Option<Errors> {
+    let want = reference::built_in(case, observed.inputs, View::Seen).ok()?;
+    let facts = compare::errors(
+        &observed.outputs,
+        &want,
+        &case.tensors,
+        &Compared::all(),
+        None,
+    );
+    let facts = facts.ok()?;
+    let (mean, max) = (facts.mean_err.0, facts.max_err.0);
+    (facts.non_finite == 0 && max.is_finite()).then_some(Errors { mean, max })
+}
+
+struct Candidate {
+    name: &'static str,
+    computes: &'static str,
+    keys: Vec<(&'static str, String)>,
+    shapes: BTreeMap<String, Vec<String>>,
+    reference: Reference,
+}
+
+impl Candidate {
+    /// `None` where its dimensions do not have the elements that a tensor has.
+    fn case(&self, case: &Case, values: &BTreeMap<&str, u64>) -> Option<Case> {
+        let mut case = case.clone();
+        case.reference = self.reference.clone();
+        for tensor in &mut case.tensors {
+            let Some(shape) = self.shapes.get(&tensor.name) else {
+                continue;
+            };
+            let dims: Option<Vec<usize>> = shape.iter().map(|it| value_of(it, values)).collect();
+            let dims = dims?;
+            if dims.iter().product::<usize>() != tensor.len() {
+                return None;
+            }
+            tensor.dims = dims;
+        }
+        Some(case)
+    }
+}
+
+impl Candidate {
+    /// The case of the first rows alone, where no row depends on another; `None` where they do, or there are few.
+    fn first_rows(&self, case: &Case, observed: &Observed) -> Option<(Case, Inputs, Outputs)> {
+        let out = match &self.reference {
+            Reference::Unary { out, .. }
+            | Reference::Binary { out, .. }
+            | Reference::Softmax { out, .. }
+            | Reference::LayerNorm { out, .. }
+            | Reference::RmsNorm { out, .. } => out,
+            _ => return None,
+        };
+        let whole = case.tensors.iter().find(|it| it.name == *out)?;
+        let (all, columns) = (whole.len(), *whole.dims.last()?);
+        let rows = (FIRST / columns.max(1)).max(1);
+        if rows * columns >= all {
+            return None;
+        }
+        let mut part = case.clone();
+        let mut inputs = observed.inputs.clone();
+        let mut outputs = observed.outputs.clone();
+        for tensor in part.tensors.iter_mut().filter(|it| it.len() == all) {
+            tensor.dims = vec![rows, columns];
+            if let Some(data) = inputs.tensors.get_mut(&tensor.name) {
+                data.seen = beginning(&data.seen, rows * columns);
+            }
+            if let Some(values) = outputs.get_mut(&tensor.name) {
+                *values = beginning(values, rows * columns);
+            }
+        }
+        Some((part, inputs, outputs))
+    }
+}
+
+fn beginning(values: &Values, count: usize) -> Values {
+    match values {
+        Values::F32(all) => Values::F32(all.iter().copied().take(count).collect()),
+        Values::F64(all) => Values::F64(all.iter().copied().take(count).collect()),
+        Values::I64(all) => Values::I64(all.iter().copied().take(count).collect()),
+    }
+}
+
+/// `B * T`, `64`.
+fn value_of(product: &str, values: &BTreeMap<&str, u64>) -> Option<usize> {
+    let factors = product.split(" * ").map(|factor| match factor.parse() {
+        Ok(number) => Some(number),
+        Err(_) => values.get(factor).copied(),
+    });
+    let value: Option<u64> = factors.product();
+    usize::try_from(value?).ok()
+}
+
+fn factors(tensor: &Tensor) -> Vec<String> {
+    let mut factors = tensor.size.factors.clone();
+    if tensor.pointee.count > 1 {
+        factors.push(tensor.pointee.count.to_string());
+    }
+    factors
+}
+
+const UNARY: [(Unary, &str); 11] = [
+    (Unary::Copy, "copy"),
+    (Unary::Neg, "neg"),
+    (Unary::Abs, "abs"),
+    (Unary::Relu, "relu"),
+    (Unary::Gelu, "gelu"),
+    (Unary::GeluTanh, "gelu_tanh"),
+    (Unary::Silu, "silu"),
+    (Unary::Sigmoid, "sigmoid"),
+    (Unary::Tanh, "tanh"),
+    (Unary::Exp, "exp"),
+    (Unary::Sqrt, "sqrt"),
+];
+
+const BINARY: [(Binary, &str); 6] = [
+    (Binary::Add, "add"),
+    (Binary::Sub, "sub"),
+    (Binary::Mul, "mul"),
+    (Binary::Div, "div"),
+    (Binary::Min, "min"),
+    (Binary::Max, "max"),
+];
+
+const REDUCE: [(ReduceOp, &str); 4] = [
+    (ReduceOp::Sum, "sum"),
+    (ReduceOp::Mean, "mean"),
+    (ReduceOp::Max, "max"),
+    (ReduceOp::Min, "min"),
+];
+
+fn named<T: Copy + PartialEq>(all: &[(T, &'static str)], op: T) -> Option<&'static str> {
+    let found = all.iter().find(|(it, _)| *it == op);
+    found.map(|(_, name)| *name)
+}
+
+/// The plainest first: of equally close ones the first is taken.
+fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
+    let inputs: Vec<&Tensor> = tensors(call)
+        .filter(|it| it.pointee.is_known && matches!(it.role, Role::In | Role::Inout))
+        .collect();
+    let mut maker = Maker {
+        out,
+        out_factors: factors(out),
+        epsilons: epsilons(call),
+        all: Vec::new(),
+    };
+    for x in &inputs {
+        maker.elementwise(x);
+        maker.rows(x, &inputs);
+        maker.reduce(x);
+        maker.transpose(x);
+    }
+    for a in &inputs {
+        for b in inputs.iter().filter(|b| b.name != a.name) {
+            maker.binary(a, b);
+            maker.gemm(a, b, &inputs);
+        }
+    }
+    maker.all
+}
+
+/// Values that kernels add before a root, and the one that `init` has made up for an argument.
+fn epsilons(call: &Call) -> Vec<f64> {
+    let parts = call.arguments.iter().flat_map(Argument::parts);
+    let is_given = |part: &Argument| {
+        let of = match part {
+            Argument::Value { of, .. } => *of,
+            _ => return false,
+        };
+        matches!(of, ScalarType::F32 | ScalarType::F64)
+    };
+    let mut epsilons = vec![1e-5, 1e-6];
+    if parts.into_iter().any(is_given) {
+        epsilons.push(0.5);
+    }
+    epsilons
+}
+
+struct Maker<'a> {
+    out: &'a Tensor,
+    out_factors: Vec<String>,
+    epsilons: Vec<f64>,
+    all: Vec<Candidate>,
+}
+
+impl Maker<'_> {
+    fn add(
+        &mut self,
+        name: &'static str,
+        keys: &[(&'static str, &str)],
+        shapes: &[(&Tensor, &[String])],
+        reference: Reference,
+    ) {
+        let mut keys: Vec<(&'static str, String)> = keys
+            .iter()
+            .map(|(key, value)| (*key, (*value).to_owned()))
+            .collect();
+        keys.retain(|(_, value)| !value.is_empty());
+        let computes = match &reference {
+            Reference::Unary { op, .. } => named(&UNARY, *op),
+            Reference::Binary { op, .. } => named(&BINARY, *op),
+            Reference::Reduce { op, .. } => named(&REDUCE, *op),
+            _ => None,
+        };
+        let shapes = shapes.iter();
+        self.all.push(Candidate {
+            name,
+            computes: computes.unwrap_or(name),
+            keys,
+            shapes: shapes
+                .map(|(tensor, shape)| (tensor.name.clone(), shape.to_vec()))
+                .collect(),
+            reference,
+        });
+    }
+
+    fn elementwise(&mut self, x: &Tensor) {
+        let shape = self.out_factors.clone();
+        let (x_name, out) = (x.name.clone(), self.out.name.clone());
+        if elements(x) != elements(self.out) {
+            return;
+        }
+        for (op, name) in UNARY {
+            let reference = Reference::Unary {
+                x: x_name.clone(),
+                out: out.clone(),
+                op,
+            };
+            let keys = [("x", x_name.as_str()), ("out", &out), ("op", name)];
+            self.add(
+                "unary",
+                &keys,
+                &[(x, &shape), (self.out, &shape)],
+                reference,
+            );
+        }
+    }
+
+    fn binary(&mut self, a: &Tensor, b: &Tensor) {
+        let shape = self.out_factors.clone();
+        let same = |it: &Tensor| elements(it) == elements(self.out);
+        if !same(a) || !same(b) {
+            return;
+        }
+        let out = self.out.name.clone();
+        for (op, name) in BINARY {
+            let reference = Reference::Binary {
+                a: a.name.clone(),
+                b: b.name.clone(),
+                out: out.clone(),
+                op,
+            };
+            let keys = [
+                ("a", a.name.as_str()),
+                ("b", &b.name),
+                ("out", &out),
+                ("op", name),
+            ];
+            let shapes: [(&Tensor, &[String]); 3] = [(a, &shape), (b, &shape), (self.out, &shape)];
+            self.add("binary", &keys, &shapes, reference);
+        }
+    }
+
+    /// Each dimension may be the last.
+    fn rows(&mut self, x: &Tensor, inputs: &[&Tensor]) {
+        if elements(x) != elements(self.out) {
+            return;
+        }
+        let out = self.out.name.clone();
+        let name = x.name.as_str();
+        for last in 0..self.out_factors.len() {
+            let mut shape = self.out_factors.clone();
+            let column = shape.remove(last);
+            shape.push(column.clone());
+            let shapes: [(&Tensor, &[String]); 2] = [(x, &shape), (self.out, &shape)];
+            let softmax = Reference::Softmax {
+                x: name.to_owned(),
+                out: out.clone(),
+            };
+            self.add("softmax", &[("x", name), ("out", &out)], &shapes, softmax);
+            let weights = inputs
+                .iter()
+                .filter(|it| factors(it) == [column.clone()] && it.name != x.name);
+            let weights: Vec<&str> = weights.map(|it| it.name.as_str()).collect();
+            let choices = weights.iter().map(|it| Some(*it)).chain([None]);
+            for gamma in choices {
+                for eps in self.epsilons.clone() {
+                    let text = match eps {
+                        1e-5 => String::new(),
+                        eps => format!("{eps:e}"),
+                    };
+                    let gamma_key = gamma.unwrap_or_default();
+                    let reference = Reference::RmsNorm {
+                        x: name.to_owned(),
+                        out: out.clone(),
+                        gamma: gamma.map(str::to_owned),
+                        eps: Num(eps),
+                    };
+                    let keys = [
+                        ("x", name),
+                        ("out", out.as_str()),
+                        ("gamma", gamma_key),
+                        ("eps", text.as_str()),
+                    ];
+                    self.add("rms_norm", &keys, &shapes, reference);
+                    let others = weights.iter().filter(|it| Some(**it) != gamma);
+                    for beta in others.map(|it| Some(*it)).chain([None]) {
+                        let reference = Reference::LayerNorm {
+                            x: name.to_owned(),
+                            out: out.clone(),
+                            gamma: gamma.map(str::to_owned),
+                            beta: beta.map(str::to_owned),
+                            eps: Num(eps),
+                        };
+                        let keys = [
+                            ("x", name),
+                            ("out", out.as_str()),
+                            ("gamma", gamma_key),
+                            ("beta", beta.unwrap_or_default()),
+                            ("eps", text.as_str()),
+                        ];
+                        self.add("layer_norm", &keys, &shapes, reference);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The dimensions that the output lacks, behind the others or before them.
+    fn reduce(&mut self, x: &Tensor) {
+        let mut rest = factors(x);
+        for factor in &self.out_factors {
+            let Some(at) = rest.iter().position(|it| it == factor) else {
+                return;
+            };
+            rest.remove(at);
+        }
+        if rest.is_empty() {
+            return;
+        }
+        let kept = self.out_factors.clone();
+        let out = self.out.name.clone();
+        let behind = ([kept.clone(), rest.clone()].concat(), kept.len());
+        let before = ([rest.clone(), kept.clone()].concat(), 0);
+        for (shape, first) in [behind, before] {
+            let axes: Vec<usize> = (first..first + rest.len()).collect();
+            let text = format!("{axes:?}");
+            for (op, name) in REDUCE {
+                let reference = Reference::Reduce {
+                    x: x.name.clone(),
+                    out: out.clone(),
+                    op,
+                    axes: axes.clone(),
+                };
+                let keys = [
+                    ("x", x.name.as_str()),
+                    ("out", &out),
+                    ("op", name),
+                    ("axes", &text),
+                ];
+                self.add(
+                    "reduce",
+                    &keys,
+                    &[(x, &shape), (self.out, &kept)],
+                    reference,
+                );
+            }
+        }
+    }
+
+    fn transpose(&mut self, x: &Tensor) {
+        let [first, second] = self.out_factors.as_slice() else {
+            return;
+        };
+        if elements(x) != elements(self.out) {
+            return;
+        }
+        let orders = [
+            [first.clone(), second.clone()],
+            [second.clone(), first.clone()],
+        ];
+        let out = self.out.name.clone();
+        for shape in orders {
+            let mut turned = shape.clone();
+            turned.reverse();
+            let reference = Reference::Transpose {
+                x: x.name.clone(),
+                out: out.clone(),
+                permutation: vec![1, 0],
+            };
+            let keys = [
+                ("x", x.name.as_str()),
+                ("out", &out),
+                ("permutation", "[1, 0]"),
+            ];
+            self.add(
+                "transpose",
+                &keys,
+                &[(x, &turned), (self.out, &shape)],
+                reference,
+            );
+        }
+    }
+
+    /// Dimensions that two of the three have in common are its rows, its columns and what is summed over.
+    fn gemm(&mut self, a: &Tensor, b: &Tensor, inputs: &[&Tensor]) {
+        let (of_a, of_b) = (factors(a), factors(b));
+        let common = |one: &[String], other: &[String]| -> Vec<String> {
+            let common = one.iter().filter(|it| other.contains(it));
+            common.cloned().collect()
+        };
+        let rows = common(&self.out_factors, &of_a);
+        let columns = common(&self.out_factors, &of_b);
+        let inner = common(&of_a, &of_b);
+        let is_square = rows == columns;
+        let counts = [&rows, &columns, &inner].map(Vec::len);
+        let [m, n, k] = counts;
+        let fits = match is_square {
+            true => counts == [2, 2, 2] && self.out_factors.len() == 2,
+            false => {
+                let lengths = [self.out_factors.len(), of_a.len(), of_b.len()];
+                lengths == [m + n, m + k, k + n] && counts.iter().all(|it| *it > 0)
+            }
+        };
+        if !fits {
+            return;
+        }
+        let [m, n, k] = [&rows, &columns, &inner].map(|it| match is_square {
+            true => it.first().cloned().unwrap_or_default(),
+            false => it.join(" * "),
+        });
+        let out = self.out.name.clone();
+        let bias = inputs.iter().filter(|it| {
+            it.name != a.name && it.name != b.name && factors(it) == columns && !is_square
+        });
+        let choices: Vec<Option<&str>> = bias
+            .map(|it| Some(it.name.as_str()))
+            .chain([None])
+            .collect();
+        for bias in choices {
+            for (transpose_a, transpose_b) in
+                [(false, false), (false, true), (true, false), (true, true)]
+            {
+                let turned = |one: &String, other: &String, is_turned| match is_turned {
+                    true => vec![other.clone(), one.clone()],
+                    false => vec![one.clone(), other.clone()],
+                };
+                let reference = Reference::Gemm {
+                    a: a.name.clone(),
+                    b: b.name.clone(),
+                    out: out.clone(),
+                    c: None,
+                    bias: bias.map(str::to_owned),
+                    alpha: Num(1.0),
+                    beta: Num(0.0),
+                    transpose_a,
+                    transpose_b,
+                    epilogue: None,
+                };
+                let yes = |is_set| if is_set { "true" } else { "" };
+                let keys = [
+                    ("a", a.name.as_str()),
+                    ("b", &b.name),
+                    ("out", &out),
+                    ("bias", bias.unwrap_or_default()),
+                    ("transpose_a", yes(transpose_a)),
+                    ("transpose_b", yes(transpose_b)),
+                ];
+                let shape_of_a = turned(&m, &k, transpose_a);
+                let shape_of_b = turned(&k, &n, transpose_b);
+                let shape_of_out = turned(&m, &n, false);
+                let of_bias = inputs.iter().filter(|it| Some(it.name.as_str()) == bias);
+                let column = std::slice::from_ref(&n);
+                let mut shapes: Vec<(&Tensor, &[String])> =
+                    of_bias.map(|it| (*it, column)).collect();
+                shapes.extend([
+                    (a, shape_of_a.as_slice()),
+                    (b, &shape_of_b),
+                    (self.out, &shape_of_out),
+                ]);
+                self.add("gemm", &keys, &shapes, reference);
+            }
+        }
+    }
+}

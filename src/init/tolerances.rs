@@ -1,0 +1,91 @@
+//! A limit on the error of an output, from how its type rounds and how large its values are. Pure.
+
+use model::ElemType;
+
+/// Roundings of the output's type that a right kernel may differ by.
+const STORED: f64 = 2.0;
+/// The same of the arithmetic: sums in another order.
+const COMPUTED: f64 = 64.0;
+
+/// The largest relative error of one rounding; `None` of integers, which have none.
+fn roundoff(elem: ElemType) -> Option<f64> {
+    let bits = match elem {
+        ElemType::F64 => 53,
+        ElemType::F32 => 24,
+        ElemType::F16 => 11,
+        ElemType::Bf16 => 8,
+        ElemType::E4m3 => 4,
+        ElemType::E5m2 => 3,
+        _ => return None,
+    };
+    Some(0.5f64.powi(bits))
+}
+
+/// What a right output of this type may be away from a reference, where its largest value is `largest`.
+pub fn tolerance(elem: ElemType, largest: f64) -> f64 {
+    let Some(stored) = roundoff(elem) else {
+        return 0.0;
+    };
+    // Narrow types are for storage: kernels compute in f32.
+    let computed = roundoff(ElemType::F32).unwrap_or_default().min(stored);
+    let scale = match largest.is_finite() && largest > 0.0 {
+        true => largest,
+        false => 1.0,
+    };
+    scale * (STORED * stored + COMPUTED * computed)
+}
+
+/// The next of 1, 2 and 5 times a power of ten: `2e-5`.
+pub fn rounded_up(value: f64) -> String {
+    if value <= 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let exponent = value.log10().floor() as i32;
+    let digits = value / 10f64.powi(exponent);
+    let (digit, exponent) = match digits {
+        it if it <= 1.0 => (1, exponent),
+        it if it <= 2.0 => (2, exponent),
+        it if it <= 5.0 => (5, exponent),
+        _ => (1, exponent + 1),
+    };
+    match exponent {
+        0 => digit.to_string(),
+        _ => format!("{digit}e{exponent}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_follows_the_type_and_the_values() {
+        let limit = |elem, largest| rounded_up(tolerance(elem, largest));
+        assert_eq!(limit(ElemType::F64, 1.0), "1e-14");
+        assert_eq!(limit(ElemType::F32, 1.0), "5e-6");
+        assert_eq!(limit(ElemType::F32, 40.0), "2e-4");
+        assert_eq!(limit(ElemType::F16, 1.0), "1e-3");
+        assert_eq!(limit(ElemType::Bf16, 4.0), "5e-2");
+        assert_eq!(limit(ElemType::E4m3, 2.0), "5e-1");
+        assert_eq!(limit(ElemType::I32, 1e9), "0");
+        // Nothing is known of an output that is no number.
+        assert_eq!(limit(ElemType::F32, f64::NAN), "5e-6");
+        assert_eq!(limit(ElemType::F32, 0.0), "5e-6");
+    }
+
+    /// One rounding is half a unit in the last place: a right bf16 output just below 4 is up to 2^-7 away.
+    #[test]
+    fn a_right_output_is_within_its_limit() {
+        let value = 3.9921875f32;
+        let stored = half::bf16::from_f32(value).to_f32();
+        let error = f64::from((stored - value).abs());
+        assert!(error > 1e-3, "{error}");
+        assert!(error < tolerance(ElemType::Bf16, f64::from(value)));
+    }
+
+    #[test]
+    fn limits_are_rounded_up() {
+        let shown = [1.0, 1.1, 2e-3, 2.1e-3, 0.06, 7.0, 0.0].map(rounded_up);
+        assert_eq!(shown, ["1", "2", "2e-3", "5e-3", "1e-1", "1e1", "0"]);
+    }
+}
