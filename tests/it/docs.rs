@@ -500,6 +500,10 @@ fn to_gatekeeper(line: &str) -> Option<&str> {
     let line = line.trim().trim_start_matches("$ ");
     let said = ["gatekeeper ", "cargo run --release -- ", "exec gatekeeper "];
     let said = said.iter().find_map(|it| line.strip_prefix(it))?;
+    // The first line of a report: `gatekeeper 0.1.0 · ...`.
+    if said.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
     // Up to where the shell does something with it.
     Some(
         [" | ", " > ", " && ", " || ", " #"]
