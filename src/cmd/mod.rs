@@ -46,9 +46,9 @@ fn print(text: &str) -> Result<()> {
 }
 
 fn terminal_options(verbosity: Verbosity) -> terminal::Options {
-    let is_colorless = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     terminal::Options {
-        color: std::io::stdout().is_terminal() && !is_colorless,
+        color: std::io::stdout().is_terminal() && !is_plain,
         width: width(),
         verbosity,
     }
