@@ -183,10 +183,10 @@ rank,BLOCK_M,BLOCK_K,SMEM_STAGE,VEC_WIDTH,cycles_per_query,lower_quartile,upper_
     };
     let text = report::terminal::render_groups(&[layout::lay_out(&ranking, 2)], options);
     insta::assert_snapshot!(text, @r"
-BLOCK_M  BLOCK_K  STAGES  VEC_WIDTH  cycles a query      quartiles  registers  shared  blocks an SM
-───────────────────────────────────────────────────────────────────────────────────────────────────
-    128       64       2          8            78.1    78.1 - 78.1        128  36 KiB             2
-     64       32       2          8           117.2  117.2 - 117.2        128  18 KiB             4
+BLOCK_M  BLOCK_K  STAGES  VEC_WIDTH  cycles a query      quartiles  registers  shared KiB  blocks an SM
+───────────────────────────────────────────────────────────────────────────────────────────────────────
+    128       64       2          8            78.1    78.1 - 78.1        128          36             2
+     64       32       2          8           117.2  117.2 - 117.2        128          18             4
 
 dropped  1 configuration by max_err <= 0.001 [beyond-limit]; BLOCK_K 48, BLOCK_M 32, STAGES 1,
          VEC_WIDTH 2: max_err 0.15, limit <= 0.001

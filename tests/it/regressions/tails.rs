@@ -76,7 +76,7 @@ fn a_slow_mode_that_grows_from_30_to_45_per_cent() {
     now_and_then(dir, 38, 200);
     commit(dir);
     now_and_then(dir, 58, 200);
-    let output = gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 1);
+    let output = gate(dir, &["dial", "--base", "HEAD", "--require-gpu", "-v"], 1);
     let grown = of_dial(dir, "slow_share +5% of base");
     println!("{grown:?}");
     assert_eq!(grown.0, "fail", "{grown:?}");
