@@ -39,7 +39,8 @@ pub struct Block<'a> {
     pub declared: Option<String>,
     /// The line to mark: the kernel's where it is known, else where the gate stands.
     pub place: Option<Place>,
-    /// Runs one of the subjects alone, as this run did: the worst where that is known, else the first.
+    /// Runs one of the subjects alone, as this run did: the worst where that is known, else the first. If only a baseline is
+    /// missing, takes the values as one.
     pub command: Option<String>,
 }
 
@@ -173,10 +174,14 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
             .or(counted_at)
             .or(first_declared)
             .or_else(|| nearest_declared(record, judgement, problem)),
-        command: worst
-            .into_iter()
-            .chain(&problem.subjects)
-            .find_map(|subject| summary::reproduce(record, judgement, subject)),
+        // Another run would end in the same way.
+        command: match lacks_baseline(problem) {
+            true => Some(words::update_command(&record.environment, &subjects)),
+            false => worst
+                .into_iter()
+                .chain(&problem.subjects)
+                .find_map(|subject| summary::reproduce(record, judgement, subject)),
+        },
         frame,
         rows,
         problem,
@@ -293,6 +298,16 @@ fn of_fault(reason: &Reason) -> Option<FrameLine> {
             titles::thread(site.thread)
         ),
     })
+}
+
+/// Whether the baselines are for another GPU or compiler than this run's.
+fn lacks_baseline(problem: &Problem) -> bool {
+    match &problem.cause {
+        ProblemCause::Verdict(reason) => matches!(innermost(reason), Reason::OtherKey { .. }),
+        ProblemCause::Arguments(_) | ProblemCause::Findings { .. } | ProblemCause::Loosened => {
+            false
+        }
+    }
 }
 
 fn innermost(reason: &Reason) -> &Reason {
