@@ -81,7 +81,7 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
 
 const SCHEMA: &str = "gates.schema.json";
 
-/// What the first line of gates.yaml names. One that is there stays: it is of this name for the same reason.
+/// Writes the schema that the first line of gates.yaml names. One that is there stays, as an earlier `init` wrote it.
 fn write_schema(root: &Path) -> Result<String> {
     let path = root.join(SCHEMA);
     if path.exists() {

@@ -57,7 +57,7 @@ fn terminal_options(verbosity: Verbosity) -> terminal::Options {
 /// Where standard output is no terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Of lines on standard output, in columns.
+/// Width of lines on standard output, in columns.
 fn width() -> usize {
     let is_sane = |width: &usize| (40..=1000).contains(width);
     let asked = std::env::var("COLUMNS").ok();

@@ -1,4 +1,4 @@
-//! What is known of how a kernel is called, and of what it computes.
+//! Everything that is known of a kernel's call and of its result.
 
 use super::sizes::{Dim, Product};
 use build::inventory::Pointee;

@@ -285,7 +285,7 @@ fn include_dir(root: &Path, dir: &Path) -> Result<String> {
     dir.ok_or_else(|| wrong("its name is not UTF-8"))
 }
 
-/// What has been done.
+/// A step that has ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     /// One of the sources is compiled, or does not compile: `None`.
@@ -439,7 +439,7 @@ struct Compiled {
     source: String,
     /// As gates.yaml has it: without the flags of all sources.
     compilation: Compilation,
-    /// What the compiler says of a source that it refuses, and the header that it lacks.
+    /// For a source that is refused: the message of the compiler, and the header that it lacks.
     inventory: std::result::Result<Inventory, (String, Option<String>)>,
 }
 
@@ -506,7 +506,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// What the user asks for goes before what the build says.
+    /// Options of the user go before those of the build.
     fn compilation(&self, source: &str) -> Compilation {
         let known = self.commands.and_then(|it| it.of(source));
         let mut compilation = known.cloned().unwrap_or_default();

@@ -184,7 +184,7 @@ struct Ended {
     written: u64,
     tried: Vec<Option<Tried>>,
     grid: Vec<Extent>,
-    /// What is in each tensor at the end, where inputs are those of a run.
+    /// The content of each tensor at the end, where inputs are those of a run.
     left: BTreeMap<String, Vec<u8>>,
 }
 

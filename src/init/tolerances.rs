@@ -21,7 +21,7 @@ fn roundoff(elem: ElemType) -> Option<f64> {
     Some(0.5f64.powi(bits))
 }
 
-/// What a right output of this type may be away from a reference, where its largest value is `largest`.
+/// How far a right output of this type may be from a reference, where its largest value is `largest`.
 pub fn tolerance(elem: ElemType, largest: f64) -> f64 {
     let Some(stored) = roundoff(elem) else {
         return 0.0;

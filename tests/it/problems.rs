@@ -1,4 +1,4 @@
-//! What a person sees of a run, at the width of a terminal: one block for each problem, the cause before what follows
+//! The output of a run as a person sees it, at the width of a terminal: one block for each problem, the cause before what follows
 //! from it, and no more lines than it takes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

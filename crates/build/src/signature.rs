@@ -244,7 +244,7 @@ pub enum Pointee {
 }
 
 impl Pointee {
-    /// Of a parameter as a demangled name has it: `__half const*`.
+    /// Reads a parameter as a demangled name has it: `__half const*`.
     pub fn of(parameter: &str) -> Option<Self> {
         let pointee = parameter.strip_suffix('*')?.trim_end();
         let pointee = pointee.strip_suffix(" const").unwrap_or(pointee);

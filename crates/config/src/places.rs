@@ -58,13 +58,6 @@ impl Places {
         })
     }
 
-    /// `gates.yaml:3` of a key of the file itself.
-    pub fn of_file(&self, key: &str) -> Option<String> {
-        let source = Source::parse(&self.file, &self.text).ok()?;
-        let found = descend(source.root(), &[key])?;
-        Some(format!("{}:{}", self.file, found.at.line()))
-    }
-
     fn line(
         &self,
         owner: Owner,

@@ -45,7 +45,7 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
 }
 
 /// Whether an update that replaces `agreed` with `new` accepts something worse. Another session of the same code does
-/// not: it joins the others, and their mean is what is agreed.
+/// not: it joins the others, and all of them are agreed on by their mean.
 pub fn accepts_worse(
     policy: &Policy,
     (subject, metric): (&Subject, Metric),

@@ -28,7 +28,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// What an editor shows for a limit on it.
+            /// The text that an editor shows for a limit on it.
             pub fn documentation(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc,)*).trim_ascii(),)*

@@ -1,4 +1,4 @@
-//! What is wrong, as data: causes with the verdicts that they broke.
+//! Problems as data: causes with the verdicts that they broke.
 
 use super::{FaultKind, Finding, Mistyped, Outcome, Reason, Subject};
 use schemars::JsonSchema;

@@ -21,7 +21,7 @@ pub fn time_all(
     let mut processes: HashMap<CaseId, u32> = HashMap::new();
     let mut rivals = Rivals::default();
     let mut rivals_took = Duration::ZERO;
-    // Of all rounds: the bar shows one stage, and no round of it.
+    // Counted over all rounds, as the bar shows the stage and not a round of it.
     let (mut announced, mut done) = (0, 0);
     // The judge bounds the processes of each case; every round brings at least one nearer to its bound.
     loop {

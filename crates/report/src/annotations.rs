@@ -56,7 +56,7 @@ pub fn with_findings(input: &ReportInput) -> Vec<Annotation> {
 }
 
 fn of_problem(record: &Record, block: Block) -> Annotation {
-    // Of others a sentence says what is at their lines.
+    // Other problems have a sentence on what is at their lines.
     let misfits = match block.problem.cause {
         ProblemCause::Arguments(_) => Some(block.frame.in_words()),
         _ => None,

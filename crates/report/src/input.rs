@@ -6,7 +6,7 @@ use records::history::History;
 
 #[derive(Clone, Copy)]
 pub struct ReportInput<'a> {
-    /// Of the record, and of the one that it is compared with, if it is.
+    /// Indexes the record, and the one that it is compared with, if it is.
     pub index: &'a Index<'a>,
     pub record: &'a Record,
     pub judgement: &'a Judgement,

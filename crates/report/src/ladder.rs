@@ -418,7 +418,7 @@ fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     std::iter::once(first).chain(shapes).collect()
 }
 
-/// What each variant adds to the one before it.
+/// The additions of each variant to the one before it.
 pub fn steps(ladder: &Ladder) -> Table {
     let rows = ladder.steps.iter().map(|step| {
         let added: Vec<_> = step.added.iter().map(Added::words).collect();
@@ -507,7 +507,7 @@ fn as_fast(to: &ToVariant) -> Option<f64> {
     (to.ratio.0 > 0.0).then(|| 1.0 / to.ratio.0)
 }
 
-/// What the columns of `rungs` say, for a reader who sees them for the first time.
+/// Explains the columns of `rungs` to a reader who sees them for the first time.
 pub fn legend(view: View, ladders: &[Ladder]) -> String {
     let shapes = ladders.iter().flat_map(|it| &it.shapes);
     let rivals: BTreeSet<&str> = shapes.flat_map(backends).map(|(rival, _)| rival).collect();

@@ -231,7 +231,7 @@ fn standing(input: &ReportInput) -> Vec<String> {
     looser.into_iter().chain(base).collect()
 }
 
-/// What is said of the first problem above the fold, and not again below.
+/// The words on the first problem above the fold, which are not repeated below.
 struct Told<'a> {
     block: &'a Block<'a>,
     why: Option<String>,

@@ -7,12 +7,12 @@ use wording::names::{in_words, named};
 use wording::reasons;
 use wording::words::{self, plural};
 
-/// What a reader of the verdicts has to know: on what the run did not look as at the base, and which times to doubt.
+/// Notes that a reader of the verdicts needs: checks that were not made as at the base, and times to doubt.
 pub fn of_the_run(record: &Record, judgement: &Judgement) -> Vec<String> {
     lines(record, judgement, is_of_the_run)
 }
 
-/// What else was seen of its cases; what is new is gathered into one for each facet, what is gone into one for each
+/// The other notes on its cases; what is new is gathered into one for each facet, what is gone into one for each
 /// variant.
 pub fn of_cases(record: &Record, judgement: &Judgement) -> Vec<String> {
     let intended = if_intended(record, judgement);

@@ -93,6 +93,13 @@ impl Block<'_> {
         self.problem.verdicts.len() + self.problem.follows.len()
     }
 
+    /// Sentences that the frame does not replace: it shows what the first one of a finding says.
+    pub fn why_beyond_frame(&self) -> &[String] {
+        let is_finding = matches!(self.problem.cause, ProblemCause::Findings { .. });
+        let first = usize::from(is_finding && !self.frame.lines.is_empty());
+        self.why.get(first..).unwrap_or_default()
+    }
+
     pub fn is_old(&self) -> bool {
         self.problem.since_base == Some(SinceBase::Old)
     }
@@ -445,7 +452,7 @@ fn rows_of(verdict: &Verdict) -> Vec<Row> {
     match innermost(&verdict.reason) {
         Reason::BeyondChange(comparison) => vec![of_comparison(subject, comparison, limit)],
         Reason::CountersRose { rises, .. } => {
-            // Of the gate `counters +0%`.
+            // The gate is `counters +0%`.
             let gate = words::question(&verdict.question);
             let limit = gate.rsplit(' ').next().unwrap_or_default().to_owned();
             rises

@@ -2,7 +2,7 @@
 
 use super::against_base::LoosenedGates;
 use super::printed::Printed;
-use super::problems::Block;
+use super::problems::{Block, Row};
 
 pub struct Section<'a> {
     /// Begins each line in a terminal: at most eight letters.
@@ -103,6 +103,34 @@ impl Part<'_> {
 }
 
 impl Table {
+    /// Values that are worse than they may be.
+    pub fn of_rows<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let rows = rows.into_iter().map(|row| {
+            vec![
+                row.subject.to_string(),
+                row.metric.clone(),
+                or_none(&row.was),
+                row.now.clone(),
+                or_none(&row.change),
+                row.limit.clone(),
+            ]
+        });
+        let columns = [
+            ("case", Kind::Name),
+            ("metric", Kind::Text),
+            ("was", Kind::Number),
+            ("now", Kind::Number),
+            ("change", Kind::Number),
+            ("limit", Kind::Text),
+        ];
+        let mut table = Self::new(columns, rows.collect());
+        if let Some(limit) = table.columns.last_mut() {
+            limit.room = Room::IfItFits;
+        }
+        table
+    }
+
     pub fn new<'a>(
         columns: impl IntoIterator<Item = (&'a str, Kind)>,
         rows: Vec<Vec<String>>,

@@ -173,10 +173,10 @@ fn blocks(out: &mut Vec<String>, all: &[Block], options: Options) {
 fn block(out: &mut Vec<String>, block: &Block, options: Options) {
     block_head(out, block, options);
     frame(out, &block.frame, options);
-    // A frame shows what the first sentence of a finding says.
-    let has_frame = !block.frame.lines.is_empty();
-    let is_shown_by_frame = has_frame && block.why.len() > 1 && !options.is_verbose();
-    let why = &block.why[usize::from(is_shown_by_frame)..];
+    let why = match options.is_verbose() {
+        true => &block.why,
+        false => block.why_beyond_frame(),
+    };
     let shown = match options.is_verbose() {
         true => why.len(),
         // The table has their values.
@@ -294,29 +294,7 @@ fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
         true => all.len(),
         false => all.len().min(MOST_ROWS),
     };
-    let lines = all.iter().take(shown).map(|row| {
-        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        vec![
-            row.subject.to_string(),
-            row.metric.clone(),
-            or_none(&row.was),
-            row.now.clone(),
-            or_none(&row.change),
-            row.limit.clone(),
-        ]
-    });
-    let columns = [
-        ("case", Kind::Name),
-        ("metric", Kind::Text),
-        ("was", Kind::Number),
-        ("now", Kind::Number),
-        ("change", Kind::Number),
-        ("limit", Kind::Text),
-    ];
-    let mut part = section::Table::new(columns, lines.collect());
-    for column in part.columns.iter_mut().rev().take(1) {
-        column.room = Room::IfItFits;
-    }
+    let part = section::Table::of_rows(all.iter().take(shown));
     let lines = table(&part, INDENT, options.width);
     out.extend(lines.into_iter().filter(|line| !line.is_empty()));
     if shown < all.len() {

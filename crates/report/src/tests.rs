@@ -698,7 +698,7 @@ fn failures_come_first_with_their_command() {
     let text = in_terminal(&record, &judged(&record));
     let blocks: Vec<&str> = text.split("\n\n").skip(1).collect();
     let heads: Vec<&str> = blocks.iter().filter_map(|it| it.lines().next()).collect();
-    // What breaks, then wrong values, then what costs more.
+    // Faults, then wrong values, then costs.
     let titles = [
         "kernel faulted",
         "finite",

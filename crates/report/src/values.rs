@@ -132,21 +132,8 @@ const PAGE_TIMED: [(&str, Metric); 8] = [
     ("cv", Metric::Cv),
 ];
 
-const PAGE_SIMULATED: [(&str, Metric); 8] = [
-    ("max_err", Metric::MaxErr),
-    ("load sectors", Metric::Counter(Counter::GlobalLoadSectors)),
-    (
-        "store sectors",
-        Metric::Counter(Counter::GlobalStoreSectors),
-    ),
-    (
-        "shared loads",
-        Metric::Counter(Counter::SharedLoadWavefronts),
-    ),
-    (
-        "shared stores",
-        Metric::Counter(Counter::SharedStoreWavefronts),
-    ),
+/// A page has these of the code next to the counters of a simulated case.
+const CODE: [(&str, Metric); 3] = [
     ("registers", Metric::Registers),
     ("shared", Metric::Shared),
     ("spills", Metric::Spills),
@@ -157,8 +144,8 @@ pub fn columns(view: View, judgement: &Judgement, cases: &[&Case]) -> Vec<(Strin
     let subjects = cases.iter().map(|it| Subject::Case(it.id.clone()));
     let subjects: Vec<Subject> = subjects.collect();
     let metrics = match view.is_simulated() {
-        true => PAGE_SIMULATED,
-        false => PAGE_TIMED,
+        true => [SIMULATED.as_slice(), &CODE].concat(),
+        false => PAGE_TIMED.to_vec(),
     };
     let mut columns = Vec::new();
     for (head, metric) in metrics {

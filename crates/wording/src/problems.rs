@@ -35,7 +35,7 @@ fn kind(finding: &Finding) -> String {
     .to_owned()
 }
 
-/// What lies between the two lines of a finding and does not order them.
+/// The order that is missing between the two lines of a finding.
 pub fn lacking(finding: &Finding) -> Option<&'static str> {
     match finding.kind {
         FindingKind::AsyncBeforeWait => Some("no wait for the copy between the two"),
@@ -105,7 +105,7 @@ fn gates(problem: &Problem, verdicts: &[Verdict]) -> String {
     }
     match names.len() {
         0..=2 => names.join(", "),
-        all => format!("{} and {} more", names[..1].join(", "), all - 1),
+        all => format!("{} and {} more", names.swap_remove(0), all - 1),
     }
 }
 

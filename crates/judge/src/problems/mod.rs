@@ -8,7 +8,7 @@ use super::index::View;
 use findings::Suspect;
 use model::*;
 
-/// What a problem is about. The first explain the others, so they come first.
+/// The order of problems: those that can explain others come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Arguments,
@@ -111,7 +111,7 @@ fn is_wrong_value(verdict: &Verdict) -> bool {
     verdict.outcome == Outcome::Fail && is_about_values && has_value
 }
 
-/// Of several wrong values of one case the lowest explains the others: an element that nobody writes is not finite, and
+/// The lowest of a case's wrong values explains the others: an element that nobody writes is not finite, and
 /// one that is not finite makes the error no number.
 fn depth(reason: &Reason) -> u8 {
     match reason {
@@ -246,15 +246,14 @@ impl Drafts<'_> {
             return;
         }
         let suspects = findings::suspects(view, id);
-        let Some(first) = suspects.iter().position(Suspect::can_change_values) else {
-            // Leaks alone, or findings that the index does not have.
-            let own = take(open, |at| self.verdict(at).is_some_and(is_finding));
-            self.join_suspects(&suspects, None, &own, &[]);
-            return;
-        };
         let own = take(open, |at| self.verdict(at).is_some_and(is_finding));
-        let follows = take(open, |at| self.verdict(at).is_some_and(is_wrong));
-        self.join_suspects(&suspects, Some(first), &own, &follows);
+        // A leak explains no wrong value.
+        let explains = suspects.iter().position(Suspect::can_change_values);
+        let follows = match explains {
+            Some(_) => take(open, |at| self.verdict(at).is_some_and(is_wrong)),
+            None => Vec::new(),
+        };
+        self.join_suspects(&suspects, explains, &own, &follows);
     }
 
     /// Each suspect is a problem; what follows goes with one of them.

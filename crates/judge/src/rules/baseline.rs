@@ -271,7 +271,7 @@ impl Relative {
 struct ChangeRange {
     /// By which share it is worse, at least and at most; below zero it is better.
     worse: [f64; 2],
-    /// Of the relative change, for what does not repeat exactly.
+    /// The interval of the relative change, for values that do not repeat exactly.
     interval: Option<[f64; 2]>,
     smallest_visible: Option<f64>,
 }

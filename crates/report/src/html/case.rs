@@ -56,7 +56,7 @@ pub struct Room {
     pub others: usize,
 }
 
-/// What is said of single cases.
+/// Blocks of single cases.
 pub struct Blocks<'a> {
     /// The worst first.
     all: Vec<Shown<'a>>,

@@ -37,7 +37,7 @@ const SCRIPT_HASH: &str = "G4U62FdCtQqq7LSRxlpxDzon66VDz0BnxJJAA9cDM6A=";
 struct Room {
     /// All but its frame.
     whole: usize,
-    /// Of it: what did not hold, which is on the first screen.
+    /// The part for problems, which are on the first screen.
     problems: usize,
     blocks: case::Room,
     rows: usize,

@@ -2,7 +2,7 @@
 
 use super::part::{self, Shared};
 use crate::problems::{Block, Frame, Row};
-use crate::section::{Kind, Table};
+use crate::section::Table;
 use maud::{Markup, html};
 use model::{Outcome, SinceBase};
 use wording::words;
@@ -10,7 +10,7 @@ use wording::words;
 /// Sentences and values that are not folded.
 const MOST_SENTENCES: usize = 3;
 const MOST_ROWS: usize = 8;
-/// Of those that are folded.
+/// Sentences in a fold.
 const MOST_FOLDED: usize = 20;
 /// Letters of names in a heading.
 const MOST_NAMES: usize = 90;
@@ -35,9 +35,7 @@ pub fn problems(all: &[Block], shared: &Shared) -> Markup {
 
 fn problem(block: &Block, shared: &Shared) -> Markup {
     let problem = block.problem;
-    // A frame shows what the first sentence of a finding says.
-    let is_shown_by_frame = !block.frame.lines.is_empty() && block.why.len() > 1;
-    let first = usize::from(is_shown_by_frame);
+    let first = block.why.len() - block.why_beyond_frame().len();
     let last = match block.rows.is_empty() {
         true => block.why.len().min(first + MOST_SENTENCES),
         false => first,
@@ -93,7 +91,7 @@ fn problem(block: &Block, shared: &Shared) -> Markup {
             }
             @if !block.follows.is_empty() {
                 details.fold {
-                    summary { (words::plural(block.follows.len(), "gate")) " likely broken by this, too" }
+                    summary { (words::plural(problem.follows.len(), "gate")) " likely broken by this, too" }
                     ul { @for gate in &block.follows { li { (part::prose(gate)) } } }
                 }
             }
@@ -125,34 +123,11 @@ fn frame(frame: &Frame) -> Markup {
 fn rows(all: &[Row], shared: &Shared) -> Markup {
     let (worst, rest) = all.split_at(all.len().min(MOST_ROWS));
     let bounded = Shared::unbounded(shared.links);
-    let table = |rows: &[Row]| part::table(&self::table(rows), &bounded);
+    let table = |rows: &[Row]| part::table(&Table::of_rows(rows), &bounded);
     html! {
         @if !worst.is_empty() { (table(worst)) }
         @if !rest.is_empty() {
             details.fold { summary { (words::plural(rest.len(), "more value")) } (table(rest)) }
         }
     }
-}
-
-fn table(rows: &[Row]) -> Table {
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let rows = rows.iter().map(|row| {
-        vec![
-            row.subject.to_string(),
-            row.metric.clone(),
-            or_none(&row.was),
-            row.now.clone(),
-            or_none(&row.change),
-            row.limit.clone(),
-        ]
-    });
-    let columns = [
-        ("case", Kind::Name),
-        ("metric", Kind::Text),
-        ("was", Kind::Number),
-        ("now", Kind::Number),
-        ("change", Kind::Number),
-        ("limit", Kind::Text),
-    ];
-    Table::new(columns, rows.collect())
 }

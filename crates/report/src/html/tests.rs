@@ -369,7 +369,7 @@ fn a_page_keeps_to_its_room() {
     assert!(shown.iter().all(|it| *it == "fail"), "{shown:?}");
     assert_eq!(some.rows().len(), 4);
 
-    // Of thousands of cases the last rows are left out, and counted.
+    // The last rows of thousands are left out, and counted.
     let page = render_within(&input, Room { rows: 600, ..ROOM });
     let parsed = parse(&page);
     let rows = parsed.rows().len();
@@ -426,7 +426,7 @@ fn a_page_of_262_cases_is_smaller_than_300_kb() {
         assert_eq!(problems, fails);
         assert!(page.len() < 300_000, "{}", page.len());
         assert_eq!(parsed.rows().len(), record.plan.cases.len());
-        // What is left out is said once.
+        // One sentence says that something is left out.
         let said = parsed
             .text
             .matches("without their gates and samples")

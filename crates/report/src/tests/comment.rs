@@ -346,7 +346,7 @@ Cause: accesses of a warp no longer coalesce at k.cu:10: global_load_requests 10
     );
 }
 
-/// Of one kernel, each with three races of its own.
+/// All are of one kernel, each with three races of its own.
 #[test]
 fn hundreds_of_cases_are_as_short() {
     let mut record = fixture::record_simulated();

@@ -170,7 +170,7 @@ fn findings_on_equal_lines_have_fingerprints_of_their_own() {
     assert_eq!(prints([209, 212]), [one, other], "lines moved");
 }
 
-/// What else is wrong at the moment does not make it another alert.
+/// Other failures of the same run do not make it another alert.
 #[test]
 fn a_result_keeps_its_fingerprint_if_another_case_fails_as_well() {
     let prints = |slow: &[(&str, u64)]| -> Vec<String> {
