@@ -274,6 +274,9 @@ pub struct RunArgs {
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+    /// Simulate every case, also where an earlier run has simulated the same code on the same data
+    #[arg(long)]
+    pub fresh: bool,
     /// Run again whenever a source or gates file below the directory of gates.yaml is saved, until Ctrl-C
     #[arg(long)]
     pub watch: bool,
@@ -731,7 +734,7 @@ pub enum ToolchainCommand {
 pub enum CacheCommand {
     /// Print how much there is of what, and for how long it was not used
     #[command(after_help = "Example:
-  gatekeeper cache show    compilers, builds, expected outputs, inputs, base revisions")]
+  gatekeeper cache show    compilers, builds, expected outputs, simulated results, inputs, base revisions")]
     Show,
     /// Remove what was not used for longest; nothing while another gatekeeper uses the cache
     #[command(after_help = "Examples:

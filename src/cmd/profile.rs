@@ -33,6 +33,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         profile: Profile::Only,
         shard: None,
         dump: None,
+        fresh: false,
         time_unchanged: false,
         command: command_line(),
     };

@@ -76,6 +76,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             false => Profile::No,
         },
         dump: args.dump.clone(),
+        fresh: args.fresh,
         time_unchanged: args.time_unchanged,
         shard,
         command: command_line(),

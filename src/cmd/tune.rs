@@ -63,6 +63,7 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
         provision: args.provision,
         profile: Profile::No,
         dump: None,
+        fresh: false,
         time_unchanged: false,
         shard: None,
         command: super::command_line(),

@@ -83,6 +83,7 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         provision: request.provision,
         profile: Profile::No,
         dump: None,
+        fresh: false,
         time_unchanged: false,
         shard: None,
         command: request.command.clone(),

@@ -41,6 +41,7 @@ mod recipes;
 mod records;
 mod reference;
 mod regressions;
+mod reused;
 mod sequence;
 mod shards;
 mod simulator;

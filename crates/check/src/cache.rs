@@ -9,14 +9,14 @@ use super::generator::GENERATOR;
 use super::inputs::{self, Inputs, View};
 use super::reference::user::{self, Functions, HiddenFrom, ReferenceProgram};
 use super::reference::{NoAnswer, REFERENCES, built_in};
-use super::{Outputs, Values, elem, sealed};
+use super::{Outputs, Values, elem};
 use build::apart::Reads;
 use model::{Arg, Case, ElemType, Fault, FaultKind, Reference, Seen, Tensor};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use system::cache::{Cache, CacheDir, write_atomically};
+use system::cache::{Cache, CacheDir, sealed, write_atomically};
 use system::error::Result;
 use system::files;
 

@@ -4,15 +4,15 @@
 //! A file that is not what was written is made again. One that cannot be written costs time and nothing
 //! else, so that no run fails for want of a place to keep what it has.
 
+use super::Recent;
 use super::generator::GENERATOR;
 use super::inputs::{self, TensorData};
-use super::{Recent, sealed};
 use model::{Case, Tensor};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use system::cache::{CacheDir, write_atomically};
+use system::cache::{CacheDir, sealed, write_atomically};
 use system::error::{Error, Result};
 use system::files;
 

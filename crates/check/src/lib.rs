@@ -22,7 +22,6 @@ mod packed;
 pub mod poison;
 mod recent;
 pub mod reference;
-mod sealed;
 #[cfg(test)]
 mod testing;
 mod values;

@@ -125,7 +125,7 @@ impl<'a> Filed<'a> {
     fn file(&mut self, piece: &'a Evidence) {
         match piece {
             // The base has an index of its own, and two records are compared by references as they are.
-            Evidence::Base(_) | Evidence::Reference { .. } => {}
+            Evidence::Base(_) | Evidence::Reference { .. } | Evidence::Reused { .. } => {}
             Evidence::Build { unit, facts } => self.builds.add(unit, facts),
             Evidence::Code { unit, facts } => self.codes.add(unit, facts),
             Evidence::BaseReference { case, facts } => self.base_references.add(case, facts),

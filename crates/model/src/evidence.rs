@@ -33,6 +33,16 @@ pub enum Evidence {
         seed: u64,
         facts: Seen<SimulationFacts>,
     },
+    /// `Check` and `Simulation` of this seed are the results of an earlier run, which simulated the same code on the same
+    /// data. No verdict depends on it.
+    Reused {
+        case: CaseId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arch: Option<Arch>,
+        seed: u64,
+        /// The start of that run: RFC 3339, UTC.
+        since: String,
+    },
     /// The driver's facts on an entry on this device, besides those of PTXAS.
     Driver {
         case: CaseId,

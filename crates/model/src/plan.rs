@@ -123,6 +123,21 @@ impl Plan {
         self.drawn = Some(drawn.clone());
     }
 
+    /// The seed of the data that a later launch of a case finds, where the kernel keeps state: another seed of gates.yaml,
+    /// whose data is checked by itself, too. It is never the drawn one, so that no result of the other seeds follows from
+    /// the commit.
+    pub fn later_seed(&self, case: &Case, seed: u64) -> u64 {
+        let drawn = self.drawn.as_ref().map(|drawn| drawn.seed);
+        let mut seeds = case.seeds.clone();
+        seeds.retain(|it| Some(*it) != drawn);
+        let next = match seeds.iter().position(|it| *it == seed) {
+            Some(at) => seeds.iter().cycle().nth(at + 1),
+            None => seeds.first(),
+        };
+        let next = next.copied().filter(|it| *it != seed);
+        next.unwrap_or(seed.wrapping_add(1))
+    }
+
     /// How a variant is to fail, if it is.
     pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
         let mut expected = self.expected.iter();

@@ -55,6 +55,7 @@ impl Evidence {
             | Self::Driver { .. }
             | Self::Time { .. }
             | Self::Code { .. }
+            | Self::Reused { .. }
             | Self::Reference { .. }
             | Self::BaseReference { .. }
             | Self::Pair { .. }

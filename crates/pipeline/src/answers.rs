@@ -15,15 +15,22 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// All seeds of these cases.
     pub fn compute<'a>(
         cases: impl Iterator<Item = &'a Case>,
         references: &References,
         on: &(dyn Fn(Event) + Sync),
     ) -> Self {
+        let wanted = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)));
+        Self::compute_seeds(wanted.collect(), references, on)
+    }
+
+    pub fn compute_seeds(
+        wanted: Vec<(&Case, u64)>,
+        references: &References,
+        on: &(dyn Fn(Event) + Sync),
+    ) -> Self {
         let began = Instant::now();
-        let wanted: Vec<(&Case, u64)> = cases
-            .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
-            .collect();
         on(Event::Began {
             phase: Phase::Reference,
             steps: wanted.len() as u64,
@@ -48,6 +55,15 @@ impl Answers {
             outputs,
             wall: began.elapsed(),
         }
+    }
+
+    /// An earlier run compared with outputs of these digests.
+    pub fn add_digests(&mut self, case: &CaseId, seed: u64, outputs: BTreeMap<String, String>) {
+        self.outputs.insert((case.clone(), seed), outputs);
+    }
+
+    pub fn digests_of(&self, case: &CaseId, seed: u64) -> Option<BTreeMap<String, String>> {
+        self.outputs.get(&(case.clone(), seed)).cloned()
     }
 
     /// Digests of the reference outputs, for comparisons of two records.

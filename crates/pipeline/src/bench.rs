@@ -5,6 +5,7 @@ use super::answers::Answers;
 use super::plan::{self, Planned};
 use super::prepare::{open, usable};
 use super::request::{Change, Request};
+use super::results::Results;
 use super::sources::Sources;
 use super::took::Meter;
 use super::work::{Artifacts, Side, Work};
@@ -64,6 +65,7 @@ impl CandidateBuilder<'_> {
 pub struct Bench<'a> {
     planned: Planned,
     environment: Environment,
+    results: Results,
     crews: Crews<'a>,
     /// The worker has timed something.
     has_timed: bool,
@@ -95,8 +97,10 @@ impl<'a> Bench<'a> {
             cache,
             on,
         };
+        let environment = planned.environment(request, &device);
         let bench = Self {
-            environment: planned.environment(request, &device),
+            results: Results::open(cache, &environment.started, request.fresh)?,
+            environment,
             planned,
             crews,
             has_timed: false,
@@ -225,6 +229,7 @@ impl<'a> Bench<'a> {
             let mut sources = Sources::new(root, include);
             simulate::simulate_all(
                 &mut work,
+                &self.results,
                 &mut sources,
                 references,
                 None,

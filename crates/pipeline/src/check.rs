@@ -181,6 +181,7 @@ impl Side {
             case: case.clone(),
             artifact: self.artifact(plan, &case.id, arch)?.clone(),
             seed,
+            later_seed: plan.later_seed(case, seed),
             expected: self.expected(plan, case, arch, seed)?,
             dump: self.dump.clone(),
         })
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
     use build::Artifact;
     use judge::fixture;
-    use model::{Fault, FaultKind};
+    use model::{DrawnSeed, Fault, FaultKind};
 
     fn job(case: &Case, seed: u64) -> CheckJob {
         CheckJob {
@@ -238,6 +239,7 @@ mod tests {
                 constants: vec![],
             },
             seed,
+            later_seed: seed + 1,
             expected: ExpectedOutput::Files {
                 seen: "seen".into(),
                 original: None,
@@ -282,6 +284,28 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect()
+    }
+
+    #[test]
+    fn later_data_is_that_of_another_seed_and_never_of_the_drawn_one() {
+        let mut plan = fixture::record().plan;
+        let mut later = |seeds: &[u64], drawn: Option<u64>, seed| {
+            let mut case = plan.cases[0].clone();
+            case.seeds = seeds.to_vec();
+            plan.drawn = drawn.map(|seed| DrawnSeed {
+                seed,
+                commit: "0123".to_owned(),
+            });
+            plan.later_seed(&case, seed)
+        };
+        assert_eq!(later(&[1, 2, 3], None, 1), 2);
+        assert_eq!(later(&[1, 2, 3], None, 3), 1);
+        assert_eq!(later(&[7], None, 7), 8);
+        assert_eq!(later(&[u64::MAX], None, u64::MAX), 0);
+        assert_eq!(later(&[], None, 4), 5);
+        assert_eq!(later(&[1, 2, 9], Some(9), 2), 1);
+        assert_eq!(later(&[1, 2, 9], Some(9), 9), 1);
+        assert_eq!(later(&[9], Some(9), 9), 10);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod plan;
 mod prepare;
 mod profile;
 mod request;
+mod results;
 mod shard;
 mod simulate;
 mod sources;
@@ -35,6 +36,7 @@ use event::Event;
 use model::{RECORD_SCHEMA, Record};
 use plan::Planned;
 use prepare::Prepared;
+use results::Results;
 use run::worker::Crews;
 use sources::Sources;
 use std::time::Instant;
@@ -125,8 +127,10 @@ fn execute(
         let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
         let base = planned.base.as_ref();
         let base_sources = base.map(|base| Sources::new(&base.root, &base.toolchain.include));
+        let results = Results::open(cache, &record.environment.started, request.fresh)?;
         simulate::simulate_all(
             &mut work,
+            &results,
             &mut sources,
             references,
             base_references.zip(base_sources),

@@ -18,6 +18,8 @@ pub struct Request {
     pub provision: bool,
     pub profile: Profile,
     pub dump: Option<PathBuf>,
+    /// Simulate also what an earlier run has simulated.
+    pub fresh: bool,
     /// Against a base: time the cases that did not change, too.
     pub time_unchanged: bool,
     /// Where a part of the cases is run.

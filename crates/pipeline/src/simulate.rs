@@ -1,7 +1,8 @@
 //! Every case in the simulator, where there is no GPU: what each would cost by a sample of its blocks, then
-//! those within the budget, all seeds, on all cores.
+//! those within the budget, all seeds, on all cores. What an earlier run has simulated is not simulated again.
 
 use super::answers::Answers;
+use super::results::{Asked, Kept, Key, Results};
 use super::sources::Sources;
 use super::took::{Meter, milliseconds};
 use super::work::{EvidenceSide, Side, SkipReason, Work};
@@ -9,13 +10,13 @@ use crate::event::{Event, Phase};
 use check::cache::References;
 use judge::{Admission, Stage};
 use model::{
-    Arch, Base, Case, Costs, Evidence, Fault, FaultKind, NotRun, Plan, Record, Seen, Unit,
+    Arch, Base, Case, CaseId, Costs, Evidence, Fault, FaultKind, NotRun, Plan, Record, Seen, Unit,
 };
 use run::device::sim::too_large;
-use run::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
+use run::worker::{EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use system::error::Result;
 
 /// A launch may run so many times past the budget of its whole case before it counts as one that does not
@@ -40,6 +41,7 @@ fn patience(budget: u64) -> u64 {
 /// Environment, where no worker can be found.
 pub fn simulate_all(
     work: &mut Work,
+    results: &Results,
     sources: &mut Sources,
     references: &References,
     of_base: Option<(&References, Sources)>,
@@ -52,6 +54,7 @@ pub fn simulate_all(
         plan: &record.plan,
         of: EvidenceSide::Head,
         simulators: &simulators,
+        results,
         took: &work.took,
         on,
     };
@@ -66,6 +69,7 @@ pub fn simulate_all(
             plan: &base.plan,
             of: EvidenceSide::Base,
             simulators: &simulators,
+            results,
             took: &work.took,
             on,
         };
@@ -93,6 +97,7 @@ struct OneSide<'a> {
     plan: &'a Plan,
     of: EvidenceSide,
     simulators: &'a Simulators,
+    results: &'a Results,
     took: &'a Meter,
     on: &'a (dyn Fn(Event) + Sync),
 }
@@ -106,6 +111,36 @@ enum Cost {
 }
 
 type Estimate = std::result::Result<Cost, SkipReason>;
+
+/// A run and one of its seeds, by their positions.
+type Place = (usize, usize);
+
+/// One seed of a run that is to be simulated.
+struct Question<'a> {
+    place: Place,
+    run: &'a Run<'a>,
+    seed: u64,
+    /// Of one launch, for the order of work.
+    cost: u64,
+    /// `None` where nothing is kept of it.
+    key: Option<Key>,
+}
+
+/// One seed of a run, simulated or not.
+struct Outcome {
+    seen: Seen<Simulated>,
+    /// The start of the run that simulated it, where that was an earlier one.
+    since: Option<String>,
+}
+
+impl From<Seen<Simulated>> for Outcome {
+    fn from(seen: Seen<Simulated>) -> Self {
+        Self { seen, since: None }
+    }
+}
+
+/// A job, and the name under which its answer is kept.
+type Named = (Job, Option<Key>);
 
 fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
@@ -161,22 +196,36 @@ impl OneSide<'_> {
     ) -> Vec<Evidence> {
         let began = Instant::now();
         let estimates = self.estimate_all(side, &runs);
-        let estimated = began.elapsed();
+        let mut found = BTreeMap::new();
+        let mut questions = self.questions(side, &runs, estimates, references, &mut found);
+        let mut digests = Vec::new();
+        questions.retain(|question| match self.reuse(question) {
+            Some((outcome, outputs)) => {
+                digests.push((question.run.case, question.seed, outputs));
+                found.insert(question.place, outcome);
+                false
+            }
+            None => true,
+        });
+        let looked_up = began.elapsed();
 
-        let simulated = runs.iter().zip(&estimates);
-        let mut cases: Vec<&Case> = simulated
-            .filter(|(_, estimate)| estimate.is_ok())
-            .map(|(run, _)| run.case)
-            .collect();
         // Architectures of one case have one answer.
-        cases.dedup_by_key(|case| &case.id);
-        side.answers = Answers::compute(cases.into_iter(), references, self.on);
+        let mut seeds: Vec<(&Case, u64)> =
+            questions.iter().map(|it| (it.run.case, it.seed)).collect();
+        seeds.sort_by_key(|(case, seed)| (&case.id, *seed));
+        seeds.dedup_by_key(|(case, seed)| (&case.id, *seed));
+        side.answers = Answers::compute_seeds(seeds, references, self.on);
+        for (case, seed, outputs) in digests {
+            if let Some(outputs) = outputs {
+                side.answers.add_digests(&case.id, seed, outputs);
+            }
+        }
 
         let began = Instant::now();
-        let evidence = self.run_all(side, &runs, estimates);
+        self.run_all(side, questions, &mut found);
         costs.reference_ms += milliseconds(side.answers.wall);
-        costs.simulator_ms += milliseconds(estimated + began.elapsed());
-        evidence
+        costs.simulator_ms += milliseconds(looked_up + began.elapsed());
+        evidence(&runs, found)
     }
 
     /// Whether each is to be run, by the first of its seeds.
@@ -200,19 +249,24 @@ impl OneSide<'_> {
                     Err(why) => Some(why),
                     Ok(artifact) => {
                         asked.push(run);
-                        jobs.push(Job::Estimate(Box::new(EstimateJob {
+                        let job = EstimateJob {
                             case: case.clone(),
                             artifact: artifact.clone(),
                             seed: case.seeds.first().copied().unwrap_or_default(),
                             limit: patience(budget).saturating_mul(PATIENCE_WITH_BLOCKS),
-                        })));
+                        };
+                        let code = self.results.code(artifact);
+                        let key = code.and_then(|code| {
+                            let asked = Asked::Estimate;
+                            self.results.key(case, code, job.seed, job.limit, asked)
+                        });
+                        jobs.push((Job::Estimate(Box::new(job)), key));
                         None
                     }
                 }
             })
             .collect();
-        let answers = self.run_jobs(&jobs, Phase::Estimate, |number| asked.get(number).copied());
-        let mut answers = answers.into_iter();
+        let mut answers = self.estimate_jobs(jobs, &asked).into_iter();
         let whys = runs.iter().zip(whys);
         whys.map(|(run, why)| match why {
             Some(why) => Err(why),
@@ -229,105 +283,218 @@ impl OneSide<'_> {
         .collect()
     }
 
-    fn run_all(&self, side: &Side, runs: &[Run], estimates: Vec<Estimate>) -> Vec<Evidence> {
-        let limit = patience(self.plan.simulation.budget).saturating_mul(PATIENCE);
-        // By run and seed, each in its order.
-        let mut found: BTreeMap<(usize, usize), Seen<Simulated>> = BTreeMap::new();
-        let mut jobs: Vec<(u64, (usize, usize), CheckJob)> = Vec::new();
+    /// From earlier runs, or else from the simulator.
+    fn estimate_jobs(&self, jobs: Vec<Named>, asked: &[&Run]) -> Vec<Seen<Frame>> {
+        let known = jobs.iter().map(|(_, key)| {
+            let kept = self.results.find(key.as_ref()?)?;
+            Some(kept.answer)
+        });
+        let known: Vec<Option<Seen<Frame>>> = known.collect();
+        let unknown = jobs.into_iter().zip(asked).zip(&known);
+        let (jobs, runs): (Vec<Named>, Vec<&Run>) = unknown
+            .filter(|(_, known)| known.is_none())
+            .map(|((job, run), _)| (job, *run))
+            .unzip();
+        let answers = self.run_jobs(jobs, Phase::Estimate, &runs, |_| None);
+        let mut answers = answers.into_iter();
+        let all = known.into_iter();
+        all.filter_map(|known| known.or_else(|| answers.next()))
+            .collect()
+    }
+
+    /// What is to be simulated; all else is in `found`.
+    fn questions<'r>(
+        &self,
+        side: &Side,
+        runs: &'r [Run<'r>],
+        estimates: Vec<Estimate>,
+        references: &References,
+        found: &mut BTreeMap<Place, Outcome>,
+    ) -> Vec<Question<'r>> {
+        let mut questions = Vec::new();
         for (number, (run, estimate)) in runs.iter().zip(estimates).enumerate() {
             for (position, &seed) in run.case.seeds.iter().enumerate() {
-                let estimate = match estimate.clone() {
-                    // Nobody knows whether it ends: one seed is enough to see that it does not.
-                    Ok(Cost::Unknown) if position > 0 => {
-                        Err(SkipReason::NotRun(NotRun::EstimateUnknown))
-                    }
-                    estimate => estimate,
-                };
-                let job = estimate.and_then(|cost| {
-                    let check = side.check_job(self.plan, run.case, run.arch, seed)?;
-                    Ok((cost, check))
-                });
                 let place = (number, position);
-                match job {
-                    Ok((Cost::About(launch), check)) => jobs.push((launch, place, check)),
-                    Ok((Cost::Unknown, check)) => jobs.push((u64::MAX, place, check)),
+                let cost = match estimate.clone() {
+                    Ok(Cost::About(launch)) => Ok(launch),
+                    Ok(Cost::Unknown) if position == 0 => Ok(u64::MAX),
+                    // Nobody knows whether it ends: one seed is enough to see that it does not.
+                    Ok(Cost::Unknown) => Err(SkipReason::NotRun(NotRun::EstimateUnknown)),
+                    Err(why) => Err(why),
+                };
+                match cost {
+                    Ok(cost) => questions.push(Question {
+                        place,
+                        run,
+                        seed,
+                        cost,
+                        key: self.key(side, run, seed, references),
+                    }),
                     Err(why) => {
-                        found.insert(place, why.into_seen());
+                        found.insert(place, why.into_seen().into());
                     }
                 }
             }
         }
-        // The longest first, so that no core waits long for another at the end.
-        jobs.sort_by_key(|(cost, ..)| Reverse(*cost));
-        let threads = (self.simulators.side_by_side() / jobs.len().max(1)).max(1);
-        let (places, jobs): (Vec<_>, Vec<_>) = jobs
-            .into_iter()
-            .map(|(_, place, check)| {
-                let job = SimulateJob {
-                    check,
-                    limit,
-                    threads,
-                };
-                (place, Job::Simulate(Box::new(job)))
-            })
-            .unzip();
-        let answers = self.run_jobs(&jobs, Phase::Simulate, |number| {
-            places.get(number).and_then(|(run, _)| runs.get(*run))
-        });
-        found.extend(places.into_iter().zip(answers.into_iter().map(simulated)));
-        let in_order = found.into_iter().filter_map(|((run, position), seen)| {
-            let run = runs.get(run)?;
-            Some((run, *run.case.seeds.get(position)?, seen))
-        });
-        in_order
-            .flat_map(|(run, seed, seen)| {
-                let (case, arch) = (&run.case.id, run.arch);
-                [
-                    Evidence::Check {
-                        case: case.clone(),
-                        arch,
-                        seed,
-                        facts: seen.clone().map(|simulated| simulated.check),
-                    },
-                    Evidence::Simulation {
-                        case: case.clone(),
-                        arch,
-                        seed,
-                        facts: seen.map(|simulated| simulated.simulation),
-                    },
-                ]
-            })
-            .collect()
+        questions
     }
 
-    /// All jobs, with progress.
-    fn run_jobs<'a>(
+    /// `None` where files are wanted of it as well, and for what has no name.
+    fn key(&self, side: &Side, run: &Run, seed: u64, references: &References) -> Option<Key> {
+        if side.dump.is_some() {
+            return None;
+        }
+        let (case, results) = (run.case, self.results);
+        let artifact = side.artifact(self.plan, &case.id, run.arch).ok()?;
+        let expected = results.expected(references, (case, seed), |variant| {
+            let variant = variant.to_owned();
+            let id = CaseId {
+                variant,
+                ..case.id.clone()
+            };
+            let artifact = side.artifact(self.plan, &id, run.arch).ok()?;
+            Some((self.plan.case(&id)?.clone(), artifact.clone()))
+        })?;
+        let asked = Asked::Simulation {
+            later_seed: self.plan.later_seed(case, seed),
+            expected,
+        };
+        results.key(case, results.code(artifact)?, seed, self.limit(), asked)
+    }
+
+    fn limit(&self) -> u64 {
+        patience(self.plan.simulation.budget).saturating_mul(PATIENCE)
+    }
+
+    /// The outcome of an earlier run, and the digests of the outputs that it was compared with.
+    fn reuse(&self, question: &Question) -> Option<(Outcome, Option<BTreeMap<String, String>>)> {
+        let Kept {
+            since,
+            took,
+            outputs,
+            answer,
+        } = self.results.find(question.key.as_ref()?)?;
+        self.took.add(&question.run.case.id, took);
+        let outcome = Outcome {
+            seen: simulated(answer),
+            since: Some(since),
+        };
+        Some((outcome, outputs))
+    }
+
+    fn run_all(
         &self,
-        jobs: &[Job],
+        side: &Side,
+        mut questions: Vec<Question>,
+        found: &mut BTreeMap<Place, Outcome>,
+    ) {
+        // The longest first, so that no core waits long for another at the end.
+        questions.sort_by_key(|it| Reverse(it.cost));
+        let threads = (self.simulators.side_by_side() / questions.len().max(1)).max(1);
+        let mut jobs = Vec::new();
+        let mut asked = Vec::new();
+        let mut places = Vec::new();
+        for Question {
+            place,
+            run,
+            seed,
+            key,
+            ..
+        } in questions
+        {
+            match side.check_job(self.plan, run.case, run.arch, seed) {
+                Ok(check) => {
+                    let job = SimulateJob {
+                        check,
+                        limit: self.limit(),
+                        threads,
+                    };
+                    jobs.push((Job::Simulate(Box::new(job)), key));
+                    asked.push((run, seed));
+                    places.push(place);
+                }
+                Err(why) => {
+                    found.insert(place, why.into_seen().into());
+                }
+            }
+        }
+        let runs: Vec<&Run> = asked.iter().map(|(run, _)| *run).collect();
+        let answers = self.run_jobs(jobs, Phase::Simulate, &runs, |number| {
+            let (run, seed) = asked.get(number)?;
+            side.answers.digests_of(&run.case.id, *seed)
+        });
+        let outcomes = answers.into_iter().map(|answer| simulated(answer).into());
+        found.extend(places.into_iter().zip(outcomes));
+    }
+
+    /// All jobs, with progress; their answers are kept for later runs, with the digests of `outputs`.
+    fn run_jobs(
+        &self,
+        jobs: Vec<Named>,
         phase: Phase,
-        subject: impl Fn(usize) -> Option<&'a Run<'a>> + Sync,
+        runs: &[&Run],
+        outputs: impl Fn(usize) -> Option<BTreeMap<String, String>> + Sync,
     ) -> Vec<Seen<Frame>> {
         (self.on)(Event::Began {
             phase,
             steps: jobs.len() as u64,
         });
-        self.simulators.run(jobs, &|number, wall| {
+        let (jobs, keys): (Vec<Job>, Vec<Option<Key>>) = jobs.into_iter().unzip();
+        self.simulators.run(&jobs, &|number, answer, wall| {
             let threads = match jobs.get(number) {
                 Some(Job::Simulate(job)) => u32::try_from(job.threads).unwrap_or(u32::MAX),
                 _ => 1,
             };
-            if let Some(run) = subject(number) {
-                self.took.add(&run.case.id, wall.saturating_mul(threads));
+            let took: Duration = wall.saturating_mul(threads);
+            if let Some(Some(key)) = keys.get(number) {
+                self.results.keep(key, answer, took, outputs(number));
+            }
+            let run = runs.get(number);
+            if let Some(run) = run {
+                self.took.add(&run.case.id, took);
             }
             (self.on)(Event::Stepped {
                 phase,
-                what: subject(number).map_or(String::new(), |run| {
+                what: run.map_or(String::new(), |run| {
                     let arch = run.arch.map_or(String::new(), |arch| format!(" [{arch}]"));
                     format!("{}{}{arch}", self.of.heading(), run.case.id)
                 }),
             });
         })
     }
+}
+
+/// In the order of runs and seeds.
+fn evidence(runs: &[Run], found: BTreeMap<Place, Outcome>) -> Vec<Evidence> {
+    let mut evidence = Vec::new();
+    for ((number, position), Outcome { seen, since }) in found {
+        let Some(run) = runs.get(number) else {
+            continue;
+        };
+        let (Some(&seed), case, arch) = (run.case.seeds.get(position), &run.case.id, run.arch)
+        else {
+            continue;
+        };
+        evidence.push(Evidence::Check {
+            case: case.clone(),
+            arch,
+            seed,
+            facts: seen.clone().map(|simulated| simulated.check),
+        });
+        evidence.push(Evidence::Simulation {
+            case: case.clone(),
+            arch,
+            seed,
+            facts: seen.map(|simulated| simulated.simulation),
+        });
+        evidence.extend(since.map(|since| Evidence::Reused {
+            case: case.clone(),
+            arch,
+            seed,
+            since,
+        }));
+    }
+    evidence
 }
 
 fn simulated(answer: Seen<Frame>) -> Seen<Simulated> {

@@ -179,7 +179,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         header: summary::header(record),
         circumstances: summary::circumstances(record),
         sections: sections.collect(),
-        costs: summary::costs(&record.costs),
+        costs: summary::costs(record),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
-use model::{Conclusion, Costs, Judgement, Outcome, Record, Seen, Subject, Win};
+use model::{Conclusion, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
 use wording::words::{self, plural};
 
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
@@ -110,10 +110,11 @@ pub fn win(record: &Record, win: &Win) -> String {
 }
 
 /// Where the wall time went; the parts add up to the whole.
-pub fn costs(costs: &Costs) -> String {
+pub fn costs(record: &Record) -> String {
+    let costs = &record.costs;
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {}{}{} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}{}, {}{}{} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
@@ -125,6 +126,7 @@ pub fn costs(costs: &Costs) -> String {
             gpus => format!(" on {gpus} GPUs side by side"),
         },
         seconds(costs.simulator_ms),
+        reused(record).map_or(String::new(), |said| format!(" ({said})")),
         match costs.rivals_ms {
             0 => String::new(),
             ms => format!("rivals {}, ", seconds(ms)),
@@ -137,6 +139,21 @@ pub fn costs(costs: &Costs) -> String {
         seconds(costs.worker_start_ms),
         seconds(costs.own_ms()),
     )
+}
+
+/// Simulated results of earlier runs that this one took over.
+fn reused(record: &Record) -> Option<String> {
+    let pieces = record.evidence.iter();
+    let since = pieces.filter_map(|piece| match piece.of_base().unwrap_or(piece) {
+        Evidence::Reused { since, .. } => Some(since.as_str()),
+        _ => None,
+    });
+    let oldest = since.clone().min()?;
+    let day = oldest.split('T').next().unwrap_or(oldest);
+    let results = plural(since.count(), "result");
+    Some(format!(
+        "{results} of earlier runs, the oldest of {day}; `--fresh` simulates all"
+    ))
 }
 
 /// By which gatekeeper, on what, by what: the first line in a terminal.

@@ -431,6 +431,27 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
+#[test]
+fn costs_count_the_results_of_earlier_runs_and_name_the_oldest_day() {
+    let mut record = fixture::record();
+    let case = record.plan.cases[0].id.clone();
+    let reused = |seed, since: &str| Evidence::Reused {
+        case: case.clone(),
+        arch: None,
+        seed,
+        since: since.to_owned(),
+    };
+    let said = "results of earlier runs";
+    assert!(!summary::costs(&record).contains(said));
+    record.evidence.push(reused(1, "2026-11-22T09:00:00Z"));
+    let of_base = reused(1, "2026-11-20T23:00:00Z");
+    record.evidence.push(Evidence::Base(Box::new(of_base)));
+    let costs = summary::costs(&record);
+    let expected =
+        "(2 results of earlier runs, the oldest of 2026-11-20; `--fresh` simulates all), ";
+    assert!(costs.contains(expected), "{costs}");
+}
+
 /// One of two backends is skipped, and a gate rests on each.
 #[test]
 fn a_run_beside_a_rival() {

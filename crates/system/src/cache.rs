@@ -4,6 +4,7 @@
 //! share.
 
 pub mod evict;
+pub mod sealed;
 
 use crate::error::{Error, Result};
 use crate::files;

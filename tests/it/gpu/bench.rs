@@ -168,6 +168,7 @@ pub fn check(crew: &mut Crew, case: Case, artifact: Artifact) -> CheckAnswer {
         case,
         artifact,
         seed: 1,
+        later_seed: 2,
         expected: ExpectedOutput::Variant {
             case: Box::new(self::case("right")),
             artifact: entry("right"),

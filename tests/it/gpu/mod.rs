@@ -73,6 +73,7 @@ fn a_kernel_holds_against_the_reference_of_the_cpu() {
             case: case.clone(),
             artifact: entry(symbol),
             seed: 1,
+            later_seed: 2,
             expected: ExpectedOutput::Files {
                 seen: seen.clone(),
                 original: original.clone(),
@@ -151,6 +152,7 @@ fn shared_memory_clusters_structs_and_in_out_tensors() {
         case: in_place.clone(),
         artifact: entry("in_place"),
         seed: 1,
+        later_seed: 2,
         expected: ExpectedOutput::Variant {
             case: Box::new(in_place),
             artifact: entry("in_place"),

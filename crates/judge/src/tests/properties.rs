@@ -114,7 +114,10 @@ fn broken(mut record: Record, breaks: &[Break]) -> Record {
                 Some(Evidence::Profile { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Rival { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::BaseReference { facts, .. }) => *facts = not_seen(*how),
-                Some(Evidence::Reference { .. } | Evidence::Code { .. }) | None => {}
+                Some(
+                    Evidence::Reference { .. } | Evidence::Reused { .. } | Evidence::Code { .. },
+                )
+                | None => {}
             },
             Break::Throttled { case, process } => {
                 retime(&mut record, &nth(*case), |of, facts| {

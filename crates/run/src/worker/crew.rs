@@ -499,7 +499,7 @@ fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
 ///
 /// # Errors
 /// Environment, where the system does not tell where it is.
-pub(super) fn this_program() -> system::error::Result<PathBuf> {
+pub fn this_program() -> system::error::Result<PathBuf> {
     std::env::current_exe().map_err(|error| {
         Error::environment(format!(
             "the worker cannot be started, this executable is not found: {error}"

@@ -14,7 +14,7 @@ mod simulators;
 #[cfg(test)]
 mod tests;
 
-pub use crew::{CheckAnswer, Crew, WorkerCosts};
+pub use crew::{CheckAnswer, Crew, WorkerCosts, this_program};
 pub use crews::Crews;
 pub use protocol::{
     Arm, CheckJob, ClockJob, EstimateJob, ExpectedOutput, Frame, Job, PairJob, SimulateJob,

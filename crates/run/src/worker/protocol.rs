@@ -76,6 +76,8 @@ pub struct CheckJob {
     pub case: Case,
     pub artifact: Artifact,
     pub seed: u64,
+    /// The seed of the data that a later launch finds, where the kernel keeps state from launch to launch.
+    pub later_seed: u64,
     pub expected: ExpectedOutput,
     /// Write inputs, outputs and reference there as .npy.
     pub dump: Option<PathBuf>,

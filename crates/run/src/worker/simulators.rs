@@ -73,11 +73,11 @@ impl Simulators {
     }
 
     /// Does all jobs, begun in their order; answers are in the same order. `on_done` hears the number of
-    /// each job as it ends, and how long it took.
+    /// each job as it ends, its answer, and how long it took.
     pub fn run(
         &self,
         jobs: &[Job],
-        on_done: &(dyn Fn(usize, Duration) + Sync),
+        on_done: &(dyn Fn(usize, &Seen<Frame>, Duration) + Sync),
     ) -> Vec<Seen<Frame>> {
         let next = AtomicUsize::new(0);
         let answers: Mutex<Vec<(usize, Seen<Frame>)>> = Mutex::new(Vec::new());
@@ -88,8 +88,8 @@ impl Simulators {
             } {
                 let began = Instant::now();
                 let answer = self.one(job);
+                on_done(number, &answer, began.elapsed());
                 held(&answers).push((number, answer));
-                on_done(number, began.elapsed());
             }
         };
         std::thread::scope(|scope| {
@@ -209,7 +209,7 @@ mod tests {
             .map(|n| job(if n == 7 { "deadly" } else { "plain" }))
             .collect();
         let done = AtomicUsize::new(0);
-        let answers = simulators.run(&jobs, &|_, _| {
+        let answers = simulators.run(&jobs, &|_, _, _| {
             done.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!((answers.len(), done.into_inner()), (20, 20));
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_worker_that_is_no_simulator_is_not_believed() {
         let simulators = simulators(Frame::Ready(Ready::Absent("no device".into())));
-        match simulators.run(&[job("plain")], &|_, _| {}).as_slice() {
+        match simulators.run(&[job("plain")], &|_, _, _| {}).as_slice() {
             [Seen::Fault(fault)] => assert_eq!(fault.kind, FaultKind::Environment),
             other => panic!("{other:?}"),
         }

@@ -261,6 +261,7 @@ pub(super) fn job(case: Case) -> CheckJob {
             constants: vec![],
         },
         seed: 1,
+        later_seed: 2,
         expected: ExpectedOutput::Files {
             seen: "seen".into(),
             original: None,

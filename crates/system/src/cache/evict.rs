@@ -19,12 +19,13 @@ pub struct Entry {
 }
 
 /// The name of a part for people, its directory, and how far below it the entries are.
-const PARTS: [(&str, &str, u32); 10] = [
+const PARTS: [(&str, &str, u32); 11] = [
     ("compilers", "toolchains", 1),
     ("builds", "build/objects", 1),
     ("builds", "build/manifests", 1),
     ("builds", "build/code", 1),
     ("expected outputs", "references", 1),
+    ("simulated results", "simulated", 1),
     ("inputs", "inputs", 1),
     ("reference programs", "reference-programs", 1),
     ("base revisions", "trees", 2),

@@ -83,7 +83,7 @@ pub fn check(
     if !changed.is_empty() {
         say(step("launching on what was left in variables".to_owned()));
         let case = (&job.case, &mut stage);
-        runs.look_at_kept(device, cache, case, (&variables, changed), job.seed)?;
+        runs.look_at_kept(device, cache, case, (&variables, changed), job.later_seed)?;
     }
     let (facts, first) = runs.facts(launches, after)?;
     keep(&mut cache.buffers, first.into_iter());
@@ -307,7 +307,7 @@ impl<'a> Runs<'a> {
         cache: &mut JobCache,
         (case, stage): (&Case, &mut StagedCase),
         kept: (&Variables, Vec<KeptVariable>),
-        seed: u64,
+        later_seed: u64,
     ) -> Result<()> {
         let Some(first) = &self.first else {
             return Ok(());
@@ -315,7 +315,7 @@ impl<'a> Runs<'a> {
         // Elements that were not written differ by their poison.
         let differs = self.differs.as_ref().filter(|_| self.unwritten == 0);
         let first = (first, differs);
-        let later = kept::look(device, cache, (case, stage), kept, first, seed)?;
+        let later = kept::look(device, cache, (case, stage), kept, first, later_seed)?;
         self.kept = Some(later.facts);
         self.error = match (self.error.take(), later.error) {
             (Some(error), Some(other)) => Some(of_launches(error, other)),

@@ -97,7 +97,7 @@ pub fn look(
     (case, stage): (&Case, &mut StagedCase),
     (variables, kept): (&Variables, Vec<KeptVariable>),
     (first, differs): (&OutputImages, Option<&Difference>),
-    seed: u64,
+    other: u64,
 ) -> Result<Later> {
     let done = |kept, differs, error| Later {
         facts: KeptFacts {
@@ -123,7 +123,6 @@ pub fn look(
         });
         return Ok(done(kept, differs, None));
     }
-    let other = other_seed(case, seed);
     let told = names(&kept);
     stage.turn_to(device, cache, case, other)?;
     let on_kept = launch_once(device, stage, 2, &mut cache.buffers).map_err(|failure| {
@@ -147,17 +146,6 @@ pub fn look(
         elements: differs.elements,
     });
     Ok(done(kept, differs, runs.error.take()))
-}
-
-/// The next one of the case, so that its data is checked by itself, too.
-fn other_seed(case: &Case, seed: u64) -> u64 {
-    let all = case.seeds.iter().copied();
-    let mut after = all.clone().cycle().skip_while(|it| *it != seed).skip(1);
-    match all.clone().any(|it| it == seed) {
-        true => after.next().filter(|it| *it != seed),
-        false => None,
-    }
-    .unwrap_or(seed.wrapping_add(1))
 }
 
 fn names(kept: &[KeptVariable]) -> String {
@@ -188,25 +176,4 @@ pub fn in_launch(failure: Failure, launch: u32, kept: &[KeptVariable]) -> Failur
         return failure;
     }
     later(failure, &format!("launch {launch}"), &names(kept))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn other_data_is_that_of_the_next_seed() {
-        let mut case = super::super::tests::case("double");
-        for (seeds, of, other) in [
-            (&[1, 2, 3][..], 1, 2),
-            (&[1, 2, 3], 3, 1),
-            (&[7], 7, 8),
-            (&[u64::MAX], u64::MAX, 0),
-            (&[], 4, 5),
-            (&[1, 2], 9, 10),
-        ] {
-            case.seeds = seeds.to_vec();
-            assert_eq!(other_seed(&case, of), other, "{seeds:?} {of}");
-        }
-    }
 }

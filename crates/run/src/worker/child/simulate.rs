@@ -135,7 +135,7 @@ fn simulate(
     )?;
     if !changed.is_empty() {
         let case = (&job.case, &mut stage);
-        runs.look_at_kept(device, cache, case, (&variables, changed), job.seed)?;
+        runs.look_at_kept(device, cache, case, (&variables, changed), job.later_seed)?;
     }
     if !looks.is_empty() {
         say(Frame::Step("simulating another machine".to_owned()));

@@ -78,6 +78,7 @@ fn job(symbol: &str, case: Case, reference: &str) -> CheckJob {
     CheckJob {
         artifact: artifact(symbol),
         seed: 1,
+        later_seed: 2,
         expected: ExpectedOutput::Variant {
             case: Box::new(Case {
                 id: CaseId {
