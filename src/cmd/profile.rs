@@ -34,6 +34,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         shard: None,
         dump: None,
         fresh: false,
+        simulate_beside_gpu: false,
         time_unchanged: false,
         command: command_line(),
     };

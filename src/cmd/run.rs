@@ -77,6 +77,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         },
         dump: args.dump.clone(),
         fresh: args.fresh,
+        simulate_beside_gpu: true,
         time_unchanged: args.time_unchanged,
         shard,
         command: command_line(),

@@ -64,6 +64,7 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
         profile: Profile::No,
         dump: None,
         fresh: false,
+        simulate_beside_gpu: false,
         time_unchanged: false,
         shard: None,
         command: super::command_line(),

@@ -84,6 +84,7 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         profile: Profile::No,
         dump: None,
         fresh: false,
+        simulate_beside_gpu: false,
         time_unchanged: false,
         shard: None,
         command: request.command.clone(),

@@ -275,19 +275,19 @@ impl<'i, 'a> View<'i, 'a> {
         seeds.any(|seed| !self.filed().checks.of(&(id, arch, *seed)).is_empty())
     }
 
+    /// Beside a GPU, what was simulated of the code that it ran.
     pub fn simulation(self, id: &CaseId, seed: u64) -> Judged<&'a SimulationFacts> {
         self.case(id)?;
-        if let Executor::Gpu(_) = self.executor()? {
-            return skipped(Reason::NotSimulated);
-        }
+        let executor = self.executor()?;
         let piece = || Piece::Simulation {
             case: id.clone(),
             seed,
         };
         let run = (id, self.simulated_as(id), seed);
-        match self.filed().simulations.of(&run) {
-            [] => missing(piece()),
-            seen => self.admitted(id, seen, piece),
+        match (self.filed().simulations.of(&run), executor) {
+            ([], Executor::Gpu(_)) => skipped(Reason::NotSimulated),
+            ([], Executor::Simulator(_)) => missing(piece()),
+            (seen, _) => self.admitted(id, seen, piece),
         }
     }
 

@@ -686,7 +686,7 @@ pub enum Reason {
         device: String,
         arch: Arch,
     } = "no-architecture" [Unsupported],
-    /// Findings and counters come from the simulator, and this run used a GPU.
+    /// Counters, and findings of a base, come from a run in the simulator, and this run used a GPU.
     ///
     /// Run with `--device sim`.
     NotSimulated = "not-simulated" [Skipped],

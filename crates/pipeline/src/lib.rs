@@ -113,6 +113,19 @@ fn execute(
         let digests = work.head.answers.digests(&record.plan);
         record.evidence.extend(digests);
         check::check_all(&mut work, base_references, &mut crews, &mut record, on);
+        if request.simulate_beside_gpu {
+            let results = Results::open(cache, &record.environment.started, request.fresh)?;
+            let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
+            let references = &planned.references;
+            simulate::simulate_beside_gpu(
+                &work,
+                &results,
+                &mut sources,
+                references,
+                &mut record,
+                on,
+            )?;
+        }
         time::time_all(&work, &planned.root, crews.first(), &mut record, on);
         if record.plan.profiling.is_some() {
             // The GPU is free for the profiler's own worker.

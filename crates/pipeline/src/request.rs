@@ -20,6 +20,8 @@ pub struct Request {
     pub dump: Option<PathBuf>,
     /// Simulate also what an earlier run has simulated.
     pub fresh: bool,
+    /// On a machine with a GPU, simulate as well: a GPU shows neither races nor stray reads.
+    pub simulate_beside_gpu: bool,
     /// Against a base: time the cases that did not change, too.
     pub time_unchanged: bool,
     /// Where a part of the cases is run.

@@ -84,6 +84,63 @@ pub fn simulate_all(
     Ok(())
 }
 
+/// The code that a GPU has just run, for the findings that the simulator alone has. It keeps all cores busy, so no time
+/// may be taken meanwhile.
+///
+/// # Errors
+/// Environment, where no worker can be found.
+pub fn simulate_beside_gpu(
+    work: &Work,
+    results: &Results,
+    sources: &mut Sources,
+    references: &References,
+    record: &mut Record,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<()> {
+    let simulators = Simulators::new()?;
+    let stage = OneSide {
+        plan: &record.plan,
+        of: EvidenceSide::Head,
+        simulators: &simulators,
+        results,
+        took: &work.took,
+        on,
+    };
+    let mut side = Side {
+        device: work.head.device.clone(),
+        artifacts: work.head.artifacts.clone(),
+        answers: Answers::default(),
+        dump: None,
+    };
+    let mut costs = Costs::default();
+    let runs = admitted(record).map(|(case, refused)| Run {
+        case,
+        arch: None,
+        refused,
+    });
+    let runs = runs.collect();
+    let mut pieces = stage.simulate(&mut side, runs, references, &mut costs);
+    // Values are checked on the GPU.
+    pieces.retain(|piece| !matches!(piece, Evidence::Check { .. }));
+    sources.quote(&mut pieces);
+    EvidenceSide::Head.file(pieces, &mut record.evidence);
+    record.costs.reference_ms += costs.reference_ms;
+    record.costs.simulator_ms += costs.simulator_ms;
+    record.costs.workers += simulators.spent().workers;
+    Ok(())
+}
+
+/// Each case, and why it is not run if it is not.
+fn admitted(record: &Record) -> impl Iterator<Item = (&Case, Option<SkipReason>)> {
+    let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
+    let admissions = judge::admit(plan, environment, policy, &record.evidence, Stage::Check);
+    let admitted = plan.cases.iter().zip(admissions);
+    admitted.map(|(case, admission)| match admission {
+        Admission::No { .. } => (case, Some(SkipReason::NotRun(NotRun::EarlierStage))),
+        Admission::Yes => (case, None),
+    })
+}
+
 /// One case by the code for one architecture, all seeds, in the order of the plan; or why it is not run.
 struct Run<'a> {
     case: &'a Case,
@@ -144,18 +201,11 @@ type Named = (Job, Option<Key>);
 
 fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
-    let evidence = &record.evidence;
-    let admissions = judge::admit(plan, environment, policy, evidence, Stage::Check);
-    let cases = judge::to_simulate(plan, environment, policy, evidence);
-    let admitted = cases.into_iter().zip(admissions);
-    admitted
-        .flat_map(|((case, units), admission)| {
-            let refused = match admission {
-                Admission::No { .. } => Some(SkipReason::NotRun(NotRun::EarlierStage)),
-                Admission::Yes => None,
-            };
-            runs(case, &units, refused)
-        })
+    let cases = judge::to_simulate(plan, environment, policy, &record.evidence);
+    let refusals = admitted(record).map(|(_, refused)| refused);
+    let cases = cases.into_iter().zip(refusals);
+    cases
+        .flat_map(|((case, units), refused)| runs(case, &units, refused))
         .collect()
 }
 

@@ -126,12 +126,16 @@ pub fn compare_to_base(view: View, subject: &Subject) -> Judged<()> {
     })
 }
 
-/// Hazards that the base does not have, by seed, and why that is not known.
+/// Hazards that the base does not have, by seed, and why that is not known. Beside a GPU the base is not simulated, and
+/// none is new.
 pub fn new_since_base<'a>(
     view: View<'_, 'a>,
     id: &CaseId,
 ) -> (Vec<(u64, Vec<&'a Finding>)>, Option<Reason>) {
-    let found = by_seed(view, id);
+    let found = match view.is_simulated() {
+        true => by_seed(view, id),
+        false => Vec::new(),
+    };
     let base = view.base().filter(|_| !view.head_answers_for_base(id));
     let (Some(base), false) = (base, found.is_empty()) else {
         return (Vec::new(), None);

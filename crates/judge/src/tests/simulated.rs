@@ -479,6 +479,68 @@ fn on_a_gpu_the_simulators_gates_are_skipped_by_name() {
     }
 }
 
+/// The case was simulated as well, with the same findings for each seed.
+fn simulate_beside_gpu(record: &mut Record, case: &CaseId, found: &[Finding]) {
+    let subject = Subject::Case(case.clone());
+    record.policy.gates.push(gate(subject, Rule::NoFindings));
+    let seeds = record.plan.case(case).unwrap().seeds.clone();
+    for seed in seeds {
+        record.evidence.push(Evidence::Simulation {
+            case: case.clone(),
+            arch: None,
+            seed,
+            facts: Seen::Got(SimulationFacts {
+                findings: found.to_vec(),
+                ..simulation_facts()
+            }),
+        });
+    }
+}
+
+#[test]
+fn beside_a_gpu_a_race_fails_and_a_clean_case_holds() {
+    let subject = case("direct", "small");
+    let judged = |found: &[Finding]| {
+        let mut record = record();
+        simulate_beside_gpu(&mut record, &small(), found);
+        let judgement = ruled(&record);
+        let verdict = verdict_of(&judgement, &subject, Rule::NoFindings);
+        (verdict.outcome, verdict.reason.code(), judgement.conclusion)
+    };
+    let clean = judged(&[]);
+    assert_eq!(clean, (Outcome::Pass, "held", Conclusion::Pass));
+    let racy = judged(&[finding("a race", 3)]);
+    assert_eq!(racy, (Outcome::Fail, "findings", Conclusion::Fail));
+
+    // A launch that the simulator did not finish is no clean one.
+    let mut record = record();
+    simulate_beside_gpu(&mut record, &small(), &[]);
+    let over = NotRun::OverBudget {
+        estimate: 2,
+        budget: 1,
+    };
+    resimulate(&mut record, &small(), |_, facts| {
+        *facts = Seen::NotRun(over.clone());
+    });
+    let verdict = verdict(&record, &subject, Rule::NoFindings);
+    assert_eq!(verdict.outcome, Outcome::Skipped);
+}
+
+#[test]
+fn beside_a_gpu_hazards_are_notes_as_the_base_was_not_simulated() {
+    let hazard = Finding {
+        kind: FindingKind::WarpHazard,
+        ..finding("a hazard", 3)
+    };
+    let mut record = record_against_base();
+    simulate_beside_gpu(&mut record, &case_id("fast", "small"), &[hazard]);
+    let verdict = verdict(&record, &case("fast", "small"), Rule::NoFindings);
+    assert_eq!(
+        (verdict.outcome, verdict.reason.code()),
+        (Outcome::Pass, "held")
+    );
+}
+
 #[test]
 fn a_required_gpu_is_not_replaced_by_a_simulator() {
     let mut record = record_simulated();
