@@ -3,6 +3,7 @@
 
 pub mod children;
 pub mod confine;
+pub mod dialogue;
 pub mod helper;
 
 use children::Group;
