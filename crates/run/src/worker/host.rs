@@ -149,10 +149,7 @@ impl Worker {
 
     fn killed_for(&mut self, what: &str) -> Lost {
         self.dialogue.kill();
-        Lost::Died(format!(
-            "the worker {what} and was killed{}",
-            self.quoted()
-        ))
+        Lost::Died(format!("the worker {what} and was killed{}", self.quoted()))
     }
 
     /// Its output is closed: it is gone, or will be.
