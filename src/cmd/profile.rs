@@ -34,6 +34,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         shard: None,
         dump: None,
         time_unchanged: false,
+        rivals: false,
         command: command_line(),
     };
     let progress = Progress::default();

@@ -77,6 +77,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         },
         dump: args.dump.clone(),
         time_unchanged: args.time_unchanged,
+        rivals: args.rivals,
         shard,
         command: command_line(),
     };

@@ -64,6 +64,7 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
         profile: Profile::No,
         dump: None,
         time_unchanged: false,
+        rivals: false,
         shard: None,
         command: super::command_line(),
     };

@@ -84,6 +84,7 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         profile: Profile::No,
         dump: None,
         time_unchanged: false,
+        rivals: false,
         shard: None,
         command: request.command.clone(),
     };

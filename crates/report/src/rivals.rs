@@ -102,6 +102,7 @@ struct Group<'a> {
 pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
     let mut lines = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
+    let mut not_requested: Vec<String> = Vec::new();
     for standing in &judgement.rivals {
         let versions = standing.versions.iter();
         let versions: Vec<_> = versions
@@ -112,6 +113,10 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
             lines.push(line);
         }
         for not in &standing.not_compared {
+            if let Reason::RivalNotRequested { rival } = &not.reason {
+                add_new(&mut not_requested, [rival.clone()]);
+                continue;
+            }
             let why = why_not(environment, not);
             let known = |it: &Group| it.rival == standing.rival && it.why == why;
             let at = groups.iter().position(known).unwrap_or_else(|| {
@@ -132,6 +137,16 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
         }
     }
     lines.extend(groups.iter().map(Group::line));
+    if !not_requested.is_empty() {
+        let them = match not_requested.len() {
+            1 => "it",
+            _ => "them",
+        };
+        let names = listed(&not_requested);
+        lines.push(format!(
+            "{names}: not timed; `gatekeeper run --rivals` times {them}"
+        ));
+    }
     lines
 }
 
