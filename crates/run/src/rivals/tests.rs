@@ -438,6 +438,63 @@ fn a_rival_writes_to_its_scratch_alone_and_sees_no_token() {
     }
 }
 
+/// The script for PyTorch, with this module in the place of PyTorch.
+fn torch_script(modules: &tempfile::TempDir, torch: &str) -> Rival {
+    std::fs::create_dir_all(modules.path().join("torch/nn")).unwrap();
+    std::fs::write(modules.path().join("torch/__init__.py"), torch).unwrap();
+    let attention = "class SDPBackend: FLASH_ATTENTION, MATH = 1, 2";
+    std::fs::write(modules.path().join("torch/nn/__init__.py"), "").unwrap();
+    std::fs::write(modules.path().join("torch/nn/attention.py"), attention).unwrap();
+    let path = format!("PYTHONPATH={}", modules.path().display());
+    let command = ["env", &path, "python3", "kernels/rivals/torch_sdpa.py"];
+    Rival {
+        command: command.map(str::to_owned).to_vec(),
+        ..rival("")
+    }
+}
+
+#[test]
+fn the_script_for_pytorch_loads_it_once_and_forks_for_each_turn() {
+    let modules = tempfile::tempdir().unwrap();
+    let torch = r#"
+import os
+open(os.environ["TMPDIR"] + "/starts", "a").write("x\n")
+print("a library may print")
+__version__ = "2.9.0"
+class version: cuda = "13.0"
+class backends:
+    class cudnn: version = staticmethod(lambda: 91900)
+class cuda:
+    is_available = staticmethod(lambda: True)
+    synchronize = staticmethod(lambda: None)
+    class Event:
+        def __init__(self, enable_timing): pass
+        def record(self): pass
+"#;
+    let rival = torch_script(&modules, torch);
+    let mut rivals = Rivals::default();
+    for _ in 0..3 {
+        for answer in three(&mut rivals, &rival) {
+            let facts = answer.unwrap();
+            assert_eq!(facts.versions["torch"], "2.9.0");
+            // A softmax is what the fixture asks for.
+            let because = "it does attention alone, and the reference is another".into();
+            assert_eq!(facts.backends["math"], Contest::Skipped { because });
+        }
+    }
+    assert_eq!(starts(&rivals), 1);
+    let processes = rivals.programs[0].running.as_ref().unwrap();
+    assert_eq!(processes.processes.len(), 3);
+
+    let modules = tempfile::tempdir().unwrap();
+    let rival = torch_script(&modules, "raise ImportError('no libcudnn')");
+    let because = "PyTorch is not installed: no libcudnn".to_owned();
+    let skipped = Contest::Skipped { because };
+    for answer in three(&mut Rivals::default(), &rival) {
+        assert_eq!(answer.unwrap().backends["flash"], skipped);
+    }
+}
+
 #[test]
 fn the_gpu_has_the_name_that_we_were_given_it_by() {
     let mut device = fixture::device();
