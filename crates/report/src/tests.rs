@@ -503,7 +503,8 @@ fn rivals_that_were_not_requested_are_one_note() {
     record.plan.rivals = vec![ours, other, elsewhere];
     let judgement = judged(&record);
     let text = in_terminal(&record, &judgement);
-    let note = "rivals   torch and jax: not timed; `gatekeeper run --rivals` times them";
+    let note =
+        "rivals   torch and jax: not timed for k and other; `gatekeeper run --rivals` does it";
     assert_eq!(text.matches("not timed").count(), 1, "{text}");
     assert!(text.contains(note), "{text}");
     assert!(!text.contains("rival's p50"), "{text}");

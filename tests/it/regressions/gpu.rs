@@ -404,7 +404,7 @@ fn a_rival_that_no_gate_names_is_timed_on_request() {
     let dir = project.path();
     let said = unwrapped(&stdout(&on_gpu(dir, &["dial"], 0)));
     assert!(
-        said.contains("fake: not timed; `gatekeeper run --rivals` times it"),
+        said.contains("fake: not timed for dial; `gatekeeper run --rivals` does it"),
         "{said}"
     );
     assert_eq!(rivals_timed(dir), 0);

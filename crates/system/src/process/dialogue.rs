@@ -19,6 +19,8 @@ const REAPING: Duration = Duration::from_secs(30);
 pub struct Dialogue {
     child: Child,
     group: Group,
+    /// Once it was reaped: its number may be another's then.
+    ended: Option<ExitStatus>,
     /// `None` once it is to end.
     input: Option<Sender<Vec<u8>>>,
     lines: Receiver<Heard>,
@@ -61,6 +63,7 @@ impl Dialogue {
         Ok(Self {
             child,
             group,
+            ended: None,
             input,
             lines,
             stderr,
@@ -94,8 +97,7 @@ impl Dialogue {
     /// Its whole process group, then reaps it.
     pub fn kill(&mut self) {
         self.input = None;
-        // A reaped child's number may be another's by now.
-        if let Ok(None) = self.child.try_wait() {
+        if self.ended.is_none() {
             self.group.kill();
             // A process stuck in the driver is not to be waited for for ever.
             self.ended_within(REAPING);
@@ -112,7 +114,10 @@ impl Dialogue {
         let mut pause = Duration::from_millis(1);
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
+                Ok(Some(status)) => {
+                    self.ended = Some(status);
+                    return self.ended;
+                }
                 Ok(None) if Instant::now() < until => {}
                 Ok(None) | Err(_) => return None,
             }
@@ -232,6 +237,24 @@ mod tests {
         assert_eq!(dialogue.last_words(), "bye");
         assert_eq!(dialogue.hear(SOON), Heard::End);
         assert!(!dialogue.send(b"three".to_vec()));
+    }
+
+    #[test]
+    fn a_kill_reaches_what_a_program_left_behind() {
+        let mut left = shell("sleep 1000 & echo $!");
+        let Heard::Line(pid) = left.hear(SOON) else {
+            panic!("no line");
+        };
+        let stat = format!("/proc/{}/stat", String::from_utf8(pid).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(std::fs::exists(&stat).unwrap());
+        left.kill();
+        let gone = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        });
+        assert!(gone, "it still runs");
     }
 
     #[test]
