@@ -255,6 +255,10 @@ pub struct RunArgs {
     /// With --base, also time cases whose machine code, launch and arguments are those of the base
     #[arg(long, requires = "base")]
     pub time_unchanged: bool,
+    /// Also time the rivals of gates.yaml, and compare with them; a rival that a gate names is timed without this.
+    /// Needs a GPU
+    #[arg(long)]
+    pub rivals: bool,
     /// Where a variant fails and the one that gates.yaml names as its `fallback` holds all of its own gates, say that
     /// it fell back and do not fail
     #[arg(long)]

@@ -3,23 +3,29 @@
 Reads what to do on stdin and writes GPU-only samples on stdout, of each backend of
 scaled_dot_product_attention by name, in f16 whatever the kernel's own types are. A batched
 sample is a replay of a CUDA graph of so many calls, between two events.
+
+PyTorch is loaded once. Each turn is a fork of that process, which has no CUDA context: the
+child makes one, does the tasks and ends.
 """
 
 import ctypes
+import gc
 import json
 import os
 import sys
 import warnings
 
-SCHEMA = "gatekeeper.rival/1"
+SCHEMA = "gatekeeper.rival/2"
 # Longer graphs take long to make, and no sample is better for them.
 MOST_CALLS = 2000
 PILOT_CALLS = 16
-# Clocks rise with load.
-SETTLE_NS = 50e6
+# Clocks rise with load: before the first samples of a process, and of each call.
+FIRST_SETTLE_NS, SETTLE_NS = 50e6, 10e6
 # A backend that errs by more than f16 explains is not timed: wrong is not fast.
 MOST_ERROR = 1e-2
-# Cycles that the GPU waits for the host before a sample: about 0.1 ms, and at most 25 ms.
+# Samples that the host hands to the GPU at once.
+AT_ONCE = 20
+# Cycles that the GPU waits for the host before them: about 0.1 ms, and at most 25 ms.
 FIRST_WAIT, LAST_WAIT = 200_000, 50_000_000
 
 
@@ -30,31 +36,50 @@ class Skip(Exception):
 class Clock:
     """GPU time between two events, without the host's own.
 
-    The GPU spins until the host has handed it everything: a sample in which it got there
-    first is taken again, behind a longer wait.
+    The GPU spins until the host has handed it everything: samples at which it got there
+    first are taken again, behind a longer wait.
     """
 
     def __init__(self, torch):
-        self.torch = torch
+        self.cuda = torch.cuda
         self.wait = FIRST_WAIT
+        self.settle_ns = FIRST_SETTLE_NS
+        event = self.cuda.Event
+        self.events = [
+            (event(enable_timing=True), event(enable_timing=True))
+            for _ in range(AT_ONCE)
+        ]
+        # An event is made when it is first recorded, which takes the host a while.
+        for pair in self.events:
+            for event in pair:
+                event.record()
+        self.cuda.synchronize()
 
-    def time(self, work):
-        cuda = self.torch.cuda
-        while True:
-            start, end = (cuda.Event(enable_timing=True) for _ in range(2))
-            cuda._sleep(self.wait)
-            start.record()
-            work()
-            end.record()
-            host_was_late = start.query()
-            end.synchronize()
+    def times(self, work, count):
+        taken = []
+        while len(taken) < count:
+            events = self.events[: count - len(taken)]
+            self.cuda._sleep(self.wait)
+            for start, end in events:
+                start.record()
+                work()
+                end.record()
+            host_was_late = events[0][0].query()
+            self.cuda.synchronize()
             if not host_was_late:
-                return max(1, round(start.elapsed_time(end) * 1e6))
-            if self.wait >= LAST_WAIT:
+                taken += [max(1, round(a.elapsed_time(b) * 1e6)) for a, b in events]
+            elif self.wait < LAST_WAIT:
+                self.wait = min(LAST_WAIT, self.wait * 3 // 2)
+            else:
                 raise Skip(
                     "the host is too slow to keep its own time out of the samples"
                 )
-            self.wait *= 2
+        return taken
+
+    def settle(self, work, each_ns):
+        for _ in range(int(self.settle_ns // max(1, each_ns)) + 1):
+            work()
+        self.settle_ns = SETTLE_NS
 
 
 def graph_of(torch, call, calls):
@@ -69,7 +94,7 @@ def calls_for(each_ns, total_ns):
     return max(1, min(MOST_CALLS, -(-total_ns // max(1, each_ns))))
 
 
-def sample(torch, call, sampling):
+def sample(torch, clock, call, sampling):
     """Samples of the kinds that a kernel's own have."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -78,36 +103,42 @@ def sample(torch, call, sampling):
             call()
     torch.cuda.current_stream().wait_stream(stream)
 
-    clock = Clock(torch)
     pilot = graph_of(torch, call, PILOT_CALLS)
     pilot.replay()
-    each_ns = clock.time(pilot.replay) // PILOT_CALLS
+    each_ns = clock.times(pilot.replay, 1)[0] // PILOT_CALLS
     calls = calls_for(each_ns, sampling["batch_ns"])
     batch, single = graph_of(torch, call, calls), graph_of(torch, call, 1)
-    for _ in range(int(SETTLE_NS // max(1, each_ns * calls)) + 1):
-        batch.replay()
-    batched_ns = [clock.time(batch.replay) for _ in range(sampling["iterations"])]
     single.replay()
-    single_ns = [clock.time(single.replay) for _ in range(sampling["singles"])]
+    clock.settle(batch.replay, each_ns * calls)
     return {
         "launches_per_sample": calls,
-        "batched_ns": batched_ns,
-        "single_ns": single_ns,
+        "batched_ns": clock.times(batch.replay, sampling["iterations"]),
+        "single_ns": clock.times(single.replay, sampling["singles"]),
     }
 
 
-def inputs(torch, task):
-    """Queries, keys and values, and the keywords of the call."""
+def call_of(task):
+    """What is called, as JSON: tasks of several kernels can be the same call."""
     reference = task["reference"]
     if list(reference) != ["sdpa"]:
         raise Skip("it does attention alone, and the reference is another")
     sdpa = reference["sdpa"]
     tensors = {tensor["name"]: tensor for tensor in task["tensors"]}
+
+    def place(name):
+        return [tensors[name]["dims"], tensors[name].get("strides")]
+
+    return json.dumps(
+        [*(place(sdpa[name]) for name in "qkv"), sdpa["causal"], sdpa["scale"]]
+    )
+
+
+def inputs(torch, call):
+    """Queries, keys and values, and the keywords of the call."""
+    *places, causal, scale = json.loads(call)
     generator = torch.Generator("cuda").manual_seed(1)
 
-    def draw(name):
-        tensor = tensors[name]
-        dims, strides = tensor["dims"], tensor.get("strides")
+    def draw(dims, strides):
         dense = torch.randn(
             dims, device="cuda", dtype=torch.float16, generator=generator
         )
@@ -116,24 +147,24 @@ def inputs(torch, task):
         strided = torch.empty_strided(dims, strides, device="cuda", dtype=torch.float16)
         return strided.copy_(dense)
 
-    q, k, v = (draw(sdpa[name]) for name in ("q", "k", "v"))
-    if sdpa["causal"] and q.shape[2] != k.shape[2]:
+    q, k, v = (draw(*place) for place in places)
+    if causal and q.shape[2] != k.shape[2]:
         raise Skip(
             "its causal mask starts at the first key, the reference's at the last"
         )
-    keywords = {"is_causal": sdpa["causal"], "scale": sdpa["scale"]}
+    keywords = {"is_causal": causal, "scale": scale}
     if q.shape[1] != k.shape[1]:
         keywords["enable_gqa"] = True
     return q, k, v, keywords
 
 
-def contest(torch, backends, name, task, sampling):
+def contest(torch, backends, clock, name, call, sampling):
     from torch.nn.attention import sdpa_kernel
 
     attention = torch.nn.functional.scaled_dot_product_attention
     if name not in backends:
         raise Skip(f"there is no backend {name}; there are {', '.join(backends)}")
-    q, k, v, keywords = inputs(torch, task)
+    q, k, v, keywords = inputs(torch, call)
     with torch.inference_mode(), sdpa_kernel(backends["math"]):
         right = attention(q.float(), k.float(), v.float(), **keywords)
     with torch.inference_mode(), sdpa_kernel(backends[name]):
@@ -144,7 +175,9 @@ def contest(torch, backends, name, task, sampling):
                 f"it errs by {error:.3g} against PyTorch's own arithmetic in f32"
             )
         del right, got
-        return sample(torch, lambda: attention(q, k, v, **keywords), sampling)
+        return sample(
+            torch, clock, lambda: attention(q, k, v, **keywords), sampling
+        )
 
 
 def why_not(error, said):
@@ -159,20 +192,24 @@ def why_not(error, said):
     return "; ".join(reasons) or str(error).splitlines()[0]
 
 
-def try_contest(torch, backends, name, task, sampling):
-    """One backend's part of the answer."""
+def try_contest(torch, backends, clock, name, task, sampling, known):
+    """One backend's part of an answer. `known` has those of calls that were made before."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             if sampling["mode"] != "warm":
                 raise Skip("it is timed warm alone")
-            return {
-                "name": name,
-                "timed": contest(torch, backends, name, task, sampling),
-            }
+            call = call_of(task)
+            if (call, name) not in known:
+                known[call, name] = contest(
+                    torch, backends, clock, name, call, sampling
+                )
+            return {"name": name, "timed": known[call, name]}
         except Skip as why:
             return {"name": name, "skipped": str(why)}
         except (RuntimeError, TypeError) as error:
+            # A context that is broken stays so: this ends the process, and the task with it.
+            torch.cuda.synchronize()
             return {"name": name, "skipped": why_not(error, said)}
 
 
@@ -191,42 +228,84 @@ def versions(torch):
     return found
 
 
-def answer(request):
-    if request["schema"] != SCHEMA:
-        sys.exit(f"it is asked by {request['schema']}, and knows {SCHEMA}")
+def load():
+    """PyTorch, or why there is none."""
     try:
         import torch
-        from torch.nn.attention import SDPBackend
+        import torch.nn.attention
     except ImportError as error:
-        return {"schema": SCHEMA, "skipped": f"PyTorch is not installed: {error}"}
-    if not torch.cuda.is_available():
-        return {"schema": SCHEMA, "skipped": "PyTorch finds no GPU that it can use"}
+        return None, f"PyTorch is not installed: {error}"
+    # What is loaded stays: a collection need not look at it again.
+    gc.collect()
+    gc.freeze()
+    return torch, None
+
+
+def backends_of(torch):
+    theirs = torch.nn.attention.SDPBackend
     names = {
         "flash": "FLASH_ATTENTION",
         "cudnn": "CUDNN_ATTENTION",
         "efficient": "EFFICIENT_ATTENTION",
         "math": "MATH",
     }
-    backends = {
-        name: getattr(SDPBackend, theirs)
-        for name, theirs in names.items()
-        if hasattr(SDPBackend, theirs)
+    return {
+        name: getattr(theirs, its)
+        for name, its in names.items()
+        if hasattr(theirs, its)
     }
-    tasks = []
-    for task in request["tasks"]:
+
+
+def take_turn(torch, why, begin, messages, say):
+    """All messages up to the end of a turn."""
+    if torch is not None and not torch.cuda.is_available():
+        torch, why = None, "PyTorch finds no GPU that it can use"
+    if torch is None:
+        say({"schema": SCHEMA, "skipped": why})
+        return next(messages, None)
+    say({"schema": SCHEMA, "process": os.getpid(), "versions": versions(torch)})
+    backends, clock, known = backends_of(torch), Clock(torch), {}
+    for task in messages:
+        if task["message"] == "end":
+            return
         answers = [
-            try_contest(torch, backends, name, task, request["sampling"])
-            for name in request["backends"]
+            try_contest(torch, backends, clock, name, task, begin["sampling"], known)
+            for name in task["backends"]
         ]
-        tasks.append({"id": task["id"], "backends": answers})
-    return {"schema": SCHEMA, "versions": versions(torch), "tasks": tasks}
+        say({"id": task["id"], "backends": answers})
+
+
+def read_messages():
+    # Without a buffer: a child reads on where its parent stopped.
+    lines = open(0, "rb", buffering=0)
+    while line := lines.readline():
+        yield json.loads(line)
 
 
 def main():
-    # Libraries may print: the answer alone goes to stdout.
-    with os.fdopen(os.dup(1), "w") as out:
-        os.dup2(2, 1)
-        json.dump(answer(json.load(sys.stdin)), out)
+    # Libraries may print: the answers alone go to stdout.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(answer):
+        out.write(json.dumps(answer) + "\n")
+        out.flush()
+
+    messages = read_messages()
+    torch, why = None, None
+    for begin in messages:
+        if begin["schema"] != SCHEMA:
+            sys.exit(f"it is asked by {begin['schema']}, and knows {SCHEMA}")
+        if torch is None and why is None:
+            torch, why = load()
+        child = os.fork()
+        if child == 0:
+            take_turn(torch, why, begin, messages, say)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            sys.exit(1)
+        say({"ended": True})
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         fresh: false,
         simulate_beside_gpu: false,
         time_unchanged: false,
+        rivals: false,
         command: command_line(),
     };
     let progress = Progress::default();

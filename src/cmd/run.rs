@@ -79,6 +79,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         fresh: args.fresh,
         simulate_beside_gpu: true,
         time_unchanged: args.time_unchanged,
+        rivals: args.rivals,
         shard,
         command: command_line(),
     };

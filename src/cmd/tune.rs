@@ -66,6 +66,7 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
         fresh: false,
         simulate_beside_gpu: false,
         time_unchanged: false,
+        rivals: false,
         shard: None,
         command: super::command_line(),
     };

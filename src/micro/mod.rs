@@ -86,6 +86,7 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         fresh: false,
         simulate_beside_gpu: false,
         time_unchanged: false,
+        rivals: false,
         shard: None,
         command: request.command.clone(),
     };

@@ -208,7 +208,7 @@ pub struct RawRival {
     pub command: Spanned<Vec<Spanned<String>>>,
     /// Its ways of doing the work, by name; a limit names `RIVAL.BACKEND.METRIC`.
     pub backends: Spanned<Vec<Spanned<String>>>,
-    /// Time limit of one process, over all that it is given. Default: `300s`.
+    /// Time limit of its start, and of each task. Default: `120s`.
     pub deadline: Option<Spanned<Formula>>,
 }
 

@@ -59,5 +59,6 @@ fn resolve_rival(
         command: raw.command.iter().map(|part| part.value.clone()).collect(),
         backends,
         deadline_ms: (deadline / 1e6) as u64,
+        requested: true,
     })
 }

@@ -77,8 +77,8 @@ pub use rules::base::{count_contests, ln_ratio};
 pub use rules::findings::{FindingStanding, SeenFinding};
 pub use rules::relative_change;
 pub use schedule::{
-    Admission, Profiled, RivalTurn, Stage, Timing, admit, needed_of_base, next, next_rivals,
-    to_profile, to_simulate,
+    Admission, Profiled, RivalTask, RivalTurn, Stage, Timing, admit, needed_of_base, next,
+    next_rivals, to_profile, to_simulate,
 };
 pub use sessions::joined;
 pub use unavailable::{Judged, Unavailable};

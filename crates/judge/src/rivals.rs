@@ -8,8 +8,8 @@ use crate::stats::{Group, ProcessTimes, Reading, over_processes};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Processes that say what there is to say of head's own times where it is timed against a base.
-const LEAST_BESIDE_BASE: u32 = 2;
+/// Processes of a rival that a report goes by, and a gate where head is timed against a base.
+const LEAST_PROCESSES: u32 = 2;
 
 impl<'a> View<'_, 'a> {
     /// A metric of one backend for the task of a case: as of a case itself, one value of each process and
@@ -22,6 +22,10 @@ impl<'a> View<'_, 'a> {
         metric: Metric,
     ) -> Judged<MetricValue> {
         self.device()?;
+        if self.is_unrequested(id, rival) {
+            let rival = rival.to_owned();
+            return inconclusive(Reason::RivalNotRequested { rival });
+        }
         if !metric.has_rival() {
             return inconclusive(Reason::Misplaced {
                 metric: Some(metric),
@@ -73,8 +77,11 @@ impl<'a> View<'_, 'a> {
             }
         }
         let needed = match self.timed_in_pairs(id).is_empty() {
-            true => plan.timing.processes.max(1) as usize,
-            false => LEAST_BESIDE_BASE as usize,
+            true => {
+                let planned = plan.timing.processes.max(1);
+                planned.min(self.processes_of_rival(rival, task)) as usize
+            }
+            false => LEAST_PROCESSES as usize,
         };
         match used.len() {
             0 => lacking(),
@@ -83,16 +90,37 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Whether a rival is to do a task once more: up to as many processes as a case is planned to have, and not
-    /// after one that broke or skipped everything. That ours need more to tell a small change makes the rival's
-    /// time no less known.
+    /// In the plan, and not to be timed in this run.
+    fn is_unrequested(self, id: &CaseId, rival: &str) -> bool {
+        let rival = self.plan().rival(&id.kernel, rival);
+        rival.is_some_and(|rival| !rival.requested)
+    }
+
+    /// Processes in which a rival does a task: as many as a case is planned to have where a gate rests on it. That
+    /// ours need more to tell a small change makes the rival's time no less known.
+    pub(super) fn processes_of_rival(self, rival: &str, task: &CaseId) -> u32 {
+        let is_of_task = |subject: &Subject| match subject {
+            Subject::Case(id) if (&id.kernel, &id.shape) == (&task.kernel, &task.shape) => {
+                let case = self.plan().case(id);
+                case.is_some_and(|case| self.plan().task_id(case) == task)
+            }
+            _ => false,
+        };
+        let mut gates = self.policy().gates.iter();
+        match gates.any(|it| it.rule.names_rival(rival) && is_of_task(&it.subject)) {
+            true => self.plan().timing.processes.max(LEAST_PROCESSES),
+            false => LEAST_PROCESSES,
+        }
+    }
+
+    /// Whether a rival is to do a task once more: not after a process that broke or skipped everything.
     pub(super) fn rival_goes_on(self, rival: &str, task: &CaseId) -> bool {
         let is_timed = |facts: &RivalFacts| {
             let mut contests = facts.backends.values();
             contests.any(|it| matches!(it, Contest::Timed(_)))
         };
         let seen = self.timed_of_rival(rival, task);
-        let most = self.plan().timing.processes.max(LEAST_BESIDE_BASE) as usize;
+        let most = self.processes_of_rival(rival, task) as usize;
         let mut processes = seen.iter();
         seen.len() < most && processes.all(|(_, seen)| seen.got().is_some_and(is_timed))
     }
@@ -114,6 +142,19 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
         compared: Vec::new(),
         not_compared: Vec::new(),
     };
+    if !rival.requested {
+        // Without a GPU it would not run either.
+        if view.device().is_ok() {
+            let rival_name = rival.name.clone();
+            standing.not_compared.push(NotCompared {
+                backends: rival.backends.clone(),
+                outcome: Outcome::Inconclusive,
+                reason: Reason::RivalNotRequested { rival: rival_name },
+                cases: cases.map(|case| case.id.clone()).collect(),
+            });
+        }
+        return standing;
+    }
     for case in cases {
         let seen = view.timed_of_rival(&rival.name, view.plan().task_id(case));
         for facts in seen.iter().filter_map(|(_, seen)| seen.got()) {

@@ -188,12 +188,20 @@ pub fn to_profile(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RivalTurn<'a> {
     pub rival: &'a Rival,
-    /// Each with the number of the process that this is for it.
-    pub tasks: Vec<(&'a CaseId, u32)>,
+    pub tasks: Vec<RivalTask<'a>>,
 }
 
-/// The rivals' next tasks for these cases, each of which gets one more timing process: as many of theirs as of ours,
-/// and one for all variants that ask the same. One that broke, or that skipped a task whole, is not asked again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RivalTask<'a> {
+    pub task: &'a CaseId,
+    /// The number of the process that this is for it, counted from 0.
+    pub process: u32,
+    /// Processes in which the rival is to do it.
+    pub processes: u32,
+}
+
+/// The next tasks of requested rivals for these cases, each of which gets one more timing process: one task for all
+/// variants that ask the same. One that broke, or that skipped a task whole, is not asked again.
 pub fn next_rivals<'a>(
     plan: &'a Plan,
     environment: &'a Environment,
@@ -218,14 +226,18 @@ pub fn next_rivals<'a>(
         tasks.retain(|task| known.insert(*task));
         let tasks = tasks.into_iter().map(|task| {
             let seen = view.timed_of_rival(&rival.name, task);
-            (task, count(seen.len()))
+            RivalTask {
+                task,
+                process: count(seen.len()),
+                processes: view.processes_of_rival(&rival.name, task),
+            }
         });
         RivalTurn {
             rival,
             tasks: tasks.collect(),
         }
     };
-    let turns = plan.rivals.iter().map(turn);
+    let turns = plan.rivals.iter().filter(|it| it.requested).map(turn);
     turns.filter(|turn| !turn.tasks.is_empty()).collect()
 }
 

@@ -87,7 +87,7 @@ pub enum Evidence {
         process: u32,
         facts: Seen<PairFacts>,
     },
-    /// One process of a rival, right after a timing process of the kernel.
+    /// One process of a rival, right after a round of timing processes.
     Rival {
         rival: String,
         /// The first case of the plan that asks the same ([`Plan::task_id`](super::Plan::task_id)): it stands

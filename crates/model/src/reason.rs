@@ -729,6 +729,10 @@ pub enum Reason {
     RivalSkipped { rival: String, backend: String, because: String } = "rival-skipped" [Skipped],
 
     [Undecided]
+    /// The gate names a rival that the run was not asked to time. A run requests it itself where its own gates name it.
+    ///
+    /// Run with `--rivals`.
+    RivalNotRequested { rival: String } = "rival-not-requested" [Inconclusive],
     /// The record lacks a piece of evidence.
     ///
     /// Record the run again.

@@ -1,4 +1,5 @@
-use super::{Arg, Case, CaseId, ElemType, Plan, Reference, Role, Tensor};
+use super::expr::{Expression, Name};
+use super::{Arg, Bound, Case, CaseId, ElemType, Gate, Limit, Plan, Reference, Role, Rule, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,8 +15,20 @@ pub struct Rival {
     pub command: Vec<String>,
     /// Its ways of doing the work, each by a name: what is compared with. At least one.
     pub backends: Vec<String>,
-    /// Longest time that one process of it may take, over all cases that it is given.
+    /// Longest time that it may take to start, and for each task.
     pub deadline_ms: u64,
+    /// Whether this run is to time it: because it was asked to, or because a gate names it.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub requested: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_true(requested: &bool) -> bool {
+    *requested
 }
 
 /// The result of one process of a rival for one task.
@@ -75,7 +88,58 @@ pub struct TaskTensor {
     pub strides: Option<Vec<usize>>,
 }
 
+impl Rule {
+    /// The rivals that it names, of the kernel that it is for.
+    pub fn rivals(&self) -> Vec<String> {
+        let Some(text) = self.expression() else {
+            return Vec::new();
+        };
+        // One that cannot be read has no value, so no gate passes by it.
+        let Ok(expression) = Expression::parse(text) else {
+            return Vec::new();
+        };
+        let names = expression.names().iter();
+        let rivals = names.filter_map(|name| match name {
+            Name::Rival(rival, ..) => Some(rival.clone()),
+            Name::Plain(_) | Name::Dotted(..) => None,
+        });
+        rivals.collect()
+    }
+
+    pub fn names_rival(&self, rival: &str) -> bool {
+        // Most expressions need not be read to know that they do not.
+        let may_name = self.expression().is_some_and(|it| it.contains(rival));
+        may_name && self.rivals().iter().any(|it| it == rival)
+    }
+
+    fn expression(&self) -> Option<&str> {
+        match self {
+            Self::Condition { expr }
+            | Self::Limit {
+                limit:
+                    Limit::Absolute {
+                        bound: Bound::Expr(expr),
+                        ..
+                    },
+                ..
+            } => Some(&expr.text),
+            _ => None,
+        }
+    }
+}
+
 impl Plan {
+    /// Requests all rivals, or those alone that a gate names.
+    pub fn request_rivals(&mut self, gates: &[Gate], all: bool) {
+        for rival in &mut self.rivals {
+            let of_kernel = gates
+                .iter()
+                .filter(|it| it.subject.kernel() == rival.kernel);
+            let mut rules = of_kernel.map(|it| &it.rule);
+            rival.requested = all || rules.any(|it| it.names_rival(&rival.name));
+        }
+    }
+
     pub fn rival(&self, kernel: &str, name: &str) -> Option<&Rival> {
         let mut rivals = self.rivals_of(kernel);
         rivals.find(|rival| rival.name == name)

@@ -82,6 +82,8 @@ pub(super) fn plan(
     loaded.plan.pairing = base
         .is_some()
         .then(|| config::pairing(request.time_unchanged));
+    // By the gates of all shards, which are of one plan.
+    loaded.plan.request_rivals(&loaded.gates, request.rivals);
     let shard = request.shard.as_ref();
     let shard = shard.map(|asked| shard::take(asked, &mut loaded));
     let shard = shard.transpose()?;

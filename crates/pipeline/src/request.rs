@@ -24,6 +24,8 @@ pub struct Request {
     pub simulate_beside_gpu: bool,
     /// Against a base: time the cases that did not change, too.
     pub time_unchanged: bool,
+    /// Times all rivals, and not only those that a gate names.
+    pub rivals: bool,
     /// Where a part of the cases is run.
     pub shard: Option<AskedShard>,
     /// The command line, for the record.

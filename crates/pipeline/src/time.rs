@@ -3,9 +3,9 @@
 use super::took::milliseconds;
 use super::work::{SkipReason, Work};
 use crate::event::{Event, Phase};
-use judge::{RivalTurn, Timing};
-use model::{Case, CaseId, Evidence, Plan, Record, Seen};
-use run::rivals::Rivals;
+use judge::{RivalTask, RivalTurn, Timing};
+use model::{Case, CaseId, Evidence, Plan, Record, Rival, Seen};
+use run::rivals::{Asked, Rivals, Setting};
 use run::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,9 +33,10 @@ pub fn time_all(
         let ids: Vec<CaseId> = wanted.iter().map(|(id, _)| id.clone()).collect();
         let turns = judge::next_rivals(plan, environment, policy, &record.evidence, &ids);
         crew.retire();
-        let round = (wanted.len() + turns.len()) as u64;
+        let tasks = turns.iter().map(|turn| turn.tasks.len()).sum::<usize>();
+        let round = (wanted.len() + tasks) as u64;
         let ahead = match announced {
-            0 => round.max(least_steps(&record.plan, &wanted, turns.len())),
+            0 => round.max(least_steps(&record.plan, &wanted, &turns)),
             announced => (done + round).saturating_sub(announced),
         };
         announced += ahead;
@@ -69,28 +70,18 @@ pub fn time_all(
         let mut evidence = Vec::new();
         let mut jobs = jobs.into_iter().peekable();
         while let Some((case, process, timing, job)) = jobs.next() {
-            let kernel = &case.id.kernel;
-            let next = jobs.peek().filter(|(next, ..)| next.id.kernel == *kernel);
-            let turns = turns.iter().filter(|turn| turn.rival.kernel == *kernel);
-            // The rivals of a kernel follow its last case, and nothing of ours may run at the same time.
-            let turns: Vec<_> = turns.filter(|_| next.is_none()).collect();
-            let next = match turns.is_empty() {
-                true => jobs.peek(),
-                false => None,
-            };
+            let next = jobs.peek();
             crew.announce(next.and_then(|(.., job)| job.as_ref().ok()).cloned());
             let began = Instant::now();
             evidence.push(timed(crew, case, process, timing, job));
             work.took.add(&case.id, began.elapsed());
             stepped(case.id.to_string());
-            for turn in turns {
-                let began = Instant::now();
-                if crew.is_measuring() {
-                    evidence.extend(rival(&mut rivals, turn, root, record));
-                }
-                rivals_took += began.elapsed();
-                stepped(format!("{} against {kernel}", turn.rival.name));
-            }
+        }
+        // The GPU is ours still, and idle: nothing of ours may run at the same time.
+        if crew.is_measuring() {
+            let began = Instant::now();
+            evidence.extend(take_turn(&mut rivals, &turns, root, record, &stepped));
+            rivals_took += began.elapsed();
         }
         record.evidence.append(&mut evidence);
     }
@@ -98,8 +89,8 @@ pub fn time_all(
     record.costs.rivals_ms = milliseconds(rivals_took);
 }
 
-/// Processes of these cases before the judge could have enough, with as many turns of rivals in each round.
-fn least_steps(plan: &Plan, wanted: &[(CaseId, Timing)], turns: usize) -> u64 {
+/// Processes of these cases, and tasks of rivals in as many rounds, before the judge could have enough.
+fn least_steps(plan: &Plan, wanted: &[(CaseId, Timing)], turns: &[RivalTurn]) -> u64 {
     let least = |timing: &Timing| match timing {
         Timing::Alone => plan.timing.processes,
         Timing::AgainstBase(_) => {
@@ -111,29 +102,55 @@ fn least_steps(plan: &Plan, wanted: &[(CaseId, Timing)], turns: usize) -> u64 {
         .iter()
         .map(|(_, timing)| u64::from(least(timing).max(1)));
     let rounds = all.clone().max().unwrap_or(1);
-    all.sum::<u64>() + rounds * turns as u64
+    let tasks = turns.iter().flat_map(|turn| &turn.tasks);
+    let rivals = tasks.map(|it| u64::from(it.processes.saturating_sub(it.process)).min(rounds));
+    all.sum::<u64>() + rivals.sum::<u64>()
 }
 
-/// One process of a rival. The GPU is ours still, and idle.
-fn rival(rivals: &mut Rivals, turn: &RivalTurn, root: &Path, record: &Record) -> Vec<Evidence> {
+/// One process of each rival, over all of its tasks of this round.
+fn take_turn(
+    rivals: &mut Rivals,
+    turns: &[RivalTurn],
+    root: &Path,
+    record: &Record,
+    stepped: &dyn Fn(String),
+) -> Vec<Evidence> {
     let Some(device) = record.environment.device.got() else {
         return Vec::new();
     };
-    let tasks: Vec<&CaseId> = turn.tasks.iter().map(|(task, _)| *task).collect();
-    let answered = rivals.run(turn.rival, root, device, &record.plan, &tasks);
-    let evidence = turn.tasks.iter().map(|(task, process)| Evidence::Rival {
-        rival: turn.rival.name.clone(),
-        task: (*task).clone(),
-        process: *process,
-        facts: match &answered {
-            Err(fault) => Seen::Fault(fault.clone()),
-            Ok(all) => match all.get(*task) {
-                Some(facts) => Seen::Got(facts.clone()),
-                None => SkipReason::lost("the rival's answer was lost").into_seen(),
-            },
-        },
+    let setting = Setting {
+        root,
+        device,
+        plan: &record.plan,
+    };
+    let tasks = turns.iter().flat_map(|turn| {
+        let tasks = turn.tasks.iter();
+        tasks.map(|task| (turn.rival, task))
     });
-    evidence.collect()
+    let tasks: Vec<(&Rival, &RivalTask)> = tasks.collect();
+    let asked = tasks.iter();
+    let asked = asked.map(|&(rival, it)| Asked {
+        rival,
+        task: it.task,
+    });
+    let asked: Vec<Asked> = asked.collect();
+    let mut evidence = Vec::new();
+    rivals.take_turn(setting, &asked, |at, answer| {
+        let Some((rival, RivalTask { task, process, .. })) = tasks.get(at) else {
+            return;
+        };
+        evidence.push(Evidence::Rival {
+            rival: rival.name.clone(),
+            task: (*task).clone(),
+            process: *process,
+            facts: match answer {
+                Ok(facts) => Seen::Got(facts),
+                Err(fault) => Seen::Fault(fault),
+            },
+        });
+        stepped(format!("{}: {task}", rival.name));
+    });
+    evidence
 }
 
 /// The judge asks for those alone that it admits.
@@ -248,8 +265,19 @@ mod tests {
         let wanted = [id("small"), id("large")];
         let rounds = u64::from(record.plan.timing.processes);
         assert!(rounds > 1);
-        assert_eq!(least_steps(&record.plan, &wanted, 0), 2 * rounds);
-        assert_eq!(least_steps(&record.plan, &wanted, 1), 3 * rounds);
-        assert_eq!(least_steps(&record.plan, &[], 0), 0);
+        assert_eq!(least_steps(&record.plan, &wanted, &[]), 2 * rounds);
+        let rival = fixture::rival();
+        let turn = |process, processes| RivalTurn {
+            rival: &rival,
+            tasks: vec![RivalTask {
+                task: &wanted[0].0,
+                process,
+                processes,
+            }],
+        };
+        let turns = [turn(0, 2), turn(1, 2), turn(0, 100)];
+        let steps = least_steps(&record.plan, &wanted, &turns);
+        assert_eq!(steps, 2 * rounds + 2 + 1 + rounds);
+        assert_eq!(least_steps(&record.plan, &[], &[]), 0);
     }
 }

@@ -98,10 +98,14 @@ struct Group<'a> {
     cases: Vec<String>,
 }
 
+/// A note that names no more kernels than these can be read.
+const MOST_KERNELS: usize = 3;
+
 /// Which versions were compared with, and what was not compared, for each reason once.
 pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
     let mut lines = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
+    let (mut not_requested, mut kernels): (Vec<String>, Vec<String>) = Default::default();
     for standing in &judgement.rivals {
         let versions = standing.versions.iter();
         let versions: Vec<_> = versions
@@ -112,6 +116,11 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
             lines.push(line);
         }
         for not in &standing.not_compared {
+            if let Reason::RivalNotRequested { rival } = &not.reason {
+                add_new(&mut not_requested, [rival.clone()]);
+                add_new(&mut kernels, [standing.kernel.clone()]);
+                continue;
+            }
             let why = why_not(environment, not);
             let known = |it: &Group| it.rival == standing.rival && it.why == why;
             let at = groups.iter().position(known).unwrap_or_else(|| {
@@ -132,6 +141,16 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
         }
     }
     lines.extend(groups.iter().map(Group::line));
+    if !not_requested.is_empty() {
+        let names = listed(&not_requested);
+        let kernels = match kernels.len() {
+            ..=MOST_KERNELS => listed(&kernels),
+            many => plural(many, "kernel"),
+        };
+        lines.push(format!(
+            "{names}: not timed for {kernels}; `gatekeeper run --rivals` does it"
+        ));
+    }
     lines
 }
 

@@ -508,6 +508,33 @@ fn rivals_that_did_not_run_are_named_once_for_each_reason() {
     assert!(text.contains(line), "{text}");
 }
 
+/// One line for all kernels, no table, and nothing where there is no GPU to time them on.
+#[test]
+fn rivals_that_were_not_requested_are_one_note() {
+    let mut record = fixture::record();
+    let [ours, other, elsewhere] = [("k", "torch"), ("k", "jax"), ("other", "torch")].map(|of| {
+        let (kernel, name) = (of.0.to_owned(), of.1.to_owned());
+        model::Rival {
+            kernel,
+            name,
+            requested: false,
+            ..fixture::rival()
+        }
+    });
+    record.plan.rivals = vec![ours, other, elsewhere];
+    let judgement = judged(&record);
+    let text = in_terminal(&record, &judgement);
+    let note =
+        "rivals   torch and jax: not timed for k and other; `gatekeeper run --rivals` does it";
+    assert_eq!(text.matches("not timed").count(), 1, "{text}");
+    assert!(text.contains(note), "{text}");
+    assert!(!text.contains("rival's p50"), "{text}");
+    let mut without = fixture::record_without_gpu();
+    without.plan.rivals = record.plan.rivals;
+    let judgement = judged(&without);
+    assert!(!in_terminal(&without, &judgement).contains("torch"));
+}
+
 fn race_at(number: u32) -> Place {
     Place {
         at: format!("k.cu:{number}"),

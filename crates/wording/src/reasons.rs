@@ -291,6 +291,7 @@ impl Context<'_> {
                 format!("{rival} skipped {backend}: {because}")
             }
 
+            R::RivalNotRequested { rival } => format!("{rival} was not requested; `--rivals` times it"),
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
             R::EvidenceRepeated { piece: of, times } => {
                 format!("the record has the {} {times} times", piece(of))

@@ -319,8 +319,8 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
     );
 }
 
-/// The project with a rival of `dial` that says what it is to say, and as its versions what it was asked: one backend
-/// takes a microsecond, one a second, and one is not here. It may write nothing in the project.
+/// The project with a rival of `dial` that says what it is to say, and as its versions how often it was started: one
+/// backend takes a microsecond, one a second, and one is not here. It may write nothing in the project.
 fn project_with_rival(bound: &str) -> tempfile::TempDir {
     let project = project();
     let dir = project.path();
@@ -330,15 +330,27 @@ fn project_with_rival(bound: &str) -> tempfile::TempDir {
         )
     };
     let answer = format!(
-        r#"{{"schema": "gatekeeper.rival/1", "versions": {{"fake": "1.0", "gpu": "GPU", "asked": "ASKED"}}, "tasks": [{{"id": "dial/default@filled", "backends": [{}, {}, {{"name": "absent", "skipped": "not here"}}]}}]}}"#,
+        r#"{{"id": "dial/default@filled", "backends": [{}, {}, {{"name": "absent", "skipped": "not here"}}]}}"#,
         timed("quick", 1_000),
         timed("slow", 1_000_000_000)
     );
     std::fs::write(dir.join("answer.json"), answer).unwrap();
     std::fs::write(
         dir.join("rival.sh"),
-        "asked=$(grep -c '\"id\":\"dial/default@filled\"')\n\
-         sed \"s/GPU/$CUDA_VISIBLE_DEVICES/; s/ASKED/$asked/\" answer.json\n",
+        r#"
+echo x >> "$TMPDIR/starts"
+turn=0
+while read -r told; do
+    case "$told" in
+    *'"message":"begin"'*)
+        turn=$((turn + 1))
+        versions='"fake":"1.0","gpu":"'$CUDA_VISIBLE_DEVICES'","starts":"'$(grep -c x "$TMPDIR/starts")'"'
+        echo '{"schema":"gatekeeper.rival/2","process":'$turn',"versions":{'$versions'}}';;
+    *'"message":"task"'*) cat answer.json; echo;;
+    *) echo '{"ended":true}';;
+    esac
+done
+"#,
     )
     .unwrap();
     let gates = dir.join("gates.yaml");
@@ -355,7 +367,7 @@ fn project_with_rival(bound: &str) -> tempfile::TempDir {
     edit(
         &gates,
         "kernels:\n",
-        "timing: {iterations: 2, singles: 2, processes: 2, max_processes: 2}\nkernels:\n",
+        "timing: {iterations: 2, singles: 2, processes: 3, max_processes: 3}\nkernels:\n",
     );
     project
 }
@@ -380,12 +392,46 @@ fn a_kernel_slower_than_its_rival() {
     );
     assert_eq!(standing["not_compared"][0]["backends"][0], "absent");
     assert_ne!(standing["versions"]["gpu"], "");
-    assert_eq!(standing["versions"]["asked"], "1");
-    // As many processes of it as of ours.
-    assert_eq!(rivals_started(dir), 2);
+    // As many processes of it as of ours, of one program.
+    assert_eq!(standing["versions"]["starts"], "1");
+    assert_eq!(rivals_timed(dir), 3);
 }
 
-fn rivals_started(dir: &Path) -> usize {
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_rival_that_no_gate_names_is_timed_on_request() {
+    let project = project_with_rival("10s");
+    let dir = project.path();
+    let said = unwrapped(&stdout(&on_gpu(dir, &["dial"], 0)));
+    assert!(
+        said.contains("fake: not timed for dial; `gatekeeper run --rivals` does it"),
+        "{said}"
+    );
+    assert_eq!(rivals_timed(dir), 0);
+    let said = unwrapped(&stdout(&on_gpu(dir, &["dial", "--rivals"], 0)));
+    assert!(said.contains("times as fast as fake quick"), "{said}");
+    assert!(!said.contains("not timed"), "{said}");
+    assert_eq!(rivals_timed(dir), 2);
+}
+
+/// Its task in the second round: the first was answered, and tells nothing alone.
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_rival_that_dies_at_a_task_decides_nothing() {
+    let project = project_with_rival("fake.slow.p50");
+    let dir = project.path();
+    let script = dir.join("rival.sh");
+    let dies = "[ $turn = 1 ] || { echo no >&2; exit 3; }; cat answer.json";
+    edit(&script, "cat answer.json", dies);
+    let said = unwrapped(&stdout(&on_gpu(dir, &["dial"], 3)));
+    assert!(
+        said.contains("the rival broke: fake: failed (exit code 3): no"),
+        "{said}"
+    );
+    assert_eq!(rivals_timed(dir), 2, "it is not asked for that task again");
+}
+
+fn rivals_timed(dir: &Path) -> usize {
     let record = records::store::read_record(&dir.join(RECORD)).unwrap();
     let evidence = record.evidence.iter();
     evidence
@@ -413,7 +459,7 @@ fn a_rival_that_breaks_decides_nothing() {
         said.contains("the rival broke: fake: failed (exit code 3): no"),
         "{said}"
     );
-    assert_eq!(rivals_started(dir), 1, "it is not started again");
+    assert_eq!(rivals_timed(dir), 1, "it is not started again");
 }
 
 #[test]
@@ -430,5 +476,20 @@ fn without_a_gpu_a_rival_is_named_and_not_started() {
     let said = unwrapped(&stdout(&output));
     let line = "fake quick, slow and absent: not compared with dial/default@filled: --device sim";
     assert!(said.contains(line), "{said}");
-    assert!(!dir.join("asked.json").exists());
+    assert_eq!(rivals_timed(dir), 0);
+}
+
+/// A GPU is what is missing first, so nothing is said of a rival that nobody requested.
+#[test]
+fn without_a_gpu_a_rival_is_named_on_request() {
+    let project = project_with_rival("10s");
+    let dir = project.path();
+    let said = |more: &[&str]| {
+        let args = [&["--device", "sim", "dial"], more].concat();
+        unwrapped(&stdout(&gate(dir, &args, 0)))
+    };
+    assert!(!said(&[]).contains("fake"));
+    let line = "fake quick, slow and absent: not compared with dial/default@filled: --device sim";
+    assert!(said(&["--rivals"]).contains(line));
+    assert_eq!(rivals_timed(dir), 0);
 }

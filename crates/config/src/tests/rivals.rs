@@ -27,7 +27,7 @@ fn a_rival_is_part_of_the_plan_and_limits_name_its_backends() {
     );
     assert_eq!(rival.command, ["python3", "rivals/torch.py", "--half"]);
     assert_eq!(rival.backends, ["flash", "math"]);
-    assert_eq!(rival.deadline_ms, 300_000);
+    assert_eq!(rival.deadline_ms, 120_000);
     let bounds = resolved.gates.iter().filter_map(|gate| match &gate.rule {
         Rule::Limit {
             metric: Metric::P50,

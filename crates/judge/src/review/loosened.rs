@@ -6,7 +6,6 @@
 use super::{Comparison, Ended, compare_required};
 use crate::counterpart::NotRequired;
 use crate::renames::PlanAndGates;
-use model::expr::{Expression, Name};
 use model::*;
 use std::collections::BTreeMap;
 
@@ -261,32 +260,8 @@ fn other_rival(rule: &Rule, kernel: &str, base: &Plan, head: &Plan) -> Option<St
         let rival = plan.rival(kernel, name);
         rival.map(|rival| rival.command.clone())
     };
-    let mut named = rivals_named(rule).into_iter();
+    let mut named = rule.rivals().into_iter();
     named.find(|name| command(base, name) != command(head, name))
-}
-
-fn rivals_named(rule: &Rule) -> Vec<String> {
-    let text = match rule {
-        Rule::Condition { expr }
-        | Rule::Limit {
-            limit:
-                Limit::Absolute {
-                    bound: Bound::Expr(expr),
-                    ..
-                },
-            ..
-        } => &expr.text,
-        _ => return Vec::new(),
-    };
-    let Ok(expression) = Expression::parse(text) else {
-        return Vec::new();
-    };
-    let names = expression.names().iter();
-    let rivals = names.filter_map(|name| match name {
-        Name::Rival(rival, ..) => Some(rival.clone()),
-        Name::Plain(_) | Name::Dotted(..) => None,
-    });
-    rivals.collect()
 }
 
 /// Alone, a variant has nothing to differ from: filters leave the gate out with the others.

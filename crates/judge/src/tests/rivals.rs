@@ -222,9 +222,7 @@ fn turns(record: &Record, wanted: &[CaseId]) -> Vec<(CaseId, u32)> {
     );
     assert!(turns.len() <= 1 && turns.iter().all(|turn| *turn.rival == rival()));
     let tasks = turns.iter().flat_map(|turn| &turn.tasks);
-    tasks
-        .map(|(task, process)| ((*task).clone(), *process))
-        .collect()
+    tasks.map(|it| (it.task.clone(), it.process)).collect()
 }
 
 #[test]
@@ -261,17 +259,117 @@ fn variants_that_ask_the_same_share_a_task() {
     assert_eq!(turns(&bits, &both), [(direct, 1)]);
 }
 
+/// Adds a gate on a variant at `small` that names the rival: `fast` has the task of `direct`.
+fn name_in_a_gate(record: &mut Record, variant: &str) {
+    let rule = against("1.0 * torch.flash.p50");
+    record.policy.gates.push(gate(case(variant, "small"), rule));
+}
+
 #[test]
-fn a_rival_is_asked_as_often_as_was_planned_and_not_after_it_broke() {
+fn a_rival_that_a_gate_names_does_that_task_in_as_many_processes_as_are_planned() {
+    let mut record = record_beside_rival();
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Rival { process: 1.., .. }));
+    record.plan.timing.processes = 4;
+    let wanted = [case_id("direct", "small"), case_id("direct", "large")];
+    let processes = |record: &Record| -> Vec<u32> {
+        let turns = next_rivals(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+            &wanted,
+        );
+        turns[0].tasks.iter().map(|it| it.processes).collect()
+    };
+    assert_eq!(processes(&record), [2, 2]);
+    name_in_a_gate(&mut record, "fast");
+    assert_eq!(processes(&record), [4, 2]);
+}
+
+#[test]
+fn two_processes_tell_a_report_what_one_does_not() {
+    let mut record = record_beside_rival();
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Rival { process: 2.., .. }));
+    let standing = |record: &Record| ruled(record).rivals.remove(0);
+    assert_eq!(standing(&record).compared.len(), 4);
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Rival { process: 1.., .. }));
+    let too_few = Reason::TooFewProcesses { have: 1, needed: 2 };
+    let one = standing(&record);
+    assert_eq!(one.compared, []);
+    assert!(one.not_compared.iter().any(|it| it.reason == too_few));
+}
+
+#[test]
+fn a_rival_that_was_not_requested_is_not_timed_and_no_gate_passes_by_it() {
+    let mut record = record_beside_rival();
+    record.plan.rivals[0].requested = false;
+    let not_requested = Reason::RivalNotRequested {
+        rival: "torch".into(),
+    };
+    // Not even where the record has its times.
+    let flash = outcome_and_reason(&record, "torch.flash.p50");
+    assert_eq!(flash, (Outcome::Inconclusive, not_requested.clone()));
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Rival { .. }));
+    let flash = outcome_and_reason(&record, "torch.flash.p50");
+    assert_eq!(flash, (Outcome::Inconclusive, not_requested.clone()));
+    let wanted = [case_id("direct", "small")];
+    assert_eq!(turns(&record, &wanted), []);
+    let standing = ruled(&record).rivals.remove(0);
+    assert_eq!(standing.compared, []);
+    let [not] = &standing.not_compared[..] else {
+        panic!("{standing:?}");
+    };
+    assert_eq!((&not.reason, not.cases.len()), (&not_requested, 4));
+    record.plan.rivals[0].requested = true;
+    assert_eq!(turns(&record, &wanted), [(wanted[0].clone(), 0)]);
+}
+
+#[test]
+fn a_gate_requests_the_rival_that_it_names() {
+    let mut record = record_beside_rival();
+    let other = Rival {
+        name: "jax".into(),
+        ..rival()
+    };
+    let elsewhere = Rival {
+        kernel: "other".into(),
+        ..rival()
+    };
+    record.plan.rivals = vec![rival(), other, elsewhere];
+    let requested = |record: &Record, all| -> Vec<bool> {
+        let mut plan = record.plan.clone();
+        plan.request_rivals(&record.policy.gates, all);
+        plan.rivals.iter().map(|it| it.requested).collect()
+    };
+    assert_eq!(requested(&record, false), [false, false, false]);
+    assert_eq!(requested(&record, true), [true, true, true]);
+    name_in_a_gate(&mut record, "fast");
+    assert_eq!(requested(&record, false), [true, false, false]);
+    let condition = Rule::Condition {
+        expr: expr("registers < 64 || p50 < jax.flash.p50"),
+    };
+    let condition = gate(case("fast", "small"), condition);
+    record.policy.gates.push(condition);
+    assert_eq!(requested(&record, false), [true, true, false]);
+}
+
+#[test]
+fn a_rival_is_asked_as_often_as_a_report_needs_and_not_after_it_broke() {
     let mut record = record_beside_rival();
     let wanted = [case_id("direct", "small"), case_id("direct", "large")];
-    assert_eq!(
-        turns(&record, &wanted),
-        [],
-        "three processes are what is planned"
-    );
-    record.plan.timing.processes = 4;
-    let next: Vec<_> = wanted.iter().map(|task| (task.clone(), 3)).collect();
+    assert_eq!(turns(&record, &wanted), [], "two processes are enough");
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Rival { process: 1.., .. }));
+    let next: Vec<_> = wanted.iter().map(|task| (task.clone(), 1)).collect();
     assert_eq!(turns(&record, &wanted), next);
     let mut broken = record.clone();
     rerival(&mut broken, |_, seen| {

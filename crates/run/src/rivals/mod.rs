@@ -1,41 +1,97 @@
-//! Rivals: other programs that do the work of a kernel. One process of one: started confined, with what it is to do
-//! on its standard input, held to a deadline, its answer checked. Knows nothing of gates; what the answer may be is
-//! in `protocol`.
+//! Rivals: other programs that do the work of a kernel. Each is started once in a run, confined, and is sent its tasks
+//! a line each; every answer has a deadline and is checked. Knows nothing of gates; what a message is is in `protocol`.
+//!
+//! Loading a library takes seconds, and a process that has a CUDA context is not a fresh one. So a rival loads once and
+//! makes a process for each turn, which ends with it: while kernels of ours are timed, no rival is on the GPU.
 
 mod protocol;
 
-use model::{CaseId, DeviceFacts, Fault, FaultKind, Plan, Rival, RivalFacts};
-use std::collections::BTreeMap;
+use model::{CaseId, Contest, DeviceFacts, Fault, FaultKind, Plan, Rival, RivalFacts};
+use protocol::{AskedTask, Begun, Expected, Message, Sampling};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use system::process;
 use system::process::confine::{self, Rules, Sockets};
+use system::process::dialogue::{Dialogue, Heard};
 use system::temporary::TemporaryDir;
+
+/// A program that breaks this often in one run is not started again.
+const MOST_BREAKS: u32 = 3;
+
+/// How long a program may take to be gone once it has closed its output.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The rivals of one run.
 #[derive(Default)]
 pub struct Rivals {
     /// The directory that they may write to: one process finds what another has compiled. Made for the first.
     scratch: Option<TemporaryDir>,
+    programs: Vec<Program>,
+}
+
+/// A task for a rival.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    pub rival: &'a Rival,
+    pub task: &'a CaseId,
+}
+
+/// Where rivals run, and for what.
+#[derive(Clone, Copy)]
+pub struct Setting<'a> {
+    /// The directory of gates.yaml.
+    pub root: &'a Path,
+    pub device: &'a DeviceFacts,
+    pub plan: &'a Plan,
 }
 
 impl Rivals {
-    /// One process, over all of these tasks.
-    ///
-    /// # Errors
-    /// A [`FaultKind::Rival`], whatever breaks: no kernel is wrong for it.
-    pub fn run(
+    /// One turn: each program does these tasks in one process, one after another. `on_answer` gets the place of a task
+    /// among them, and what came of it; a fault is a [`FaultKind::Rival`], whatever breaks: no kernel is wrong for it.
+    pub fn take_turn(
         &mut self,
-        rival: &Rival,
-        root: &Path,
-        device: &DeviceFacts,
-        plan: &Plan,
-        tasks: &[&CaseId],
-    ) -> Result<BTreeMap<CaseId, RivalFacts>, Fault> {
-        let scratch = self.scratch();
-        let answer = scratch.and_then(|scratch| ask(rival, root, scratch, device, plan, tasks));
-        answer.map_err(|problem| Fault::new(FaultKind::Rival, format!("{}: {problem}", rival.name)))
+        setting: Setting,
+        asked: &[Asked],
+        mut on_answer: impl FnMut(usize, Result<RivalFacts, Fault>),
+    ) {
+        let mut done = BTreeSet::new();
+        for it in asked {
+            let command = &it.rival.command;
+            if !done.insert(command) {
+                continue;
+            }
+            let own = asked.iter().enumerate();
+            let own = own.filter(|(_, it)| it.rival.command == *command);
+            let own: Vec<_> = own.collect();
+            match self.scratch() {
+                Ok(scratch) => {
+                    let scratch = scratch.to_owned();
+                    let program = self.program(command);
+                    program.take_turn(setting, &scratch, &own, &mut on_answer);
+                }
+                Err(problem) => {
+                    for (at, it) in own {
+                        on_answer(at, Err(fault(it, &problem)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn program(&mut self, command: &[String]) -> &mut Program {
+        let known = self.programs.iter().position(|it| it.command == command);
+        let at = known.unwrap_or(self.programs.len());
+        if known.is_none() {
+            self.programs.push(Program {
+                command: command.to_vec(),
+                running: None,
+                breaks: 0,
+                given_up: None,
+            });
+        }
+        &mut self.programs[at]
     }
 
     fn scratch(&mut self) -> Result<&Path, String> {
@@ -48,38 +104,211 @@ impl Rivals {
     }
 }
 
-fn ask(
-    rival: &Rival,
-    root: &Path,
-    scratch: &Path,
-    device: &DeviceFacts,
-    plan: &Plan,
-    tasks: &[&CaseId],
-) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
-    let request = protocol::Request::of(rival, device, plan, tasks);
-    let text = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
-    let mut command = command(rival, root, device)?;
-    confine(&mut command, scratch).map_err(|error| format!("it cannot be confined: {error}"))?;
-    let deadline = Duration::from_millis(rival.deadline_ms);
-    let most = request.longest_answer();
-    let answered = process::ask(command, &text, deadline, most);
-    let answered = answered.map_err(|error| {
-        let program = rival.command.first().map_or("", String::as_str);
-        format!("{program} cannot be started: {error}")
-    })?;
-    let Some(answered) = answered else {
-        return Err(format!(
-            "no answer within {:.0} s; it was killed",
-            deadline.as_secs_f64()
-        ));
-    };
-    if !answered.status.success() {
-        return Err(protocol::scrubbed(&answered.failure()));
+fn fault(asked: &Asked, problem: &str) -> Fault {
+    let message = format!("{}: {problem}", asked.rival.name);
+    Fault::new(FaultKind::Rival, message)
+}
+
+/// One program of one run: rivals of several kernels may have the same command.
+struct Program {
+    command: Vec<String>,
+    running: Option<Running>,
+    breaks: u32,
+    /// Why nothing is asked of it any more.
+    given_up: Option<String>,
+}
+
+/// A program that was started.
+struct Running {
+    dialogue: Dialogue,
+    /// The processes that took samples so far.
+    processes: BTreeSet<u32>,
+    longest_line: u64,
+}
+
+/// Why a program did not answer.
+enum Unanswered {
+    /// It ended by itself, as if all was well.
+    Ended,
+    Broke(String),
+}
+
+impl Program {
+    fn take_turn(
+        &mut self,
+        setting: Setting,
+        scratch: &Path,
+        asked: &[(usize, &Asked)],
+        on_answer: &mut impl FnMut(usize, Result<RivalFacts, Fault>),
+    ) {
+        let mut begun = None;
+        for (at, it) in asked {
+            let answer = self.answer(setting, scratch, it, &mut begun);
+            on_answer(*at, answer.map_err(|problem| fault(it, &problem)));
+        }
+        if begun.is_some() {
+            let deadline = asked.iter().map(|(_, it)| deadline(it.rival)).max();
+            self.end_turn(deadline.unwrap_or_default());
+        }
     }
-    if answered.output.len() as u64 > most {
-        return Err(format!("its answer is longer than {most} bytes"));
+
+    fn answer(
+        &mut self,
+        setting: Setting,
+        scratch: &Path,
+        asked: &Asked,
+        begun: &mut Option<Begun>,
+    ) -> Result<RivalFacts, String> {
+        if let Some(why) = &self.given_up {
+            return Err(why.clone());
+        }
+        let began = match begun.take() {
+            Some(began) => began,
+            None => self
+                .begin_turn(setting, scratch, asked)
+                .inspect_err(|why| {
+                    // A start knows no task: another one would end as this one did.
+                    self.running = None;
+                    self.given_up = Some(why.clone());
+                })?,
+        };
+        let facts = match &began {
+            Begun::Skipped { because } => Ok(protocol::skip_all(asked.rival, because)),
+            Begun::Ready { versions, .. } => self.ask(setting, asked).map(|backends| RivalFacts {
+                versions: versions.clone(),
+                backends,
+            }),
+        };
+        match &facts {
+            Ok(_) => *begun = Some(began),
+            Err(problem) => self.broke(problem),
+        }
+        facts
     }
-    request.read(&answered.output)
+
+    /// Ends it. It is started again for the next task, unless it has broken too often.
+    fn broke(&mut self, problem: &str) {
+        self.running = None;
+        self.breaks += 1;
+        if self.breaks >= MOST_BREAKS {
+            self.given_up = Some(format!(
+                "it broke {MOST_BREAKS} times and was not started again, the last time: {problem}"
+            ));
+        }
+    }
+
+    fn begin_turn(
+        &mut self,
+        setting: Setting,
+        scratch: &Path,
+        asked: &Asked,
+    ) -> Result<Begun, String> {
+        let running = match self.running.take() {
+            Some(running) => running,
+            None => Running::start(asked.rival, setting, scratch)?,
+        };
+        let running = self.running.insert(running);
+        let begin = Message::begin(setting.device, setting.plan);
+        let line = running.exchange(&begin, deadline(asked.rival));
+        let begun = protocol::read_begun(&line.map_err(Unanswered::into_problem)?)?;
+        if let Begun::Ready { process, .. } = begun
+            && !running.processes.insert(process)
+        {
+            return Err(format!(
+                "it measures in process {process} again, and each turn needs a process of its own"
+            ));
+        }
+        Ok(begun)
+    }
+
+    fn ask(
+        &mut self,
+        setting: Setting,
+        asked: &Asked,
+    ) -> Result<BTreeMap<String, Contest>, String> {
+        let plan = setting.plan;
+        let case = plan.case(asked.task).ok_or("its task is not in the plan")?;
+        let running = self.running.as_mut().ok_or("it does not run")?;
+        let task = Message::Task(Box::new(AskedTask::of(asked.rival, plan, case)));
+        let line = running.exchange(&task, deadline(asked.rival));
+        let expected = Expected {
+            id: &asked.task.to_string(),
+            backends: &asked.rival.backends,
+            sampling: Sampling::of(plan),
+        };
+        expected.read(&line.map_err(Unanswered::into_problem)?)
+    }
+
+    /// Waits until nothing of it is on the GPU. A program that cannot make processes itself ends.
+    fn end_turn(&mut self, deadline: Duration) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        match running.exchange(&Message::End, deadline) {
+            Ok(line) => {
+                if let Err(problem) = protocol::read_ended(&line) {
+                    self.broke(&problem);
+                }
+            }
+            Err(Unanswered::Ended) => self.running = None,
+            Err(Unanswered::Broke(problem)) => self.broke(&problem),
+        }
+    }
+}
+
+impl Running {
+    fn start(rival: &Rival, setting: Setting, scratch: &Path) -> Result<Self, String> {
+        let mut command = command(rival, setting.root, setting.device)?;
+        confine(&mut command, scratch)
+            .map_err(|error| format!("it cannot be confined: {error}"))?;
+        let longest_line = protocol::longest_line(setting.plan);
+        let dialogue = Dialogue::start(command, longest_line).map_err(|error| {
+            let program = rival.command.first().map_or("", String::as_str);
+            format!("{program} cannot be started: {error}")
+        })?;
+        Ok(Self {
+            dialogue,
+            processes: BTreeSet::new(),
+            longest_line,
+        })
+    }
+
+    /// Sends one message, and waits for the line that answers it.
+    fn exchange(&mut self, message: &Message, deadline: Duration) -> Result<Vec<u8>, Unanswered> {
+        let line = message.line().map_err(Unanswered::Broke)?;
+        // One that takes no lines has ended, which is heard.
+        self.dialogue.send(line);
+        let problem = match self.dialogue.hear(deadline) {
+            Heard::Line(line) => return Ok(line),
+            Heard::TooLong => format!("its answer is longer than {} bytes", self.longest_line),
+            Heard::Nothing => format!(
+                "no answer within {:.0} s; it was killed",
+                deadline.as_secs_f64()
+            ),
+            Heard::End => match self.dialogue.end(FAREWELL) {
+                Some(status) if status.success() => return Err(Unanswered::Ended),
+                Some(status) => {
+                    let log = self.dialogue.last_words();
+                    protocol::scrubbed(&process::failure(status, &log))
+                }
+                None => "it closed its output without an answer; it was killed".to_owned(),
+            },
+        };
+        Err(Unanswered::Broke(problem))
+    }
+}
+
+impl Unanswered {
+    fn into_problem(self) -> String {
+        match self {
+            Self::Ended => "it ended without an answer".to_owned(),
+            Self::Broke(problem) => problem,
+        }
+    }
+}
+
+fn deadline(rival: &Rival) -> Duration {
+    Duration::from_millis(rival.deadline_ms)
 }
 
 fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, String> {

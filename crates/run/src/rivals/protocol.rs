@@ -1,13 +1,12 @@
-//! The request to a rival and its answer: one JSON document each way. docs/gates.md describes it for authors of
-//! rivals. Pure.
+//! Messages to a rival and its answers: a line of JSON each. docs/gates.md describes them for authors of rivals. Pure.
 
 use model::{
-    CaseId, Contest, DeviceFacts, Mode, Plan, Rival, RivalFacts, RivalTimes, Schedule, Task,
+    Case, Contest, DeviceFacts, Mode, Plan, Rival, RivalFacts, RivalTimes, Schedule, Task,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub const SCHEMA: &str = "gatekeeper.rival/1";
+pub const SCHEMA: &str = "gatekeeper.rival/2";
 
 /// Bytes of one sample in an answer, and of all else: more than any rival needs.
 const SAMPLE_BYTES: u64 = 32;
@@ -22,25 +21,28 @@ const MOST_LAUNCHES: u32 = 1_000_000;
 const MOST_NS: u64 = 3_600_000_000_000;
 
 #[derive(Serialize)]
-pub struct Request<'a> {
-    schema: &'static str,
-    rival: &'a str,
-    /// Each is to be timed, or skipped with a reason.
-    backends: &'a [String],
-    gpu: Gpu<'a>,
-    sampling: Sampling,
-    tasks: Vec<RequestedTask<'a>>,
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum Message<'a> {
+    /// The tasks up to `End` are for a process that has not worked on the GPU before.
+    Begin {
+        schema: &'static str,
+        gpu: Gpu<'a>,
+        sampling: Sampling,
+    },
+    Task(Box<AskedTask<'a>>),
+    /// That process is to end: the GPU is needed.
+    End,
 }
 
 #[derive(Serialize)]
-struct Gpu<'a> {
+pub struct Gpu<'a> {
     name: &'a str,
     uuid: &'a str,
 }
 
 /// As a kernel's own samples are taken.
-#[derive(Serialize)]
-struct Sampling {
+#[derive(Clone, Copy, Serialize)]
+pub struct Sampling {
     mode: Mode,
     /// Calls before the first sample.
     warmup: u32,
@@ -52,24 +54,35 @@ struct Sampling {
 }
 
 #[derive(Serialize)]
-struct RequestedTask<'a> {
+pub struct AskedTask<'a> {
     id: String,
-    #[serde(skip)]
-    case: &'a CaseId,
+    rival: &'a str,
+    /// Each is to be timed, or skipped with a reason.
+    backends: &'a [String],
     #[serde(flatten)]
     task: Task,
 }
 
+/// The answer to `Begin`.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Begun {
+    Ready {
+        /// The process that takes the samples.
+        process: u32,
+        versions: BTreeMap<String, String>,
+    },
+    /// In the place of all tasks.
+    Skipped { because: String },
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct AnsweredBegin {
     schema: String,
+    process: Option<u32>,
     #[serde(default)]
     versions: BTreeMap<String, String>,
-    /// In the place of all tasks.
     skipped: Option<String>,
-    #[serde(default)]
-    tasks: Vec<AnsweredTask>,
 }
 
 #[derive(Deserialize)]
@@ -87,13 +100,93 @@ struct AnsweredBackend {
     skipped: Option<String>,
 }
 
-impl<'a> Request<'a> {
-    pub fn of(
-        rival: &'a Rival,
-        device: &'a DeviceFacts,
-        plan: &'a Plan,
-        tasks: &[&'a CaseId],
-    ) -> Self {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnsweredEnd {
+    ended: bool,
+}
+
+impl<'a> Message<'a> {
+    pub fn begin(device: &'a DeviceFacts, plan: &Plan) -> Self {
+        Self::Begin {
+            schema: SCHEMA,
+            gpu: Gpu {
+                name: &device.name,
+                uuid: &device.uuid,
+            },
+            sampling: Sampling::of(plan),
+        }
+    }
+
+    /// # Errors
+    /// A value that JSON cannot express.
+    pub fn line(&self) -> Result<Vec<u8>, String> {
+        serde_json::to_vec(self).map_err(|error| error.to_string())
+    }
+}
+
+/// In bytes: the longest line of any rival of a plan.
+pub fn longest_line(plan: &Plan) -> u64 {
+    let sampling = Sampling::of(plan);
+    let samples = u64::from(sampling.iterations) + u64::from(sampling.singles);
+    let backends = plan.rivals.iter().map(|it| it.backends.len() as u64);
+    let contests = SAMPLE_BYTES.saturating_mul(samples);
+    OTHER_BYTES.saturating_add(contests.saturating_mul(backends.max().unwrap_or(0)))
+}
+
+/// # Errors
+/// Anything but an answer to `Begin`.
+pub fn read_begun(line: &[u8]) -> Result<Begun, String> {
+    let answer: AnsweredBegin = parse(line)?;
+    if answer.schema != SCHEMA {
+        return Err(scrubbed(&format!(
+            "it answers by `{}`, and this gatekeeper asks by {SCHEMA}",
+            answer.schema
+        )));
+    }
+    match (answer.skipped, answer.process) {
+        (Some(because), None) => Ok(Begun::Skipped {
+            because: reason(&because)?,
+        }),
+        (None, Some(process)) => Ok(Begun::Ready {
+            process,
+            versions: versions(answer.versions)?,
+        }),
+        _ => Err("it begins with either `process` or `skipped`".to_owned()),
+    }
+}
+
+/// # Errors
+/// Anything but an answer to `End`.
+pub fn read_ended(line: &[u8]) -> Result<(), String> {
+    match parse(line)? {
+        AnsweredEnd { ended: true } => Ok(()),
+        AnsweredEnd { ended: false } => Err("its process does not end".to_owned()),
+    }
+}
+
+fn parse<'de, T: Deserialize<'de>>(line: &'de [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        scrubbed(&format!(
+            "its answer is not what the protocol asks for: {error}"
+        ))
+    })
+}
+
+/// Every backend of a rival that does nothing here.
+pub fn skip_all(rival: &Rival, because: &str) -> RivalFacts {
+    let backends = rival.backends.iter().map(|name| {
+        let because = because.to_owned();
+        (name.clone(), Contest::Skipped { because })
+    });
+    RivalFacts {
+        versions: BTreeMap::new(),
+        backends: backends.collect(),
+    }
+}
+
+impl Sampling {
+    pub fn of(plan: &Plan) -> Self {
         let Schedule {
             mode,
             warmup,
@@ -102,97 +195,53 @@ impl<'a> Request<'a> {
             batch_ns,
             ..
         } = plan.timing;
-        let cases = tasks.iter().filter_map(|id| plan.case(id));
-        let tasks = cases.map(|case| RequestedTask {
-            id: case.id.to_string(),
-            case: &case.id,
-            task: plan.task(case),
-        });
         Self {
-            schema: SCHEMA,
+            mode,
+            warmup,
+            iterations,
+            batch_ns,
+            singles,
+        }
+    }
+}
+
+impl<'a> AskedTask<'a> {
+    pub fn of(rival: &'a Rival, plan: &Plan, case: &Case) -> Self {
+        Self {
+            id: case.id.to_string(),
             rival: &rival.name,
             backends: &rival.backends,
-            gpu: Gpu {
-                name: &device.name,
-                uuid: &device.uuid,
-            },
-            sampling: Sampling {
-                mode,
-                warmup,
-                iterations,
-                batch_ns,
-                singles,
-            },
-            tasks: tasks.collect(),
+            task: plan.task(case),
         }
     }
+}
 
-    /// In bytes.
-    pub fn longest_answer(&self) -> u64 {
-        let samples = u64::from(self.sampling.iterations) + u64::from(self.sampling.singles);
-        let contests = self.backends.len() as u64 * self.tasks.len() as u64;
-        OTHER_BYTES.saturating_add(
-            SAMPLE_BYTES
-                .saturating_mul(samples)
-                .saturating_mul(contests),
-        )
-    }
+/// The part of a task that its answer is held to.
+pub struct Expected<'a> {
+    pub id: &'a str,
+    pub backends: &'a [String],
+    pub sampling: Sampling,
+}
 
+impl Expected<'_> {
     /// # Errors
     /// Anything but an answer to all that was asked, and to nothing else.
-    pub fn read(&self, output: &[u8]) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
-        let answer: Answer = serde_json::from_slice(output).map_err(|error| {
-            scrubbed(&format!(
-                "its answer is not what the protocol asks for: {error}"
-            ))
-        })?;
-        if answer.schema != SCHEMA {
+    pub fn read(&self, line: &[u8]) -> Result<BTreeMap<String, Contest>, String> {
+        let AnsweredTask { id, backends } = parse(line)?;
+        if id != self.id {
             return Err(scrubbed(&format!(
-                "it answers by `{}`, and this gatekeeper asks by {SCHEMA}",
-                answer.schema
+                "it answers `{id}`, and was asked for {}",
+                self.id
             )));
         }
-        let versions = versions(answer.versions)?;
-        let facts = |backends| RivalFacts {
-            versions: versions.clone(),
-            backends,
-        };
-        if let Some(because) = answer.skipped {
-            if !answer.tasks.is_empty() {
-                return Err("it skips everything, and answers tasks too".to_owned());
-            }
-            let skipped = Contest::Skipped {
-                because: reason(&because)?,
-            };
-            let skipped = self.backends.iter().map(|it| (it.clone(), skipped.clone()));
-            let skipped: BTreeMap<_, _> = skipped.collect();
-            let tasks = self.tasks.iter();
-            return Ok(tasks
-                .map(|task| (task.case.clone(), facts(skipped.clone())))
-                .collect());
-        }
-        let mut answered = BTreeMap::new();
-        for AnsweredTask { id, backends } in answer.tasks {
-            let asked = self.tasks.iter().find(|task| task.id == id);
-            let asked =
-                asked.ok_or_else(|| scrubbed(&format!("it answers `{id}`, which is no task")))?;
-            let backends = self.contests(&id, backends)?;
-            let known = answered.insert(asked.case.clone(), facts(backends));
-            if known.is_some() {
-                return Err(format!("it answers {id} twice"));
-            }
-        }
-        match self.tasks.iter().find(|it| !answered.contains_key(it.case)) {
-            Some(task) => Err(format!("it does not answer {}", task.id)),
-            None => Ok(answered),
-        }
+        self.contests(backends)
     }
 
     fn contests(
         &self,
-        id: &str,
         answered: Vec<AnsweredBackend>,
     ) -> Result<BTreeMap<String, Contest>, String> {
+        let id = self.id;
         let mut contests = BTreeMap::new();
         for AnsweredBackend {
             name,

@@ -1,8 +1,7 @@
-//! Processes are shell scripts; tasks and device are those of the judge's fixture.
+//! Programs are shell scripts; tasks and device are those of the judge's fixture.
 
 use super::*;
 use judge::fixture;
-use model::Contest;
 use serde_json::{Value, json};
 
 fn rival(script: &str) -> Rival {
@@ -12,54 +11,112 @@ fn rival(script: &str) -> Rival {
         command: ["sh", "-c", script].map(str::to_owned).to_vec(),
         backends: vec!["flash".into(), "math".into()],
         deadline_ms: 60_000,
+        requested: true,
     }
 }
 
-fn answer_of(rival: &Rival) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
-    let (plan, device) = (fixture::plan(), fixture::device());
-    let task = fixture::case_id("direct", "small");
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let mut rivals = Rivals::default();
-    rivals
-        .run(rival, root, &device, &plan, &[&task])
-        .map_err(|fault| {
-            assert_eq!(fault.kind, FaultKind::Rival);
-            fault.message
-        })
+/// Writes down each start of it, and answers each message by a line of shell.
+fn program(begin: &str, task: &str, end: &str) -> Rival {
+    rival(&format!(
+        r#"echo x >> "$TMPDIR/starts"; turn=0
+        while read -r told; do
+            id=${{told#*'"id":"'}}; id=${{id%%'"'*}}
+            case "$told" in
+            *'"message":"begin"'*) turn=$((turn + 1)); {begin};;
+            *'"message":"task"'*) {task};;
+            *'"message":"end"'*) {end};;
+            *) exit 9;;
+            esac
+        done"#
+    ))
 }
 
-/// The outcome of a script that writes this.
-fn read(answer: &Value) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
-    answer_of(&rival(&format!("cat >/dev/null; printf %s '{answer}'")))
-}
-
-fn problem(answer: &Value) -> String {
-    read(answer).unwrap_err()
-}
+const BEGINS: &str =
+    r#"echo '{"schema":"gatekeeper.rival/2","process":'$turn',"versions":{"torch":"2.9.0"}}'"#;
+const ENDS: &str = r#"echo '{"ended":true}'"#;
 
 /// Four batched samples and four singles, as the fixture's schedule has them.
 fn right() -> Value {
     json!({
-        "schema": "gatekeeper.rival/1",
-        "versions": {"torch": "2.9.0"},
-        "tasks": [{
-            "id": "k/direct@small",
-            "backends": [
-                {"name": "flash", "timed": {
-                    "launches_per_sample": 10,
-                    "batched_ns": [129_000, 129_100, 128_900, 129_000],
-                    "single_ns": [14_000, 14_100, 14_200, 15_000],
-                }},
-                {"name": "math", "skipped": "no kernel for f16"},
-            ],
-        }],
+        "id": "ID",
+        "backends": [
+            {"name": "flash", "timed": {
+                "launches_per_sample": 10,
+                "batched_ns": [129_000, 129_100, 128_900, 129_000],
+                "single_ns": [14_000, 14_100, 14_200, 15_000],
+            }},
+            {"name": "math", "skipped": "no kernel for f16"},
+        ],
     })
 }
 
+/// The shell that answers a task so, with the task's own id for `ID`.
+fn says(answer: &Value) -> String {
+    format!("printf '%s\\n' '{answer}' | sed \"s|ID|$id|\"")
+}
+
+/// The shell that answers each task as it should.
+fn works() -> String {
+    says(&right())
+}
+
+type Answers = Vec<Result<RivalFacts, String>>;
+
+/// One turn over tasks of the fixture: a variant and a shape each.
+fn turn(rivals: &mut Rivals, asked: &[(&Rival, &str, &str)]) -> Answers {
+    let (plan, device) = (fixture::plan(), fixture::device());
+    let tasks = asked.iter();
+    let tasks: Vec<_> = tasks
+        .map(|(_, variant, shape)| fixture::case_id(variant, shape))
+        .collect();
+    let asked = asked.iter().zip(&tasks);
+    let asked: Vec<_> = asked
+        .map(|((rival, ..), task)| Asked { rival, task })
+        .collect();
+    let setting = Setting {
+        root: Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
+        device: &device,
+        plan: &plan,
+    };
+    let mut answers: Vec<_> = asked.iter().map(|_| None).collect();
+    rivals.take_turn(setting, &asked, |at, answer| {
+        let answer = answer.map_err(|fault| {
+            assert_eq!(fault.kind, FaultKind::Rival);
+            fault.message
+        });
+        assert!(
+            answers[at].replace(answer).is_none(),
+            "{at} is answered twice"
+        );
+    });
+    answers.into_iter().map(Option::unwrap).collect()
+}
+
+/// Three tasks in one turn.
+fn three(rivals: &mut Rivals, rival: &Rival) -> Answers {
+    let asked = [("direct", "small"), ("direct", "large"), ("fast", "small")];
+    turn(
+        rivals,
+        &asked.map(|(variant, shape)| (rival, variant, shape)),
+    )
+}
+
+fn answer_of(rival: &Rival) -> Result<RivalFacts, String> {
+    turn(&mut Rivals::default(), &[(rival, "direct", "small")]).remove(0)
+}
+
+fn read(answer: &Value) -> Result<RivalFacts, String> {
+    answer_of(&program(BEGINS, &says(answer), ENDS))
+}
+
+fn starts(rivals: &Rivals) -> usize {
+    let written = rivals.scratch.as_ref().unwrap().path().join("starts");
+    std::fs::read_to_string(written).unwrap().lines().count()
+}
+
 #[test]
-fn an_answer_becomes_facts_of_each_task() {
+fn an_answer_becomes_facts_of_its_task() {
     let facts = read(&right()).unwrap();
-    let facts = &facts[&fixture::case_id("direct", "small")];
     assert_eq!(facts.versions["torch"], "2.9.0");
     let Contest::Timed(times) = &facts.backends["flash"] else {
         panic!("{facts:?}");
@@ -75,17 +132,159 @@ fn an_answer_becomes_facts_of_each_task() {
 }
 
 #[test]
+fn a_program_is_started_once_for_all_tasks_turns_and_kernels() {
+    let own = program(BEGINS, &works(), ENDS);
+    let of_other_kernel = Rival {
+        kernel: "other".into(),
+        backends: vec!["math".into(), "flash".into()],
+        ..own.clone()
+    };
+    let mut rivals = Rivals::default();
+    for _ in 0..3 {
+        let answers = three(&mut rivals, &own);
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+    let asked = [
+        (&own, "direct", "small"),
+        (&of_other_kernel, "fast", "large"),
+    ];
+    let answers = turn(&mut rivals, &asked);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(starts(&rivals), 1);
+
+    let other = Rival {
+        command: [&own.command[..], &["another".to_owned()]].concat(),
+        ..own.clone()
+    };
+    let asked = [(&own, "direct", "small"), (&other, "direct", "small")];
+    let answers = turn(&mut rivals, &asked);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(starts(&rivals), 2);
+}
+
+#[test]
+fn a_program_that_dies_at_a_task_fails_that_task_alone() {
+    let dies = format!(
+        "case $id in *large) echo 'out of memory' >&2; exit 3;; esac; {}",
+        works()
+    );
+    let rival = program(BEGINS, &dies, ENDS);
+    let mut rivals = Rivals::default();
+    let answers = three(&mut rivals, &rival);
+    assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
+    let died = Err("torch: failed (exit code 3): out of memory".to_owned());
+    assert_eq!(answers[1], died);
+    assert_eq!(starts(&rivals), 2);
+}
+
+#[test]
+fn a_program_that_breaks_again_and_again_is_not_started_for_ever() {
+    let rival = program(BEGINS, "echo no >&2; exit 3", ENDS);
+    let mut rivals = Rivals::default();
+    let answers = three(&mut rivals, &rival);
+    let broke = Err("torch: failed (exit code 3): no".to_owned());
+    assert_eq!(answers, [broke.clone(), broke.clone(), broke]);
+    let last = three(&mut rivals, &rival).remove(2).unwrap_err();
+    assert_eq!(
+        last,
+        "torch: it broke 3 times and was not started again, the last time: failed (exit code 3): no"
+    );
+    assert_eq!(starts(&rivals), 3);
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_and_the_next_task_done() {
+    let hangs = format!("case $id in *large) sleep 1000;; esac; {}", works());
+    let rival = Rival {
+        deadline_ms: 2_000,
+        ..program(BEGINS, &hangs, ENDS)
+    };
+    let answers = three(&mut Rivals::default(), &rival);
+    assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
+    let late = answers[1].as_ref().unwrap_err();
+    assert_eq!(late, "torch: no answer within 2 s; it was killed");
+}
+
+#[test]
+fn a_program_that_cannot_start_is_not_started_again() {
+    for (begin, says) in [
+        (
+            "echo 'ImportError: \u{7}libcudnn' >&2; exit 1",
+            "torch: failed (exit code 1): ImportError: libcudnn",
+        ),
+        ("exit 0", "torch: it ended without an answer"),
+        (
+            "echo hello",
+            "torch: its answer is not what the protocol asks for",
+        ),
+        (
+            "exec >&-; sleep 1000",
+            "torch: it closed its output without an answer",
+        ),
+    ] {
+        let rival = program(begin, &works(), ENDS);
+        let mut rivals = Rivals::default();
+        for answer in three(&mut rivals, &rival) {
+            let problem = answer.unwrap_err();
+            assert!(problem.starts_with(says), "{problem}");
+        }
+        assert_eq!(starts(&rivals), 1, "{begin}");
+    }
+    let missing = Rival {
+        command: vec!["./nowhere/rival".into()],
+        ..rival("")
+    };
+    let missing = answer_of(&missing).unwrap_err();
+    let says = "./nowhere/rival cannot be started";
+    assert!(missing.contains(says), "{missing}");
+}
+
+/// As one that cannot make a process of its own for each turn does.
+#[test]
+fn a_program_that_ends_after_its_turn_is_started_for_the_next() {
+    let rival = program(BEGINS, &works(), "exit 0");
+    let mut rivals = Rivals::default();
+    for _ in 0..5 {
+        let answers = three(&mut rivals, &rival);
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+    assert_eq!(starts(&rivals), 5);
+}
+
+#[test]
+fn a_turn_that_does_not_end_is_a_break_and_takes_no_answer_away() {
+    let rival = program(BEGINS, &works(), "exit 4");
+    let mut rivals = Rivals::default();
+    for _ in 0..3 {
+        let answers = three(&mut rivals, &rival);
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+    let problem = three(&mut rivals, &rival).remove(0).unwrap_err();
+    assert!(problem.contains("it broke 3 times"), "{problem}");
+    assert_eq!(starts(&rivals), 3);
+}
+
+#[test]
+fn two_turns_in_one_process_are_refused() {
+    let begins = r#"echo '{"schema":"gatekeeper.rival/2","process":7}'"#;
+    let rival = program(begins, &works(), ENDS);
+    let mut rivals = Rivals::default();
+    assert!(three(&mut rivals, &rival).iter().all(Result::is_ok));
+    let problem = three(&mut rivals, &rival).remove(0).unwrap_err();
+    assert!(problem.contains("in process 7 again"), "{problem}");
+}
+
+#[test]
 fn everything_skipped_is_every_backend_skipped() {
-    let skipped = read(&json!({
-        "schema": "gatekeeper.rival/1",
-        "skipped": "PyTorch is not installed\u{1b}[31m\n",
-    }));
-    let skipped = skipped.unwrap();
-    let backends = &skipped[&fixture::case_id("direct", "small")].backends;
-    assert_eq!(backends.len(), 2);
-    for contest in backends.values() {
-        let because = "PyTorch is not installed [31m".into();
-        assert_eq!(*contest, Contest::Skipped { because });
+    let begins = r#"printf '%s\n' '{"schema":"gatekeeper.rival/2","skipped":"PyTorch is not installed\u001b[31m\n"}'"#;
+    let rival = program(begins, "exit 9", ENDS);
+    for answer in three(&mut Rivals::default(), &rival) {
+        let backends = answer.unwrap().backends;
+        assert_eq!(backends.len(), 2);
+        for contest in backends.values() {
+            let because = "PyTorch is not installed [31m".into();
+            assert_eq!(*contest, Contest::Skipped { because });
+        }
     }
 }
 
@@ -98,25 +297,14 @@ fn with(pointer: &str, value: Value) -> Value {
 
 #[test]
 fn answers_that_break_the_protocol_are_refused() {
-    let flash = "/tasks/0/backends/0";
+    let flash = "/backends/0";
     let timed = |key: &str| format!("{flash}/timed/{key}");
     for (answer, says) in [
         (json!([]), "not what the protocol asks for"),
+        (json!({"id": "ID"}), "not what the protocol asks for"),
         (
-            json!({"schema": "gatekeeper.rival/1"}),
-            "does not answer k/direct@small",
-        ),
-        (
-            with("/schema", json!("gatekeeper.rival/2")),
-            "asks by gatekeeper.rival/1",
-        ),
-        (
-            with("/tasks/0/id", json!("k/other@small")),
-            "which is no task",
-        ),
-        (
-            with("/tasks", json!([right()["tasks"][0], right()["tasks"][0]])),
-            "twice",
+            with("/id", json!("k/direct@large")),
+            "it answers `k/direct@large`, and was asked for k/direct@small",
         ),
         (
             with(&format!("{flash}/name"), json!("cudnn")),
@@ -126,16 +314,13 @@ fn answers_that_break_the_protocol_are_refused() {
             with(&format!("{flash}/name"), json!("math")),
             "math is there twice",
         ),
-        (
-            with("/tasks/0/backends", json!([])),
-            "does not answer for flash",
-        ),
+        (with("/backends", json!([])), "does not answer for flash"),
         (
             with(&format!("{flash}/timed"), Value::Null),
             "either `timed` or `skipped`",
         ),
         (
-            with("/tasks/0/backends/1/skipped", json!(" \n")),
+            with("/backends/1/skipped", json!(" \n")),
             "without a reason",
         ),
         (
@@ -158,99 +343,156 @@ fn answers_that_break_the_protocol_are_refused() {
             with(&timed("single_ns"), json!([1, 2, 3, -4])),
             "not what the protocol asks for",
         ),
-        (
-            with("/versions", json!({"torch": 2})),
-            "not what the protocol asks for",
-        ),
     ] {
-        let problem = problem(&answer);
+        let problem = read(&answer).unwrap_err();
         assert!(problem.contains(says), "{answer}: {problem}");
     }
     let mut unknown = right();
     unknown["faster"] = json!(true);
-    assert!(problem(&unknown).contains("unknown field `faster`"));
-    let mut both = right();
-    both["skipped"] = json!("no GPU");
-    assert!(problem(&both).contains("answers tasks too"));
-}
-
-#[test]
-fn a_rival_that_breaks_is_named_with_its_last_words() {
-    let of = |script: &str| answer_of(&rival(script)).unwrap_err();
-    let failed = of("echo 'ImportError: \u{7}libcudnn' >&2; exit 1");
-    assert_eq!(failed, "torch: failed (exit code 1): ImportError: libcudnn");
-    assert!(of("true").contains("not what the protocol asks for"));
-    let endless = of(
-        "i=0; while [ $i -lt 40000 ]; do echo '                                                  '; i=$((i+1)); done",
-    );
-    assert!(endless.contains("its answer is longer than"), "{endless}");
-    let late = Rival {
-        deadline_ms: 300,
-        ..rival("sleep 1000")
-    };
-    let late = answer_of(&late).unwrap_err();
-    assert!(late.contains("it was killed"), "{late}");
-    let missing = Rival {
-        command: vec!["./nowhere/rival".into()],
-        ..rival("")
-    };
-    let missing = answer_of(&missing).unwrap_err();
     assert!(
-        missing.contains("./nowhere/rival cannot be started"),
-        "{missing}"
+        read(&unknown)
+            .unwrap_err()
+            .contains("unknown field `faster`")
     );
+
+    for (begin, says) in [
+        (
+            json!({"schema": "gatekeeper.rival/1", "process": 1}),
+            "asks by gatekeeper.rival/2",
+        ),
+        (
+            json!({"schema": "gatekeeper.rival/2"}),
+            "either `process` or `skipped`",
+        ),
+        (
+            json!({"schema": "gatekeeper.rival/2", "process": 1, "skipped": "no GPU"}),
+            "either `process` or `skipped`",
+        ),
+        (
+            json!({"schema": "gatekeeper.rival/2", "process": -1}),
+            "not what the protocol asks for",
+        ),
+        (
+            json!({"schema": "gatekeeper.rival/2", "process": 1, "versions": {"torch": 2}}),
+            "not what the protocol asks for",
+        ),
+    ] {
+        let rival = program(&format!("echo '{begin}'"), &works(), ENDS);
+        let problem = answer_of(&rival).unwrap_err();
+        assert!(problem.contains(says), "{begin}: {problem}");
+    }
+    let endless = program(BEGINS, "head -c 3000000 /dev/zero; sleep 1000", ENDS);
+    let endless = answer_of(&endless).unwrap_err();
+    assert!(endless.contains("its answer is longer than"), "{endless}");
 }
 
 /// The script fails unless each of these is in what it is given.
 #[test]
 fn a_rival_gets_its_tasks_and_its_gpu() {
-    let told = [
+    let holds = |told: &[&str]| {
+        let checks = told.iter();
+        let checks: Vec<_> = checks
+            .map(|text| format!("case \"$told\" in *'{text}'*) ;; *) exit 8;; esac"))
+            .collect();
+        checks.join("; ")
+    };
+    let begin = holds(&[
+        r#""schema":"gatekeeper.rival/2""#,
+        r#""gpu":{"name":"NVIDIA H100 80GB HBM3","uuid":"GPU-0"}"#,
+        r#""sampling":{"mode":"warm","warmup":5,"iterations":4,"batch_ns":100000,"singles":4}"#,
+    ]);
+    let task = holds(&[
         r#""id":"k/direct@small""#,
+        r#""rival":"torch""#,
         r#""kernel":"k""#,
         r#""shape":"small""#,
         r#""dims":{"N":64}"#,
         r#""backends":["flash","math"]"#,
-        r#""sampling":{"mode":"warm","warmup":5,"iterations":4,"batch_ns":100000,"singles":4}"#,
         r#""reference":{"softmax":{"x":"x","out":"out"}}"#,
-    ];
-    let checks = told.map(|text| format!("grep -qF '{text}' \"$told\" || exit 9;"));
-    let script = format!(
-        "told=$(mktemp); cat >\"$told\"; {} rm \"$told\"; test -n \"$CUDA_VISIBLE_DEVICES\" || exit 8; test -f Cargo.toml || exit 7; printf %s '{}'",
-        checks.join(" "),
-        right()
+    ]);
+    let place = "test -n \"$CUDA_VISIBLE_DEVICES\" || exit 7; test -f Cargo.toml || exit 6";
+    let rival = program(
+        &format!("{begin}; {place}; {BEGINS}"),
+        &format!("{task}; {}", works()),
+        ENDS,
     );
-    answer_of(&rival(&script)).unwrap();
+    answer_of(&rival).unwrap();
 }
 
 #[test]
 fn a_rival_writes_to_its_scratch_alone_and_sees_no_token() {
-    let answer = format!("printf %s '{}'", right());
-    // Its compiled files stay for its next process.
-    let mut rivals = Rivals::default();
-    let (plan, device) = (fixture::plan(), fixture::device());
-    let task = fixture::case_id("direct", "small");
-    let mut of =
-        |script: String| rivals.run(&rival(&script), Path::new("."), &device, &plan, &[&task]);
-    of(format!("cat > \"$TMPDIR/kept\"; {answer}")).unwrap();
-    of(format!(
-        "test -s \"$TRITON_CACHE_DIR/kept\" || exit 9; {answer}"
-    ))
-    .unwrap();
     // Cargo's own stand for the runner's.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    of(format!(
-        "test -z \"$CARGO_MANIFEST_DIR\" || exit 9; {answer}"
-    ))
-    .unwrap();
-
-    if !confine::is_confining() {
-        return;
-    }
     let other = tempfile::tempdir().unwrap();
     let path = other.path().join("planted");
-    let planted = of(format!("echo x > {}; {answer}", path.display()));
-    planted.unwrap();
-    assert!(!path.exists());
+    let tries = format!(
+        "echo x > {}; test -z \"$CARGO_MANIFEST_DIR\" || exit 9; test -s \"$TRITON_CACHE_DIR/starts\" || exit 8; {}",
+        path.display(),
+        works()
+    );
+    let mut rivals = Rivals::default();
+    let asked = (&program(BEGINS, &tries, ENDS), "direct", "small");
+    turn(&mut rivals, &[asked]).remove(0).unwrap();
+    if confine::is_confining() {
+        assert!(!path.exists());
+    }
+}
+
+/// The script for PyTorch, with this module in the place of PyTorch.
+fn torch_script(modules: &tempfile::TempDir, torch: &str) -> Rival {
+    std::fs::create_dir_all(modules.path().join("torch/nn")).unwrap();
+    std::fs::write(modules.path().join("torch/__init__.py"), torch).unwrap();
+    let attention = "class SDPBackend: FLASH_ATTENTION, MATH = 1, 2";
+    std::fs::write(modules.path().join("torch/nn/__init__.py"), "").unwrap();
+    std::fs::write(modules.path().join("torch/nn/attention.py"), attention).unwrap();
+    let path = format!("PYTHONPATH={}", modules.path().display());
+    let command = ["env", &path, "python3", "kernels/rivals/torch_sdpa.py"];
+    Rival {
+        command: command.map(str::to_owned).to_vec(),
+        ..rival("")
+    }
+}
+
+#[test]
+fn the_script_for_pytorch_loads_it_once_and_forks_for_each_turn() {
+    let modules = tempfile::tempdir().unwrap();
+    let torch = r#"
+import os
+open(os.environ["TMPDIR"] + "/starts", "a").write("x\n")
+print("a library may print")
+__version__ = "2.9.0"
+class version: cuda = "13.0"
+class backends:
+    class cudnn: version = staticmethod(lambda: 91900)
+class cuda:
+    is_available = staticmethod(lambda: True)
+    synchronize = staticmethod(lambda: None)
+    class Event:
+        def __init__(self, enable_timing): pass
+        def record(self): pass
+"#;
+    let rival = torch_script(&modules, torch);
+    let mut rivals = Rivals::default();
+    for _ in 0..3 {
+        for answer in three(&mut rivals, &rival) {
+            let facts = answer.unwrap();
+            assert_eq!(facts.versions["torch"], "2.9.0");
+            // A softmax is what the fixture asks for.
+            let because = "it does attention alone, and the reference is another".into();
+            assert_eq!(facts.backends["math"], Contest::Skipped { because });
+        }
+    }
+    assert_eq!(starts(&rivals), 1);
+    let processes = rivals.programs[0].running.as_ref().unwrap();
+    assert_eq!(processes.processes.len(), 3);
+
+    let modules = tempfile::tempdir().unwrap();
+    let rival = torch_script(&modules, "raise ImportError('no libcudnn')");
+    let because = "PyTorch is not installed: no libcudnn".to_owned();
+    let skipped = Contest::Skipped { because };
+    for answer in three(&mut Rivals::default(), &rival) {
+        assert_eq!(answer.unwrap().backends["flash"], skipped);
+    }
 }
 
 #[test]

@@ -2,27 +2,17 @@
 //! orders mean beyond which frame ends one.
 
 use super::protocol::{Frame, Job, Line, Order};
-use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use system::process;
-use system::process::children::Group;
+use system::process::dialogue::{Dialogue, Heard};
 
 /// A longer line is not a frame.
 const MAX_LINE: u64 = 16 << 20;
 
-/// How much of the end of a worker's standard error is kept.
-const STDERR_TAIL: usize = 4096;
-const STDERR_LINES: usize = 4;
-
 /// How long a worker may take to end once its input is closed.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
-
-/// How long a killed worker may take to be gone.
-const REAPING: Duration = Duration::from_secs(30);
 
 /// Why a worker sends no more frames. The message is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,48 +23,19 @@ pub enum Lost {
     Died(String),
 }
 
-/// A running child, in a process group of its own. Killed and reaped when dropped.
+/// A running child. Killed and reaped when dropped.
 pub struct Worker {
-    child: Child,
-    group: Group,
-    /// `None` once it is to end.
-    input: Option<Sender<Vec<u8>>>,
-    lines: Receiver<Heard>,
-    stderr: Tail,
+    dialogue: Dialogue,
     orders: u64,
 }
 
 /// A job that a worker was sent and has not answered.
 pub struct Sent(u64);
 
-enum Heard {
-    Line(Box<Line>),
-    Nonsense(String),
-    End,
-}
-
 impl Worker {
-    pub fn spawn(mut command: Command) -> io::Result<Self> {
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let (mut child, group) = Group::spawn(&mut command)?;
-        let input = child.stdin.take().map(write_lines);
-        let (heard, lines) = mpsc::channel();
-        if let Some(stdout) = child.stdout.take() {
-            std::thread::spawn(move || listen(stdout, |said| heard.send(said).is_ok()));
-        }
-        let stderr = Tail::default();
-        if let Some(pipe) = child.stderr.take() {
-            stderr.follow(pipe);
-        }
+    pub fn spawn(command: Command) -> io::Result<Self> {
         Ok(Self {
-            child,
-            group,
-            input,
-            lines,
-            stderr,
+            dialogue: Dialogue::start(command, MAX_LINE)?,
             orders: 0,
         })
     }
@@ -111,10 +72,7 @@ impl Worker {
             id,
             job: job.clone(),
         };
-        let sent = serde_json::to_vec(&order)
-            .ok()
-            .zip(self.input.as_ref())
-            .is_some_and(|(line, input)| input.send(line).is_ok());
+        let sent = serde_json::to_vec(&order).is_ok_and(|line| self.dialogue.send(line));
         if sent {
             Ok(Sent(id))
         } else {
@@ -152,135 +110,68 @@ impl Worker {
         let mut step = first_step.to_owned();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(Heard::Line(line)) if line.id == id && ends(&line.frame) => {
-                    return Ok(line.frame);
-                }
-                Ok(Heard::Line(line)) if line.id == id => {
-                    if let Frame::Step(next) | Frame::BaseStep(next) = &line.frame {
-                        step.clone_from(next);
+            let line: Line = match self.dialogue.hear(left) {
+                Heard::Line(line) => match serde_json::from_slice(&line) {
+                    Ok(line) => line,
+                    Err(error) => {
+                        let said = excerpt(&line);
+                        let said = format!("wrote a line that is not a frame ({error}): {said}");
+                        return Err(self.killed_for(&said));
                     }
-                    on_frame(line.frame);
-                }
-                Ok(Heard::Line(line)) => {
-                    let said = format!("answered order {} while at order {id}", line.id);
+                },
+                Heard::TooLong => {
+                    let said = format!("wrote a line longer than {} MiB", MAX_LINE >> 20);
                     return Err(self.killed_for(&said));
                 }
-                Ok(Heard::Nonsense(what)) => return Err(self.killed_for(&what)),
-                Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.died(&format!("ended while {step}")));
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    self.kill();
+                Heard::End => return Err(self.died(&format!("ended while {step}"))),
+                Heard::Nothing => {
+                    self.dialogue.kill();
                     return Err(Lost::Hang(format!(
                         "no answer within {:.1} s, last seen {step}; the worker was killed{}",
                         deadline.as_secs_f64(),
-                        self.stderr.quoted()
+                        self.quoted()
                     )));
                 }
+            };
+            if line.id != id {
+                let said = format!("answered order {} while at order {id}", line.id);
+                return Err(self.killed_for(&said));
             }
+            if ends(&line.frame) {
+                return Ok(line.frame);
+            }
+            if let Frame::Step(next) | Frame::BaseStep(next) = &line.frame {
+                step.clone_from(next);
+            }
+            on_frame(line.frame);
         }
     }
 
     fn killed_for(&mut self, what: &str) -> Lost {
-        self.kill();
-        Lost::Died(format!(
-            "the worker {what} and was killed{}",
-            self.stderr.quoted()
-        ))
+        self.dialogue.kill();
+        Lost::Died(format!("the worker {what} and was killed{}", self.quoted()))
     }
 
     /// Its output is closed: it is gone, or will be.
     fn died(&mut self, what: &str) -> Lost {
-        self.input = None;
-        let how = match self.ended_within(FAREWELL) {
+        let how = match self.dialogue.end(FAREWELL) {
             Some(status) => process::how(status),
-            None => {
-                self.kill();
-                "it did not exit and was killed".to_owned()
-            }
+            None => "it did not exit and was killed".to_owned(),
         };
-        Lost::Died(format!("the worker {what}: {how}{}", self.stderr.quoted()))
-    }
-
-    fn ended_within(&mut self, patience: Duration) -> Option<ExitStatus> {
-        let until = Instant::now() + patience;
-        let mut pause = Duration::from_millis(1);
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < until => {}
-                Ok(None) | Err(_) => return None,
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(4));
-        }
-    }
-
-    /// Its whole process group, then reaps it.
-    fn kill(&mut self) {
-        self.input = None;
-        // A reaped child's number may be another's by now.
-        if let Ok(None) = self.child.try_wait() {
-            self.group.kill();
-            // A process stuck in the driver is not to be waited for for ever.
-            self.ended_within(REAPING);
-        }
+        Lost::Died(format!("the worker {what}: {how}{}", self.quoted()))
     }
 
     /// Ends it, and returns what it left on standard error: empty, or `; stderr: ...`.
     pub fn end(mut self, patience: Duration) -> String {
-        self.input = None;
-        if self.ended_within(patience).is_none() {
-            self.kill();
-        }
-        self.stderr.quoted()
+        self.dialogue.end(patience);
+        self.quoted()
     }
-}
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// On a thread of its own: a worker that does not read must not keep the host from its deadline. That
-/// it did not take an order shows in its never being answered.
-fn write_lines(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
-    let (sender, lines) = mpsc::channel::<Vec<u8>>();
-    std::thread::spawn(move || {
-        for mut line in lines {
-            line.push(b'\n');
-            if stdin.write_all(&line).is_err() {
-                return;
-            }
-        }
-    });
-    sender
-}
-
-fn listen(stdout: impl Read, mut heard: impl FnMut(Heard) -> bool) {
-    let mut reader = BufReader::new(stdout);
-    loop {
-        let mut line = Vec::new();
-        let said = match reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => Heard::End,
-            Ok(_) if line.ends_with(b"\n") => match serde_json::from_slice(&line) {
-                Ok(line) => Heard::Line(Box::new(line)),
-                Err(error) => Heard::Nonsense(format!(
-                    "wrote a line that is not a frame ({error}): {}",
-                    excerpt(&line)
-                )),
-            },
-            Ok(length) if length as u64 == MAX_LINE => {
-                Heard::Nonsense(format!("wrote a line longer than {} MiB", MAX_LINE >> 20))
-            }
-            // Cut off in the middle of a line: the process is gone.
-            Ok(_) => Heard::End,
-        };
-        let last = !matches!(said, Heard::Line(_));
-        if !heard(said) || last {
-            return;
+    /// For the end of a message: empty, or `; stderr: ...`. Called when the process is gone.
+    fn quoted(&self) -> String {
+        match self.dialogue.last_words() {
+            empty if empty.is_empty() => empty,
+            words => format!("; stderr: {words}"),
         }
     }
 }
@@ -291,47 +182,5 @@ fn excerpt(line: &[u8]) -> String {
     match text.char_indices().nth(120) {
         Some((end, _)) => format!("{:?} ...", &text[..end]),
         None => format!("{text:?}"),
-    }
-}
-
-/// The end of a stream that nobody waits for.
-#[derive(Clone, Default)]
-struct Tail {
-    bytes: Arc<Mutex<VecDeque<u8>>>,
-    reader: Arc<Mutex<Option<Receiver<()>>>>,
-}
-
-impl Tail {
-    fn follow(&self, mut pipe: impl Read + Send + 'static) {
-        let (done, ended) = mpsc::channel();
-        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-        let bytes = Arc::clone(&self.bytes);
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(read @ 1..) = pipe.read(&mut buffer) {
-                let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
-                bytes.extend(buffer.iter().take(read));
-                let over = bytes.len().saturating_sub(STDERR_TAIL);
-                bytes.drain(..over);
-            }
-            drop(done);
-        });
-    }
-
-    /// For the end of a message: empty, or `; stderr: ...`. Called when the process is gone, whose
-    /// last words may still be in the pipe.
-    fn quoted(&self) -> String {
-        if let Some(ended) = &*self.reader.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = ended.recv_timeout(Duration::from_millis(500));
-        }
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = bytes.iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.trim().lines().collect();
-        let last = &lines[lines.len().saturating_sub(STDERR_LINES)..];
-        match last {
-            [] => String::new(),
-            lines => format!("; stderr: {}", lines.join("\n")),
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod children;
 pub mod confine;
+pub mod dialogue;
 pub mod helper;
 
 use children::Group;
@@ -46,7 +47,8 @@ impl Answered {
     }
 }
 
-fn failure(status: ExitStatus, log: &str) -> String {
+/// `failed (exit code 1):` and the log below it.
+pub fn failure(status: ExitStatus, log: &str) -> String {
     let how = how(status);
     match log.trim_end() {
         "" => format!("failed ({how})"),

@@ -1,0 +1,270 @@
+//! A program that is sent lines and answers with lines, for as long as it is needed. Knows nothing of what a line says.
+
+use super::children::Group;
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How much of the end of standard error is kept.
+const STDERR_TAIL: usize = 4096;
+const STDERR_LINES: usize = 4;
+
+/// How long a killed program may take to be gone.
+const REAPING: Duration = Duration::from_secs(30);
+
+/// A running program, in a process group of its own. Killed and reaped when dropped.
+pub struct Dialogue {
+    child: Child,
+    group: Group,
+    /// Once it was reaped: its number may be another's then.
+    ended: Option<ExitStatus>,
+    /// `None` once it is to end.
+    input: Option<Sender<Vec<u8>>>,
+    lines: Receiver<Heard>,
+    stderr: Tail,
+}
+
+/// What came of waiting for a line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Without its end.
+    Line(Vec<u8>),
+    /// Longer than a line may be. Nothing is read after it.
+    TooLong,
+    /// Its output is closed: it is gone, or will be.
+    End,
+    /// Nothing came in time.
+    Nothing,
+}
+
+impl Dialogue {
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn start(mut command: Command, longest_line: u64) -> io::Result<Self> {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let (mut child, group) = Group::spawn(&mut command)?;
+        let input = child.stdin.take().map(write_lines);
+        let (heard, lines) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || {
+                listen(stdout, longest_line, |said| heard.send(said).is_ok());
+            });
+        }
+        let stderr = Tail::default();
+        if let Some(pipe) = child.stderr.take() {
+            stderr.follow(pipe);
+        }
+        Ok(Self {
+            child,
+            group,
+            ended: None,
+            input,
+            lines,
+            stderr,
+        })
+    }
+
+    /// Whether it still takes lines. That it did not read one shows in its never being answered.
+    pub fn send(&self, line: Vec<u8>) -> bool {
+        let input = self.input.as_ref();
+        input.is_some_and(|input| input.send(line).is_ok())
+    }
+
+    pub fn hear(&self, within: Duration) -> Heard {
+        match self.lines.recv_timeout(within) {
+            Ok(heard) => heard,
+            Err(RecvTimeoutError::Disconnected) => Heard::End,
+            Err(RecvTimeoutError::Timeout) => Heard::Nothing,
+        }
+    }
+
+    /// Closes its input, and waits for it to end by itself; `None` where it was killed for not doing so.
+    pub fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+        self.input = None;
+        let status = self.ended_within(patience);
+        if status.is_none() {
+            self.kill();
+        }
+        status
+    }
+
+    /// Its whole process group, then reaps it.
+    pub fn kill(&mut self) {
+        self.input = None;
+        if self.ended.is_none() {
+            self.group.kill();
+            // A process stuck in the driver is not to be waited for for ever.
+            self.ended_within(REAPING);
+        }
+    }
+
+    /// The last lines of its standard error, or an empty text. To be called when it is gone.
+    pub fn last_words(&self) -> String {
+        self.stderr.lines()
+    }
+
+    fn ended_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + patience;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    self.ended = Some(status);
+                    return self.ended;
+                }
+                Ok(None) if Instant::now() < until => {}
+                Ok(None) | Err(_) => return None,
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(4));
+        }
+    }
+}
+
+impl Drop for Dialogue {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// On a thread of its own: a program that does not read must not keep this one from its deadline.
+fn write_lines(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
+    let (sender, lines) = mpsc::channel::<Vec<u8>>();
+    std::thread::spawn(move || {
+        for mut line in lines {
+            line.push(b'\n');
+            if stdin.write_all(&line).is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+fn listen(stdout: impl Read, longest: u64, mut heard: impl FnMut(Heard) -> bool) {
+    let mut reader = BufReader::new(stdout);
+    loop {
+        let mut line = Vec::new();
+        let said = match reader.by_ref().take(longest).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => Heard::End,
+            Ok(_) if line.ends_with(b"\n") => {
+                line.pop();
+                Heard::Line(line)
+            }
+            Ok(length) if length as u64 == longest => Heard::TooLong,
+            // Cut off in the middle of a line: the process is gone.
+            Ok(_) => Heard::End,
+        };
+        let last = !matches!(said, Heard::Line(_));
+        if !heard(said) || last {
+            return;
+        }
+    }
+}
+
+/// The end of a stream that nobody waits for.
+#[derive(Clone, Default)]
+struct Tail {
+    bytes: Arc<Mutex<VecDeque<u8>>>,
+    reader: Arc<Mutex<Option<Receiver<()>>>>,
+}
+
+impl Tail {
+    fn follow(&self, mut pipe: impl Read + Send + 'static) {
+        let (done, ended) = mpsc::channel();
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        let bytes = Arc::clone(&self.bytes);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = pipe.read(&mut buffer) {
+                let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+                bytes.extend(buffer.iter().take(read));
+                let over = bytes.len().saturating_sub(STDERR_TAIL);
+                bytes.drain(..over);
+            }
+            drop(done);
+        });
+    }
+
+    /// The last words of a process that is gone may still be in the pipe.
+    fn lines(&self) -> String {
+        if let Some(ended) = &*self.reader.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = ended.recv_timeout(Duration::from_millis(500));
+        }
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = bytes.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.trim().lines().collect();
+        lines[lines.len().saturating_sub(STDERR_LINES)..].join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: u64 = 1 << 10;
+    const SOON: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str) -> Dialogue {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        Dialogue::start(command, MOST).unwrap()
+    }
+
+    fn line(text: &str) -> Heard {
+        Heard::Line(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn one_program_answers_line_by_line_until_its_input_ends() {
+        let mut dialogue = shell("while read it; do echo \"$$ $it\"; done; echo bye >&2; exit 3");
+        assert!(dialogue.send(b"one".to_vec()));
+        let Heard::Line(first) = dialogue.hear(SOON) else {
+            panic!("no line");
+        };
+        let first = String::from_utf8(first).unwrap();
+        let pid = first.strip_suffix(" one").unwrap();
+        assert!(dialogue.send(b"two".to_vec()));
+        assert_eq!(dialogue.hear(SOON), line(&format!("{pid} two")));
+        assert_eq!(dialogue.end(SOON).unwrap().code(), Some(3));
+        assert_eq!(dialogue.last_words(), "bye");
+        assert_eq!(dialogue.hear(SOON), Heard::End);
+        assert!(!dialogue.send(b"three".to_vec()));
+    }
+
+    #[test]
+    fn a_kill_reaches_what_a_program_left_behind() {
+        let mut left = shell("sleep 1000 & echo $!");
+        let Heard::Line(pid) = left.hear(SOON) else {
+            panic!("no line");
+        };
+        let stat = format!("/proc/{}/stat", String::from_utf8(pid).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(std::fs::exists(&stat).unwrap());
+        left.kill();
+        let gone = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        });
+        assert!(gone, "it still runs");
+    }
+
+    #[test]
+    fn silence_a_long_line_and_half_a_line_are_no_answers() {
+        let mut silent = shell("read it; sleep 1000");
+        assert_eq!(silent.hear(Duration::from_millis(100)), Heard::Nothing);
+        assert!(silent.end(Duration::from_millis(50)).is_none());
+        let long = shell("head -c 4000 /dev/zero; sleep 1000");
+        assert_eq!(long.hear(SOON), Heard::TooLong);
+        let cut = shell("printf half");
+        assert_eq!(cut.hear(SOON), Heard::End);
+    }
+}
