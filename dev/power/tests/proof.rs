@@ -29,7 +29,7 @@ fn stated() -> Rule {
         false_alarm: 0.01 / 60.0,
         miss: 0.01,
         quiet: vec![3, 4, 6],
-        ..coarse(&[8, 15, 30, 60])
+        ..coarse(&[8, 12, 18, 26, 40, 60])
     }
 }
 
