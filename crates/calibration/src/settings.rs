@@ -34,7 +34,7 @@ impl Default for Settings {
         Self {
             tolerance: 0.005,
             quiet: vec![3, 4, 6],
-            looks: vec![8, 12, 18, 26, 40, 60],
+            looks: vec![8, 12, 18, 26, 38, 55],
             run_false_alarm: 0.01,
             miss: 0.01,
             cases: 60,

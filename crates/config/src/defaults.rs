@@ -41,7 +41,7 @@ pub fn pairing(unchanged: bool) -> Pairing {
     Pairing {
         quiet: vec![3, 4, 6],
         // Where processes spread by 0.3 %, these detect +1 % at a tolerance of 0.5 % in 99.9 % of verdicts.
-        looks: vec![8, 12, 18, 26, 40, 60],
+        looks: vec![8, 12, 18, 26, 38, 55],
         blocks: 32,
         // The median of three ignores one that something interrupted.
         least_blocks: 3,

@@ -170,10 +170,10 @@ fn a_recording_says_why_it_is_of_no_use() {
         error.to_string(),
         "no contest of the recording is unchanged"
     );
-    let error = analyse(&recording(60), &settings()).unwrap_err();
+    let error = analyse(&recording(55), &settings()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "spin, 20 us, compute-bound: 60 processes, and one verdict may need 61"
+        "spin, 20 us, compute-bound: 55 processes, and one verdict may need 56"
     );
 }
 

@@ -29,7 +29,7 @@ fn stated() -> Rule {
         false_alarm: 0.01 / 60.0,
         miss: 0.01,
         quiet: vec![3, 4, 6],
-        ..coarse(&[8, 12, 18, 26, 40, 60])
+        ..coarse(&[8, 12, 18, 26, 38, 55])
     }
 }
 
@@ -243,7 +243,7 @@ fn missed_at_the_tolerance(rule: &Rule, spread: f64, contests: u64) -> Share {
 
 fn ratios(spread: f64, dice: &mut Dice) -> Vec<f64> {
     let truth = TOLERANCE.ln_1p();
-    (0..61).map(|_| truth + spread * dice.normal()).collect()
+    (0..56).map(|_| truth + spread * dice.normal()).collect()
 }
 
 /// Proves that the tests of one level above can fail: at every number of processes from 4 to 40 a look, with the
