@@ -624,7 +624,7 @@ pub struct InitArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatekeeper calibrate                                   eight built-in kernels, fifteen minutes
-  gatekeeper calibrate --processes 20 --classes 3,60     a quick look
+  gatekeeper calibrate --processes 70 --classes 3,60     a quick look
   gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
   gatekeeper calibrate --from calibration.json.gz        the tables of a recording, without a GPU
 

@@ -4,7 +4,7 @@ use super::progress::Progress;
 use super::{print, remark};
 use crate::calibrate::{self, Kernels, Request};
 use crate::cli::CalibrateArgs;
-use calibration::{Recording, Settings, analyse, packed};
+use calibration::{Protocol, Recording, Settings, analyse, packed};
 use config::{Loaded, Selection};
 use records::store::NewFile;
 use report::exit::Exit;
@@ -15,9 +15,16 @@ use system::files;
 
 pub fn run(args: &CalibrateArgs) -> Result<Exit> {
     let pairing = config::pairing(true);
+    let protocol = Protocol {
+        blocks: pairing.blocks,
+        least_blocks: pairing.least_blocks,
+        blocks_ns: pairing.blocks_ns,
+        ..Protocol::default()
+    };
     let settings = Settings {
         tolerance: args.tolerance / 100.0,
         cases: args.cases,
+        quiet: pairing.quiet,
         looks: pairing.looks,
         run_false_alarm: pairing.false_alarms.0,
         miss: pairing.misses.0,
@@ -35,8 +42,8 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
                 .map_err(|error| Error::usage(error.to_string()))
         })?,
     };
-    let analysis =
-        analyse(&recording, &settings).map_err(|error| Error::usage(error.to_string()))?;
+    let analysis = analyse(&recording.shortened(protocol), &settings)
+        .map_err(|error| Error::usage(error.to_string()))?;
     print(&analysis.markdown())?;
     Ok(Exit::Held)
 }

@@ -114,6 +114,8 @@ pub fn confirm(
     let first = pairing.looks.first().copied().unwrap_or(2) as usize;
     let rule = Rule {
         tolerance: 0.0,
+        // Nothing is plainly unchanged against a tolerance of zero.
+        quiet: Vec::new(),
         looks: pairing.looks.clone(),
         false_alarm: pairing.false_alarms.0,
         miss: pairing.misses.0,

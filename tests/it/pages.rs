@@ -44,7 +44,7 @@ const NOT_TYPED: &[(&str, &str)] = &[
         GPU,
     ),
     ("gatekeeper calibrate", GPU),
-    ("gatekeeper calibrate --processes 20 --classes 3,60", GPU),
+    ("gatekeeper calibrate --processes 70 --classes 3,60", GPU),
     (
         "gatekeeper calibrate 'sdpa_fp8/stage2' --processes 100",
         GPU,

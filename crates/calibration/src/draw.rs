@@ -286,6 +286,7 @@ mod tests {
     #[test]
     fn a_replay_uses_each_process_once_and_in_order() {
         let settings = Settings {
+            quiet: Vec::new(),
             looks: vec![4],
             ..Settings::default()
         };

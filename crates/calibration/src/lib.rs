@@ -16,6 +16,7 @@ mod prepared;
 mod recording;
 mod settings;
 mod share;
+mod shortened;
 pub mod table;
 
 pub use analysis::{Analysis, analyse};
@@ -27,3 +28,4 @@ pub use recording::{
 };
 pub use settings::Settings;
 pub use share::Share;
+pub use shortened::Protocol;

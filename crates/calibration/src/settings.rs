@@ -7,6 +7,8 @@ use judge::stats::sequential::Rule;
 pub struct Settings {
     /// Slowdown that the rule still passes, as a share.
     pub tolerance: f64,
+    /// Numbers of processes after which the rule passes what is plainly unchanged.
+    pub quiet: Vec<u32>,
     /// Numbers of processes after which the rule may decide.
     pub looks: Vec<u32>,
     /// Chance of any false alarm in a whole run.
@@ -31,7 +33,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             tolerance: 0.005,
-            looks: vec![6, 10, 20, 35],
+            quiet: vec![3, 4, 6],
+            looks: vec![8, 12, 18, 26, 38, 55],
             run_false_alarm: 0.01,
             miss: 0.01,
             cases: 60,
@@ -49,6 +52,7 @@ impl Settings {
     pub(crate) fn rule(&self, resolution: f64) -> Rule {
         Rule {
             tolerance: self.tolerance,
+            quiet: self.quiet.clone(),
             looks: self.looks.clone(),
             false_alarm: self.run_false_alarm / f64::from(self.cases),
             miss: self.miss,

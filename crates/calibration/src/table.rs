@@ -18,13 +18,14 @@ impl Analysis {
     fn head(&self) -> String {
         let settings = &self.settings;
         format!(
-            "{}, driver {}, recorded {}. The rule allows a slowdown of {} %, decides after {} processes, and \
-             gives a run of {} cases a chance of {} % of any false alarm. In brackets: Clopper-Pearson bounds at \
-             {} %; they account for the number of draws, not for the number of recorded processes.\n",
+            "{}, driver {}, recorded {}. The rule allows a slowdown of {} %, passes what is plainly \
+             unchanged after {} processes, decides after {}, and gives a run of {} cases a chance of {} % of any \
+             false alarm. In brackets: Clopper-Pearson bounds at {} %; they account for the number of draws, not for the number of recorded processes.\n",
             self.device,
             self.driver,
             self.date,
             percent(settings.tolerance),
+            list(&settings.quiet),
             list(&settings.looks),
             settings.cases,
             percent(settings.run_false_alarm),

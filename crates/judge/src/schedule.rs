@@ -271,8 +271,7 @@ impl<'a> View<'_, 'a> {
         let ended = seen.iter().any(|(_, seen)| seen.got().is_none());
         let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;
-        let first = pairing.looks.first().copied().unwrap_or(0);
-        !ended && count < most && (count < first || self.is_open(id))
+        !ended && count < most && (count < pairing.first_look() || self.is_open(id))
     }
 
     fn needs_process(self, id: &CaseId) -> bool {

@@ -1051,6 +1051,10 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pairing {
+    /// Numbers of fresh processes after which the judge passes what is plainly unchanged, ascending, from 2 on
+    /// and below those of `looks`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quiet: Vec<u32>,
     /// Numbers of fresh processes after which the judge looks, ascending, the first at least 2.
     pub looks: Vec<u32>,
     /// Most blocks of four samples, ABBA or BAAB, of each process; the fewest; and the time, in ns, that
@@ -1071,6 +1075,14 @@ pub struct Pairing {
     pub seed: u64,
     /// Also where machine code, launch and arguments are those of the base.
     pub unchanged: bool,
+}
+
+impl Pairing {
+    /// The least number of processes that the judge looks at.
+    pub fn first_look(&self) -> u32 {
+        let mut all = self.quiet.iter().chain(&self.looks);
+        all.next().copied().unwrap_or(0)
+    }
 }
 
 /// The purpose of the samples of one launch each of a case timed against its base.

@@ -93,10 +93,7 @@ pub fn time_all(
 fn least_steps(plan: &Plan, wanted: &[(CaseId, Timing)], turns: &[RivalTurn]) -> u64 {
     let least = |timing: &Timing| match timing {
         Timing::Alone => plan.timing.processes,
-        Timing::AgainstBase(_) => {
-            let looks = plan.pairing.as_ref().and_then(|it| it.looks.first());
-            looks.copied().unwrap_or(1)
-        }
+        Timing::AgainstBase(_) => plan.pairing.as_ref().map_or(1, |it| it.first_look()),
     };
     let all = wanted
         .iter()

@@ -4,7 +4,9 @@ use crate::halves::{Halves, Pair, Processes, Samples};
 use crate::rivals::Rival;
 use calibration::draw::{self, Decks, Own, Ruling};
 use calibration::table::percent;
-use calibration::{Analysis, Counted, Prepared, Recording, Settings, Unusable, analyse, prepare};
+use calibration::{
+    Analysis, Counted, Prepared, Protocol, Recording, Settings, Unusable, analyse, prepare,
+};
 
 /// One in so many runs and verdicts is drawn for other comparers and other settings of the rule.
 const THINNED: u32 = 10;
@@ -31,13 +33,15 @@ pub enum Comparer {
     Rival { name: &'static str, pair: Pair },
 }
 
-/// Draws runs from `recording` and counts the answers of the rule and of other comparers.
+/// Draws runs from `recording` and counts the answers of the rule and of other comparers. The rule gets the samples
+/// that a process takes today, the others all that were recorded.
 ///
 /// # Errors
 /// Where the recording is too small or broken, or the settings make no rule.
 pub fn compare(recording: &Recording, settings: &Settings) -> Result<Comparison, Unusable> {
-    let analysis = analyse(recording, settings)?;
-    let prepared = prepare(recording, settings)?;
+    let today = recording.clone().shortened(Protocol::default());
+    let analysis = analyse(&today, settings)?;
+    let prepared = prepare(&today, settings)?;
     let halves: Vec<ContestHalves> = recording
         .contests
         .iter()
@@ -180,6 +184,7 @@ mod tests {
     #[test]
     fn only_recorded_kinds_of_samples_are_judged() {
         let settings = Settings {
+            quiet: Vec::new(),
             looks: vec![2],
             runs: 1,
             verdicts: 1,

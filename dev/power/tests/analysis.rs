@@ -91,8 +91,8 @@ fn counts_failing_and_inconclusive_runs() {
         ..settings()
     };
     let share = |world: World| {
-        let mut recording = recording(40);
-        let mut contest = world.contest("k", 40, 1);
+        let mut recording = recording(70);
+        let mut contest = world.contest("k", 70, 1);
         contest.change = Change::None;
         recording.contests = vec![contest];
         let analysis = analyse(&recording, &settings).unwrap();
@@ -130,8 +130,8 @@ fn other_code_is_judged_for_itself() {
             true_change: takes_more,
             ..World::quiet()
         };
-        let mut recording = recording(40);
-        recording.contests.push(world.contest("k", 40, 1));
+        let mut recording = recording(70);
+        recording.contests.push(world.contest("k", 70, 1));
         recording.contests[3].change = Change::OtherCode;
         let analysis = analyse(&recording, &settings).unwrap();
         let point = &analysis.rule;
@@ -156,24 +156,24 @@ fn the_same_seed_gives_the_same_tables() {
         verdicts: 50,
         ..settings()
     };
-    let recording = recording(40);
+    let recording = recording(70);
     let [a, b] = [(); 2].map(|()| compare(&recording, &settings).unwrap().markdown());
     assert_eq!(a, b);
 }
 
 #[test]
 fn a_recording_says_why_it_is_of_no_use() {
-    let mut changed = recording(40);
+    let mut changed = recording(70);
     changed.contests.retain(|contest| !contest.unchanged());
     let error = analyse(&changed, &settings()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "no contest of the recording is unchanged"
     );
-    let error = analyse(&recording(35), &settings()).unwrap_err();
+    let error = analyse(&recording(55), &settings()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "spin, 20 us, compute-bound: 35 processes, and one verdict may need 36"
+        "spin, 20 us, compute-bound: 55 processes, and one verdict may need 56"
     );
 }
 

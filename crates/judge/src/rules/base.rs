@@ -62,6 +62,7 @@ fn decide(
     };
     let contest = Contest {
         tolerance: allowed,
+        quiet: pairing.quiet.clone(),
         looks: pairing.looks.clone(),
         false_alarm: pairing.false_alarms.0 / count_contests(&view.policy().gates) as f64,
         miss: pairing.misses.0,
@@ -133,12 +134,13 @@ fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Opt
     if metric == Metric::SlowShare {
         return slow_shares(pairs, pairing);
     }
-    let first = first_look(pairing);
+    let first = pairing.first_look() as usize;
     let mut per_process = Vec::new();
     let mut resolution: f64 = 0.0;
     for (at, pair) in pairs.iter().enumerate() {
         let (ratio, step) = ln_ratio(pair, metric)?;
         per_process.push(ratio);
+        // A process after the first look cannot change what was decided there.
         if at < first {
             resolution = resolution.max(step);
         }
@@ -149,15 +151,10 @@ fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Opt
     }))
 }
 
-/// A property that holds for all processes is found on those of the first look: one after it cannot change what was
-/// decided.
-fn first_look(pairing: &Pairing) -> usize {
-    pairing.looks.first().map_or(0, |&look| look as usize)
-}
-
-/// One split between the modes for all processes, see [`first_look`].
+/// One split between the modes for all processes.
 fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>> {
-    let Some(first) = pairs.get(..first_look(pairing)) else {
+    // A process after the first look cannot change what was decided there.
+    let Some(first) = pairs.get(..pairing.first_look() as usize) else {
         // Not yet enough for any look: as many values as there are, and none is looked at.
         return Ok(Some(Ratios {
             per_process: vec![0.0; pairs.len()],

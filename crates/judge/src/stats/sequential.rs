@@ -1,8 +1,12 @@
 //! A paired decision that may look more than once: fresh processes, each of which measured head and
 //! base side by side, until their log ratios decide.
 //!
-//! Each error is split in equal shares over the looks that the rule allows, not over those that took
-//! place: Bonferroni's inequality, which asks nothing of how the looks depend on each other.
+//! Each error is split over the looks that the rule allows, not over those that took place: Bonferroni's
+//! inequality, which asks nothing of how the looks depend on each other.
+//!
+//! Student's t needs many processes before it believes a small spread. A quiet look needs few: it passes only
+//! a mean near no change with a small spread, and how small that has to be follows from the chance of a miss
+//! at the spread for which that chance is greatest. So no spread has to be known in advance.
 
 pub use model::Undecidable;
 use serde::{Deserialize, Serialize};
@@ -13,12 +17,21 @@ use super::group::POWER;
 /// More processes than this are nobody's budget: where a search for a number of them ends.
 const MOST_PROCESSES: u32 = 10_000;
 
+/// A quiet look passes a mean that is at least this share of the tolerance below it.
+const QUIET_DISTANCE: f64 = 0.8;
+
+/// The share of the chance of a miss that quiet looks get, where there are any: most verdicts end there.
+const QUIET_MISS: f64 = 0.8;
+
 /// When processes are looked at, and how much of each error is allowed. All probabilities are one-sided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// The relative change that is still none: 0.005 is half a percent.
     pub tolerance: f64,
+    /// Numbers of processes at which what is plainly unchanged passes, ascending, from two on and below those
+    /// of `looks`. There may be none.
+    pub quiet: Vec<u32>,
     /// Numbers of processes at which to look, ascending, the first at least two.
     pub looks: Vec<u32>,
     /// Chance to fail what lies at the tolerance, over all looks. Not split over contests: the caller
@@ -36,7 +49,8 @@ pub struct Evidence {
     /// head / base: the geometric mean over the processes.
     pub ratio: f64,
     /// The two bounds of that ratio that were held against the tolerance: the lower one at the level of
-    /// this look for a false alarm, the upper one at that for a miss.
+    /// this look for a false alarm, the upper one at that for a miss. Of a quiet look, which fails nothing,
+    /// both are at that for a miss.
     pub interval: [f64; 2],
     /// The smallest true relative change that this spread and number of processes would fail, confirmed,
     /// with 80 % power. Above the tolerance.
@@ -79,13 +93,10 @@ pub fn decide(rule: &Rule, ln_ratios: &[f64]) -> Result<Decision, Undecidable> {
 impl Rule {
     /// The bounds of each look, worked out once.
     pub fn schedule(&self) -> Result<Schedule, Undecidable> {
-        let ascending = self
-            .looks
-            .iter()
-            .zip(self.looks.iter().skip(1))
-            .all(|(a, b)| a < b);
-        if !ascending || self.looks.first().is_none_or(|&first| first < 2) {
-            return Err(Undecidable::Looks(self.looks.clone()));
+        let all = [self.quiet.as_slice(), self.looks.as_slice()].concat();
+        let ascending = all.iter().zip(all.iter().skip(1)).all(|(a, b)| a < b);
+        if self.looks.is_empty() || !ascending || all.first().is_none_or(|&first| first < 2) {
+            return Err(Undecidable::Looks(all));
         }
         for chance in [self.false_alarm, self.miss] {
             // At one half both bounds meet, and the same look could pass and fail.
@@ -93,29 +104,39 @@ impl Rule {
                 return Err(Undecidable::Chance(chance));
             }
         }
-        let share = self.looks.len() as f64;
-        let looks = self.looks.iter();
+        let (false_alarm, miss) = self.levels();
+        let (quiet, looks) = (self.quiet.iter(), self.looks.iter());
+        let quiet_miss = QUIET_MISS * self.miss / self.quiet.len().max(1) as f64;
         let schedule = Schedule {
             ln_tolerance: 0.0,
             resolution: 0.0,
+            quiet: quiet
+                .map(|&processes| QuietLook::of(processes, quiet_miss))
+                .collect(),
             looks: looks
-                .map(|&processes| Look::of(processes, self.false_alarm / share, self.miss / share))
+                .map(|&processes| Look::of(processes, false_alarm, miss))
                 .collect(),
         };
         schedule.with(self.tolerance, self.resolution)
+    }
+
+    /// The chances of a false alarm and of a miss at one of `looks`.
+    fn levels(&self) -> (f64, f64) {
+        let looks = self.looks.len() as f64;
+        let left = match self.quiet.is_empty() {
+            true => 1.0,
+            false => 1.0 - QUIET_MISS,
+        };
+        (self.false_alarm / looks, self.miss * left / looks)
     }
 
     /// How many processes at one look would have decided, were their mean and spread those of
     /// `evidence`: what an open verdict lacks. `None` where that is beyond reason, as it is for a ratio
     /// that lies at the tolerance itself, and for a failure that its own confirmation denied.
     pub fn processes_needed(&self, evidence: &Evidence) -> Option<u32> {
-        let share = self.looks.len() as f64;
+        let (false_alarm, miss) = self.levels();
         let distance = evidence.ratio.ln() - self.tolerance.ln_1p();
-        let chance = if distance > 0.0 {
-            self.false_alarm
-        } else {
-            self.miss
-        } / share;
+        let chance = if distance > 0.0 { false_alarm } else { miss };
         let enough = |n: u32| {
             t_beyond(chance, f64::from(n - 1)) * evidence.ln_deviation / f64::from(n).sqrt()
                 < distance.abs()
@@ -142,7 +163,43 @@ impl Rule {
 pub struct Schedule {
     ln_tolerance: f64,
     resolution: f64,
+    quiet: Vec<QuietLook>,
     looks: Vec<Look>,
+}
+
+/// A look that passes what is plainly unchanged, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct QuietLook {
+    processes: u32,
+    /// The largest standard deviation between processes that passes, as a share of the distance from the
+    /// tolerance that the mean has to keep.
+    deviation: f64,
+}
+
+impl QuietLook {
+    fn of(processes: u32, miss: f64) -> Self {
+        Self {
+            processes,
+            deviation: ascend(|deviation| greatest_miss(processes, deviation) >= miss),
+        }
+    }
+}
+
+/// The chance that a change of exactly the tolerance passes a quiet look, at the spread between processes for
+/// which it is greatest. Mean and deviation of a normal sample are independent: so it is that of a small enough
+/// deviation times that of a mean that is off by the distance. A wider spread makes the one rarer and the other more frequent.
+fn greatest_miss(processes: u32, deviation: f64) -> f64 {
+    const SPREADS: u32 = 160;
+    let (n, df) = (f64::from(processes), f64::from(processes - 1));
+    let Ok(squares) = ChiSquared::new(df) else {
+        return 1.0;
+    };
+    // From a twentieth of the distance, where no mean is off by it, to 150 times, where no deviation is so small.
+    let spreads = (0..=SPREADS).map(|i| 0.05 * (f64::from(i) / 20.0).exp());
+    let misses = spreads.map(|spread| {
+        squares.cdf(df * (deviation / spread).powi(2)) * normal_below(-n.sqrt() / spread)
+    });
+    misses.fold(0.0, f64::max)
 }
 
 /// Multiples of the standard deviation between processes.
@@ -191,6 +248,7 @@ impl Schedule {
         Ok(Self {
             ln_tolerance: tolerance.ln_1p(),
             resolution,
+            quiet: self.quiet.clone(),
             looks: self.looks.clone(),
         })
     }
@@ -198,6 +256,16 @@ impl Schedule {
     /// Looks at the first `k` processes for each look in turn, and at nothing after them, so that replaying
     /// any prefix gives the same answers and nothing after a decision can change it.
     pub fn decide(&self, ln_ratios: &[f64]) -> Result<Decision, Undecidable> {
+        for look in &self.quiet {
+            let k = look.processes as usize;
+            finite(ln_ratios, k)?;
+            let Some(seen) = ln_ratios.get(..k) else {
+                return Ok(Decision::More(look.processes));
+            };
+            if let Some(evidence) = self.quiet_evidence(look, seen)? {
+                return Ok(Decision::Pass(evidence));
+            }
+        }
         let mut decision = None;
         for look in &self.looks {
             let k = look.processes as usize;
@@ -224,20 +292,32 @@ impl Schedule {
         decision.ok_or_else(|| Undecidable::Looks(Vec::new()))
     }
 
+    /// `None` where it is not plainly unchanged.
+    fn quiet_evidence(
+        &self,
+        look: &QuietLook,
+        seen: &[f64],
+    ) -> Result<Option<Evidence>, Undecidable> {
+        let (mean, deviation) = self.moments(seen)?;
+        let distance = QUIET_DISTANCE * self.ln_tolerance;
+        if deviation > look.deviation * distance || mean + distance > self.ln_tolerance {
+            return Ok(None);
+        }
+        // It fails nothing: a change would have been seen at the first look that can.
+        let visible = self.looks.first().map_or(f64::INFINITY, |it| it.visible);
+        Ok(Some(Evidence {
+            ratio: mean.exp(),
+            interval: [mean - distance, mean + distance].map(f64::exp),
+            smallest_visible: (self.ln_tolerance + visible * deviation).exp_m1(),
+            ln_deviation: deviation,
+            processes: look.processes,
+            confirmation: None,
+        }))
+    }
+
     /// The bounds of the mean log ratio, and what a report shows of them.
     fn evidence(&self, look: &Look, seen: &[f64]) -> Result<([f64; 2], Evidence), Undecidable> {
-        let n = f64::from(look.processes);
-        // Summed in ascending order, so that the order of the processes cannot change a bit of it.
-        let mut sorted = seen.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let mean = sorted.iter().sum::<f64>() / n;
-        let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
-        let deviation = (squares / (n - 1.0)).sqrt().max(self.resolution);
-        if deviation <= 0.0 {
-            return Err(Undecidable::NoSpread {
-                processes: look.processes,
-            });
-        }
+        let (mean, deviation) = self.moments(seen)?;
         let bounds = [mean - look.down * deviation, mean + look.up * deviation];
         let evidence = Evidence {
             ratio: mean.exp(),
@@ -248,6 +328,23 @@ impl Schedule {
             confirmation: None,
         };
         Ok((bounds, evidence))
+    }
+
+    /// Mean and standard deviation of log ratios, at least the resolution.
+    fn moments(&self, seen: &[f64]) -> Result<(f64, f64), Undecidable> {
+        let n = seen.len() as f64;
+        // Summed in ascending order, so that the order of the processes cannot change a bit of it.
+        let mut sorted = seen.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let mean = sorted.iter().sum::<f64>() / n;
+        let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
+        let deviation = (squares / (n - 1.0)).sqrt().max(self.resolution);
+        match deviation > 0.0 {
+            true => Ok((mean, deviation)),
+            false => Err(Undecidable::NoSpread {
+                processes: u32::try_from(seen.len()).unwrap_or(u32::MAX),
+            }),
+        }
     }
 }
 

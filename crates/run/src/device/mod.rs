@@ -205,10 +205,10 @@ pub trait Timer {
     /// One launch alone; with the L2 cache flushed first where `cold`.
     fn single(&mut self, side: Side, cold: bool) -> Result<u64>;
 
-    /// A batch that holds nothing.
+    /// The median time of a batch that holds nothing, measured once in a process.
     fn empty(&mut self) -> Result<u64>;
 
-    /// The smallest step that the clock was seen to make.
+    /// The smallest step that the clock was seen to make, measured once in a process.
     fn tick(&mut self) -> Result<u64>;
 
     /// Clock of the multiprocessors right now, counted by themselves.

@@ -18,9 +18,6 @@ const MAX_BATCH: u32 = 2000;
 /// Launches from which the time of one is estimated, where one alone is short.
 const PILOT: u32 = 16;
 
-/// Empty graphs, of which the median is kept.
-const EMPTY: usize = 21;
-
 /// Clocks rise with load: batches run untimed until two readings in a row differ by less than this share.
 const SETTLED: f64 = 0.005;
 const MAX_SETTLING: u32 = 50;
@@ -39,7 +36,7 @@ pub fn measure(
     step("warming up");
     timer.warm_up(Side::Head, schedule.warmup.max(1))?;
     let tick_ns = timer.tick()?;
-    let empty_graph_ns = median(EMPTY, || timer.empty())?;
+    let empty_graph_ns = timer.empty()?;
     let one = timer.single(Side::Head, cold)?;
     let launches = match schedule.mode {
         Mode::Cold => 1,
@@ -125,12 +122,6 @@ fn settle(timer: &mut dyn Timer, cold: bool) -> Result<f64> {
 
 fn settled(before: f64, now: f64) -> bool {
     (now - before).abs() <= SETTLED * before
-}
-
-fn median(count: usize, mut take: impl FnMut() -> Result<u64>) -> Result<u64> {
-    let mut samples = (0..count).map(|_| take()).collect::<Result<Vec<_>>>()?;
-    samples.sort_unstable();
-    Ok(samples.get(count / 2).copied().unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //! what drifts evenly (clock, heat) cancels inside each block, and a seeded order, so that nothing that
 //! depends on who comes first falls on one side. The device's `Timer` takes the samples.
 
-use super::{EMPTY, MAX_SETTLING, PILOT, STATE_NS, launches_for, median, settled};
-use crate::device::nvml::worst;
+use super::{MAX_SETTLING, PILOT, STATE_NS, launches_for, settled};
 use crate::device::{Failure, Result, Side, Timer};
 use model::{
     Block, BlockOrder, Fault, FaultKind, Mode, Num, PairFacts, Pairing, Schedule, Singles,
@@ -35,15 +34,12 @@ impl Dice {
     }
 }
 
-/// A side is warm after the first launch and as many more as fit into this time, and after three in any case;
+/// A side is warm after the first launch and as many more as fit into this time, and after one more in any case;
 /// a clock that still rises is waited for apart.
-const WARM_NS: u64 = 2_000_000;
-const LEAST_WARM: u32 = 3;
+const WARM_NS: u64 = 250_000;
 
-/// Samples of one launch each that only reports show take about this long, both sides together; but of each
-/// side there are at least so many.
-const SHOWN_NS: u64 = 5_000_000;
-const LEAST_SHOWN: u32 = 20;
+/// Samples of one launch each, of each side, that only reports show: as many as p90 needs.
+const SHOWN: u32 = 10;
 
 /// `step` hears what comes next, and of which side it is; where both take turns, of head: whose fault it is
 /// then is not known, and head is not passed for it.
@@ -65,7 +61,7 @@ pub fn measure_pair(
     step(Side::Head, "warming up");
     let head = warm_up(timer, Side::Head, schedule)?;
     let tick_ns = timer.tick()?;
-    let empty_graph_ns = median(EMPTY, || timer.empty())?;
+    let empty_graph_ns = timer.empty()?;
     let one = head.min(base);
     let launches = match schedule.mode {
         Mode::Cold => 1,
@@ -73,8 +69,6 @@ pub fn measure_pair(
     };
     settle(timer, cold)?;
 
-    let work = launches_for(one, STATE_NS);
-    let mut states = vec![timer.state(Side::Head, work)?];
     step(
         Side::Head,
         "taking batched samples of head and base, interleaved",
@@ -83,23 +77,22 @@ pub fn measure_pair(
     for _ in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
         taken.block(timer, cold, dice.heads())?;
     }
-    states.push(timer.state(Side::Head, work)?);
     let alone = match singles {
         Singles::Judged => Some(pairing.singles),
         // Each sample of a block is one launch already.
         Singles::Shown if launches == 1 => None,
-        Singles::Shown => Some(shown(pairing, head.saturating_add(base))),
+        Singles::Shown => Some(SHOWN.min(pairing.singles)),
     };
     if let Some(turns) = alone {
         step(Side::Head, "taking samples of one launch each, interleaved");
         taken.singles(timer, cold, turns)?;
-        states.push(timer.state(Side::Head, work)?);
     } else {
         taken.head_single.clone_from(&taken.head_ns);
         taken.base_single.clone_from(&taken.base_ns);
     }
 
-    let mut gpu = worst(states);
+    // Throttling is asked for after each block.
+    let mut gpu = timer.state(Side::Head, launches_for(one, STATE_NS))?;
     gpu.sm_mhz_before = taken.blocks.first().map(|block| block.sm_mhz);
     gpu.sm_mhz_after = Some(Num(timer.sm_mhz()?));
     let facts = |batched_ns, single_ns| TimeFacts {
@@ -128,20 +121,10 @@ fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64
         let one = timer.single(side, schedule.mode == Mode::Cold)?;
         launches += 1;
         spent = one.saturating_add(spent);
-        let long = spent >= WARM_NS && launches >= LEAST_WARM;
-        if long || launches >= schedule.warmup {
+        if spent >= WARM_NS || launches >= schedule.warmup {
             return Ok(one);
         }
     }
-}
-
-/// How many samples of one launch each of both sides only reports show.
-fn shown(pairing: &Pairing, both_ns: u64) -> u32 {
-    let fit = SHOWN_NS / both_ns.max(1);
-    u32::try_from(fit)
-        .unwrap_or(u32::MAX)
-        .max(LEAST_SHOWN)
-        .min(pairing.singles)
 }
 
 #[derive(Default)]
@@ -217,25 +200,30 @@ fn blocks_for(pairing: &Pairing, sample_ns: u64) -> u32 {
 /// made first is thrown: where it lies moves its time by hundredths of a per cent.
 fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> Result<u32> {
     let most = if timer.can_batch() { u32::MAX } else { 1 };
+    let sides = order(dice.heads());
     let pilot = launches_for(one, sample_ns).min(PILOT).min(most);
-    let each = if pilot > 1 {
-        timer.batch(Side::Head, pilot)?;
-        of_base(timer.batch(Side::Base, pilot))?;
-        let head = timer.batched(Side::Head)?;
-        let base = of_base(timer.batched(Side::Base))?;
-        head.min(base) / u64::from(pilot)
-    } else {
-        one
-    };
+    make_batches(timer, sides, pilot)?;
+    if pilot == 1 {
+        return Ok(pilot);
+    }
+    let head = timer.batched(Side::Head)?;
+    let base = of_base(timer.batched(Side::Base))?;
+    let each = head.min(base) / u64::from(pilot);
     let launches = launches_for(each, sample_ns).min(most);
-    for side in order(dice.heads()) {
-        let made = timer.batch(side, launches);
-        match side {
-            Side::Head => made?,
-            Side::Base => of_base(made)?,
-        }
+    if launches != pilot {
+        make_batches(timer, sides, launches)?;
     }
     Ok(launches)
+}
+
+fn make_batches(timer: &mut dyn Timer, sides: [Side; 2], launches: u32) -> Result<()> {
+    sides.into_iter().try_for_each(|side| {
+        let made = timer.batch(side, launches);
+        match side {
+            Side::Head => made,
+            Side::Base => of_base(made),
+        }
+    })
 }
 
 /// Runs untimed samples of both until the clock stands still.
@@ -357,6 +345,7 @@ mod tests {
         let schedule = config::default_timing();
         let pairing = Pairing {
             blocks: 16,
+            blocks_ns: 24_000_000,
             singles: 20,
             ..config::pairing(false)
         };
@@ -473,26 +462,27 @@ mod tests {
     #[test]
     fn long_kernels_get_fewer_blocks_and_never_too_few() {
         let pairing = config::pairing(false);
-        for (sample_ns, blocks) in [(0, 32), (200_000, 30), (800_000, 7), (1_000_000_000, 6)] {
+        for (sample_ns, blocks) in [(0, 32), (200_000, 12), (500_000, 5), (1_000_000_000, 3)] {
             assert_eq!(blocks_for(&pairing, sample_ns), blocks, "{sample_ns}");
         }
     }
 
     #[test]
     fn takes_few_singles_that_only_reports_show() {
-        for (base_ns, singles) in [
-            (5000.0, 100..=100),
-            (60_000.0, 30..=40),
-            (120_000.0, 20..=20),
-        ] {
+        for base_ns in [5000.0, 120_000.0] {
             let (_, facts) = shown(base_ns);
             for side in [&facts.head, &facts.base] {
-                assert!(
-                    singles.contains(&side.single_ns.len()),
-                    "{}",
-                    side.single_ns.len()
-                );
+                assert_eq!(side.single_ns.len(), SHOWN as usize);
             }
+        }
+    }
+
+    #[test]
+    fn a_batch_of_the_right_size_is_made_once() {
+        // 16 launches are tried of a short kernel, and then as many as fit; of a longer one those that were tried fit.
+        for (base_ns, launches) in [(5000.0, &[16, 16, 39, 39][..]), (60_000.0, &[4, 4])] {
+            let (timer, _) = shown(base_ns);
+            assert_eq!(timer.launches, launches);
         }
     }
 
@@ -502,8 +492,8 @@ mod tests {
         assert_eq!(facts.head.launches_per_sample, 1);
         assert_eq!(facts.head.single_ns, facts.head.batched_ns);
         assert_eq!(facts.base.single_ns, facts.base.batched_ns);
-        // Four launches of either side to warm up, two to settle, and six blocks.
-        assert_eq!(timer.sides.len(), 2 * 4 + 2 + 4 * 6);
+        // Two launches of either side to warm up, two to settle, and three blocks.
+        assert_eq!(timer.sides.len(), 2 * 2 + 2 + 4 * 3);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 fn rule() -> Rule {
     Rule {
         tolerance: 0.005,
+        quiet: Vec::new(),
         looks: vec![6, 10, 16],
         false_alarm: 0.01 / 60.0,
         miss: 0.01,
@@ -29,6 +30,19 @@ fn around(mean: f64, spread: f64, n: usize) -> Vec<f64> {
 /// By one schedule, because working out its bounds takes longer than a decision.
 fn decision(ln_ratios: &[f64]) -> Decision {
     static SCHEDULE: LazyLock<Schedule> = LazyLock::new(|| rule().schedule().unwrap());
+    SCHEDULE.decide(ln_ratios).unwrap()
+}
+
+/// With quiet looks.
+fn quiet_rule() -> Rule {
+    Rule {
+        quiet: vec![2, 3, 4],
+        ..rule()
+    }
+}
+
+fn quiet_decision(ln_ratios: &[f64]) -> Decision {
+    static SCHEDULE: LazyLock<Schedule> = LazyLock::new(|| quiet_rule().schedule().unwrap());
     SCHEDULE.decide(ln_ratios).unwrap()
 }
 
@@ -68,6 +82,72 @@ fn the_smallest_visible_change_has_its_power() {
             look.visible
         );
     }
+}
+
+/// The greatest of `chi2.cdf(df * (deviation / spread)**2, df) * norm.cdf(-sqrt(n) / spread)` over 200,000 spreads,
+/// solved for the deviation with scipy.
+#[test]
+fn a_quiet_look_passes_as_wide_a_deviation_as_its_chance_of_a_miss_allows() {
+    for (n, miss, deviation) in [
+        (2, 0.002, 0.020856357850802854),
+        (3, 0.008 / 3.0, 0.22097559169716996),
+        (4, 0.008 / 3.0, 0.4213244220020904),
+        (6, 0.008 / 3.0, 0.7165033906096276),
+    ] {
+        let found = QuietLook::of(n, miss).deviation;
+        assert!((found / deviation - 1.0).abs() < 1e-3, "{n} {found}");
+    }
+}
+
+#[test]
+fn what_is_plainly_unchanged_passes_at_a_quiet_look() {
+    let ratios = [1e-4, -1e-4, 3e-4, 0.0];
+    assert_eq!(quiet_decision(&ratios[..1]), Decision::More(2));
+    // Two processes say little of their spread.
+    assert_eq!(quiet_decision(&ratios[..2]), Decision::More(3));
+    let Decision::Pass(evidence) = quiet_decision(&ratios[..3]) else {
+        panic!("not passed")
+    };
+    assert_eq!((evidence.processes, evidence.confirmation), (3, None));
+    // Bounds at the distance from the mean that a quiet look asks for.
+    for (bound, sign) in evidence.interval.iter().zip([-1.0, 1.0]) {
+        let distance = sign * 0.8 * 0.005f64.ln_1p();
+        assert!((bound.ln() - 1e-4 - distance).abs() < 1e-12);
+    }
+    assert!(evidence.smallest_visible > 0.005);
+}
+
+#[test]
+fn a_quiet_look_passes_neither_what_spreads_nor_what_moved() {
+    for (mean, spread) in [(0.0, 2e-3), (0.0011, 1e-4), (0.05, 1e-4)] {
+        let decision = quiet_decision(&around(mean, spread, 4));
+        assert_eq!(decision, Decision::More(6), "{mean} {spread}");
+    }
+    // What moved for the better passes, as what did not move.
+    assert!(matches!(
+        quiet_decision(&around(-0.05, 1e-4, 4)),
+        Decision::Pass(_)
+    ));
+}
+
+#[test]
+fn nothing_is_quiet_against_a_tolerance_of_zero() {
+    let strict = Rule {
+        tolerance: 0.0,
+        ..quiet_rule()
+    };
+    let ratios = around(-0.01, 1e-4, 4);
+    assert_eq!(decide(&strict, &ratios), Ok(Decision::More(6)));
+}
+
+/// Looks that can fail get the rest of the chance of a miss, and all of that of a false alarm.
+#[test]
+fn quiet_looks_take_their_share_of_misses() {
+    let (with, without) = (quiet_rule().schedule().unwrap(), rule().schedule().unwrap());
+    assert!(with.looks[0].up > without.looks[0].up);
+    assert_eq!(with.looks[0].down, without.looks[0].down);
+    // t of 5 degrees of freedom beyond which 0.002 / 3 lie, from scipy.
+    assert!((with.looks[0].up - 6.449194834138541 / 6.0f64.sqrt()).abs() < 1e-9);
 }
 
 #[test]
@@ -235,6 +315,22 @@ fn rules_that_make_no_sense() {
         looks(&[6, 6]),
         looks(&[6, 5]),
         Rule {
+            quiet: vec![1, 3],
+            ..rule()
+        },
+        Rule {
+            quiet: vec![4, 3],
+            ..rule()
+        },
+        Rule {
+            quiet: vec![6],
+            ..rule()
+        },
+        Rule {
+            looks: Vec::new(),
+            ..quiet_rule()
+        },
+        Rule {
             tolerance: -0.1,
             ..rule()
         },
@@ -309,6 +405,9 @@ fn ratios() -> impl Strategy<Value = Vec<f64>> {
         .prop_flat_map(|(mean, spread, n)| prop::collection::vec(mean - spread..mean + spread, n))
 }
 
+/// Without quiet looks, and with some.
+const RULES: [fn(&[f64]) -> Decision; 2] = [decision, quiet_decision];
+
 fn settled(decision: &Decision) -> bool {
     !matches!(decision, Decision::More(_) | Decision::Confirm(_))
 }
@@ -316,21 +415,25 @@ fn settled(decision: &Decision) -> bool {
 proptest! {
     #[test]
     fn nothing_after_a_decision_changes_it(ratios in ratios(), later in prop::collection::vec(any::<f64>(), 0..4)) {
-        let before = decision(&ratios);
         let mut after = ratios.clone();
         after.extend(later);
-        if settled(&before) {
-            prop_assert_eq!(before, decision(&after));
+        for decide in RULES {
+            let before = decide(&ratios);
+            if settled(&before) {
+                prop_assert_eq!(before, decide(&after));
+            }
         }
     }
 
     #[test]
     fn a_prefix_asks_for_more_until_it_decides_as_the_whole(ratios in ratios()) {
-        let whole = decision(&ratios);
-        for n in 0..ratios.len() {
-            match decision(&ratios[..n]) {
-                Decision::More(k) | Decision::Confirm(k) => prop_assert!(k as usize > n),
-                settled => prop_assert_eq!(settled, whole),
+        for decide in RULES {
+            let whole = decide(&ratios);
+            for n in 0..ratios.len() {
+                match decide(&ratios[..n]) {
+                    Decision::More(k) | Decision::Confirm(k) => prop_assert!(k as usize > n),
+                    settled => prop_assert_eq!(settled, whole),
+                }
             }
         }
     }
@@ -338,10 +441,12 @@ proptest! {
     #[test]
     fn slower_is_never_better(ratios in ratios(), shift in 0.0f64..0.05) {
         let shifted: Vec<f64> = ratios.iter().map(|ratio| ratio + shift).collect();
-        match decision(&ratios) {
-            Decision::Fail(_) => prop_assert!(matches!(decision(&shifted), Decision::Fail(_))),
-            Decision::Open(_) => prop_assert!(!matches!(decision(&shifted), Decision::Pass(_))),
-            _ => {}
+        for decide in RULES {
+            match decide(&ratios) {
+                Decision::Fail(_) => prop_assert!(matches!(decide(&shifted), Decision::Fail(_))),
+                Decision::Open(_) => prop_assert!(!matches!(decide(&shifted), Decision::Pass(_))),
+                _ => {}
+            }
         }
     }
 
@@ -366,10 +471,12 @@ proptest! {
 
     #[test]
     fn passes_and_failures_keep_their_side(ratios in ratios()) {
-        match decision(&ratios) {
-            Decision::Pass(evidence) => prop_assert!(evidence.interval[1] <= 1.005 + 1e-12),
-            Decision::Fail(evidence) => prop_assert!(evidence.interval[0] > 1.005 - 1e-12),
-            _ => {}
+        for decide in RULES {
+            match decide(&ratios) {
+                Decision::Pass(evidence) => prop_assert!(evidence.interval[1] <= 1.005 + 1e-12),
+                Decision::Fail(evidence) => prop_assert!(evidence.interval[0] > 1.005 - 1e-12),
+                _ => {}
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ use images::Images;
 use model::Unsupported;
 use model::{DeviceFacts, DriverFacts, FaultKind, Image, Sampler};
 use program::LoadedArtifact;
+use timer::Overheads;
 use tools::Tools;
 
 pub use open::{Opened, open};
@@ -36,6 +37,7 @@ pub struct CudaDevice {
     /// Compiled when they are first needed.
     tools: Option<Tools>,
     monitor: Option<Monitor>,
+    overheads: Overheads,
 }
 
 impl CudaDevice {

@@ -2,6 +2,7 @@
 
 use super::CudaDevice;
 use super::error::{check, describe};
+use super::timer::Overheads;
 use crate::device::choice::{DeviceChoice, Init, Presence, Traces};
 use crate::device::nvml::Monitor;
 use crate::device::{Failure, Result};
@@ -153,6 +154,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
         images: Default::default(),
         tools: None,
         monitor,
+        overheads: Overheads::default(),
     })
 }
 
