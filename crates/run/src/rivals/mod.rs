@@ -29,9 +29,10 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// The rivals of one run.
 #[derive(Default)]
 pub struct Rivals {
+    /// Before `scratch`, which they write to: they end first.
+    programs: Vec<Program>,
     /// The directory that they may write to: one process finds what another has compiled. Made for the first.
     scratch: Option<TemporaryDir>,
-    programs: Vec<Program>,
 }
 
 /// A task for a rival.
