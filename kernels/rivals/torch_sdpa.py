@@ -4,8 +4,8 @@ Reads what to do on stdin and writes GPU-only samples on stdout, of each backend
 scaled_dot_product_attention by name, in f16 whatever the kernel's own types are. A batched
 sample is a replay of a CUDA graph of so many calls, between two events.
 
-PyTorch is loaded once. Each turn is a fork of that process, which has no CUDA context: the
-child makes one, does the tasks and ends.
+PyTorch is loaded before the first message is read, and without the GPU: other kernels may
+be timed on it until then.
 """
 
 import ctypes
@@ -256,30 +256,25 @@ def backends_of(torch):
     }
 
 
-def take_turn(torch, why, begin, messages, say):
-    """All messages up to the end of a turn."""
+def take_turn(torch, why, messages, say):
+    begin = next(messages, None)
+    if begin is None:
+        return
+    if begin["schema"] != SCHEMA:
+        sys.exit(f"it is asked by {begin['schema']}, and knows {SCHEMA}")
     if torch is not None and not torch.cuda.is_available():
         torch, why = None, "PyTorch finds no GPU that it can use"
     if torch is None:
         say({"schema": SCHEMA, "skipped": why})
-        return next(messages, None)
-    say({"schema": SCHEMA, "process": os.getpid(), "versions": versions(torch)})
+        return
+    say({"schema": SCHEMA, "versions": versions(torch)})
     backends, clock, known = backends_of(torch), Clock(torch), {}
     for task in messages:
-        if task["message"] == "end":
-            return
         answers = [
             try_contest(torch, backends, clock, name, task, begin["sampling"], known)
             for name in task["backends"]
         ]
         say({"id": task["id"], "backends": answers})
-
-
-def read_messages():
-    # Without a buffer: a child reads on where its parent stopped.
-    lines = open(0, "rb", buffering=0)
-    while line := lines.readline():
-        yield json.loads(line)
 
 
 def main():
@@ -291,21 +286,11 @@ def main():
         out.write(json.dumps(answer) + "\n")
         out.flush()
 
-    messages = read_messages()
-    torch, why = None, None
-    for begin in messages:
-        if begin["schema"] != SCHEMA:
-            sys.exit(f"it is asked by {begin['schema']}, and knows {SCHEMA}")
-        if torch is None and why is None:
-            torch, why = load()
-        child = os.fork()
-        if child == 0:
-            take_turn(torch, why, begin, messages, say)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if status != 0:
-            sys.exit(1)
-        say({"ended": True})
+    torch, why = load()
+    take_turn(torch, why, map(json.loads, sys.stdin), say)
+    # The system takes down what PyTorch would take apart.
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -129,6 +129,7 @@ fn take_turn(
     let asked = asked.map(|&(rival, it)| Asked {
         rival,
         task: it.task,
+        again: it.process + 1 < it.processes,
     });
     let asked: Vec<Asked> = asked.collect();
     let mut evidence = Vec::new();

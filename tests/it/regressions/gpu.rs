@@ -319,7 +319,7 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
     );
 }
 
-/// The project with a rival of `dial` that says what it is to say, and as its versions how often it was started: one
+/// The project with a rival of `dial` that says what it is to say, and as its versions how many turns it took: one
 /// backend takes a microsecond, one a second, and one is not here. It may write nothing in the project.
 fn project_with_rival(bound: &str) -> tempfile::TempDir {
     let project = project();
@@ -338,16 +338,14 @@ fn project_with_rival(bound: &str) -> tempfile::TempDir {
     std::fs::write(
         dir.join("rival.sh"),
         r#"
-echo x >> "$TMPDIR/starts"
-turn=0
 while read -r told; do
     case "$told" in
     *'"message":"begin"'*)
-        turn=$((turn + 1))
-        versions='"fake":"1.0","gpu":"'$CUDA_VISIBLE_DEVICES'","starts":"'$(grep -c x "$TMPDIR/starts")'"'
-        echo '{"schema":"gatekeeper.rival/2","process":'$turn',"versions":{'$versions'}}';;
-    *'"message":"task"'*) cat answer.json; echo;;
-    *) echo '{"ended":true}';;
+        turn=$(cat "$TMPDIR/turns" 2>/dev/null | grep -c x)
+        echo x >> "$TMPDIR/turns"
+        versions='"fake":"1.0","gpu":"'$CUDA_VISIBLE_DEVICES'","turns":"'$(grep -c x "$TMPDIR/turns")'"'
+        echo '{"schema":"gatekeeper.rival/2","versions":{'$versions'}}';;
+    *) cat answer.json; echo;;
     esac
 done
 "#,
@@ -392,8 +390,8 @@ fn a_kernel_slower_than_its_rival() {
     );
     assert_eq!(standing["not_compared"][0]["backends"][0], "absent");
     assert_ne!(standing["versions"]["gpu"], "");
-    // As many processes of it as of ours, of one program.
-    assert_eq!(standing["versions"]["starts"], "1");
+    // As many processes of it as of ours.
+    assert_eq!(standing["versions"]["turns"], "3");
     assert_eq!(rivals_timed(dir), 3);
 }
 
@@ -421,7 +419,7 @@ fn a_rival_that_dies_at_a_task_decides_nothing() {
     let project = project_with_rival("fake.slow.p50");
     let dir = project.path();
     let script = dir.join("rival.sh");
-    let dies = "[ $turn = 1 ] || { echo no >&2; exit 3; }; cat answer.json";
+    let dies = "[ $turn = 0 ] || { echo no >&2; exit 3; }; cat answer.json";
     edit(&script, "cat answer.json", dies);
     let said = unwrapped(&stdout(&on_gpu(dir, &["dial"], 3)));
     assert!(

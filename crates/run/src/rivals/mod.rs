@@ -1,8 +1,11 @@
-//! Rivals: other programs that do the work of a kernel. Each is started once in a run, confined, and is sent its tasks
-//! a line each; every answer has a deadline and is checked. Knows nothing of gates; what a message is is in `protocol`.
+//! Rivals: other programs that do the work of a kernel. Each of their processes is started confined, loads, and is sent
+//! its tasks a line each; every answer has a deadline and is checked. Knows nothing of gates; what a message is is in
+//! `protocol`.
 //!
-//! Loading a library takes seconds, and a process that has a CUDA context is not a fresh one. So a rival loads once and
-//! makes a process for each turn, which ends with it: while kernels of ours are timed, no rival is on the GPU.
+//! A process does one turn, as the process is what the statistics count. Loading a library takes seconds, so the process
+//! of the next turn loads while this one is on the GPU, and then waits. It may not use the GPU before its turn begins,
+//! and is gone when the turn ends: while kernels of ours are timed, no rival is on the GPU. A program could not load once
+//! and fork: the driver has to write below /proc/self, and a confined process may do so for no process but itself.
 
 mod protocol;
 
@@ -10,7 +13,7 @@ use model::{CaseId, Contest, DeviceFacts, Fault, FaultKind, Plan, Rival, RivalFa
 use protocol::{AskedTask, Begun, Expected, Message, Sampling};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use system::process;
 use system::process::confine::{self, Rules, Sockets};
@@ -26,9 +29,10 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// The rivals of one run.
 #[derive(Default)]
 pub struct Rivals {
+    /// Before `scratch`, which they write to: they end first.
+    programs: Vec<Program>,
     /// The directory that they may write to: one process finds what another has compiled. Made for the first.
     scratch: Option<TemporaryDir>,
-    programs: Vec<Program>,
 }
 
 /// A task for a rival.
@@ -36,6 +40,8 @@ pub struct Rivals {
 pub struct Asked<'a> {
     pub rival: &'a Rival,
     pub task: &'a CaseId,
+    /// Another process is to do it in a later turn.
+    pub again: bool,
 }
 
 /// Where rivals run, and for what.
@@ -86,7 +92,7 @@ impl Rivals {
         if known.is_none() {
             self.programs.push(Program {
                 command: command.to_vec(),
-                running: None,
+                standby: None,
                 breaks: 0,
                 given_up: None,
             });
@@ -112,25 +118,17 @@ fn fault(asked: &Asked, problem: &str) -> Fault {
 /// One program of one run: rivals of several kernels may have the same command.
 struct Program {
     command: Vec<String>,
-    running: Option<Running>,
+    /// Loads, or waits for its turn.
+    standby: Option<Running>,
     breaks: u32,
     /// Why nothing is asked of it any more.
     given_up: Option<String>,
 }
 
-/// A program that was started.
+/// A process that was started, for one turn.
 struct Running {
     dialogue: Dialogue,
-    /// The processes that took samples so far.
-    processes: BTreeSet<u32>,
     longest_line: u64,
-}
-
-/// Why a program did not answer.
-enum Unanswered {
-    /// It ended by itself, as if all was well.
-    Ended,
-    Broke(String),
 }
 
 impl Program {
@@ -141,14 +139,23 @@ impl Program {
         asked: &[(usize, &Asked)],
         on_answer: &mut impl FnMut(usize, Result<RivalFacts, Fault>),
     ) {
-        let mut begun = None;
+        let again = asked.iter().find(|(_, it)| it.again);
+        let mut turn = None;
         for (at, it) in asked {
-            let answer = self.answer(setting, scratch, it, &mut begun);
+            let answer = self.answer(setting, scratch, it, &mut turn);
             on_answer(*at, answer.map_err(|problem| fault(it, &problem)));
+            if let (Some((_, Begun::Ready { .. })), Some((_, it)), None) =
+                (&turn, again, &self.standby)
+            {
+                // One that cannot be started says so in its turn.
+                self.standby = Running::start(it.rival, setting, scratch).ok();
+            }
         }
-        if begun.is_some() {
+        if let Some((running, _)) = turn {
             let deadline = asked.iter().map(|(_, it)| deadline(it.rival)).max();
-            self.end_turn(deadline.unwrap_or_default());
+            if let Err(problem) = running.end(deadline.unwrap_or_default()) {
+                self.broke(&problem);
+            }
         }
     }
 
@@ -157,40 +164,40 @@ impl Program {
         setting: Setting,
         scratch: &Path,
         asked: &Asked,
-        begun: &mut Option<Begun>,
+        turn: &mut Option<(Running, Begun)>,
     ) -> Result<RivalFacts, String> {
         if let Some(why) = &self.given_up {
             return Err(why.clone());
         }
-        let began = match begun.take() {
-            Some(began) => began,
+        let (mut running, begun) = match turn.take() {
+            Some(turn) => turn,
             None => self
                 .begin_turn(setting, scratch, asked)
                 .inspect_err(|why| {
                     // A start knows no task: another one would end as this one did.
-                    self.running = None;
+                    self.standby = None;
                     self.given_up = Some(why.clone());
                 })?,
         };
-        let facts = match &began {
+        let facts = match &begun {
             Begun::Skipped { because } => Ok(protocol::skip_all(asked.rival, because)),
-            Begun::Ready { versions, .. } => self.ask(setting, asked).map(|backends| RivalFacts {
+            Begun::Ready { versions } => running.ask(setting, asked).map(|backends| RivalFacts {
                 versions: versions.clone(),
                 backends,
             }),
         };
         match &facts {
-            Ok(_) => *begun = Some(began),
+            Ok(_) => *turn = Some((running, begun)),
             Err(problem) => self.broke(problem),
         }
         facts
     }
 
-    /// Ends it. It is started again for the next task, unless it has broken too often.
+    /// Another process does the next task, unless too many of them broke.
     fn broke(&mut self, problem: &str) {
-        self.running = None;
         self.breaks += 1;
         if self.breaks >= MOST_BREAKS {
+            self.standby = None;
             self.given_up = Some(format!(
                 "it broke {MOST_BREAKS} times and was not started again, the last time: {problem}"
             ));
@@ -202,57 +209,15 @@ impl Program {
         setting: Setting,
         scratch: &Path,
         asked: &Asked,
-    ) -> Result<Begun, String> {
-        let running = match self.running.take() {
+    ) -> Result<(Running, Begun), String> {
+        let mut running = match self.standby.take() {
             Some(running) => running,
             None => Running::start(asked.rival, setting, scratch)?,
         };
-        let running = self.running.insert(running);
         let begin = Message::begin(setting.device, setting.plan);
-        let line = running.exchange(&begin, deadline(asked.rival));
-        let begun = protocol::read_begun(&line.map_err(Unanswered::into_problem)?)?;
-        if let Begun::Ready { process, .. } = begun
-            && !running.processes.insert(process)
-        {
-            return Err(format!(
-                "it measures in process {process} again, and each turn needs a process of its own"
-            ));
-        }
-        Ok(begun)
-    }
-
-    fn ask(
-        &mut self,
-        setting: Setting,
-        asked: &Asked,
-    ) -> Result<BTreeMap<String, Contest>, String> {
-        let plan = setting.plan;
-        let case = plan.case(asked.task).ok_or("its task is not in the plan")?;
-        let running = self.running.as_mut().ok_or("it does not run")?;
-        let task = Message::Task(Box::new(AskedTask::of(asked.rival, plan, case)));
-        let line = running.exchange(&task, deadline(asked.rival));
-        let expected = Expected {
-            id: &asked.task.to_string(),
-            backends: &asked.rival.backends,
-            sampling: Sampling::of(plan),
-        };
-        expected.read(&line.map_err(Unanswered::into_problem)?)
-    }
-
-    /// Waits until nothing of it is on the GPU. A program that cannot make processes itself ends.
-    fn end_turn(&mut self, deadline: Duration) {
-        let Some(running) = &mut self.running else {
-            return;
-        };
-        match running.exchange(&Message::End, deadline) {
-            Ok(line) => {
-                if let Err(problem) = protocol::read_ended(&line) {
-                    self.broke(&problem);
-                }
-            }
-            Err(Unanswered::Ended) => self.running = None,
-            Err(Unanswered::Broke(problem)) => self.broke(&problem),
-        }
+        let line = running.exchange(&begin, deadline(asked.rival))?;
+        let begun = protocol::read_begun(&line)?;
+        Ok((running, begun))
     }
 }
 
@@ -268,43 +233,63 @@ impl Running {
         })?;
         Ok(Self {
             dialogue,
-            processes: BTreeSet::new(),
             longest_line,
         })
     }
 
+    fn ask(
+        &mut self,
+        setting: Setting,
+        asked: &Asked,
+    ) -> Result<BTreeMap<String, Contest>, String> {
+        let plan = setting.plan;
+        let case = plan.case(asked.task).ok_or("its task is not in the plan")?;
+        let task = Message::Task(Box::new(AskedTask::of(asked.rival, plan, case)));
+        let line = self.exchange(&task, deadline(asked.rival))?;
+        let expected = Expected {
+            id: &asked.task.to_string(),
+            backends: &asked.rival.backends,
+            sampling: Sampling::of(plan),
+        };
+        expected.read(&line)
+    }
+
     /// Sends one message, and waits for the line that answers it.
-    fn exchange(&mut self, message: &Message, deadline: Duration) -> Result<Vec<u8>, Unanswered> {
-        let line = message.line().map_err(Unanswered::Broke)?;
+    fn exchange(&mut self, message: &Message, deadline: Duration) -> Result<Vec<u8>, String> {
         // One that takes no lines has ended, which is heard.
-        self.dialogue.send(line);
-        let problem = match self.dialogue.hear(deadline) {
+        self.dialogue.send(message.line()?);
+        Err(match self.dialogue.hear(deadline) {
             Heard::Line(line) => return Ok(line),
             Heard::TooLong => format!("its answer is longer than {} bytes", self.longest_line),
-            Heard::Nothing => format!(
-                "no answer within {:.0} s; it was killed",
-                deadline.as_secs_f64()
-            ),
+            Heard::Nothing => late(deadline),
             Heard::End => match self.dialogue.end(FAREWELL) {
-                Some(status) if status.success() => return Err(Unanswered::Ended),
-                Some(status) => {
-                    let log = self.dialogue.last_words();
-                    protocol::scrubbed(&process::failure(status, &log))
-                }
+                Some(status) if status.success() => "it ended without an answer".to_owned(),
+                Some(status) => self.failure(status),
                 None => "it closed its output without an answer; it was killed".to_owned(),
             },
-        };
-        Err(Unanswered::Broke(problem))
+        })
+    }
+
+    /// Waits until it is gone from the GPU.
+    fn end(mut self, deadline: Duration) -> Result<(), String> {
+        match self.dialogue.end(deadline) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(self.failure(status)),
+            None => Err(late(deadline)),
+        }
+    }
+
+    fn failure(&self, status: ExitStatus) -> String {
+        let log = self.dialogue.last_words();
+        protocol::scrubbed(&process::failure(status, &log))
     }
 }
 
-impl Unanswered {
-    fn into_problem(self) -> String {
-        match self {
-            Self::Ended => "it ended without an answer".to_owned(),
-            Self::Broke(problem) => problem,
-        }
-    }
+fn late(deadline: Duration) -> String {
+    format!(
+        "no answer within {:.0} s; it was killed",
+        deadline.as_secs_f64()
+    )
 }
 
 fn deadline(rival: &Rival) -> Duration {

@@ -23,15 +23,13 @@ const MOST_NS: u64 = 3_600_000_000_000;
 #[derive(Serialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum Message<'a> {
-    /// The tasks up to `End` are for a process that has not worked on the GPU before.
+    /// The GPU is its own now, up to the end of its input.
     Begin {
         schema: &'static str,
         gpu: Gpu<'a>,
         sampling: Sampling,
     },
     Task(Box<AskedTask<'a>>),
-    /// That process is to end: the GPU is needed.
-    End,
 }
 
 #[derive(Serialize)]
@@ -67,21 +65,19 @@ pub struct AskedTask<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Begun {
     Ready {
-        /// The process that takes the samples.
-        process: u32,
         versions: BTreeMap<String, String>,
     },
     /// In the place of all tasks.
-    Skipped { because: String },
+    Skipped {
+        because: String,
+    },
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnsweredBegin {
     schema: String,
-    process: Option<u32>,
-    #[serde(default)]
-    versions: BTreeMap<String, String>,
+    versions: Option<BTreeMap<String, String>>,
     skipped: Option<String>,
 }
 
@@ -98,12 +94,6 @@ struct AnsweredBackend {
     name: String,
     timed: Option<RivalTimes>,
     skipped: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AnsweredEnd {
-    ended: bool,
 }
 
 impl<'a> Message<'a> {
@@ -144,24 +134,14 @@ pub fn read_begun(line: &[u8]) -> Result<Begun, String> {
             answer.schema
         )));
     }
-    match (answer.skipped, answer.process) {
+    match (answer.skipped, answer.versions) {
         (Some(because), None) => Ok(Begun::Skipped {
             because: reason(&because)?,
         }),
-        (None, Some(process)) => Ok(Begun::Ready {
-            process,
-            versions: versions(answer.versions)?,
+        (None, Some(written)) => Ok(Begun::Ready {
+            versions: versions(written)?,
         }),
-        _ => Err("it begins with either `process` or `skipped`".to_owned()),
-    }
-}
-
-/// # Errors
-/// Anything but an answer to `End`.
-pub fn read_ended(line: &[u8]) -> Result<(), String> {
-    match parse(line)? {
-        AnsweredEnd { ended: true } => Ok(()),
-        AnsweredEnd { ended: false } => Err("its process does not end".to_owned()),
+        _ => Err("it begins with either `versions` or `skipped`".to_owned()),
     }
 }
 

@@ -15,25 +15,24 @@ fn rival(script: &str) -> Rival {
     }
 }
 
-/// Writes down each start of it, and answers each message by a line of shell.
+/// Writes down each start of it, answers each message by a line of shell, and does the last where its input ends.
 fn program(begin: &str, task: &str, end: &str) -> Rival {
     rival(&format!(
-        r#"echo x >> "$TMPDIR/starts"; turn=0
+        r#"echo x >> "$TMPDIR/starts"
         while read -r told; do
             id=${{told#*'"id":"'}}; id=${{id%%'"'*}}
             case "$told" in
-            *'"message":"begin"'*) turn=$((turn + 1)); {begin};;
+            *'"message":"begin"'*) {begin};;
             *'"message":"task"'*) {task};;
-            *'"message":"end"'*) {end};;
             *) exit 9;;
             esac
-        done"#
+        done
+        {end}"#
     ))
 }
 
-const BEGINS: &str =
-    r#"echo '{"schema":"gatekeeper.rival/2","process":'$turn',"versions":{"torch":"2.9.0"}}'"#;
-const ENDS: &str = r#"echo '{"ended":true}'"#;
+const BEGINS: &str = r#"echo '{"schema":"gatekeeper.rival/2","versions":{"torch":"2.9.0"}}'"#;
+const ENDS: &str = "exit 0";
 
 /// Four batched samples and four singles, as the fixture's schedule has them.
 fn right() -> Value {
@@ -62,7 +61,7 @@ fn works() -> String {
 
 type Answers = Vec<Result<RivalFacts, String>>;
 
-/// One turn over tasks of the fixture: a variant and a shape each.
+/// One turn over tasks of the fixture, a variant and a shape each, after which others follow.
 fn turn(rivals: &mut Rivals, asked: &[(&Rival, &str, &str)]) -> Answers {
     let (plan, device) = (fixture::plan(), fixture::device());
     let tasks = asked.iter();
@@ -71,7 +70,11 @@ fn turn(rivals: &mut Rivals, asked: &[(&Rival, &str, &str)]) -> Answers {
         .collect();
     let asked = asked.iter().zip(&tasks);
     let asked: Vec<_> = asked
-        .map(|((rival, ..), task)| Asked { rival, task })
+        .map(|((rival, ..), task)| Asked {
+            rival,
+            task,
+            again: true,
+        })
         .collect();
     let setting = Setting {
         root: Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
@@ -132,7 +135,7 @@ fn an_answer_becomes_facts_of_its_task() {
 }
 
 #[test]
-fn a_program_is_started_once_for_all_tasks_turns_and_kernels() {
+fn a_turn_is_one_start_for_all_tasks_and_kernels_and_the_next_process_loads_meanwhile() {
     let own = program(BEGINS, &works(), ENDS);
     let of_other_kernel = Rival {
         kernel: "other".into(),
@@ -140,18 +143,19 @@ fn a_program_is_started_once_for_all_tasks_turns_and_kernels() {
         ..own.clone()
     };
     let mut rivals = Rivals::default();
-    for _ in 0..3 {
-        let answers = three(&mut rivals, &own);
-        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    }
     let asked = [
         (&own, "direct", "small"),
+        (&own, "direct", "large"),
         (&of_other_kernel, "fast", "large"),
     ];
-    let answers = turn(&mut rivals, &asked);
-    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    assert_eq!(starts(&rivals), 1);
-
+    for turns in 1..=3 {
+        let answers = turn(&mut rivals, &asked);
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        // It has started, and waits: only the next turn is its own.
+        assert_eq!(starts_reach(&rivals, turns + 1), turns + 1);
+        assert!(rivals.programs[0].standby.is_some());
+    }
+    assert_eq!(rivals.programs.len(), 1);
     let other = Rival {
         command: [&own.command[..], &["another".to_owned()]].concat(),
         ..own.clone()
@@ -159,7 +163,43 @@ fn a_program_is_started_once_for_all_tasks_turns_and_kernels() {
     let asked = [(&own, "direct", "small"), (&other, "direct", "small")];
     let answers = turn(&mut rivals, &asked);
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    assert_eq!(starts(&rivals), 2);
+    assert_eq!(rivals.programs.len(), 2);
+}
+
+#[test]
+fn no_process_is_started_that_no_turn_needs() {
+    let rival = program(BEGINS, &works(), ENDS);
+    let (plan, device) = (fixture::plan(), fixture::device());
+    let task = fixture::case_id("direct", "small");
+    let setting = Setting {
+        root: Path::new("."),
+        device: &device,
+        plan: &plan,
+    };
+    let last = Asked {
+        rival: &rival,
+        task: &task,
+        again: false,
+    };
+    let mut rivals = Rivals::default();
+    let mut answers = 0;
+    rivals.take_turn(setting, &[last], |_, answer| {
+        answers += 1;
+        answer.unwrap();
+    });
+    assert!(answers == 1 && rivals.programs[0].standby.is_none());
+    assert_eq!(starts(&rivals), 1);
+}
+
+/// Starts so far, once there are this many: a process writes its own down when it gets to run.
+fn starts_reach(rivals: &Rivals, wanted: usize) -> usize {
+    for _ in 0..500 {
+        if starts(rivals) >= wanted {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    starts(rivals)
 }
 
 #[test]
@@ -174,7 +214,8 @@ fn a_program_that_dies_at_a_task_fails_that_task_alone() {
     assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
     let died = Err("torch: failed (exit code 3): out of memory".to_owned());
     assert_eq!(answers[1], died);
-    assert_eq!(starts(&rivals), 2);
+    // One that died, one that was waiting, and one for the next turn.
+    assert_eq!(starts_reach(&rivals, 3), 3);
 }
 
 #[test]
@@ -239,18 +280,6 @@ fn a_program_that_cannot_start_is_not_started_again() {
     assert!(missing.contains(says), "{missing}");
 }
 
-/// As one that cannot make a process of its own for each turn does.
-#[test]
-fn a_program_that_ends_after_its_turn_is_started_for_the_next() {
-    let rival = program(BEGINS, &works(), "exit 0");
-    let mut rivals = Rivals::default();
-    for _ in 0..5 {
-        let answers = three(&mut rivals, &rival);
-        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    }
-    assert_eq!(starts(&rivals), 5);
-}
-
 #[test]
 fn a_turn_that_does_not_end_is_a_break_and_takes_no_answer_away() {
     let rival = program(BEGINS, &works(), "exit 4");
@@ -261,17 +290,7 @@ fn a_turn_that_does_not_end_is_a_break_and_takes_no_answer_away() {
     }
     let problem = three(&mut rivals, &rival).remove(0).unwrap_err();
     assert!(problem.contains("it broke 3 times"), "{problem}");
-    assert_eq!(starts(&rivals), 3);
-}
-
-#[test]
-fn two_turns_in_one_process_are_refused() {
-    let begins = r#"echo '{"schema":"gatekeeper.rival/2","process":7}'"#;
-    let rival = program(begins, &works(), ENDS);
-    let mut rivals = Rivals::default();
-    assert!(three(&mut rivals, &rival).iter().all(Result::is_ok));
-    let problem = three(&mut rivals, &rival).remove(0).unwrap_err();
-    assert!(problem.contains("in process 7 again"), "{problem}");
+    assert!(rivals.programs[0].standby.is_none());
 }
 
 #[test]
@@ -357,23 +376,23 @@ fn answers_that_break_the_protocol_are_refused() {
 
     for (begin, says) in [
         (
-            json!({"schema": "gatekeeper.rival/1", "process": 1}),
+            json!({"schema": "gatekeeper.rival/1", "versions": {}}),
             "asks by gatekeeper.rival/2",
         ),
         (
             json!({"schema": "gatekeeper.rival/2"}),
-            "either `process` or `skipped`",
+            "either `versions` or `skipped`",
         ),
         (
-            json!({"schema": "gatekeeper.rival/2", "process": 1, "skipped": "no GPU"}),
-            "either `process` or `skipped`",
+            json!({"schema": "gatekeeper.rival/2", "versions": {}, "skipped": "no GPU"}),
+            "either `versions` or `skipped`",
         ),
         (
-            json!({"schema": "gatekeeper.rival/2", "process": -1}),
+            json!({"schema": "gatekeeper.rival/2", "versions": {}, "fast": 1}),
             "not what the protocol asks for",
         ),
         (
-            json!({"schema": "gatekeeper.rival/2", "process": 1, "versions": {"torch": 2}}),
+            json!({"schema": "gatekeeper.rival/2", "versions": {"torch": 2}}),
             "not what the protocol asks for",
         ),
     ] {
@@ -454,7 +473,7 @@ fn torch_script(modules: &tempfile::TempDir, torch: &str) -> Rival {
 }
 
 #[test]
-fn the_script_for_pytorch_loads_it_once_and_forks_for_each_turn() {
+fn the_script_for_pytorch_loads_it_before_its_turn() {
     let modules = tempfile::tempdir().unwrap();
     let torch = r#"
 import os
@@ -482,9 +501,8 @@ class cuda:
             assert_eq!(facts.backends["math"], Contest::Skipped { because });
         }
     }
-    assert_eq!(starts(&rivals), 1);
-    let processes = rivals.programs[0].running.as_ref().unwrap();
-    assert_eq!(processes.processes.len(), 3);
+    // Three turns, and the process of a fourth is loaded though nothing was said to it.
+    assert_eq!(starts_reach(&rivals, 4), 4);
 
     let modules = tempfile::tempdir().unwrap();
     let rival = torch_script(&modules, "raise ImportError('no libcudnn')");
