@@ -20,7 +20,8 @@ impl Analysis {
         format!(
             "{}, driver {}, recorded {}. The rule allows a slowdown of {} %, passes what is plainly \
              unchanged after {} processes, decides after {}, and gives a run of {} cases a chance of {} % of any \
-             false alarm. In brackets: Clopper-Pearson bounds at {} %; they account for the number of draws, not for the number of recorded processes.\n",
+             false alarm. In brackets: Clopper-Pearson bounds at {} %; they account for the number of draws, not for \
+             the number of recorded processes.\n",
             self.device,
             self.driver,
             self.date,

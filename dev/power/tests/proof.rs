@@ -193,8 +193,8 @@ fn false_passes_beyond_the_tolerance_keep_their_level() {
     }
 }
 
-/// Whatever the spread between processes: no spread is known in advance, and quiet looks believe a small one after three
-/// processes. The chance of a miss is greatest at about 0.6 %.
+/// No spread is known in advance, and quiet looks believe a small one after three processes. The chance of a miss is
+/// greatest at a spread of about 0.6 %.
 #[test]
 fn changes_of_the_tolerance_are_missed_no_more_often_than_stated_at_any_spread() {
     let rule = stated();
@@ -204,7 +204,7 @@ fn changes_of_the_tolerance_are_missed_no_more_often_than_stated_at_any_spread()
         assert!(at_most(missed, rule.miss), "{spread}: {}", missed.rate());
         greatest = greatest.max(missed.rate());
     }
-    // And it could not be much less: the bounds are as near as the errors allow.
+    // The looks use the chance that they have.
     assert!(greatest > 0.5 * rule.miss, "{greatest}");
 }
 
@@ -213,7 +213,7 @@ fn changes_of_the_tolerance_are_missed_no_more_often_than_stated_at_any_spread()
 fn quiet_looks_that_do_not_split_their_errors_are_caught() {
     let whole = [3, 4, 6].map(|quiet| {
         let rule = Rule {
-            // The share that a rule leaves to its quiet looks is not all of it.
+            // A rule gives 0.8 of it to quiet looks.
             miss: stated().miss / 0.8,
             quiet: vec![quiet],
             ..stated()

@@ -187,7 +187,8 @@ impl QuietLook {
 
 /// The chance that a change of exactly the tolerance passes a quiet look, at the spread between processes for
 /// which it is greatest. Mean and deviation of a normal sample are independent: so it is that of a small enough
-/// deviation times that of a mean that is off by the distance. A wider spread makes the one rarer and the other more frequent.
+/// deviation times that of a mean that is off by the distance. A wider spread makes the one rarer and the other
+/// more frequent.
 fn greatest_miss(processes: u32, deviation: f64) -> f64 {
     const SPREADS: u32 = 160;
     let (n, df) = (f64::from(processes), f64::from(processes - 1));

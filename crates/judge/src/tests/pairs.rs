@@ -21,7 +21,14 @@ fn p50(record: &Record) -> Verdict {
 
 /// As many processes as the judge asks for, each with this ratio.
 fn measured(ratio: impl Fn(u32) -> f64) -> Record {
+    measured_with_quiet_looks(&[], ratio)
+}
+
+fn measured_with_quiet_looks(quiet: &[u32], ratio: impl Fn(u32) -> f64) -> Record {
     let mut record = record_against_base();
+    if let Some(pairing) = &mut record.plan.pairing {
+        pairing.quiet = quiet.to_vec();
+    }
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Pair { .. }));
@@ -63,6 +70,24 @@ fn as_fast_as_the_base_passes_at_the_first_look() {
     assert_eq!(effort.gpu_ms, Some(Num(180.0)));
     let [low, high] = verdict.interval.unwrap().map(|bound| bound.0);
     assert!(low < 0.0 && 0.0 < high && high < 0.02, "{low} {high}");
+}
+
+#[test]
+fn what_is_plainly_unchanged_passes_at_a_quiet_look() {
+    let record = measured_with_quiet_looks(&[3, 4], |_| 1.0);
+    let verdict = p50(&record);
+    assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", verdict.reason);
+    assert_eq!(processes(&record), 3);
+    let [low, high] = verdict.interval.unwrap().map(|bound| bound.0);
+    assert!(low < 0.0 && 0.0 < high && high < 0.02, "{low} {high}");
+}
+
+#[test]
+fn what_is_slower_goes_on_after_the_quiet_looks() {
+    let record = measured_with_quiet_looks(&[3, 4], |_| 1.03);
+    let verdict = p50(&record);
+    assert_eq!(verdict.outcome, Outcome::Fail, "{:?}", verdict.reason);
+    assert_eq!(processes(&record), 7);
 }
 
 #[test]
