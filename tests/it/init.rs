@@ -90,6 +90,9 @@ fn a_source_that_its_build_explains_needs_the_explanation() {
     let project = copy_of(FIXTURE);
     let dir = project.path();
     fs::write(dir.join("compile_commands.json"), "{}").unwrap();
+    // One kernel that compiles: each is tried in the simulator with many arguments.
+    let kernel = "__global__ void set(float* y) { y[threadIdx.x] = 1; }\n";
+    fs::write(dir.join("src/kernels.cu"), kernel).unwrap();
     run(dir, &["init", "--provision"], 0);
     let written = fs::read_to_string(dir.join("gates.yaml")).unwrap();
     assert!(

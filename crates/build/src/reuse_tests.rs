@@ -14,18 +14,18 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(files: &[(&str, &str)]) -> Self {
-        Self::saying("", files)
+    fn new(bench: Bench) -> Self {
+        Self::saying("", bench)
     }
 
     /// Each run of nvcc leaves a warning of its own.
-    fn telling(files: &[(&str, &str)]) -> Self {
+    fn telling(bench: Bench) -> Self {
         let says = "case \"$*\" in *\" -ptx \"*) run=reads;; *) run=makes;; esac\n\
                     echo \"$run $$: warning: counted\"";
-        Self::saying(says, files)
+        Self::saying(says, bench)
     }
 
-    fn saying(says: &str, files: &[(&str, &str)]) -> Self {
+    fn saying(says: &str, bench: Bench) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let real = testing::toolchain();
         let nvcc = script(
@@ -37,7 +37,7 @@ impl Counted {
             ),
         );
         Self {
-            bench: Bench::new(files),
+            bench,
             toolchain: Toolchain { nvcc, ..real },
             dir,
         }
@@ -88,12 +88,12 @@ fn variant(v: &str) -> Unit {
 }
 
 fn bench() -> Counted {
-    Counted::new(&[
+    Counted::new(Bench::new(&[
         ("src/k.cu", SOURCE),
         ("second/a.h", "#include \"deep/b.h\"\n#define A B\n"),
         ("second/deep/b.h", "#define B 1\n"),
         ("first/unrelated.h", "\n"),
-    ])
+    ]))
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_header_that_appears_earlier_in_the_search_calls_it() {
 fn has_include_is_an_input() {
     let source = "#if __has_include(\"option.h\")\n#define V 1\n#else\n#define V 2\n#endif\n\
                   extern \"C\" __global__ void k(int* o) { *o = V; }\n";
-    let bench = Counted::new(&[("src/k.cu", source)]);
+    let bench = Counted::new(Bench::new(&[("src/k.cu", source)]));
     let unit = entry("src/k.cu", "k");
     let build = || bench.build(std::slice::from_ref(&unit));
     let (without, calls) = build();
@@ -216,10 +216,10 @@ fn has_include_is_an_input() {
 
 #[test]
 fn never_reuses_a_build_that_depends_on_the_time() {
-    let bench = Counted::new(&[(
+    let bench = Counted::new(Bench::new(&[(
         "k.cu",
         "extern \"C\" __global__ void k(char* o) { *o = __TIME__[7]; }\n",
-    )]);
+    )]));
     let unit = entry("k.cu", "k");
     assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
     assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
@@ -338,10 +338,10 @@ fn two_runs_at_once_agree() {
 
 #[test]
 fn a_library_that_is_linked_in_is_no_known_input() {
-    let bench = Counted::new(&[(
+    let bench = Counted::new(Bench::with_toolkit(&[(
         "l.cu",
         "extern \"C\" void f(float*) {}\n__global__ void k() {}\n",
-    )]);
+    )]));
     let unit = Unit {
         flags: vec!["-lm".into()],
         ..unit(
@@ -358,10 +358,8 @@ fn a_library_that_is_linked_in_is_no_known_input() {
     assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
 }
 
-/// Twelve kernels in one file, plain ones and templates.
+/// Twelve kernels in one file, plain ones and templates. With the toolkit, it needs `cassert` and `cstdio`.
 const TWELVE: &str = r#"
-#include <cassert>
-#include <cstdio>
 __constant__ float table[4];
 static __constant__ int other[3] = {1, 2, 3};
 __device__ int counter;
@@ -408,7 +406,8 @@ const INSTANCES: [&str; 6] = [
 
 #[test]
 fn a_source_is_read_once_for_its_kernels_and_once_for_its_instances() {
-    let bench = Counted::telling(&[("t.cu", TWELVE)]);
+    let text = format!("#include <cassert>\n#include <cstdio>\n{TWELVE}");
+    let bench = Counted::telling(Bench::with_toolkit(&[("t.cu", &text)]));
     let plain = ["plain0", "plain1", "plain2", "plain3", "plain4", "plain5"];
     let units = units_of("t.cu", &plain);
     let (built, calls) = bench.build(&units);
@@ -430,7 +429,7 @@ fn a_source_is_read_once_for_its_kernels_and_once_for_its_instances() {
 /// As `run KERNEL` does, one kernel after the other, or a file of gates for each.
 #[test]
 fn entries_that_separate_runs_ask_for_are_one_compilation() {
-    let bench = Counted::new(&[("t.cu", TWELVE)]);
+    let bench = Counted::new(Bench::new(&[("t.cu", TWELVE)]));
     let names = ["plain0", "plain1", "plain2", "plain3", "plain4", "plain5"];
     let units = units_of("t.cu", &names);
     let calls: Vec<usize> = units
@@ -466,16 +465,16 @@ fn entries_that_separate_runs_ask_for_are_one_compilation() {
 /// One that does not compile costs the others a few more readings, not one each.
 #[test]
 fn an_instance_that_does_not_compile_is_found_by_halves() {
-    let bench = Counted::telling(&[("t.cu", TWELVE)]);
-    let mut names: Vec<String> = (1..=15).map(|n| format!("k<{n}>")).collect();
+    let bench = Counted::telling(Bench::new(&[("t.cu", TWELVE)]));
+    let mut names: Vec<String> = (1..=7).map(|n| format!("k<{n}>")).collect();
     names.push("nonsense<1>".to_owned());
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let units = units_of("t.cu", &names);
     let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
     let right = built.iter().filter(|built| built.facts.got().is_some());
-    assert_eq!(right.count(), 15);
-    // The runs that succeed make 8, 4, 2 and 1 of them.
-    assert_eq!(runs(&built), (4, 15));
+    assert_eq!(right.count(), 7);
+    // The runs that succeed make 4, 2 and 1 of them.
+    assert_eq!(runs(&built), (3, 7));
     // Where the source itself is at fault nothing is halved, and each unit gets the message.
     let text = "template <int N> __global__ void k(int*) { return 1 }\n";
     let broken = Bench::new(&[("t.cu", text)]);
@@ -557,7 +556,7 @@ fn instances_that_share_a_function_are_compiled_alone() {
     let source = "__device__ __noinline__ int power(int x, int n) { int p = 1; for (; n > 0; n--) p *= x; return p; }\n\
                   template <int N> __global__ void k(int* o) { *o = power(*o, N); }\n\
                   template <int N> __global__ void apart(int* o) { *o = N; }\n";
-    let bench = Counted::telling(&[("k.cu", source)]);
+    let bench = Counted::telling(Bench::new(&[("k.cu", source)]));
     let units = units_of("k.cu", &["k<2>", "k<3>", "apart<3>"]);
     let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
     assert_eq!(runs(&built), (1 + 2, 3));

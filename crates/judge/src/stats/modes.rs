@@ -76,26 +76,30 @@ impl Modes {
     /// With fewer than [`LEAST`] launches, or a process without any or at 0 ns.
     pub fn find(processes: &[Launches<'_>]) -> Result<Option<Self>, TooFew> {
         let have = processes.iter().map(|process| process.ns.len()).sum();
-        let ends: Option<Vec<f64>> = processes
+        let samples: Option<Vec<(Sample, f64)>> = processes
             .iter()
-            .map(|process| fast_end(process.ns))
+            .map(|process| {
+                let sample = Sample::new(process.ns)?;
+                let end = fast_end(&sample)?;
+                Some((sample, end))
+            })
             .collect();
-        let Some(ends) = ends.filter(|_| have >= LEAST) else {
+        let Some(samples) = samples.filter(|_| have >= LEAST) else {
             return Err(TooFew { have });
         };
         let mut logs = Vec::with_capacity(have);
         let mut step: f64 = 0.0;
-        for (process, end) in processes.iter().zip(&ends) {
+        for (process, (sample, end)) in processes.iter().zip(&samples) {
             let tick = process.tick_ns as f64;
             step = step.max(tick / end);
-            logs.extend(untied(process.ns, tick).map(|ns| (ns / end).ln()));
+            logs.extend(untied(sample, tick).map(|ns| (ns / end).ln()));
         }
         logs.sort_unstable_by(f64::total_cmp);
         let Some(found) = Valley::of(&logs).filter(|valley| valley.is_real(&logs, step)) else {
             return Ok(None);
         };
         // Summed in ascending order, so that the order of the processes changes no bit of it.
-        let mut ends: Vec<f64> = ends.into_iter().map(f64::ln).collect();
+        let mut ends: Vec<f64> = samples.iter().map(|(_, end)| end.ln()).collect();
         ends.sort_unstable_by(f64::total_cmp);
         let end = ends.iter().sum::<f64>() / ends.len() as f64;
         let slow = 1.0 - found.below as f64 / logs.len() as f64;
@@ -115,7 +119,7 @@ impl Modes {
     /// Share (0 to 1) of one process's launches that are in the slow mode; `None` for a process without
     /// launches.
     pub fn slow_share(&self, ns: &[u64]) -> Option<f64> {
-        let split = fast_end(ns)? * self.split;
+        let split = fast_end(&Sample::new(ns)?)? * self.split;
         let slow = ns.iter().filter(|&&ns| ns as f64 > split).count();
         Some(slow as f64 / ns.len() as f64)
     }
@@ -155,21 +159,15 @@ pub fn slow_shares(
     }))
 }
 
-fn fast_end(ns: &[u64]) -> Option<f64> {
-    let end = Sample::new(ns)?.quantile(FAST_END);
+fn fast_end(sample: &Sample) -> Option<f64> {
+    let end = sample.quantile(FAST_END);
     (end > 0.0).then_some(end)
 }
 
 /// Launches of one value are spread evenly over the step of the clock that they were rounded to: a lattice
 /// has a valley between any two of its points.
-fn untied(ns: &[u64], tick: f64) -> impl Iterator<Item = f64> {
-    let mut sorted = ns.to_vec();
-    sorted.sort_unstable();
-    let tied: Vec<(u64, usize)> = sorted
-        .chunk_by(|a, b| a == b)
-        .filter_map(|tied| Some((*tied.first()?, tied.len())))
-        .collect();
-    tied.into_iter().flat_map(move |(value, count)| {
+fn untied(sample: &Sample, tick: f64) -> impl Iterator<Item = f64> {
+    sample.ties().flat_map(move |(value, count)| {
         (0..count).map(move |at| {
             let place = (at as f64 + 0.5) / count as f64 - 0.5;
             // Half a ns where the clock says 0: it has a log.
@@ -212,13 +210,13 @@ impl Valley {
         let window = (slow - fast) / 3.0;
         // Nowhere closer to a median than half a window: there the peaks' own windows end.
         let (first, last) = (fast + window / 2.0, slow - window * 1.5);
-        let starts = logs
+        let between = logs
             .iter()
             .copied()
             .filter(|log| (first..last).contains(log));
         // Just above a launch the window is emptier than at it.
-        let starts = starts.map(f64::next_up).chain([first, last]);
-        let windows = starts.map(|start| (count(logs, start, start + window), start));
+        let starts = [first].into_iter().chain(between.map(f64::next_up));
+        let windows = counts(logs, starts.chain([last]), window);
         let (inside, start) = windows.min_by(|(a, at), (b, bt)| a.cmp(b).then(at.total_cmp(bt)))?;
         let at = start + window / 2.0;
         Some(Self {
@@ -250,6 +248,26 @@ fn chance(inside: usize, peak: usize) -> f64 {
         Ok(binomial) => binomial.cdf(inside as u64),
         Err(_) => 1.0,
     }
+}
+
+/// How many values are in the window of this width at each start, with the start. The starts ascend, too, so the ends of
+/// the window only move up.
+fn counts(
+    sorted: &[f64],
+    starts: impl Iterator<Item = f64>,
+    width: f64,
+) -> impl Iterator<Item = (usize, f64)> {
+    let (mut below, mut within) = (0, 0);
+    starts.map(move |start| {
+        while sorted.get(below).is_some_and(|&value| value < start) {
+            below += 1;
+        }
+        let end = start + width;
+        while sorted.get(within).is_some_and(|&value| value <= end) {
+            within += 1;
+        }
+        (within.saturating_sub(below), start)
+    })
 }
 
 /// Values in `low..=high`.

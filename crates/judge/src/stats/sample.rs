@@ -25,6 +25,12 @@ impl Sample {
         self.sorted.len()
     }
 
+    /// Each value, ascending, with how often it was measured.
+    pub fn ties(&self) -> impl Iterator<Item = (u64, usize)> {
+        let ties = self.sorted.chunk_by(|a, b| a == b);
+        ties.filter_map(|tied| Some((*tied.first()?, tied.len())))
+    }
+
     pub fn min(&self) -> f64 {
         self.at(0)
     }

@@ -13,8 +13,13 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use system::temporary::TemporaryDir;
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// Worktrees that no run asked for in so long are removed.
-const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
+const UNUSED: Duration = Duration::from_secs(14 * DAY.as_secs());
+
+/// When they were looked for last. Its name is one that nothing else in the cache counts or removes.
+const SWEPT: &str = ".gatekeeper-swept";
 
 /// The repository's files at another revision.
 #[derive(Debug)]
@@ -52,7 +57,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let place = place.get(..12).unwrap_or_default();
     let trees = cache.dir("trees")?.join(place);
     std::fs::create_dir_all(&trees).map_err(|error| cannot_write(&trees, &error.to_string()))?;
-    sweep(&cache.dir("trees")?, SystemTime::now());
+    sweep_daily(&cache.dir("trees")?, SystemTime::now());
     let lock = trees.join(LOCK);
     let lock = File::create(&lock).map_err(|error| cannot_write(&lock, &error.to_string()))?;
     lock.lock()
@@ -200,6 +205,20 @@ fn used(tree: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// Sweeps if nobody has for a day: that opens files of each repository that was ever run against a base here, and there
+/// are thousands where tests make them.
+fn sweep_daily(trees: &Path, now: SystemTime) {
+    let mark = trees.join(SWEPT);
+    let last = mark.metadata().and_then(|it| it.modified()).ok();
+    let age = last.and_then(|last| now.duration_since(last).ok());
+    if age.is_some_and(|age| age < DAY) {
+        return;
+    }
+    // Where it cannot be made, the next run sweeps again.
+    let _ = File::create(&mark).and_then(|mark| mark.set_modified(now));
+    sweep(trees, now);
+}
+
 /// Removes worktrees of all repositories that were not used for long and are not in use. A tree that cannot be removed
 /// stays: that is no reason not to run.
 fn sweep(trees: &Path, now: SystemTime) {
@@ -272,8 +291,6 @@ fn cannot_write(tree: &Path, said: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DAY: Duration = Duration::from_secs(24 * 3600);
 
     /// A repository with two commits, the older one first.
     fn repository() -> (tempfile::TempDir, [String; 2]) {
@@ -353,7 +370,13 @@ mod tests {
             let mark = File::open(mark(&root)).unwrap();
             mark.set_modified(SystemTime::now() - days * DAY).unwrap();
         };
+        let swept = store.path().join("trees").join(SWEPT);
+        let a_day_later = || {
+            let swept = File::open(&swept).unwrap();
+            swept.set_modified(SystemTime::now() - DAY).unwrap();
+        };
         aged(13);
+        a_day_later();
         drop(revision(dir.path(), &new, &cache).unwrap());
         assert!(root.exists());
         aged(13);
@@ -361,7 +384,12 @@ mod tests {
         let age = mark(&root).metadata().unwrap().modified().unwrap();
         assert!(age.elapsed().unwrap() < DAY);
         aged(15);
-        until_gone(&root, || drop(revision(dir.path(), &new, &cache).unwrap()));
+        drop(revision(dir.path(), &new, &cache).unwrap());
+        assert!(root.exists(), "swept less than a day ago");
+        until_gone(&root, || {
+            a_day_later();
+            drop(revision(dir.path(), &new, &cache).unwrap());
+        });
         assert!(!root.exists(), "swept as another run begins");
     }
 

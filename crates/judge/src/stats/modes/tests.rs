@@ -103,12 +103,37 @@ fn share_found(runs: u64, size: (usize, usize), kind: impl Fn(&mut Dice, f64) ->
 }
 
 /// None in 250 here. `--ignored`, with 1000 runs of each, is what the head of `modes.rs` states.
+fn is_not_split(size: (usize, usize)) {
+    for (name, kind) in ONE_MODE {
+        assert_eq!(share_found(250, size, kind), 0.0, "{name} {size:?}");
+    }
+}
+
 #[test]
-fn one_mode_is_not_split() {
-    for size in SIZES {
-        for (name, kind) in ONE_MODE {
-            assert_eq!(share_found(250, size, kind), 0.0, "{name} {size:?}");
-        }
+fn one_mode_of_a_run_is_not_split() {
+    is_not_split(SIZES[0]);
+}
+
+#[test]
+fn one_mode_of_a_comparison_is_not_split() {
+    is_not_split(SIZES[1]);
+}
+
+/// Each window as if it were the only one.
+#[test]
+fn windows_that_move_count_as_each_alone() {
+    let mut dice = dice(3);
+    let mut sorted: Vec<f64> = (0..300).map(|_| (dice.uniform() * 50.0).round()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    for width in [0.0, 0.5, 7.0, 100.0] {
+        let starts = sorted.iter().copied().flat_map(|it| [it, it.next_up()]);
+        let mut starts: Vec<f64> = starts.chain([-3.0, 60.0]).collect();
+        starts.sort_unstable_by(f64::total_cmp);
+        let alone = starts
+            .iter()
+            .map(|&start| (count(&sorted, start, start + width), start));
+        let moved = counts(&sorted, starts.iter().copied(), width);
+        assert!(moved.eq(alone), "{width}");
     }
 }
 
