@@ -18,8 +18,11 @@ pub mod int_ops;
 pub mod mbarrier;
 mod mem;
 mod mma_exact;
+#[cfg(target_arch = "x86_64")]
+mod mma_halves;
 mod mma_run;
 pub mod mma_sparse;
+mod mma_sums;
 mod observe;
 pub mod packed_ops;
 pub mod pattern;

@@ -9,6 +9,7 @@
 use super::AddressSpace;
 use crate::num::round::Round;
 use crate::regs::Class;
+use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -134,8 +135,8 @@ pub struct Multiply {
     pub c: Vec<u32>,
     /// The places of a, b, c and d.
     pub places: [Places; 4],
-    /// Columns of A that one instruction of the machine takes, in the order of these.
-    pub groups: Vec<Vec<usize>>,
+    /// Columns of A, as `places` order them, that one instruction of the machine takes; in the order of these.
+    pub groups: Vec<Range<usize>>,
 }
 
 /// The combination of an element of A and one of B before they are added up.
@@ -205,12 +206,17 @@ pub struct Quads {
     pub c: Vec<u32>,
 }
 
+/// Columns of B that are multiplied at once: as many as vector registers hold. Every shape has a multiple.
+pub const STRIP: usize = 8;
+
 /// Where in a matrix, by rows, the elements of a fragment are: 32 lanes for each element number.
 #[derive(Clone, Debug)]
 pub struct Places {
     pub of: Vec<u16>,
     /// Lanes from here on repeat what earlier ones hold.
     pub lanes: usize,
+    /// The two halves of each register lie side by side, the first at an even place.
+    pub in_pairs: bool,
 }
 
 impl Tile {
@@ -311,12 +317,25 @@ impl Places {
             })
             .collect();
         let lanes = (rows * columns).div_ceil(elements.max(1)).min(32) as usize;
-        Places { of, lanes }
+        Places {
+            of,
+            lanes,
+            in_pairs: false,
+        }
+    }
+
+    /// For registers of two elements.
+    fn look_for_pairs(&mut self) {
+        let steps = self.of.as_chunks::<32>().0.as_chunks::<2>().0;
+        self.in_pairs = steps.iter().all(|[first, second]| {
+            let pairs = first.iter().zip(second);
+            pairs.into_iter().all(|(a, b)| a % 2 == 0 && *b == a + 1)
+        });
     }
 }
 
-/// How ptxas 13.0 takes a product apart for sm_90: fp8 into the first two of each four and the last
-/// two, as f16; `wmma` of tf32 into two instructions of four; all others go in one.
+/// How ptxas 13.0 takes a product apart for sm_90, by columns of A: fp8 into the first two of each four and the
+/// last two, as f16; `wmma` of tf32 into two instructions of four; all others go in one.
 pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
     let k = 0..k as usize;
     let (first, second) = match elem {
@@ -325,6 +344,37 @@ pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
         _ => return vec![k.collect()],
     };
     vec![first, second]
+}
+
+/// Lays A and B out for the sums: A by rows, B by rows within strips of [`STRIP`] columns, both with the columns of
+/// A and rows of B that go together side by side. Returns where those are.
+pub fn put_side_by_side(
+    groups: &[Vec<usize>],
+    [a, b]: [&mut Places; 2],
+    columns_of_b: u32,
+) -> Vec<Range<usize>> {
+    let order = groups.concat();
+    let (k, n, strip) = (order.len() as u16, columns_of_b as u16, STRIP as u16);
+    let moved = |p: u16| {
+        let found = order.iter().position(|&at| at == usize::from(p));
+        found.unwrap_or_default() as u16
+    };
+    for at in &mut a.of {
+        *at = *at / k * k + moved(*at % k);
+    }
+    for at in &mut b.of {
+        let (row, column) = (moved(*at / n), *at % n);
+        *at = (column / strip * k + row) * strip + column % strip;
+    }
+    a.look_for_pairs();
+    b.look_for_pairs();
+    let mut end = 0;
+    let side_by_side = groups.iter().map(|group| {
+        let start = end;
+        end += group.len();
+        start..end
+    });
+    side_by_side.collect()
 }
 
 /// Rows and columns of a part.
