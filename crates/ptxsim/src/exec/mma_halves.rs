@@ -121,3 +121,109 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>) -> [f64; ST
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alu::has_v3;
+    use crate::num::narrow::f16_to_f32;
+    use proptest::prelude::*;
+
+    /// Mostly of like size, so that little is cut off; zeros, subnormals, and seldom what is not finite.
+    fn half() -> impl Strategy<Value = f32> {
+        let bits = prop_oneof![
+            20 => 0x3000..0x4400_u32,
+            20 => 0xb000..0xc400_u32,
+            5 => 0..0x7c00_u32,
+            5 => 0x8000..0xfc00_u32,
+            1 => prop::sample::select(vec![0_u32, 0x8000, 1, 0x83ff, 0x7bff, 0xfbff]),
+        ];
+        bits.prop_map(f16_to_f32)
+    }
+
+    fn addend() -> impl Strategy<Value = f32> {
+        let special = vec![
+            0,
+            1 << 31,
+            1,
+            0x7f7f_ffff,
+            0x7f80_0000,
+            0xff80_0000,
+            0x7fc0_0000,
+            0x0d00_0000,
+        ];
+        prop_oneof![
+            10 => -64.0..64.0_f32,
+            3 => any::<u32>().prop_map(f32::from_bits),
+            1 => prop::sample::select(special).prop_map(f32::from_bits),
+        ]
+    }
+
+    fn factors(some: &[f32], zeros: bool) -> Factors<f32> {
+        let mut all = Factors::zeros();
+        let (a, b) = some.split_at(some.len() / 2);
+        for (to, from) in [(&mut all.a, a), (&mut all.b, b)] {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = if zeros { 0.0 * from } else { *from };
+            }
+        }
+        all
+    }
+
+    proptest! {
+        /// Bit for bit the sums of the definition.
+        #[test]
+        fn the_same_bits_as_in_doubles(
+            some in prop::collection::vec(half(), 512),
+            addends in prop::collection::vec(addend(), 256),
+            (columns, depths) in prop::sample::select(vec![(8, 0..16), (16, 0..16), (16, 4..12)]),
+            zeros in prop::bool::weighted(0.1),
+        ) {
+            let values = factors(&some, zeros);
+            let mut units = Factors::zeros();
+            if has_v3() {
+                // SAFETY: the processor has what it was compiled for.
+                let halves = unsafe { OfHalves::new(&values, &mut units) };
+                let halves = halves.expect("all are finite");
+                let mut sums: Vec<f64> = addends.iter().map(|c| f64::from(*c)).collect();
+                let mut expected = sums.clone();
+                halves.add_to(&mut sums, columns, 16, &depths);
+                InDoubles::new(&values, -14).add_to(&mut expected, columns, 16, &depths);
+                for (sum, expected) in sums.iter().zip(&expected) {
+                    let both_nan = sum.is_nan() && expected.is_nan();
+                    prop_assert!(both_nan || sum.to_bits() == expected.to_bits(), "{sum:e} {expected:e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn largest_products_of_one_sign_do_not_overflow() {
+        if !has_v3() {
+            return;
+        }
+        let values = factors(&[f16_to_f32(0x7bff); 512], false);
+        let mut units = Factors::zeros();
+        // SAFETY: as above.
+        let halves = unsafe { OfHalves::new(&values, &mut units) };
+        let halves = halves.expect("all are finite");
+        let mut sums = [f64::from(f32::from_bits(0x4eff_ffff)); 8];
+        let mut expected = sums;
+        halves.add_to(&mut sums, 8, 16, &(0..16));
+        InDoubles::new(&values, -14).add_to(&mut expected, 8, 16, &(0..16));
+        assert_eq!(sums, expected);
+    }
+
+    #[test]
+    fn factors_that_are_not_finite_are_not_for_it() {
+        for bits in [0x7c00, 0xfc00, 0x7e00] {
+            let mut values = factors(&[1.0; 512], false);
+            values.b[17] = f16_to_f32(bits);
+            let mut units = Factors::zeros();
+            if has_v3() {
+                // SAFETY: as above.
+                assert!(unsafe { OfHalves::new(&values, &mut units) }.is_none());
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! `mma_exact`.
 
 use super::address::{Addresses, Site, addresses, split};
+use super::cost::Passes;
 use super::mma_exact::{doubles, integers};
 #[cfg(target_arch = "x86_64")]
 use super::mma_halves::OfHalves;
@@ -13,9 +14,8 @@ use crate::alu::has_v3;
 use crate::check::race::Strength;
 use crate::num::narrow::*;
 use crate::num::round::Round;
+use crate::program::AddressSpace;
 use crate::program::mma::*;
-use crate::program::{Access, AddressSpace, Order};
-use crate::regs::Class;
 use crate::regs::{ALL, LANES, Regs, lanes};
 use crate::report::{At, FaultKind};
 
@@ -45,6 +45,14 @@ impl Mma {
             Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::LdMatrix { .. } | Mma::StMatrix { .. } => {}
         }
     }
+}
+
+/// Passes of a fragment, from an address modulo the banks and with a stride.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    at: (u64, u32),
+    requests: u64,
+    passes: Passes,
 }
 
 impl Machine<'_> {
@@ -103,40 +111,23 @@ impl Machine<'_> {
         let stride = w.regs.r32[t.stride as usize].0;
         let bits = u64::from(t.elem.bits());
         let whole = t.at_once().is_some();
-        let register_bytes = if t.elem.class() == Class::R64 { 8 } else { 4 };
-        let mut access = Access {
-            space: t.space,
-            width: if whole {
-                register_bytes
-            } else {
-                t.elem.bits() / 8
-            },
-            signed: false,
-            registers: Vec::new(),
-            narrow: false,
-            // Register 0 of each file belongs to nobody: the address goes there.
-            address: (Class::R64, 0),
-            offset: 0,
-            order: Order::Weak,
-            guess: false,
-        };
         let per_register = t.elem.per_register() as usize;
         let before = self.costs[s.pc as usize];
-        for (n, (registers, place)) in t.steps.iter().enumerate() {
-            w.regs.set64(0, |l| {
+        for (n, (access, place)) in t.steps.iter().enumerate() {
+            let to = &mut w.regs.r64[access.address.1 as usize].0;
+            for l in 0..LANES {
                 let (major, minor) = place[l];
                 let elements = u64::from(major) * u64::from(stride[l]) + u64::from(minor);
-                base[l].wrapping_add(elements * bits / 8)
-            });
-            access.registers.clone_from(registers);
+                to[l] = base[l].wrapping_add(elements * bits / 8);
+            }
             let counted = self.costs[s.pc as usize];
             let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
             let again = t.stride_is_0 && t.steps[..n].iter().any(again);
             if whole {
                 if store {
-                    self.store::<CHECKS>(b, w, &access, s)?;
+                    self.store::<CHECKS>(b, w, access, s)?;
                 } else {
-                    self.load::<CHECKS>(b, w, &access, s)?;
+                    self.load::<CHECKS>(b, w, access, s)?;
                     if again {
                         self.costs[s.pc as usize] = counted;
                     }
@@ -149,10 +140,10 @@ impl Machine<'_> {
             if store {
                 w.regs.set32(0, |l| held[l] >> shift);
                 Self::move_undefined(w, 0, register, -(shift as i32), false);
-                self.store::<CHECKS>(b, w, &access, s)?;
+                self.store::<CHECKS>(b, w, access, s)?;
             } else {
                 Self::move_undefined(w, 0, 0, 32, false);
-                self.load::<CHECKS>(b, w, &access, s)?;
+                self.load::<CHECKS>(b, w, access, s)?;
                 if again {
                     self.costs[s.pc as usize] = counted;
                 }
@@ -181,8 +172,33 @@ impl Machine<'_> {
     }
 
     /// As the `ldmatrix` that it is on hardware: matrices of 8 rows of 16 bytes, up to four at a
-    /// time.
+    /// time. Passes depend on where the banks begin and on the distance of the rows, which are mostly the same again.
     fn count_fragment(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
+        let at = (base % 128, stride);
+        let counted = self.fragments[s.pc as usize].filter(|counted| counted.at == at);
+        let counted = counted.unwrap_or_else(|| {
+            let before = self.costs[s.pc as usize];
+            self.count_rows(t, base, stride, s);
+            let cost = &mut self.costs[s.pc as usize];
+            let counted = Counted {
+                at,
+                requests: cost.requests - before.requests,
+                passes: Passes {
+                    taken: cost.wavefronts - before.wavefronts,
+                    ideal: cost.ideal_wavefronts - before.ideal_wavefronts,
+                },
+            };
+            *cost = before;
+            counted
+        });
+        self.fragments[s.pc as usize] = Some(counted);
+        let cost = &mut self.costs[s.pc as usize];
+        cost.requests += counted.requests;
+        cost.wavefronts += counted.passes.taken;
+        cost.ideal_wavefronts += counted.passes.ideal;
+    }
+
+    fn count_rows(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
         let (rows, columns) = extent(t.part, t.shape);
         let (major, minor) = if t.column_major {
             (columns, rows)

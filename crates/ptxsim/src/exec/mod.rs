@@ -20,7 +20,7 @@ mod mem;
 mod mma_exact;
 #[cfg(target_arch = "x86_64")]
 mod mma_halves;
-mod mma_run;
+pub mod mma_run;
 pub mod mma_sparse;
 mod mma_sums;
 mod observe;

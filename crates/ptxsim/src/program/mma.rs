@@ -6,7 +6,7 @@
 //! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
 //! is loaded by `ldmatrix` there is counted so.
 
-use super::AddressSpace;
+use super::{Access, AddressSpace, Order};
 use crate::num::round::Round;
 use crate::regs::Class;
 use std::ops::Range;
@@ -70,8 +70,9 @@ pub struct Shape {
     pub k: u32,
 }
 
-/// Registers of one access, and for each lane (row or column of memory, place in it).
-pub type Step = (Vec<(Class, u32)>, [(u32, u32); 32]);
+/// One access of the fragment's registers, whose address is in register 0, and for each lane (row or column of
+/// memory, place in it).
+pub type Step = (Access, [(u32, u32); 32]);
 
 #[derive(Clone, Debug)]
 pub struct Tile {
@@ -238,19 +239,30 @@ impl Tile {
             })
         };
         let class = self.elem.class();
+        let access = |registers, width| Access {
+            space: self.space,
+            width,
+            signed: false,
+            registers,
+            narrow: false,
+            // Register 0 of each file belongs to nobody.
+            address: (Class::R64, 0),
+            offset: 0,
+            order: Order::Weak,
+            guess: false,
+        };
         self.steps = match self.at_once() {
             Some(registers) => {
+                let width = if class == Class::R64 { 8 } else { 4 };
                 let chunk = |(n, r): (usize, &[u32])| {
-                    (
-                        r.iter().map(|&r| (class, r)).collect(),
-                        place((registers * n) as u32 * per),
-                    )
+                    let some = r.iter().map(|&r| (class, r)).collect();
+                    (access(some, width), place((registers * n) as u32 * per))
                 };
                 let chunks = self.registers.chunks(registers).enumerate();
                 chunks.map(chunk).collect()
             }
             None => (0..self.registers.len() as u32 * per)
-                .map(|i| (vec![(class, 0)], place(i)))
+                .map(|i| (access(vec![(class, 0)], self.elem.bits() / 8), place(i)))
                 .collect(),
         };
     }
