@@ -13,12 +13,13 @@ use std::time::Duration;
 
 fn speed(c: &mut Criterion) {
     let scalar = fixture("f16_scalar");
-    let stage2 = fixture("fp8_stage2");
+    let (stage2, wmma) = (fixture("fp8_stage2"), fixture("f16_wmma"));
     let mut cases = [
         ("sgemm 256", prepare_gemm(256)),
         ("scalar attention H2 S128", prepare_f16(&scalar, 32, 2, 128)),
         ("stage2 H2 S256", prepare_fp8(&stage2, 0, 2, 256)),
         ("stage2 mission", prepare_fp8(&stage2, 0, 16, 512)),
+        ("wmma mission", prepare_f16(&wmma, 64, 16, 512)),
     ];
     for checks in [false, true] {
         let limits = Limits {

@@ -121,6 +121,7 @@ impl<'a> Job<'a> {
             followed: QuickMap::default(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
+            fragments: vec![None; code.len()],
             hint: usize::MAX,
             global: self
                 .limits

@@ -70,6 +70,9 @@ struct Block {
     written: Accesses,
     /// The newest first.
     read: [Accesses; 2],
+    /// No write here has a later epoch, and no read: mostly that is all that has to be looked at.
+    last_write: u32,
+    last_read: u32,
 }
 
 /// The accesses of one warp's lanes in one block of places: the lanes of each place, none where they do
@@ -81,6 +84,8 @@ pub struct Touch {
     pub lanes: Row,
 }
 
+const NONE: Row = [0; BLOCK];
+
 /// The accesses that are ordered before a warp's present ones.
 #[derive(Clone, Copy)]
 pub struct Before {
@@ -89,6 +94,14 @@ pub struct Before {
     pub own: u32,
     /// Up to this epoch of every other warp.
     pub others: u32,
+}
+
+impl Before {
+    /// Whether that holds for accesses up to this epoch, of whatever warp.
+    #[inline(always)]
+    fn has_all_until(self, epoch: u32) -> bool {
+        epoch <= self.own.min(self.others)
+    }
 }
 
 #[inline(always)]
@@ -164,12 +177,15 @@ impl Cells {
     pub fn note_write(&mut self, place: usize, seen: Seen) {
         let (block, i) = (&mut self.0[place / BLOCK], place % BLOCK);
         block.written.set(i, seen);
+        block.last_write = block.last_write.max(seen.epoch);
         block.read[0].epochs[i] = 0;
         block.read[1].epochs[i] = 0;
     }
 
     pub fn note_read(&mut self, place: usize, seen: Seen) {
-        let ([r0, r1], i) = (&mut self.0[place / BLOCK].read, place % BLOCK);
+        let (block, i) = (&mut self.0[place / BLOCK], place % BLOCK);
+        block.last_read = block.last_read.max(seen.epoch);
+        let [r0, r1] = &mut block.read;
         let (old0, old1) = (r0.at(i), r1.at(i));
         let mine = |s: Seen| s.epoch == 0 || s.mark.warp() == seen.mark.warp();
         let earlier = if mine(old0) {
@@ -197,13 +213,20 @@ impl Cells {
     #[inline(always)]
     pub fn late_writes(&self, base: usize, touch: &Touch, before: Before) -> Row {
         let block = &self.0[base + touch.block as usize];
-        block.written.late(before, &touch.lanes)
+        match before.has_all_until(block.last_write) {
+            true => NONE,
+            false => block.written.late(before, &touch.lanes),
+        }
     }
 
     /// As [`Cells::late_writes`], of the reads.
     #[inline(always)]
     pub fn late_reads(&self, base: usize, touch: &Touch, before: Before) -> Row {
-        let [r0, r1] = &self.0[base + touch.block as usize].read;
+        let block = &self.0[base + touch.block as usize];
+        if before.has_all_until(block.last_read) {
+            return NONE;
+        }
+        let [r0, r1] = &block.read;
         let (a, b) = (r0.late(before, &touch.lanes), r1.late(before, &touch.lanes));
         row(|i| a[i] | b[i])
     }
@@ -212,6 +235,7 @@ impl Cells {
     #[inline(always)]
     pub fn note_writes(&mut self, base: usize, touch: &Touch, epoch: u32, mark: Mark) {
         let block = &mut self.0[base + touch.block as usize];
+        block.last_write = block.last_write.max(epoch);
         let (old, by) = (*block, &touch.lanes);
         let here = row(|i| all_ones(by[i] != 0));
         block.written = Accesses {
@@ -226,7 +250,9 @@ impl Cells {
     /// Weak reads: [`Cells::note_read`] at each place of a touch.
     #[inline(always)]
     pub fn note_reads(&mut self, base: usize, touch: &Touch, epoch: u32, mark: Mark) {
-        let [r0, r1] = &mut self.0[base + touch.block as usize].read;
+        let block = &mut self.0[base + touch.block as usize];
+        block.last_read = block.last_read.max(epoch);
+        let [r0, r1] = &mut block.read;
         let (old, by, me) = (*r0, &touch.lanes, mark.warp());
         let mine =
             |a: &Accesses, i: usize| all_ones(a.epochs[i] == 0) | all_ones(a.marks[i] % 32 == me);
@@ -272,7 +298,7 @@ mod tests {
         /// Together as one by one.
         #[test]
         fn eight_places_at_once(
-            steps in prop::collection::vec((0..4_u32, 1..3_u32, any::<Row>(), any::<u8>(), any::<bool>()), 1..40),
+            steps in prop::collection::vec((0..4_u32, 1..3_u32, any::<Row>(), 1..=u8::MAX, any::<bool>()), 1..40),
             (me, own, others) in (0..4_u32, 0..4_u32, 0..4_u32),
         ) {
             let (mut one, mut all) = (Cells::new(16), Cells::new(16));

@@ -275,6 +275,15 @@ impl Shadow {
         race
     }
 
+    /// A weak write by one lane that was checked before: it is remembered from here on.
+    pub fn note_write(&mut self, offset: u32, bytes: u32, who: Who) {
+        let clock = &self.warps[who.warp as usize];
+        let present = Self::present(clock, who, 1 << who.lane, Strength::Weak);
+        for place in self.places(offset, bytes) {
+            self.cells.note_write(place, present);
+        }
+    }
+
     /// Whether an access comes before what all of `lanes` of the warp do at that place now. `false` also
     /// where only a closer look could tell.
     fn plainly_before(clock: &WarpClock, me: u32, seen: Seen, lanes: u32) -> bool {

@@ -253,8 +253,8 @@ impl Decoder<'_> {
             let by_column = p.layouts.map(|l| l.get(column).is_some_and(|by| *by));
             Places::new(part, elem, shape, by_column, n)
         };
-        let of_a = place(Part::A, a_elem, 0, a.len());
-        let of_b = place(Part::B, b_elem, 1, b.len());
+        let mut of_a = place(Part::A, a_elem, 0, a.len());
+        let mut of_b = place(Part::B, b_elem, 1, b.len());
         let of_c = place(Part::Acc, c_elem, 2, c.len());
         let op = match d_elem {
             Elem::F64 => Mma::Doubles(mma::Doubles {
@@ -280,8 +280,12 @@ impl Decoder<'_> {
                 shape,
                 ab: p.ab,
                 cd: p.cd,
+                groups: mma::put_side_by_side(
+                    &mma::groups(a_elem, p.layouts.is_some(), shape.k),
+                    [&mut of_a, &mut of_b],
+                    shape.n,
+                ),
                 places: [of_a, of_b, of_c, place(Part::Acc, d_elem, 2, d.len())],
-                groups: mma::groups(a_elem, p.layouts.is_some(), shape.k),
                 d,
                 a,
                 b,

@@ -45,7 +45,18 @@ impl Machine<'_> {
         }
         let mut data = [[0; 16]; LANES];
         let mut undefined = [None; LANES];
-        for l in lanes(s.mask) {
+        let at_once = self.copied_at_once::<CHECKS>(w, &source, (bytes, size), s);
+        if let Some((i, at)) = &at_once {
+            if CHECKS {
+                self.watch_reads(b, w, s, (*i, at), bytes);
+            }
+            let from = &self.memory.at(*i).data;
+            for l in lanes(s.mask) {
+                let some = &from[at[l] as usize..][..bytes as usize];
+                data[l][..bytes as usize].copy_from_slice(some);
+            }
+        }
+        for l in lanes(if at_once.is_some() { 0 } else { s.mask }) {
             let wanted = w.regs.r32[size as usize].0[l];
             if wanted > bytes {
                 return self.fault(
@@ -83,7 +94,9 @@ impl Machine<'_> {
                 )
             });
             self.sources_under_way(b, w, s, &target, bytes);
-            self.race_on_shared(b, w, s, &target, bytes, Strength::Weak, &data);
+            if !self.steady_race(b, w, to, s) {
+                self.race_on_shared(b, w, s, &target, bytes, Strength::Weak, &data);
+            }
         }
         for l in lanes(s.mask) {
             b.in_flight.begin(target[l] as u32, bytes, s.pc);
@@ -97,6 +110,24 @@ impl Machine<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Where all lanes copy so many bytes from one allocation, which all have values: its number, and offsets in it.
+    fn copied_at_once<const CHECKS: bool>(
+        &mut self,
+        w: &Warp,
+        source: &Addresses,
+        (bytes, size): (u32, u32),
+        s: Site,
+    ) -> Option<(usize, Addresses)> {
+        let sizes = &w.regs.r32[size as usize].0;
+        if lanes(s.mask).any(|l| sizes[l] != bytes) {
+            return None;
+        }
+        let (i, at) = self.in_one(source, s.mask, bytes, false)?;
+        let from = self.memory.at(i);
+        let known = |l: usize| from.holds(at[l] as usize, bytes as usize);
+        (!CHECKS || from.all_known() || lanes(s.mask).all(known)).then_some((i, at))
     }
 
     /// Tells of lanes that access what a copy is still writing; `what` says it of an address and a copy.
@@ -289,14 +320,7 @@ impl BlockState {
                 lane: copy.lane,
                 instruction: copy.instruction,
             };
-            shadow.write(
-                copy.to,
-                copy.bytes,
-                who,
-                Strength::Weak,
-                1 << copy.lane,
-                |_| true,
-            );
+            shadow.note_write(copy.to, copy.bytes, who);
         }
     }
 }

@@ -3,16 +3,19 @@
 //! `mma_exact`.
 
 use super::address::{Addresses, Site, addresses, split};
+use super::cost::Passes;
 use super::mma_exact::{doubles, integers};
+#[cfg(target_arch = "x86_64")]
+use super::mma_halves::OfHalves;
+use super::mma_sums::*;
 use super::state::*;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::check::race::Strength;
 use crate::num::narrow::*;
 use crate::num::round::Round;
+use crate::program::AddressSpace;
 use crate::program::mma::*;
-use crate::program::{Access, AddressSpace, Order};
-use crate::regs::Class;
 use crate::regs::{ALL, LANES, Regs, lanes};
 use crate::report::{At, FaultKind};
 
@@ -42,6 +45,14 @@ impl Mma {
             Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::LdMatrix { .. } | Mma::StMatrix { .. } => {}
         }
     }
+}
+
+/// Passes of a fragment, from an address modulo the banks and with a stride.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    at: (u64, u32),
+    requests: u64,
+    passes: Passes,
 }
 
 impl Machine<'_> {
@@ -100,40 +111,23 @@ impl Machine<'_> {
         let stride = w.regs.r32[t.stride as usize].0;
         let bits = u64::from(t.elem.bits());
         let whole = t.at_once().is_some();
-        let register_bytes = if t.elem.class() == Class::R64 { 8 } else { 4 };
-        let mut access = Access {
-            space: t.space,
-            width: if whole {
-                register_bytes
-            } else {
-                t.elem.bits() / 8
-            },
-            signed: false,
-            registers: Vec::new(),
-            narrow: false,
-            // Register 0 of each file belongs to nobody: the address goes there.
-            address: (Class::R64, 0),
-            offset: 0,
-            order: Order::Weak,
-            guess: false,
-        };
         let per_register = t.elem.per_register() as usize;
         let before = self.costs[s.pc as usize];
-        for (n, (registers, place)) in t.steps.iter().enumerate() {
-            w.regs.set64(0, |l| {
+        for (n, (access, place)) in t.steps.iter().enumerate() {
+            let to = &mut w.regs.r64[access.address.1 as usize].0;
+            for l in 0..LANES {
                 let (major, minor) = place[l];
                 let elements = u64::from(major) * u64::from(stride[l]) + u64::from(minor);
-                base[l].wrapping_add(elements * bits / 8)
-            });
-            access.registers.clone_from(registers);
+                to[l] = base[l].wrapping_add(elements * bits / 8);
+            }
             let counted = self.costs[s.pc as usize];
             let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
             let again = t.stride_is_0 && t.steps[..n].iter().any(again);
             if whole {
                 if store {
-                    self.store::<CHECKS>(b, w, &access, s)?;
+                    self.store::<CHECKS>(b, w, access, s)?;
                 } else {
-                    self.load::<CHECKS>(b, w, &access, s)?;
+                    self.load::<CHECKS>(b, w, access, s)?;
                     if again {
                         self.costs[s.pc as usize] = counted;
                     }
@@ -146,10 +140,10 @@ impl Machine<'_> {
             if store {
                 w.regs.set32(0, |l| held[l] >> shift);
                 Self::move_undefined(w, 0, register, -(shift as i32), false);
-                self.store::<CHECKS>(b, w, &access, s)?;
+                self.store::<CHECKS>(b, w, access, s)?;
             } else {
                 Self::move_undefined(w, 0, 0, 32, false);
-                self.load::<CHECKS>(b, w, &access, s)?;
+                self.load::<CHECKS>(b, w, access, s)?;
                 if again {
                     self.costs[s.pc as usize] = counted;
                 }
@@ -178,8 +172,33 @@ impl Machine<'_> {
     }
 
     /// As the `ldmatrix` that it is on hardware: matrices of 8 rows of 16 bytes, up to four at a
-    /// time.
+    /// time. Passes depend on where the banks begin and on the distance of the rows, which are mostly the same again.
     fn count_fragment(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
+        let at = (base % 128, stride);
+        let counted = self.fragments[s.pc as usize].filter(|counted| counted.at == at);
+        let counted = counted.unwrap_or_else(|| {
+            let before = self.costs[s.pc as usize];
+            self.count_rows(t, base, stride, s);
+            let cost = &mut self.costs[s.pc as usize];
+            let counted = Counted {
+                at,
+                requests: cost.requests - before.requests,
+                passes: Passes {
+                    taken: cost.wavefronts - before.wavefronts,
+                    ideal: cost.ideal_wavefronts - before.ideal_wavefronts,
+                },
+            };
+            *cost = before;
+            counted
+        });
+        self.fragments[s.pc as usize] = Some(counted);
+        let cost = &mut self.costs[s.pc as usize];
+        cost.requests += counted.requests;
+        cost.wavefronts += counted.passes.taken;
+        cost.ideal_wavefronts += counted.passes.ideal;
+    }
+
+    fn count_rows(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
         let (rows, columns) = extent(t.part, t.shape);
         let (major, minor) = if t.column_major {
             (columns, rows)
@@ -290,113 +309,88 @@ fn transpose(regs: &mut Regs, d: u32, a: u32) {
     });
 }
 
+/// The bits of each element of a part. Where several lanes hold one, they hold the same.
 #[inline(always)]
-fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut [f64]) {
-    let per = 32 / elem.bits();
-    let mut place = places.of.chunks_exact(LANES);
+fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], bits: &mut [u32; ROOM]) {
+    let mask = u32::MAX >> (32 - elem.bits());
+    let lanes = places.lanes.min(LANES);
+    let mut place = places.of.as_chunks::<LANES>().0.iter();
     for &register in registers {
         let values = &regs.r32[register as usize].0;
-        for step in 0..per {
-            let shift = step * elem.bits();
-            let mut decoded = [0.0_f64; LANES];
-            match elem {
-                // The frequent one, without a call.
-                Elem::F16 => (0..LANES)
-                    .for_each(|l| decoded[l] = f64::from(f16_to_f32(values[l] >> shift & 0xffff))),
-                Elem::F32 => {
-                    (0..LANES).for_each(|l| decoded[l] = f64::from(f32::from_bits(values[l])))
-                }
-                _ => (0..LANES).for_each(|l| decoded[l] = decode(elem, values[l] >> shift)),
-            }
+        for step in 0..elem.per_register() {
             let Some(to) = place.next() else { return };
-            for l in 0..places.lanes {
-                out[to[l] as usize % 512] = decoded[l];
+            let shift = step * elem.bits();
+            for l in 0..lanes {
+                bits[to[l] as usize % ROOM] = values[l] >> shift & mask;
             }
         }
     }
 }
 
+/// As [`gather`], of halves.
 #[inline(always)]
-pub fn decode(elem: Elem, bits: u32) -> f64 {
+fn gather_halves(regs: &Regs, places: &Places, registers: &[u32], bits: &mut [u16; ROOM]) {
+    let lanes = places.lanes.min(LANES);
+    let steps = places.of.as_chunks::<LANES>().0.as_chunks::<2>().0;
+    for (&register, [low, high]) in registers.iter().zip(steps) {
+        let values = &regs.r32[register as usize].0;
+        if places.in_pairs {
+            let pairs = bits.as_chunks_mut::<2>().0;
+            for l in 0..lanes {
+                pairs[low[l] as usize / 2 % (ROOM / 2)] =
+                    [values[l] as u16, (values[l] >> 16) as u16];
+            }
+        } else {
+            for l in 0..lanes {
+                bits[low[l] as usize % ROOM] = values[l] as u16;
+                bits[high[l] as usize % ROOM] = (values[l] >> 16) as u16;
+            }
+        }
+    }
+}
+
+/// The elements of a part.
+#[inline(always)]
+fn decode_all(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], values: &mut [f32]) {
+    // The frequent ones without a call.
     match elem {
-        Elem::F16 => f64::from(f16_to_f32(bits & 0xffff)),
-        Elem::Bf16 => f64::from(bf16_to_f32(bits & 0xffff)),
+        Elem::F16 => {
+            let mut bits = [0_u16; ROOM];
+            gather_halves(regs, places, registers, &mut bits);
+            for (to, bits) in values.iter_mut().zip(bits) {
+                *to = f16_to_f32(u32::from(bits));
+            }
+        }
+        _ => {
+            let mut bits = [0_u32; ROOM];
+            gather(regs, places, elem, registers, &mut bits);
+            if elem == Elem::F32 {
+                for (to, bits) in values.iter_mut().zip(bits) {
+                    *to = f32::from_bits(bits);
+                }
+            } else {
+                for (to, bits) in values.iter_mut().zip(bits) {
+                    *to = decode(elem, bits);
+                }
+            }
+        }
+    }
+}
+
+/// Exact.
+#[inline(always)]
+pub fn decode(elem: Elem, bits: u32) -> f32 {
+    match elem {
+        Elem::F16 => f16_to_f32(bits & 0xffff),
+        Elem::Bf16 => bf16_to_f32(bits & 0xffff),
         // tf32 has 10 fraction bits; the hardware does not look at the others.
-        Elem::Tf32 => f64::from(f32::from_bits(bits & 0xffff_e000)),
-        Elem::F32 => f64::from(f32::from_bits(bits)),
-        Elem::E4m3 => E4M3.decode(bits & 0xff),
-        Elem::E5m2 => E5M2.decode(bits & 0xff),
+        Elem::Tf32 => f32::from_bits(bits & 0xffff_e000),
+        Elem::F32 => f32::from_bits(bits),
+        Elem::E4m3 => E4M3.decode(bits & 0xff) as f32,
+        Elem::E5m2 => E5M2.decode(bits & 0xff) as f32,
         // Those are `mma_exact`'s.
         Elem::F64 | Elem::S8 | Elem::U8 | Elem::S4 | Elem::U4 | Elem::B1 | Elem::S32 => 0.0,
     }
-}
-
-/// The power of two at or below `x`, but not below what the format's exponent can express; 0 for 0.
-/// Infinite for an infinity or a NaN.
-#[inline(always)]
-pub fn unit(x: f64, least: f64) -> f64 {
-    let unit = f64::from_bits(x.to_bits() & 0x7ff << 52).max(least);
-    if x == 0.0 { 0.0 } else { unit }
-}
-
-/// The sum as tensor cores of sm_90 add it up at once (`mma` in dev/proof finds no difference): each
-/// product and the addend is cut off 25 bits below the largest exponent among them (that of a
-/// product is the sum of its factors'), and what is left is added exactly.
-#[inline(always)]
-fn fused(depths: &[usize], [a, b]: [Operand; 2], d: &mut [f64], columns: usize, least: f64) {
-    const BELOW: f64 = (1 << 25) as f64;
-    let parts = columns / PART;
-    let (b_values, b_units) = (
-        b.values.as_chunks::<PART>().0,
-        b.units.as_chunks::<PART>().0,
-    );
-    for (n, to) in d.as_chunks_mut::<PART>().0.iter_mut().enumerate() {
-        let (row, part) = (n / parts, n % parts);
-        let a_values = &a.values[row * a.depth..][..a.depth];
-        let a_units = &a.units[row * a.depth..][..a.depth];
-        let mut largest = to.map(|c| unit(c, least));
-        for &p in depths {
-            let (x, ys) = (a_units[p], &b_units[p * parts + part]);
-            for l in 0..PART {
-                // An infinite factor makes it infinite or, with a zero, a NaN, which `max` drops.
-                largest[l] = largest[l].max(x * ys[l]);
-            }
-        }
-        let scale = largest.map(|l| BELOW / l);
-        let mut sum = [0.0_f64; PART];
-        for l in 0..PART {
-            sum[l] = (to[l] * scale[l]).trunc();
-        }
-        for &p in depths {
-            let (x, ys) = (a_values[p], &b_values[p * parts + part]);
-            for l in 0..PART {
-                sum[l] += (x * ys[l] * scale[l]).trunc();
-            }
-        }
-        let mut result = [0.0_f64; PART];
-        let mut usual = true;
-        for l in 0..PART {
-            result[l] = sum[l] / scale[l];
-            usual &= is_usual(largest[l], sum[l]);
-        }
-        if !usual {
-            for l in 0..PART {
-                if !is_usual(largest[l], sum[l]) {
-                    let terms = depths
-                        .iter()
-                        .map(|&p| a_values[p] * b_values[p * parts + part][l]);
-                    result[l] = terms.fold(to[l], |s, t| s + t);
-                }
-            }
-        }
-        *to = result;
-    }
-}
-
-/// Neither all zeros nor with infinities or NaNs, which follow IEEE 754.
-#[inline(always)]
-pub fn is_usual(largest: f64, sum: f64) -> bool {
-    largest.is_finite() & (largest > 0.0) & !sum.is_nan()
 }
 
 /// Towards zero, but to infinity from 2^128 on.
@@ -408,50 +402,29 @@ pub fn cut(x: f64) -> f32 {
     f32::from_bits(near.to_bits() - u32::from(away))
 }
 
-/// Columns that are computed at once: as many as vector registers hold. Every shape has a multiple.
-const PART: usize = 8;
-
-#[derive(Clone, Copy)]
-struct Operand<'a> {
-    depth: usize,
-    values: &'a [f64],
-    units: &'a [f64],
+/// The value that one instruction of the machine hands to the next.
+#[inline(always)]
+fn hand_on(m: &Multiply, sums: &mut [f64]) {
+    for x in sums {
+        *x = match m.cd[1] {
+            Elem::F16 => F16.decode(F16.encode(*x, Round::Nearest, false)),
+            _ => f64::from(cut(*x)),
+        };
+    }
 }
 
 #[inline(always)]
-fn rows_of(m: &Multiply, left: &[f64], right: &[f64], sum: &mut [f64]) {
-    let [columns, depth] = [m.shape.n, m.shape.k].map(|x| x as usize);
-    // fp8 is computed as f16.
-    let least = match m.ab[0] {
-        Elem::F16 | Elem::E4m3 | Elem::E5m2 => -14,
-        _ => -126,
-    };
-    let power = |e: i32| f64::from_bits(((1023 + e) as u64) << 52);
-    let (mut a_units, mut b_units) = ([0.0; 512], [0.0; 512]);
-    for (units, values) in [(&mut a_units, left), (&mut b_units, right)] {
-        for (u, v) in units.iter_mut().zip(values) {
-            *u = unit(*v, power(least));
-        }
-    }
-    let factors = [(left, &a_units[..]), (right, &b_units[..])].map(|(values, units)| Operand {
-        depth,
-        values,
-        units,
-    });
-    // The value that one instruction hands to the next.
-    let result = |x: f64| match m.cd[1] {
-        Elem::F16 => F16.decode(F16.encode(x, Round::Nearest, false)),
-        _ => f64::from(cut(x)),
-    };
+fn add_groups(m: &Multiply, sums: &mut [f64], products: &impl Products) {
+    let (columns, depth) = (m.shape.n as usize, m.shape.k as usize);
     if m.ab[0].bits() == 8 {
         // The addend comes last, rounded.
-        let mut product = [0.0; 512];
-        let product = &mut product[..sum.len()];
+        let mut product = [0.0; ROOM];
+        let product = &mut product[..sums.len()];
         for depths in &m.groups {
-            fused(depths, factors, product, columns, power(-126));
-            product.iter_mut().for_each(|x| *x = result(*x));
+            products.add_to(product, columns, depth, depths);
+            hand_on(m, product);
         }
-        for (c, p) in sum.iter_mut().zip(product) {
+        for (c, p) in sums.iter_mut().zip(product) {
             *c = match m.cd[1] {
                 // Exact: rounded where the result is written.
                 Elem::F16 => *c + *p,
@@ -461,49 +434,100 @@ fn rows_of(m: &Multiply, left: &[f64], right: &[f64], sum: &mut [f64]) {
     } else {
         for (n, depths) in m.groups.iter().enumerate() {
             if n > 0 {
-                sum.iter_mut().for_each(|x| *x = result(*x));
+                hand_on(m, sums);
             }
-            fused(depths, factors, sum, columns, power(-126));
+            products.add_to(sums, columns, depth, depths);
+        }
+    }
+}
+
+/// The factors, and the addend in the room of the sums.
+#[inline(always)]
+fn decode_operands(
+    regs: &Regs,
+    m: &Multiply,
+    Factors { a, b }: &mut Factors<f32>,
+    sums: &mut [f64; ROOM],
+) {
+    let [rows, columns, depth] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
+    decode_all(regs, &m.places[0], m.ab[0], &m.a, &mut a[..rows * depth]);
+    decode_all(regs, &m.places[1], m.ab[1], &m.b, &mut b[..depth * columns]);
+    let mut addend = [0.0; ROOM];
+    let addend = &mut addend[..rows * columns];
+    decode_all(regs, &m.places[2], m.cd[0], &m.c, addend);
+    for (to, c) in sums.iter_mut().zip(addend) {
+        *to = f64::from(*c);
+    }
+}
+
+/// fp8 is computed as f16.
+fn is_of_halves(m: &Multiply) -> bool {
+    matches!(m.ab[0], Elem::F16 | Elem::E4m3 | Elem::E5m2)
+}
+
+#[inline(always)]
+fn add_in_doubles(m: &Multiply, factors: &Factors<f32>, sums: &mut [f64; ROOM]) {
+    let least = if is_of_halves(m) { -14 } else { -126 };
+    let elements = (m.shape.m * m.shape.n) as usize;
+    add_groups(m, &mut sums[..elements], &InDoubles::new(factors, least));
+}
+
+#[inline(always)]
+fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
+    let elements = (m.shape.m * m.shape.n) as usize;
+    let mut words = [0_u32; ROOM];
+    let all = words.iter_mut().zip(&sums[..elements]);
+    let mut place = m.places[3].of.as_chunks::<LANES>().0.iter();
+    if m.cd[1] == Elem::F16 {
+        for (to, &sum) in all {
+            *to = F16.encode(sum, Round::Nearest, false);
+        }
+        for (&register, [low, high]) in m.d.iter().zip(place.as_slice().as_chunks::<2>().0) {
+            let to = &mut regs.r32[register as usize].0;
+            for l in 0..LANES {
+                to[l] = words[low[l] as usize % ROOM] | words[high[l] as usize % ROOM] << 16;
+            }
+        }
+    } else {
+        for (to, &sum) in all {
+            // Cut off, not rounded.
+            *to = super::float_ops::w(cut(sum));
+        }
+        for (&register, from) in m.d.iter().zip(&mut place) {
+            let to = &mut regs.r32[register as usize].0;
+            for l in 0..LANES {
+                to[l] = words[from[l] as usize % ROOM];
+            }
         }
     }
 }
 
 #[inline(always)]
 fn multiply_any(regs: &mut Regs, m: &Multiply) {
-    // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
-    let (mut left, mut right, mut sum) = ([0.0; 512], [0.0; 512], [0.0; 512]);
-    gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
-    gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
-    gather(regs, &m.places[2], m.cd[0], &m.c, &mut sum);
-    let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
-    let (left, right) = (&left[..rows * k], &right[..k * columns]);
-    let to = &mut sum[..rows * columns];
-    rows_of(m, left, right, to);
-    let elem = m.cd[1];
-    let per = 32 / elem.bits();
-    let mut place = m.places[3].of.chunks_exact(LANES);
-    for &register in &m.d {
-        let mut word = [0; LANES];
-        for step in 0..per {
-            let Some(from) = place.next() else { return };
-            let values: [f64; LANES] = std::array::from_fn(|l| sum[from[l] as usize % 512]);
-            let shift = step * elem.bits();
-            match elem {
-                Elem::F16 => (0..LANES).for_each(|l| {
-                    word[l] |= F16.encode(values[l], Round::Nearest, false) << shift;
-                }),
-                // Cut off, not rounded.
-                _ => (0..LANES).for_each(|l| word[l] = super::float_ops::w(cut(values[l]))),
-            }
-        }
-        regs.r32[register as usize].0 = word;
-    }
+    let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
+    decode_operands(regs, m, &mut factors, &mut sums);
+    add_in_doubles(m, &factors, &mut sums);
+    put_result(regs, m, &sums);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,bmi2")]
 fn multiply_v3(regs: &mut Regs, m: &Multiply) {
-    multiply_any(regs, m);
+    let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
+    decode_operands(regs, m, &mut factors, &mut sums);
+    let mut units = Factors::zeros();
+    let halves = match is_of_halves(m) {
+        true => OfHalves::new(&factors, &mut units),
+        false => None,
+    };
+    match halves {
+        Some(halves) => {
+            let elements = (m.shape.m * m.shape.n) as usize;
+            add_groups(m, &mut sums[..elements], &halves);
+        }
+        None => add_in_doubles(m, &factors, &mut sums),
+    }
+    put_result(regs, m, &sums);
 }
 
 fn multiply(regs: &mut Regs, m: &Multiply) {

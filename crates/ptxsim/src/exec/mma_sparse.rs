@@ -3,7 +3,8 @@
 //! (9.7.15.5.1). Both are seldom, so that each element is computed by itself.
 
 use super::mma_exact::number;
-use super::mma_run::{cut, decode, is_usual, unit};
+use super::mma_run::{cut, decode};
+use super::mma_sums::{is_usual, unit};
 use crate::num::narrow::F16;
 use crate::num::round::Round;
 use crate::program::mma::*;
@@ -21,7 +22,7 @@ fn elements(registers: &[u32], elem: Elem) -> u32 {
     registers.len() as u32 * elem.per_register()
 }
 
-/// The sum as the tensor cores add it up at once, as `mma_run::fused` does for many.
+/// The sum as the tensor cores add it up at once, as `mma_sums` does for many.
 fn sum(c: f64, terms: &[(f64, f64)], least: f64) -> f64 {
     let smallest = f64::from_bits((1023 - 126) << 52);
     let product = |(a, b): &(f64, f64)| unit(*a, least) * unit(*b, least);
@@ -133,9 +134,9 @@ impl Sparse {
                 };
             }
             let terms: Vec<_> = pairs
-                .map(|(a, b)| (decode(a_elem, a), decode(b_elem, b)))
+                .map(|(a, b)| (decode(a_elem, a).into(), decode(b_elem, b).into()))
                 .collect();
-            encode(d_elem, sum(decode(c_elem, c), &terms, least(a_elem)))
+            encode(d_elem, sum(decode(c_elem, c).into(), &terms, least(a_elem)))
         });
     }
 }
@@ -178,8 +179,8 @@ impl Quads {
                 decode(self.addend, bits(&before, &self.c, self.addend, lane, i))
             });
             // As ptxas does it: a rounding for each term, C last.
-            let add = |s: f32, (a, b): (f64, f64)| (a as f32).mul_add(b as f32, s);
-            super::float_ops::w((0..4).map(term).fold(0.0, add) + c as f32)
+            let add = |s: f32, (a, b): (f32, f32)| a.mul_add(b, s);
+            super::float_ops::w((0..4).map(term).fold(0.0, add) + c)
         });
     }
 }

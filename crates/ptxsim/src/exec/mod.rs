@@ -18,8 +18,11 @@ pub mod int_ops;
 pub mod mbarrier;
 mod mem;
 mod mma_exact;
-mod mma_run;
+#[cfg(target_arch = "x86_64")]
+mod mma_halves;
+pub mod mma_run;
 pub mod mma_sparse;
+mod mma_sums;
 mod observe;
 pub mod packed_ops;
 pub mod pattern;

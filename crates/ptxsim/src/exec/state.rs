@@ -194,6 +194,8 @@ pub struct Machine<'a> {
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
+    /// The fragment that an instruction loaded or stored last.
+    pub fragments: Vec<Option<super::mma_run::Counted>>,
     /// The allocation that the last global access hit.
     pub hint: usize,
     /// With checks.

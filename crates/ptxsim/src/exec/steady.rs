@@ -153,6 +153,21 @@ impl Machine<'_> {
         }
     }
 
+    /// As the checks of a store to shared memory, of its races alone. The access is aligned and lies in shared memory.
+    pub fn steady_race(&mut self, b: &mut BlockState, w: &Warp, access: &Access, s: Site) -> bool {
+        let Some(lowest) = self.arranged(&w.regs, access, s) else {
+            return false;
+        };
+        let Some(p) = &mut self.patterns[s.pc as usize] else {
+            return false;
+        };
+        let Some(shadow) = b.shadow.as_mut().filter(|_| !p.shared) else {
+            return false;
+        };
+        let (place, by) = ((lowest as u32, access.bytes()), (w.index, s.pc));
+        no_new_race::<true>(shadow, p, place, by, &mut self.findings)
+    }
+
     /// The lowest address of the access; its pattern is that of the instruction afterwards.
     #[inline(always)]
     fn arranged(&mut self, regs: &Regs, access: &Access, s: Site) -> Option<u64> {
@@ -256,22 +271,37 @@ fn shared_in_order<const WRITE: bool>(
     if !WRITE && !p.stretches.iter().all(|t| known(t.at, t.bytes)) {
         return false;
     }
-    if let Some(shadow) = &mut b.shadow {
-        let touches = p.touches(from as u32, bytes, shadow.shift());
-        match shadow.plainly(from as u32, touches, (w.index, pc), WRITE, findings) {
-            Plain::No => return false,
-            Plain::InOrder => {}
-            Plain::Told => {
-                for (other, lanes) in &shadow.racing {
-                    let times = u64::from(lanes.count_ones());
-                    findings.count((FindingKind::SharedRace, pc, *other), times);
-                }
-            }
-        }
+    if let Some(shadow) = &mut b.shadow
+        && !no_new_race::<WRITE>(shadow, p, (from as u32, bytes), (w.index, pc), findings)
+    {
+        return false;
     }
     if WRITE {
         for t in &p.stretches {
             b.shared_known.cover(from + t.at as usize, t.bytes as usize);
+        }
+    }
+    true
+}
+
+/// Notes the access and counts races that have been told before. False where there may be others.
+#[inline(always)]
+fn no_new_race<const WRITE: bool>(
+    shadow: &mut Shadow,
+    p: &mut Pattern,
+    (from, bytes): (u32, u32),
+    (warp, pc): (u32, u32),
+    findings: &mut Findings,
+) -> bool {
+    let touches = p.touches(from, bytes, shadow.shift());
+    match shadow.plainly(from, touches, (warp, pc), WRITE, findings) {
+        Plain::No => return false,
+        Plain::InOrder => {}
+        Plain::Told => {
+            for (other, lanes) in &shadow.racing {
+                let times = u64::from(lanes.count_ones());
+                findings.count((FindingKind::SharedRace, pc, *other), times);
+            }
         }
     }
     true

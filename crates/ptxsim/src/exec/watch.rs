@@ -136,6 +136,22 @@ impl Machine<'_> {
         }
     }
 
+    /// Weak reads by the lanes of `s`, at offsets of allocation `i`.
+    pub fn watch_reads(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (i, at): (usize, &Addresses),
+        bytes: u32,
+    ) {
+        let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));
+        for c in self.conflicts(b, w, s, i, places, bytes, Scoped::WEAK, None) {
+            let from = at[c.lane as usize] as usize;
+            self.global_race(b, w, s, (i, from), false, c);
+        }
+    }
+
     /// A load or store by the lanes of `s`, at offsets of allocation `i`. Before it happens.
     pub fn watch(
         &mut self,

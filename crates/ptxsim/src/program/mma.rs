@@ -6,9 +6,10 @@
 //! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
 //! is loaded by `ldmatrix` there is counted so.
 
-use super::AddressSpace;
+use super::{Access, AddressSpace, Order};
 use crate::num::round::Round;
 use crate::regs::Class;
+use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -69,8 +70,9 @@ pub struct Shape {
     pub k: u32,
 }
 
-/// Registers of one access, and for each lane (row or column of memory, place in it).
-pub type Step = (Vec<(Class, u32)>, [(u32, u32); 32]);
+/// One access of the fragment's registers, whose address is in register 0, and for each lane (row or column of
+/// memory, place in it).
+pub type Step = (Access, [(u32, u32); 32]);
 
 #[derive(Clone, Debug)]
 pub struct Tile {
@@ -134,8 +136,8 @@ pub struct Multiply {
     pub c: Vec<u32>,
     /// The places of a, b, c and d.
     pub places: [Places; 4],
-    /// Columns of A that one instruction of the machine takes, in the order of these.
-    pub groups: Vec<Vec<usize>>,
+    /// Columns of A, as `places` order them, that one instruction of the machine takes; in the order of these.
+    pub groups: Vec<Range<usize>>,
 }
 
 /// The combination of an element of A and one of B before they are added up.
@@ -205,12 +207,17 @@ pub struct Quads {
     pub c: Vec<u32>,
 }
 
+/// Columns of B that are multiplied at once: as many as vector registers hold. Every shape has a multiple.
+pub const STRIP: usize = 8;
+
 /// Where in a matrix, by rows, the elements of a fragment are: 32 lanes for each element number.
 #[derive(Clone, Debug)]
 pub struct Places {
     pub of: Vec<u16>,
     /// Lanes from here on repeat what earlier ones hold.
     pub lanes: usize,
+    /// The two halves of each register lie side by side, the first at an even place.
+    pub in_pairs: bool,
 }
 
 impl Tile {
@@ -232,19 +239,30 @@ impl Tile {
             })
         };
         let class = self.elem.class();
+        let access = |registers, width| Access {
+            space: self.space,
+            width,
+            signed: false,
+            registers,
+            narrow: false,
+            // Register 0 of each file belongs to nobody.
+            address: (Class::R64, 0),
+            offset: 0,
+            order: Order::Weak,
+            guess: false,
+        };
         self.steps = match self.at_once() {
             Some(registers) => {
+                let width = if class == Class::R64 { 8 } else { 4 };
                 let chunk = |(n, r): (usize, &[u32])| {
-                    (
-                        r.iter().map(|&r| (class, r)).collect(),
-                        place((registers * n) as u32 * per),
-                    )
+                    let some = r.iter().map(|&r| (class, r)).collect();
+                    (access(some, width), place((registers * n) as u32 * per))
                 };
                 let chunks = self.registers.chunks(registers).enumerate();
                 chunks.map(chunk).collect()
             }
             None => (0..self.registers.len() as u32 * per)
-                .map(|i| (vec![(class, 0)], place(i)))
+                .map(|i| (access(vec![(class, 0)], self.elem.bits() / 8), place(i)))
                 .collect(),
         };
     }
@@ -311,12 +329,25 @@ impl Places {
             })
             .collect();
         let lanes = (rows * columns).div_ceil(elements.max(1)).min(32) as usize;
-        Places { of, lanes }
+        Places {
+            of,
+            lanes,
+            in_pairs: false,
+        }
+    }
+
+    /// For registers of two elements.
+    fn look_for_pairs(&mut self) {
+        let steps = self.of.as_chunks::<32>().0.as_chunks::<2>().0;
+        self.in_pairs = steps.iter().all(|[first, second]| {
+            let pairs = first.iter().zip(second);
+            pairs.into_iter().all(|(a, b)| a % 2 == 0 && *b == a + 1)
+        });
     }
 }
 
-/// How ptxas 13.0 takes a product apart for sm_90: fp8 into the first two of each four and the last
-/// two, as f16; `wmma` of tf32 into two instructions of four; all others go in one.
+/// How ptxas 13.0 takes a product apart for sm_90, by columns of A: fp8 into the first two of each four and the
+/// last two, as f16; `wmma` of tf32 into two instructions of four; all others go in one.
 pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
     let k = 0..k as usize;
     let (first, second) = match elem {
@@ -325,6 +356,37 @@ pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
         _ => return vec![k.collect()],
     };
     vec![first, second]
+}
+
+/// Lays A and B out for the sums: A by rows, B by rows within strips of [`STRIP`] columns, both with the columns of
+/// A and rows of B that go together side by side. Returns where those are.
+pub fn put_side_by_side(
+    groups: &[Vec<usize>],
+    [a, b]: [&mut Places; 2],
+    columns_of_b: u32,
+) -> Vec<Range<usize>> {
+    let order = groups.concat();
+    let (k, n, strip) = (order.len() as u16, columns_of_b as u16, STRIP as u16);
+    let moved = |p: u16| {
+        let found = order.iter().position(|&at| at == usize::from(p));
+        found.unwrap_or_default() as u16
+    };
+    for at in &mut a.of {
+        *at = *at / k * k + moved(*at % k);
+    }
+    for at in &mut b.of {
+        let (row, column) = (moved(*at / n), *at % n);
+        *at = (column / strip * k + row) * strip + column % strip;
+    }
+    a.look_for_pairs();
+    b.look_for_pairs();
+    let mut end = 0;
+    let side_by_side = groups.iter().map(|group| {
+        let start = end;
+        end += group.len();
+        start..end
+    });
+    side_by_side.collect()
 }
 
 /// Rows and columns of a part.
