@@ -34,9 +34,10 @@ impl Dice {
     }
 }
 
-/// A side is warm after the first launch and as many more as fit into this time, and after one more in any case;
+/// A side is warm after the first launch and as many more as fit into this time, and after three in any case;
 /// a clock that still rises is waited for apart.
-const WARM_NS: u64 = 250_000;
+const WARM_NS: u64 = 2_000_000;
+const LEAST_WARM: u32 = 3;
 
 /// Samples of one launch each, of each side, that only reports show: as many as p90 needs.
 const SHOWN: u32 = 10;
@@ -121,7 +122,8 @@ fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64
         let one = timer.single(side, schedule.mode == Mode::Cold)?;
         launches += 1;
         spent = one.saturating_add(spent);
-        if spent >= WARM_NS || launches >= schedule.warmup {
+        let long = spent >= WARM_NS && launches >= LEAST_WARM;
+        if long || launches >= schedule.warmup {
             return Ok(one);
         }
     }
@@ -492,8 +494,8 @@ mod tests {
         assert_eq!(facts.head.launches_per_sample, 1);
         assert_eq!(facts.head.single_ns, facts.head.batched_ns);
         assert_eq!(facts.base.single_ns, facts.base.batched_ns);
-        // Two launches of either side to warm up, two to settle, and three blocks.
-        assert_eq!(timer.sides.len(), 2 * 2 + 2 + 4 * 3);
+        // Four launches of either side to warm up, two to settle, and three blocks.
+        assert_eq!(timer.sides.len(), 2 * 4 + 2 + 4 * 3);
     }
 
     #[test]
