@@ -105,7 +105,7 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>) -> [f64; ST
     }
     let (largest, sum) = (singles(largest), integers(sum));
     // A product that is not 0 has a unit of at least 2^-28. Where all are 0, the scale may be infinite.
-    let usual = |largest: f32| (largest >= 1e-30) & (largest <= f32::MAX);
+    let usual = |largest: f32| (1e-30..=f32::MAX).contains(&largest);
     let (mut all_usual, mut result) = (true, [0.0; STRIP]);
     for l in 0..STRIP {
         let all = f64::from(sum[l]) + f64::from(kept[l]);
