@@ -5,8 +5,8 @@ use crate::input::ReportInput;
 use crate::place::{Place, within_repository};
 use ::explain::{Cause, PlaceSide};
 use model::{
-    Comparison, CounterRise, Finding, Judgement, Mistyped, Outcome, Problem, ProblemCause,
-    Question, Reason, Record, Rule, SinceBase, Subject, Verdict,
+    Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, Mistyped, Outcome, Problem,
+    ProblemCause, Question, Reason, Record, Rule, SinceBase, Subject, Verdict,
 };
 use std::collections::BTreeSet;
 use wording::names::named;
@@ -293,17 +293,19 @@ fn of_fault(reason: &Reason) -> Option<FrameLine> {
     let Reason::Fault(fault) = innermost(reason) else {
         return None;
     };
-    let site = fault.site.as_ref()?;
-    let line = site.place.line.as_ref()?;
+    let site = fault.site.as_deref()?;
+    let line = site.line()?;
     Some(FrameLine {
         file: line.file.clone(),
         number: line.number,
         text: line.text.clone(),
-        note: format!(
-            "{}, {}",
-            titles::block(site.block),
-            titles::thread(site.thread)
-        ),
+        note: match site {
+            FaultSite::Launch(LaunchSite { block, thread, .. }) => {
+                format!("{}, {}", titles::block(*block), titles::thread(*thread))
+            }
+            // The compiler's own words are below.
+            FaultSite::Source(_) => String::new(),
+        },
     })
 }
 
