@@ -139,7 +139,7 @@ fn list(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Draf
     };
     let matched = survey.kernels.iter().filter(|it| {
         let call = it.call.as_ref();
-        call.is_ok_and(|call| call.reference.is_some())
+        call.is_ok_and(|call| call.reference.whole.is_some())
     });
     let matched = match matched.count() {
         0 => String::new(),

@@ -23,7 +23,16 @@ pub struct Call {
     pub finding: Option<Found>,
     /// A limit on the error of its outputs.
     pub max_err: Limit,
-    pub reference: Option<Match>,
+    pub reference: Matches,
+}
+
+/// References that give what a kernel does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Matches {
+    /// Of a kernel with one output.
+    pub whole: Option<Match>,
+    /// Of outputs of a kernel with several, which no built-in reference computes together.
+    pub single: Vec<(String, Match)>,
 }
 
 /// A finding of the simulator, which every launch with these inputs has that came to its end.

@@ -4,7 +4,9 @@ use super::parts::{Part, PartKind};
 use super::sizes::{Dim, Further, Product};
 use model::LaunchBounds;
 
-/// Sizes that tell products apart, and suit tiles.
+/// Sizes that tell products apart and are quick to run: with them launches are found.
+const QUICK: [u64; 6] = [4, 24, 160, 2, 28, 44];
+/// The same, which suit tiles.
 const SIZES: [[u64; 6]; 2] = [[96, 64, 160, 32, 48, 80], [128, 256, 64, 512, 32, 16]];
 const ONLY: [u64; 2] = [1000, 1024];
 /// The side of a square.
@@ -13,8 +15,16 @@ const SIDE: u64 = 64;
 const FIXED: [u64; 3] = [1 << 10, 1 << 16, 1 << 20];
 const FURTHER: u64 = 16;
 
-/// Values for what the kernel takes as sizes, and what to multiply them with: the plainest first.
-pub fn sizes_of(parts: &[Part]) -> Vec<(Vec<Dim>, Further)> {
+/// Values for what a kernel takes as sizes.
+pub struct Sizes {
+    pub dims: Vec<Dim>,
+    pub further: Further,
+    /// Larger ones, for a call that is found with these.
+    pub larger: Option<Vec<Dim>>,
+}
+
+/// The plainest first.
+pub fn sizes_of(parts: &[Part]) -> Vec<Sizes> {
     let sizes = parts
         .iter()
         .filter(|part| matches!(part.kind, PartKind::Size(_)));
@@ -25,7 +35,11 @@ pub fn sizes_of(parts: &[Part]) -> Vec<(Vec<Dim>, Further)> {
             name: name.clone(),
             value,
         });
-        (dims.collect::<Vec<_>>(), further)
+        Sizes {
+            dims: dims.collect(),
+            further,
+            larger: None,
+        }
     };
     match names.len() {
         0 => {
@@ -43,10 +57,20 @@ pub fn sizes_of(parts: &[Part]) -> Vec<(Vec<Dim>, Further)> {
                 with(&names, &[SIDE], Further::Constants),
             ]
         }
-        _ => {
+        count => {
             let [first, second] = &SIZES;
+            // Rows and columns: a row is longer than a warp.
+            let quick = match count {
+                2 => &QUICK[1..],
+                _ => &QUICK[..],
+            };
+            let plain = with(&names, first, Further::Nothing);
             vec![
-                with(&names, first, Further::Nothing),
+                Sizes {
+                    larger: Some(plain.dims.clone()),
+                    ..with(&names, quick, Further::Nothing)
+                },
+                plain,
                 with(&names, second, Further::Nothing),
                 with(&names, first, Further::Squares),
                 with(&names, first, Further::Constants),
@@ -121,4 +145,23 @@ pub fn launches(
         all.push((block, found));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sizes::products;
+    use super::*;
+
+    #[test]
+    fn every_product_of_the_first_sizes_has_a_value_of_its_own() {
+        for sizes in [&QUICK[..], &QUICK[1..], &SIZES[0][..4]] {
+            let dims = sizes.iter().enumerate().map(|(at, value)| Dim {
+                name: format!("n{at}"),
+                value: *value,
+            });
+            let dims: Vec<Dim> = dims.collect();
+            let all = products(&dims, Further::Nothing);
+            assert_eq!(all.len(), 1 << dims.len(), "{sizes:?}");
+        }
+    }
 }

@@ -28,7 +28,7 @@ use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use system::cache::Cache;
 use system::error::{Error, Result};
 use system::files::Kind;
@@ -404,15 +404,17 @@ pub fn survey(
     survey.looked_in = elsewhere.map_or_else(Vec::new, |it| it.looked_in.clone());
     let all = found.iter().map(|(.., kernels)| kernels.len()).sum();
     let done = &AtomicUsize::new(0);
+    // Kernels of one source take as long as they do: each is a piece of work of its own.
     let tried = found
-        .into_par_iter()
-        .flat_map_iter(|(source, compilation, inventory, kernels)| {
+        .par_iter()
+        .flat_map(|(source, compilation, inventory, kernels)| {
             let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
-            let tried = kernels.into_iter().map(move |kernel| {
-                let call = match &module {
+            let module = Arc::new(module);
+            let tried = kernels.par_iter().map(move |kernel| {
+                let call = match module.as_ref() {
                     Ok(module) => {
                         let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
-                        probe::find_call(module, &inventory.ptx, &kernel, bounds)
+                        probe::find_call(module, &inventory.ptx, kernel, bounds)
                     }
                     Err(error) => Err(format!("the simulator cannot read its PTX: {error}")),
                 };
@@ -426,10 +428,10 @@ pub fn survey(
                     compilation: compilation.clone(),
                     signature: whole_name(&kernel.symbol),
                     call,
-                    kernel,
+                    kernel: kernel.clone(),
                 }
             });
-            tried.collect::<Vec<_>>()
+            tried
         });
     survey.kernels = tried.collect();
     Ok(survey)

@@ -1,8 +1,8 @@
 //! How a kernel may be called: launches and sizes are tried in the simulator, over tensors that grow where the kernel
 //! reaches past them. Only the author knows whether a call that runs is the one that is meant.
 
-use super::call::{Argument, Call, Found, Limit, SMALL, Tensor};
-use super::launches::{Extent, launches, sizes_of};
+use super::call::{Argument, Call, Found, Limit, Matches, SMALL, Tensor};
+use super::launches::{Extent, Launches, launches, sizes_of};
 use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
 use super::references::{self, Observed};
 use super::sizes::{Dim, Product, products};
@@ -11,12 +11,16 @@ use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
 use model::{ElemType, LaunchBounds, Role, ScalarType};
 use nix::sys::resource::{UsageWho, getrusage};
 use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time of the processor, for all trials of a kernel.
-const TIME: Duration = Duration::from_secs(3);
-/// Warp instructions of one.
+/// Time of the processor, for all trials of a kernel, and for one, whose tensors grow.
+const TIME: Duration = Duration::from_secs(1);
+const TIME_OF_ONE: Duration = Duration::from_millis(300);
+/// The most that a call with larger sizes may take: it is made a few times more.
+const TIME_OF_LARGER: Duration = Duration::from_millis(250);
+/// Warp instructions of one launch, while launches are looked for and once one is found.
+const INSTRUCTIONS_OF_TRIAL: u64 = 3_000_000;
 const INSTRUCTIONS: u64 = 10_000_000;
 /// Addresses behind a tensor that belong to nothing else.
 const APART: u64 = 1 << 30;
@@ -41,36 +45,43 @@ pub fn find_call(
     let parts = parts_of(kernel, program)?;
     let text = body(ptx, &kernel.symbol);
     let began = time_of_thread();
-    let mut best: Option<(Ended, Vec<Product>)> = None;
-    let is_whole = |best: &Option<(Ended, Vec<Product>)>| {
-        best.as_ref().is_some_and(|(it, _)| it.call.is_whole)
+    let dynamic_shared = match ptx.contains(".extern .shared") {
+        true => DYNAMIC_SHARED,
+        false => 0,
     };
+    let mut best: Option<Best> = None;
+    let is_whole = |best: &Option<Best>| best.as_ref().is_some_and(|it| it.ended.call.is_whole);
     let mut last = "no launch came to its end".to_owned();
+    // Goes with the quick sizes alone.
+    let mut coincidence = None;
     // Launches that came to their end with a finding.
     let mut suspect = 0;
-    for (sizes, further) in sizes_of(&parts) {
+    for sizes in sizes_of(&parts) {
         if is_whole(&best) {
             break;
         }
-        let trial = Trial {
+        let trial_of = |dims: Vec<Dim>, may_grow| Trial {
             module,
             program,
             kernel,
             parts: &parts,
-            products: products(&sizes, further),
-            dims: sizes,
-            dynamic_shared: if ptx.contains(".extern .shared") {
-                DYNAMIC_SHARED
-            } else {
-                0
-            },
+            products: products(&dims, sizes.further),
+            dims,
+            dynamic_shared,
             fill: Contents::Pattern(0),
-            may_grow: true,
+            may_grow,
         };
+        let trial = trial_of(sizes.dims.clone(), true);
+        // Different expressions may give the same launch.
+        let mut known = BTreeSet::new();
         for (block, grids) in launches(&trial.dims, &trial.products, text, bounds) {
             for grid in grids {
                 if time_of_thread().saturating_sub(began) > TIME {
                     break;
+                }
+                let blocks: Vec<u32> = grid.iter().map(|(_, blocks)| *blocks).collect();
+                if !known.insert((block.clone(), blocks)) {
+                    continue;
                 }
                 let ended = trial.run(trial.smallest(), &grid, &block);
                 suspect += usize::from(
@@ -79,8 +90,15 @@ pub fn find_call(
                         .is_ok_and(|it: &Ended| it.call.finding.is_some()),
                 );
                 match ended {
-                    Ok(ended) if best.as_ref().is_none_or(|(it, _)| ended.rank() > it.rank()) => {
-                        best = Some((ended, trial.products.clone()));
+                    Ok(ended)
+                        if best
+                            .as_ref()
+                            .is_none_or(|it| ended.rank() > it.ended.rank()) =>
+                    {
+                        best = Some(Best {
+                            ended,
+                            products: trial.products.clone(),
+                        });
                     }
                     Ok(_) => {}
                     Err(why) => last = why,
@@ -90,8 +108,32 @@ pub fn find_call(
                 break;
             }
         }
+        let Some(dims) = sizes.larger.clone() else {
+            continue;
+        };
+        let Some(found) = best.take_if(|it| it.ended.call.is_whole) else {
+            continue;
+        };
+        let trial = trial_of(dims, false);
+        let launches = launches(&trial.dims, &trial.products, text, bounds);
+        best = match trial.enlarge(&found, launches) {
+            Enlarged::Slow => Some(found),
+            Enlarged::Ended(larger) => {
+                let suspects = larger.ended.call.finding.is_some();
+                suspect += usize::from(suspects);
+                // One with a finding may not be the launch that is meant: others are tried, too.
+                Some(larger)
+            }
+            Enlarged::Broken => {
+                coincidence = Some(found);
+                None
+            }
+        };
     }
-    let (mut ended, products) = best.ok_or(last)?;
+    let Best {
+        mut ended,
+        products,
+    } = best.or(coincidence).ok_or(last)?;
     if let Some(finding) = &mut ended.call.finding {
         finding.launches = Some(suspect);
     }
@@ -133,7 +175,7 @@ pub fn find_call(
     }
     ended.call.max_err = limit(&ended.call, &observed);
     if ended.call.finding.is_none() {
-        ended.call.reference = references::find_reference(&ended.call, &observed);
+        ended.call.reference = references::find_references(&ended.call, &observed);
     }
     Ok(ended.call)
 }
@@ -175,6 +217,21 @@ fn time_of_thread() -> Duration {
         let seconds = Duration::from_secs(time.tv_sec().try_into().unwrap_or_default());
         seconds + Duration::from_micros(time.tv_usec().try_into().unwrap_or_default())
     })
+}
+
+/// The best call of those that were tried.
+struct Best {
+    ended: Ended,
+    products: Vec<Product>,
+}
+
+/// A call that was made again with larger sizes.
+enum Enlarged {
+    Ended(Best),
+    /// It takes long: the smaller ones will do.
+    Slow,
+    /// It does not go with other sizes than those that it was found with.
+    Broken,
 }
 
 /// A launch that came to its end.
@@ -279,6 +336,40 @@ impl Trial<'_> {
         tried.collect()
     }
 
+    /// Makes the same call with the sizes of this trial.
+    fn enlarge(&self, found: &Best, launches: Vec<Launches>) -> Enlarged {
+        let call = &found.ended.call;
+        let mut of_block = launches.into_iter().filter(|it| it.0 == call.block);
+        let grids = of_block.next().map(|(_, grids)| grids).unwrap_or_default();
+        let is_same = |grid: &Vec<Extent>| grid.iter().map(|(text, _)| text).eq(&call.grid);
+        let grown = found.ended.tried.iter().map(|tried| {
+            let Some(tried) = tried else {
+                return Some(None);
+            };
+            let factors = &found.products.get(tried.product)?.factors;
+            let product = self.products.iter().position(|it| it.factors == *factors)?;
+            Some(Some(Tried { product, ..*tried }))
+        });
+        let grown: Option<Vec<_>> = grown.collect();
+        let (Some(grid), Some(grown)) = (grids.into_iter().find(is_same), grown) else {
+            return Enlarged::Broken;
+        };
+        let began = time_of_thread();
+        let ended = self.run(grown, &grid, &call.block);
+        if time_of_thread().saturating_sub(began) > TIME_OF_LARGER {
+            return Enlarged::Slow;
+        }
+        match ended {
+            Ok(ended) if ended.call.is_whole || ended.call.finding.is_some() => {
+                Enlarged::Ended(Best {
+                    ended,
+                    products: self.products.clone(),
+                })
+            }
+            Ok(_) | Err(_) => Enlarged::Broken,
+        }
+    }
+
     fn content(&self, part: &Part, pointee: &Pointee, bytes: u64) -> Vec<u8> {
         match self.fill {
             Contents::Pattern(salt) => content(pointee, bytes, salt),
@@ -319,7 +410,11 @@ impl Trial<'_> {
         grid: &[Extent],
         block: &[u32],
     ) -> Result<Ended, String> {
+        let began = time_of_thread();
         loop {
+            if self.may_grow && time_of_thread().saturating_sub(began) > TIME_OF_ONE {
+                return Err("it takes too long in the simulator".to_owned());
+            }
             let mut memory = Memory::new(MOST_BYTES);
             self.module.place(&mut memory);
             let (params, bases) = self.lay_out(&tried, &mut memory)?;
@@ -330,7 +425,10 @@ impl Trial<'_> {
             };
             let blocks: Vec<u32> = grid.iter().map(|(_, blocks)| *blocks).collect();
             let limits = Limits {
-                instructions: INSTRUCTIONS,
+                instructions: match self.may_grow {
+                    true => INSTRUCTIONS_OF_TRIAL,
+                    false => INSTRUCTIONS,
+                },
                 threads: 1,
                 ..Limits::default()
             };
@@ -625,7 +723,7 @@ impl Trial<'_> {
             is_whole,
             finding,
             max_err: Limit::default(),
-            reference: None,
+            reference: Matches::default(),
         };
         Ok((written, call))
     }
@@ -664,20 +762,22 @@ fn content(pointee: &Pointee, bytes: u64, salt: u64) -> Vec<u8> {
         0 => at % SMALL,
         _ => (at + 1).wrapping_mul(salt).wrapping_mul(SPREAD) >> 40 & (SMALL - 1),
     };
-    let part = |at: u64| 0.25 + small(at) as f32 / 16.0;
-    let each = |at: u64| -> Vec<u8> {
+    let encoded = |small: u64| -> Vec<u8> {
+        let part = 0.25 + small as f32 / 16.0;
         match pointee.elem {
-            ElemType::F64 => f64::from(part(at)).to_le_bytes().to_vec(),
-            ElemType::F32 => part(at).to_le_bytes().to_vec(),
-            ElemType::F16 => half::f16::from_f32(part(at)).to_le_bytes().to_vec(),
-            ElemType::Bf16 => half::bf16::from_f32(part(at)).to_le_bytes().to_vec(),
-            elem => small(at)
-                .to_le_bytes()
-                .into_iter()
-                .take(elem.size())
-                .collect(),
+            ElemType::F64 => f64::from(part).to_le_bytes().to_vec(),
+            ElemType::F32 => part.to_le_bytes().to_vec(),
+            ElemType::F16 => half::f16::from_f32(part).to_le_bytes().to_vec(),
+            ElemType::Bf16 => half::bf16::from_f32(part).to_le_bytes().to_vec(),
+            elem => small.to_le_bytes().into_iter().take(elem.size()).collect(),
         }
     };
+    let values: Vec<Vec<u8>> = (0..SMALL).map(encoded).collect();
     let count = bytes / pointee.elem.size() as u64;
-    (0..count).flat_map(each).collect()
+    let mut content = Vec::with_capacity(bytes as usize);
+    for at in 0..count {
+        let value = values.get(small(at) as usize);
+        content.extend_from_slice(value.map_or(&[], Vec::as_slice));
+    }
+    content
 }

@@ -1,7 +1,7 @@
 //! Which built-in reference computes what a kernel does: each that fits its tensors is tried on the inputs and outputs
 //! of launches in the simulator.
 
-use super::call::{Argument, Call, Match, SMALL, Tensor};
+use super::call::{Argument, Call, Match, Matches, SMALL, Tensor};
 use super::tolerances::tolerance;
 use check::inputs::{Inputs, View};
 use check::{Compared, Outputs, Values, compare, reference};
@@ -86,19 +86,43 @@ const MOST_WORK: usize = 1 << 25;
 /// Elements by which most references are told apart.
 const FIRST: usize = 1 << 11;
 
-/// The reference that comes closest, of those within the tolerance of the output's type at every launch.
-pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
-    let mut outputs = tensors(call).filter(|it| it.role.is_result());
-    let out = outputs.next()?;
-    // A reference that is built in computes one output.
-    if outputs.next().is_some() || !out.pointee.is_known || observed.is_empty() {
+/// The references that give what a kernel does.
+pub fn find_references(call: &Call, observed: &[Observed]) -> Matches {
+    let outputs: Vec<&Tensor> = tensors(call).filter(|it| it.role.is_result()).collect();
+    match outputs.as_slice() {
+        [only] => Matches {
+            whole: find_reference(call, only, observed),
+            single: Vec::new(),
+        },
+        several => {
+            let found = several.iter().filter_map(|out| {
+                let found = find_reference(call, out, observed)?;
+                Some((out.name.clone(), found))
+            });
+            Matches {
+                whole: None,
+                single: found.collect(),
+            }
+        }
+    }
+}
+
+/// The reference of an output that comes closest, of those within the tolerance of its type at every launch.
+fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Match> {
+    if !out.pointee.is_known || observed.is_empty() {
         return None;
     }
     if tensors(call).any(|it| elements(it) > MOST_ELEMENTS) || is_constant(observed, &out.name) {
         return None;
     }
     let limit = tolerance(out.pointee.elem, largest(observed, &out.name)?);
-    let case = case_of(call);
+    let mut case = case_of(call);
+    // A reference that is built in computes one output. Another that is an input, too, is one here.
+    case.tensors
+        .retain(|it| it.role != Role::Out || it.name == out.name);
+    for other in case.tensors.iter_mut().filter(|it| it.name != out.name) {
+        other.role = Role::In;
+    }
     let values: BTreeMap<&str, u64> = call
         .dims
         .iter()
@@ -124,10 +148,15 @@ pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
         if !is_near {
             continue;
         }
-        work += all;
-        if work > MOST_WORK {
-            break;
+        let cost = match &candidate.reference {
+            // Each row of the output asks for all keys.
+            Reference::Sdpa { .. } => all.saturating_mul(candidate.keys_of_attention(&case)),
+            _ => all,
+        };
+        if cost > MOST_WORK - work {
+            continue;
         }
+        work += cost;
         let errors = observed.iter().map(|it| error_of(&case, it));
         // The first launch that differs ends it.
         let worst = errors
@@ -176,13 +205,10 @@ struct Errors {
 /// The errors of a launch; `None` where the reference does not suit it, or one of the two is no number.
 fn error_of(case: &Case, observed: &Observed) -> Option<Errors> {
     let want = reference::built_in(case, observed.inputs, View::Seen).ok()?;
-    let facts = compare::errors(
-        &observed.outputs,
-        &want,
-        &case.tensors,
-        &Compared::all(),
-        None,
-    );
+    let got = observed.outputs.iter();
+    let got = got.filter(|(name, _)| want.contains_key(*name));
+    let got = got.map(|(name, values)| (name.clone(), values.clone()));
+    let facts = compare::errors(&got.collect(), &want, &case.tensors, &Compared::all(), None);
     let facts = facts.ok()?;
     let (mean, max) = (facts.mean_err.0, facts.max_err.0);
     (facts.non_finite == 0 && max.is_finite()).then_some(Errors { mean, max })
@@ -217,6 +243,15 @@ impl Candidate {
 }
 
 impl Candidate {
+    /// The length of a sequence.
+    fn keys_of_attention(&self, case: &Case) -> usize {
+        let Reference::Sdpa { k, .. } = &self.reference else {
+            return 1;
+        };
+        let keys = case.tensors.iter().find(|it| it.name == *k);
+        keys.and_then(|it| it.dims.get(2).copied()).unwrap_or(1)
+    }
+
     /// The case of the first rows alone, where no row depends on another; `None` where they do, or there are few.
     fn first_rows(&self, case: &Case, observed: &Observed) -> Option<(Case, Inputs, Outputs)> {
         let out = match &self.reference {
@@ -319,6 +354,12 @@ fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
         out,
         out_factors: factors(out),
         epsilons: epsilons(call),
+        takes_numbers: takes_numbers(call),
+        values: call
+            .dims
+            .iter()
+            .map(|dim| (dim.name.as_str(), dim.value))
+            .collect(),
         all: Vec::new(),
     };
     for x in &inputs {
@@ -333,22 +374,33 @@ fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
             maker.gemm(a, b, &inputs);
         }
     }
+    // In the order that everybody writes: queries, keys, values.
+    for (at, q) in inputs.iter().enumerate() {
+        for (after, k) in inputs.iter().enumerate().skip(at + 1) {
+            for v in inputs.iter().skip(after + 1) {
+                maker.attention([q, k, v]);
+            }
+        }
+    }
     maker.all
+}
+
+/// The number that `init` makes up for an argument.
+const MADE_UP: f64 = 0.5;
+
+fn takes_numbers(call: &Call) -> bool {
+    let mut parts = call.arguments.iter().flat_map(Argument::parts);
+    parts.any(|part| match part {
+        Argument::Value { of, .. } => matches!(of, ScalarType::F32 | ScalarType::F64),
+        _ => false,
+    })
 }
 
 /// Values that kernels add before a root, and the one that `init` has made up for an argument.
 fn epsilons(call: &Call) -> Vec<f64> {
-    let parts = call.arguments.iter().flat_map(Argument::parts);
-    let is_given = |part: &Argument| {
-        let of = match part {
-            Argument::Value { of, .. } => *of,
-            _ => return false,
-        };
-        matches!(of, ScalarType::F32 | ScalarType::F64)
-    };
     let mut epsilons = vec![1e-5, 1e-6];
-    if parts.into_iter().any(is_given) {
-        epsilons.push(0.5);
+    if takes_numbers(call) {
+        epsilons.push(MADE_UP);
     }
     epsilons
 }
@@ -357,6 +409,8 @@ struct Maker<'a> {
     out: &'a Tensor,
     out_factors: Vec<String>,
     epsilons: Vec<f64>,
+    takes_numbers: bool,
+    values: BTreeMap<&'a str, u64>,
     all: Vec<Candidate>,
 }
 
@@ -576,6 +630,60 @@ impl Maker<'_> {
                 &[(x, &turned), (self.out, &shape)],
                 reference,
             );
+        }
+    }
+
+    /// Any two of the dimensions may be the sequence and the head's, the others are batches and heads.
+    fn attention(&mut self, [q, k, v]: [&Tensor; 3]) {
+        let whole = elements(self.out);
+        let is_alike = |it: &&Tensor| elements(it) == whole && it.name != self.out.name;
+        let factors = self.out_factors.clone();
+        if ![q, k, v].iter().all(is_alike) || !(2..=4).contains(&factors.len()) {
+            return;
+        }
+        // As everybody lays them out first.
+        for head in (0..factors.len()).rev() {
+            for sequence in (0..factors.len()).rev().filter(|at| *at != head) {
+                let rest = factors.iter().enumerate();
+                let rest = rest.filter(|(at, _)| *at != head && *at != sequence);
+                let mut shape: Vec<String> = rest.map(|(_, it)| it.clone()).collect();
+                while shape.len() < 2 {
+                    shape.insert(0, "1".to_owned());
+                }
+                let (Some(length), Some(width)) = (factors.get(sequence), factors.get(head)) else {
+                    continue;
+                };
+                shape.extend([length.clone(), width.clone()]);
+                let Some(width) = value_of(width, &self.values) else {
+                    continue;
+                };
+                let usual = 1.0 / (width as f64).sqrt();
+                let made_up = self.takes_numbers.then_some((MADE_UP, "0.5"));
+                for (scale, said) in [(usual, "")].into_iter().chain(made_up) {
+                    for (causal, said_causal) in [(false, ""), (true, "true")] {
+                        let reference = Reference::Sdpa {
+                            q: q.name.clone(),
+                            k: k.name.clone(),
+                            v: v.name.clone(),
+                            out: self.out.name.clone(),
+                            scale: Num(scale),
+                            causal,
+                        };
+                        let out = self.out;
+                        let keys = [
+                            ("q", q.name.as_str()),
+                            ("k", &k.name),
+                            ("v", &v.name),
+                            ("out", &out.name),
+                            ("scale", said),
+                            ("causal", said_causal),
+                        ];
+                        let shape = shape.as_slice();
+                        let shapes = [q, k, v, out].map(|it| (it, shape));
+                        self.add("sdpa", &keys, &shapes, reference);
+                    }
+                }
+            }
         }
     }
 

@@ -199,7 +199,11 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
     let parts = || call.arguments.iter().flat_map(Argument::parts);
     for part in parts() {
         if let Argument::Tensor(tensor) = part {
-            let _ = writeln!(text, "      {}", of_tensor(tensor, call.reference.as_ref()));
+            let _ = writeln!(
+                text,
+                "      {}",
+                of_tensor(tensor, call.reference.whole.as_ref())
+            );
         }
     }
     if parts().any(|part| matches!(part, Argument::Value { .. })) {
@@ -221,28 +225,31 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
         grid.join(", "),
         block.join(", ")
     );
-    let _ = match &call.reference {
-        None => writeln!(text, "    reference: none    # what is right?"),
-        Some(Match {
-            name,
-            keys,
-            max_err,
-            computes,
-            ..
-        }) => {
-            let keys = keys.iter().map(|(key, value)| match *key {
+    let _ = match (&call.reference.whole, call.reference.single.as_slice()) {
+        (None, []) => writeln!(text, "    reference: none    # what is right?"),
+        (None, single) => {
+            let matched = single.iter();
+            let matched =
+                matched.map(|(out, found)| format!("{out} matches {}", shown_match(found)));
+            let matched: Vec<String> = matched.collect();
+            writeln!(
+                text,
+                "    # {}: a `user` reference computes several outputs.\n    reference: none    # what is right?",
+                matched.join(", ")
+            )
+        }
+        (Some(found), _) => {
+            let keys = found.keys.iter().map(|(key, value)| match *key {
                 "axes" | "permutation" => format!("{key}: {value}"),
                 _ => format!("{key}: {}", quoted_word(value)),
             });
             let keys: Vec<String> = keys.collect();
-            let error = match max_err {
-                0.0 => "exactly".to_owned(),
-                error => format!("{error:.0e}"),
-            };
             writeln!(
                 text,
-                "    reference: {{{name}: {{{}}}}}    # matches {computes} ({error})",
-                keys.join(", ")
+                "    reference: {{{}: {{{}}}}}    # matches {}",
+                found.name,
+                keys.join(", "),
+                shown_match(found)
             )
         }
     };
@@ -252,6 +259,15 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
         call.max_err.value, call.max_err.because
     );
     text
+}
+
+/// `softmax (3e-9)`
+fn shown_match(found: &Match) -> String {
+    let error = match found.max_err {
+        0.0 => "exactly".to_owned(),
+        error => format!("{error:.0e}"),
+    };
+    format!("{} ({error})", found.computes)
 }
 
 fn of_compilation(compilation: &Compilation) -> String {

@@ -58,6 +58,7 @@ pub fn find_change(
     Ok(Change {
         began,
         sources: repo::digest(&head.root),
+        checkout: repo::checkout(&head.root, |name| std::env::var(name).ok()),
         anchors: past::anchors(&head.root, &head.gates)?,
         head,
         commit,

@@ -26,7 +26,7 @@ fn kernels_of_a_repository_are_listed_and_run() {
     let said = stdout(&output);
     assert!(
         said.starts_with(
-            "wrote gates.yaml: 11 of 15 kernels in 3 sources, of which 1 did not compile as they are; 3 with a \
+            "wrote gates.yaml: 13 of 17 kernels in 3 sources, of which 1 did not compile as they are; 4 with a \
              built-in reference that matches; what is missing is named in it, with the reason\n"
         ),
         "{said}"
@@ -43,12 +43,12 @@ fn kernels_of_a_repository_are_listed_and_run() {
     assert!(!said.contains("finding: add"), "{said}");
     // A log that is no terminal hears of each source, and of each kernel.
     let progress = stderr(&output);
-    for line in ["[3/3] ", "src/kernels.cu: 14 kernels\n", "[15/15] tried "] {
+    for line in ["[3/3] ", "src/kernels.cu: 16 kernels\n", "[17/17] tried "] {
         assert!(progress.contains(line), "{line}: {progress}");
     }
     let written = fs::read_to_string(dir.join("gates.yaml")).unwrap();
     insta::assert_snapshot!("init", written);
-    assert!(stdout(&run(dir, &["validate"], 0)).contains("11 kernels"));
+    assert!(stdout(&run(dir, &["validate"], 0)).contains("13 kernels"));
     // Editors find the keys.
     let schema = fs::read_to_string(dir.join("gates.schema.json")).unwrap();
     assert_eq!(schema, stdout(&run(dir, &["schema"], 0)));
@@ -63,25 +63,36 @@ fn kernels_of_a_repository_are_listed_and_run() {
     };
     assert_eq!(failed(dir), []);
     let open = of("inconclusive");
-    assert_eq!(open.len(), 8);
+    assert_eq!(open.len(), 9);
     assert!(
         open.iter().all(|it| it["code"] == "unreferenced"),
         "{open:?}"
     );
     let found = of("pass");
     let races = found.iter().filter(|it| it["gate"] == "memory and races");
-    assert_eq!(races.count(), 11);
+    assert_eq!(races.count(), 13);
 
     // Those that a built-in reference matches are held to it.
-    run(dir, &["run", "--device", "sim", "{add,row_sum,gemm}"], 0);
+    run(
+        dir,
+        &["run", "--device", "sim", "{add,row_sum,gemm,attend}"],
+        0,
+    );
     edit(
         &dir.join("src/kernels.cu"),
         "sum += A[row * K + k] * B[k * N + column];",
         "sum += A[row * K + k] * B[k * N + column] * 1.00001f;",
     );
-    run(dir, &["run", "--device", "sim", "gemm"], 1);
-    let gates: Vec<String> = failed(dir).into_iter().map(|(_, gate)| gate).collect();
-    assert!(gates.iter().any(|it| it.contains("max_err")), "{gates:?}");
+    edit(
+        &dir.join("src/kernels.cu"),
+        "score *= rsqrtf(width);",
+        "score *= 1.01f * rsqrtf(width);",
+    );
+    for kernel in ["gemm", "attend"] {
+        run(dir, &["run", "--device", "sim", kernel], 1);
+        let gates: Vec<String> = failed(dir).into_iter().map(|(_, gate)| gate).collect();
+        assert!(gates.iter().any(|it| it.contains("max_err")), "{gates:?}");
+    }
 }
 
 /// Facts of a build are not guessed: without it the source that needs it is named, and so is a file that says nothing.

@@ -2,7 +2,9 @@
 //! from it, and no more lines than it takes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{copy_of, edit, gatekeeper, git, stdout};
+use crate::common::{copy_of, edit, gatekeeper, git, stdout, write_record};
+use judge::fixture;
+use model::Seen;
 use std::path::Path;
 
 /// `run --device sim` with a terminal of so many columns.
@@ -44,12 +46,14 @@ fn remove_barrier(dir: &Path) {
 #[test]
 fn passing_run_is_a_table_and_a_headline() {
     let project = project();
-    let text = printed(project.path(), 80, &[], 0);
-    let text = body(&text, 32, 80);
-    assert!(
-        text.ends_with("\nPASS: 28 passed, 15 not judged\n"),
-        "{text}"
-    );
+    for columns in [80, 120] {
+        let text = printed(project.path(), columns, &[], 0);
+        let text = body(&text, 26, columns);
+        assert!(
+            text.ends_with("\nPASS: 28 passed, 15 not judged\n"),
+            "{text}"
+        );
+    }
     let quiet = printed(project.path(), 80, &["-q"], 0);
     assert_eq!(quiet, "PASS: 28 passed, 15 not judged\n");
 }
@@ -136,20 +140,54 @@ fn race_of_the_change_comes_before_those_of_the_base() {
     git(dir, &["add", "-A"]);
     git(dir, &["commit", "-qm", "a race that is known"]);
     edit(&dir.join("k.cu"), TILE_BARRIER, NO_TILE_BARRIER);
-    let text = printed(dir, 80, &["--base", "HEAD"], 1);
-    let text = body(&text, 44, 80);
-    let (first, rest) = text.split_once("\n\n").unwrap();
-    assert!(
-        first.starts_with("✗ reverse/default@small  race on shared memory (new) "),
-        "{text}"
-    );
-    assert!(first.ends_with("$ gatekeeper run --device sim --base 'HEAD' 'reverse/default@small'"));
-    let rest = rest.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        rest.starts_with(
-            "1 problem that the base has, too (8 gates): race on shared memory in \
-             row_max/default@small, @large"
-        ),
-        "{text}"
-    );
+    for columns in [80, 120] {
+        let text = printed(dir, columns, &["--base", "HEAD"], 1);
+        let text = body(&text, 28, columns);
+        let (first, rest) = text.split_once("\n\n").unwrap();
+        assert!(
+            first.starts_with("✗ reverse/default@small  race on shared memory (new) "),
+            "{text}"
+        );
+        assert!(
+            first.ends_with("$ gatekeeper run --device sim --base 'HEAD' 'reverse/default@small'")
+        );
+        let rest = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            rest.starts_with(
+                "1 problem that the base has, too (8 gates): race on shared memory in \
+                 row_max/default@small, @large"
+            ),
+            "{text}"
+        );
+    }
+}
+
+/// Baselines of one GPU say nothing of another. The next step is to take one, and not to run again.
+#[test]
+fn run_on_another_gpu_names_those_with_baselines_and_offers_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = fixture::record();
+    let Seen::Got(device) = &mut record.environment.device else {
+        panic!("the fixture has a GPU");
+    };
+    device.name = "NVIDIA H200".to_owned();
+    let path = write_record(dir.path(), "record.json", &record);
+    for columns in [80, 120] {
+        let output = gatekeeper()
+            .args(["judge", &path])
+            .env("COLUMNS", columns.to_string())
+            .output()
+            .unwrap();
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        let text = body(&text, 40, columns);
+        let (block, _) = text.split_once("\n\n").unwrap();
+        assert!(block.starts_with("? "), "{text}");
+        assert!(block.contains("[other-key]"), "{text}");
+        let block = block.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(block.contains("NVIDIA H100 80GB HBM3"), "{text}");
+        assert!(block.contains("NVIDIA H200"), "{text}");
+        assert!(block.contains("$ gatekeeper baseline update"), "{text}");
+        assert!(text.contains("\nINCONCLUSIVE: "), "{text}");
+    }
 }

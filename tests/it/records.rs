@@ -4,8 +4,8 @@
 use crate::common;
 
 use common::{
-    RECORD, after_a_run, copy_of, edit, gatekeeper, gates_that_failed, has_gpu, project, refused,
-    report, run, simulate, stderr, stdout, write_record,
+    RECORD, after_a_run, copy_of, edit, gatekeeper, gates_that_failed, git, has_gpu, project,
+    refused, report, run, simulate, stderr, stdout, write_record,
 };
 use judge::fixture;
 use model::BaselineKey;
@@ -35,6 +35,102 @@ fn judge_repeats_the_report_of_the_run_byte_for_byte() {
             assert_eq!(stdout(&output), written, "{command} {format}");
         }
     }
+}
+
+/// Runs the project's copy under the given variables of CI, and returns its page.
+fn page_under(dir: &Path, variables: &[(&str, &str)]) -> String {
+    let mut command = gatekeeper();
+    command.current_dir(dir);
+    for name in ["GITHUB_REPOSITORY", "GITHUB_HEAD_REF", "GITHUB_REF_NAME"] {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
+    let output = command
+        .args(["run", "--provision", "--device", "sim", "copy"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    fs::read_to_string(dir.join("gatekeeper-out/report.html")).unwrap()
+}
+
+fn title(page: &str) -> &str {
+    let (_, rest) = page.split_once("<title>").unwrap();
+    rest.split_once("</title>").unwrap().0
+}
+
+#[test]
+fn the_page_names_repository_and_branch_and_shows_nothing_else_of_an_address() {
+    let project = project();
+    let dir = project.path();
+    let named = |variables: &[(&str, &str)]| {
+        let page = page_under(dir, variables);
+        let (_, rest) = title(&page).split_once(" judged - ").unwrap();
+        let words: Vec<&str> = rest.split(' ').collect();
+        words.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Outside git it is the directory.
+    let own = dir.file_name().unwrap().to_string_lossy().into_owned();
+    assert_eq!(named(&[]), [&own, "-", "gatekeeper"]);
+
+    git(dir, &["init", "--quiet", "--initial-branch=faster<b>"]);
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
+    git(dir, &["add", "."]);
+    git(dir, &["commit", "--quiet", "-m", "first"]);
+    assert_eq!(named(&[])[..2], [own.as_str(), "faster&lt;b&gt;"]);
+    let address = "https://user:token@host/org/repo.git";
+    git(dir, &["remote", "add", "origin", address]);
+    assert_eq!(named(&[])[..2], ["org/repo", "faster&lt;b&gt;"]);
+    for name in ["report.html", "record.json", "report.json", "report.md"] {
+        let text = fs::read_to_string(dir.join("gatekeeper-out").join(name)).unwrap();
+        let shows = |part: &&str| text.contains(*part);
+        let parts = ["token", "user:", "@host", "host/", "repo.git"];
+        assert_eq!(parts.iter().find(|part| shows(part)), None, "{name}");
+    }
+    run(dir, &["baseline", "update"], 0);
+    let baselines = files_below(&dir.join("baselines"));
+    let verdicts = verdicts(dir);
+
+    // CI checks out a commit without a branch, and says which it is of.
+    git(dir, &["checkout", "--quiet", "--detach"]);
+    assert_eq!(named(&[]).len(), 4, "a commit has no branch");
+    let pull_request = [
+        ("GITHUB_REPOSITORY", "owner/kernels"),
+        ("GITHUB_HEAD_REF", "wide"),
+        ("GITHUB_REF_NAME", "7/merge"),
+    ];
+    assert_eq!(named(&pull_request)[..2], ["owner/kernels", "wide"]);
+    let push = [
+        ("GITHUB_REPOSITORY", "owner/kernels"),
+        ("GITHUB_HEAD_REF", ""),
+        ("GITHUB_REF_NAME", "main"),
+    ];
+    assert_eq!(named(&push)[..2], ["owner/kernels", "main"]);
+    // The same verdicts, judged by the same baselines.
+    let again = self::verdicts(dir);
+    assert_ne!(again, verdicts, "there are baselines now");
+    named(&[]);
+    assert_eq!(self::verdicts(dir), again);
+    run(dir, &["baseline", "update"], 0);
+    assert_eq!(files_below(&dir.join("baselines")), baselines);
+}
+
+fn verdicts(dir: &Path) -> Value {
+    let report: Value = serde_json::from_str(&report(dir)).unwrap();
+    report["verdicts"].clone()
+}
+
+/// Names and contents.
+fn files_below(dir: &Path) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(files_below(&path)),
+            false => all.push((path.clone(), fs::read_to_string(&path).unwrap())),
+        }
+    }
+    all.sort();
+    all
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::entry::{self, Named, Unresolved};
 use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
+use super::refused;
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
 use model::{
     BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, LaunchBounds, Unit,
@@ -545,7 +546,7 @@ impl Workshop<'_> {
         };
         let log = self.canonical(&ended.log);
         if !ended.status.success() {
-            return failure(&log, &ended);
+            return failure(&log, &ended, self.root);
         }
         Ok(Ok(Ran {
             log,
@@ -657,7 +658,11 @@ fn fault(kind: FaultKind, message: String) -> Fault {
     Fault::new(kind, message)
 }
 
-fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, Fault>> {
+fn failure<Made>(
+    text: &str,
+    ended: &Ended,
+    root: &Path,
+) -> Result<std::result::Result<Made, Fault>> {
     if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
         return Err(Error::environment(format!(
             "the host compiler is too new for this nvcc: {}",
@@ -675,16 +680,19 @@ fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, 
     }
     let message: Vec<&str> = text.lines().filter(|line| !is_report(line)).collect();
     let message = message.join("\n").trim().to_owned();
-    Ok(Err(fault(
-        FaultKind::Compile,
-        match message.is_empty() {
-            true => format!(
-                "nvcc failed without a message ({})",
-                process::how(ended.status)
-            ),
-            false => message,
-        },
-    )))
+    Ok(Err(Fault {
+        site: refused::find(&message, root),
+        ..fault(
+            FaultKind::Compile,
+            match message.is_empty() {
+                true => format!(
+                    "nvcc failed without a message ({})",
+                    process::how(ended.status)
+                ),
+                false => message,
+            },
+        )
+    }))
 }
 
 /// A line of `ptxas -v`, which is no part of an error message.

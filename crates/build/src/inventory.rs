@@ -175,11 +175,8 @@ pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Invento
     let symbols: Vec<String> = match PtxModule::parse(&ptx) {
         Some(module) => module.entries().iter().map(|&it| it.to_owned()).collect(),
         None => {
-            return Ok(Err(Fault {
-                kind: FaultKind::Compile,
-                message: format!("{source}: error: this PTX cannot be read"),
-                site: None,
-            }));
+            let message = format!("{source}: error: this PTX cannot be read");
+            return Ok(Err(Fault::new(FaultKind::Compile, message)));
         }
     };
     let named: Vec<&str> = symbols.iter().map(String::as_str).collect();

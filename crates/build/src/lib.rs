@@ -19,6 +19,7 @@ mod identity;
 mod inputs;
 pub mod inventory;
 pub mod ptxas;
+mod refused;
 pub mod signature;
 pub mod toolchain;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::toolchain::testing;
-use model::{CType, FaultKind, LaunchedEntry, Resources, ScalarType, UnitId};
+use model::{CType, FaultKind, FaultSite, LaunchedEntry, Resources, ScalarType, UnitId};
 use std::collections::BTreeMap;
 
 pub(super) struct Bench {
@@ -236,7 +236,26 @@ fn a_compiler_error_is_the_compilers_own_words() {
         entry("src/missing.cu", "k"),
         entry("src/toolkit.cu", "k"),
     ];
-    let faults: Vec<_> = bench.build(&units).iter().map(fault).collect();
+    let built = bench.build(&units);
+    let lines = built.iter().map(|it| match &it.facts {
+        Seen::Fault(fault) => fault.site.as_deref().and_then(FaultSite::line),
+        other => panic!("{other:?}"),
+    });
+    let lines = lines.map(|line| line.map(|it| (it.file.as_str(), it.number)));
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            Some(("src/bad.cu", 2)),
+            Some(("src/bad.cu", 2)),
+            Some(("src/include.cu", 1)),
+            // The line is one of PTX that nvcc made.
+            None,
+            None,
+            // And here it is in a header of the toolkit.
+            None,
+        ]
+    );
+    let faults: Vec<_> = built.iter().map(fault).collect();
     assert!(faults.iter().all(|(kind, _)| *kind == FaultKind::Compile));
     insta::assert_snapshot!(faults[0].1, @r#"
 src/bad.cu(2): error: identifier "undefined_name" is undefined

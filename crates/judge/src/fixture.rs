@@ -125,6 +125,7 @@ pub fn environment() -> Environment {
         },
         commit: Some("affbd80".into()),
         sources: None,
+        checkout: None,
         compiler: Seen::Got(CompilerFacts {
             version: "13.0.88".into(),
             digest: "c0ffee".into(),

@@ -82,6 +82,9 @@ pub struct Environment {
     /// outside git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<String>,
+    /// `None` where nobody told, as another program's file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<Checkout>,
     pub compiler: Seen<CompilerFacts>,
     /// The compiler of the base revision, where that is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,6 +97,18 @@ pub struct Environment {
     /// For a record that was merged: the runs that it was merged from, in the order of the shards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MergedPart>,
+}
+
+/// What people call the tree that was run. Told by CI or git, for titles: no verdict depends on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Checkout {
+    /// `org/repo`, or the name of a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// `None` for a commit that was checked out without its branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
 }
 
 /// Where and when one shard of a merged record was run: GPUs of one model differ, and so do days.

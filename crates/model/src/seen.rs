@@ -1,3 +1,4 @@
+use super::{Place, SourceLine};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -198,18 +199,45 @@ pub struct Fault {
     pub kind: FaultKind,
     /// The message of the compiler, driver or host, in full.
     pub message: String,
-    /// Where a simulated launch stopped. The hardware does not tell.
+    /// Where a compiler or a simulated launch stopped. The hardware does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<Box<FaultSite>>,
+}
+
+/// Where something broke.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FaultSite {
+    Launch(LaunchSite),
+    /// The first line that a compiler refused.
+    Source(SourceLine),
 }
 
 /// The instruction that a simulated launch stopped at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct FaultSite {
-    pub place: super::Place,
+pub struct LaunchSite {
+    pub place: Place,
     pub block: [u32; 3],
     pub thread: [u32; 3],
+}
+
+impl FaultSite {
+    pub fn line(&self) -> Option<&SourceLine> {
+        match self {
+            Self::Launch(site) => site.place.line.as_ref(),
+            Self::Source(line) => Some(line),
+        }
+    }
+
+    /// Whether both name the same place in the code.
+    pub fn is_at(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Launch(one), Self::Launch(other)) => one.place == other.place,
+            (Self::Source(one), Self::Source(other)) => one == other,
+            _ => false,
+        }
+    }
 }
 
 impl Fault {

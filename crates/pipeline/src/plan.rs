@@ -8,8 +8,8 @@ use build::toolchain::{self, Profiler, Toolchain};
 use check::cache::References;
 use config::{Loaded, Places};
 use model::{
-    Case, CompilerFacts, DeviceFacts, Environment, Evidence, Fault, FaultKind, Plan, Policy,
-    Profiling, Seen, Shard, Simulator, TIMING_PROTOCOL, Unit,
+    Case, Checkout, CompilerFacts, DeviceFacts, Environment, Evidence, Fault, FaultKind, Plan,
+    Policy, Profiling, Seen, Shard, Simulator, TIMING_PROTOCOL, Unit,
 };
 use ptxsim::COUNTER_MODEL;
 use records::store;
@@ -30,6 +30,7 @@ pub(super) struct Planned {
     /// The commit of head.
     pub commit: Option<String>,
     pub sources: Option<String>,
+    pub checkout: Checkout,
     /// Where a part of the cases is run: `plan` and `policy` are that part's.
     pub shard: Option<Shard>,
     pub toolchain: Toolchain,
@@ -74,6 +75,7 @@ pub(super) fn plan(
         head: mut loaded,
         commit,
         sources,
+        checkout,
         anchors,
         base,
         ..
@@ -138,6 +140,7 @@ pub(super) fn plan(
         },
         commit,
         sources,
+        checkout,
         shard,
         toolchain,
         references,
@@ -186,6 +189,7 @@ impl Planned {
             host: machine::host(),
             commit: self.commit.clone(),
             sources: self.sources.clone(),
+            checkout: Some(self.checkout.clone()),
             compiler: Seen::Got(self.toolchain.facts.clone()),
             base_compiler: self.base_compiler().cloned(),
             device: device.clone(),

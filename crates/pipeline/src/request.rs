@@ -2,7 +2,7 @@
 
 use crate::shard::AskedShard;
 use config::Loaded;
-use model::{Anchor, Base};
+use model::{Anchor, Base, Checkout};
 use run::device::DeviceChoice;
 use std::any::Any;
 use std::path::PathBuf;
@@ -39,9 +39,10 @@ pub struct Change {
     pub began: Instant,
     /// Files and what they ask, as they are.
     pub head: Loaded,
-    /// For the record: head's commit, and a digest of its files.
+    /// For the record: head's commit, a digest of its files, and what people call both.
     pub commit: Option<String>,
     pub sources: Option<String>,
+    pub checkout: Checkout,
     /// Older baselines that gates of head name.
     pub anchors: Vec<Anchor>,
     pub base: Option<BaseSide>,

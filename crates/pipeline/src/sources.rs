@@ -2,7 +2,7 @@
 //! numbers move with every edit; and the judge reads no files.
 
 use build::in_toolkit;
-use model::{Evidence, Place, Seen};
+use model::{Evidence, FaultSite, Place, Seen};
 use std::collections::HashMap;
 use std::path::Path;
 use system::files;
@@ -47,9 +47,9 @@ impl<'a> Sources<'a> {
                     facts: Seen::Fault(fault),
                     ..
                 } => {
-                    let site = fault.site.as_mut();
-                    site.into_iter()
-                        .for_each(|site| self.quote_place(&mut site.place));
+                    if let Some(FaultSite::Launch(site)) = fault.site.as_deref_mut() {
+                        self.quote_place(&mut site.place);
+                    }
                 }
                 _ => {}
             }

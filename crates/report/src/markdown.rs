@@ -4,7 +4,7 @@ use super::against_base::{self, LoosenedGates};
 use super::page::{self, Page};
 use super::place::Place;
 use super::printed::Printed;
-use super::problems::{Block, Row};
+use super::problems::{Block, Row, head_of_was};
 use super::section::{Chart, Kind, Part, Section};
 use super::summary;
 use crate::input::ReportInput;
@@ -149,18 +149,18 @@ fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
     let shown: Vec<&Block> = blocks.iter().filter(|it| !it.is_old()).take(room).collect();
     let mut left = room - shown.len();
     let mut lines: Vec<Vec<String>> = Vec::new();
-    let mut has_values = false;
+    let mut values: Vec<&Row> = Vec::new();
     for block in &shown {
         let Some((first, rest)) = block.rows.split_first() else {
             lines.push(line_of_problem(block));
             continue;
         };
-        has_values = true;
-        lines.push(line_of_value(first));
         let rest = &rest[..rest.len().min(left)];
         left -= rest.len();
-        lines.extend(rest.iter().map(line_of_value));
+        lines.extend(std::iter::once(first).chain(rest).map(line_of_value));
+        values.extend(std::iter::once(first).chain(rest));
     }
+    let has_values = !values.is_empty();
     if is_looser {
         let looser = against_base::looser(judgement, &against_base::loosened(judgement));
         lines.push(vec![String::new(), cell(&looser)]);
@@ -169,7 +169,8 @@ fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
         return;
     }
     let heads = [("case", false), ("problem", false)].into_iter();
-    let values = [("was", true), ("now", true), ("change", true)];
+    let was = head_of_was(values);
+    let values = [(was, true), ("now", true), ("change", true)];
     let heads: Vec<_> = heads
         .chain(values.into_iter().filter(|_| has_values))
         .collect();

@@ -1,12 +1,12 @@
 //! Problems as every format shows them: one block for each cause, with its source lines and one command. Pure.
 
-use super::{causes, explain, summary};
+use super::{against_base, causes, explain, summary};
 use crate::input::ReportInput;
 use crate::place::{Place, within_repository};
 use ::explain::{Cause, PlaceSide};
 use model::{
-    Comparison, CounterRise, Finding, Judgement, Mistyped, Outcome, Problem, ProblemCause,
-    Question, Reason, Record, Rule, SinceBase, Subject, Verdict,
+    Against, Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, Mistyped, Outcome,
+    Problem, ProblemCause, Question, Reason, Record, Rule, SinceBase, Subject, Verdict,
 };
 use std::collections::BTreeSet;
 use wording::names::named;
@@ -68,6 +68,10 @@ pub struct Row {
     pub was: Option<String>,
     pub now: String,
     pub change: Option<String>,
+    /// `8× more`, where that says it better.
+    pub multiple: Option<String>,
+    /// Whose value `was` is: `main`, `baseline`.
+    pub whose: Option<String>,
     pub limit: String,
     /// Where most of a counter is counted: `k.cu:12 inlined at k.cu:40`.
     pub at: Option<String>,
@@ -133,7 +137,7 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         all.filter_map(|at| judgement.verdicts.get(*at)).collect()
     };
     let (own, follows) = (find(&problem.verdicts), find(&problem.follows));
-    let rows = rows(&own);
+    let rows = rows(judgement, &own);
     let title = match rows.first() {
         Some(row) => cost_title(row, &rows),
         None => titles::title(problem, &judgement.verdicts),
@@ -293,17 +297,19 @@ fn of_fault(reason: &Reason) -> Option<FrameLine> {
     let Reason::Fault(fault) = innermost(reason) else {
         return None;
     };
-    let site = fault.site.as_ref()?;
-    let line = site.place.line.as_ref()?;
+    let site = fault.site.as_deref()?;
+    let line = site.line()?;
     Some(FrameLine {
         file: line.file.clone(),
         number: line.number,
         text: line.text.clone(),
-        note: format!(
-            "{}, {}",
-            titles::block(site.block),
-            titles::thread(site.thread)
-        ),
+        note: match site {
+            FaultSite::Launch(LaunchSite { block, thread, .. }) => {
+                format!("{}, {}", titles::block(*block), titles::thread(*thread))
+            }
+            // The compiler's own words are below.
+            FaultSite::Source(_) => String::new(),
+        },
     })
 }
 
@@ -430,13 +436,14 @@ fn listed(follows: &[&Verdict]) -> Vec<String> {
 }
 
 /// Values of gates on what a kernel takes; none for other problems.
-fn rows(own: &[&Verdict]) -> Vec<Row> {
-    let mut rows: Vec<Row> = own.iter().flat_map(|it| rows_of(it)).collect();
+fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<Row> {
+    let rows = own.iter().flat_map(|it| rows_of(judgement, it));
+    let mut rows: Vec<Row> = rows.collect();
     rows.sort_by(|one, other| other.worse.total_cmp(&one.worse));
     rows
 }
 
-fn rows_of(verdict: &Verdict) -> Vec<Row> {
+fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
     let subject = &verdict.subject;
     let is_gate = matches!(
         &verdict.question,
@@ -450,15 +457,17 @@ fn rows_of(verdict: &Verdict) -> Vec<Row> {
         None => String::new(),
     };
     match innermost(&verdict.reason) {
-        Reason::BeyondChange(comparison) => vec![of_comparison(subject, comparison, limit)],
-        Reason::CountersRose { rises, .. } => {
+        Reason::BeyondChange(comparison) => {
+            let whose = whose(judgement, &comparison.against);
+            vec![of_comparison(subject, comparison, whose, limit)]
+        }
+        Reason::CountersRose { against, rises, .. } => {
             // The gate is `counters +0%`.
             let gate = words::question(&verdict.question);
             let limit = gate.rsplit(' ').next().unwrap_or_default().to_owned();
-            rises
-                .iter()
-                .map(|it| of_rise(subject, it, &limit))
-                .collect()
+            let rises = rises.iter();
+            let rows = rises.map(|it| of_rise(subject, it, whose(judgement, against), &limit));
+            rows.collect()
         }
         Reason::BeyondLimit {
             metric,
@@ -472,6 +481,8 @@ fn rows_of(verdict: &Verdict) -> Vec<Row> {
                 was: None,
                 now: words::quantity(*metric, value.0),
                 change: None,
+                multiple: None,
+                whose: None,
                 limit,
                 at: None,
                 worse: ((value.0 - bound.0) / bound.0).abs(),
@@ -481,7 +492,23 @@ fn rows_of(verdict: &Verdict) -> Vec<Row> {
     }
 }
 
-fn of_comparison(subject: &Subject, it: &Comparison, limit: String) -> Row {
+/// The name of the side that a value is compared with.
+fn whose(judgement: &Judgement, against: &Against) -> String {
+    const MOST: usize = 20;
+    let name = match (against, &judgement.base) {
+        (Against::Baseline, _) => "baseline".to_owned(),
+        (Against::Anchor { since, .. }, _) => since.to_string(),
+        (Against::Base, Some(base)) => against_base::revision(base).to_owned(),
+        (Against::Base, None) => "base".to_owned(),
+    };
+    match name.char_indices().nth(MOST) {
+        // A column is as wide as its head.
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+fn of_comparison(subject: &Subject, it: &Comparison, whose: String, limit: String) -> Row {
     let quantity = |value: model::Num| words::quantity(it.metric, value.0);
     Row {
         subject: subject.clone(),
@@ -489,13 +516,18 @@ fn of_comparison(subject: &Subject, it: &Comparison, limit: String) -> Row {
         was: it.was.map(quantity),
         now: it.now.map_or_else(String::new, quantity),
         change: Some(words::change(it.metric, it.change.0)),
+        multiple: it
+            .was
+            .zip(it.now)
+            .and_then(|(was, now)| words::multiple(it.metric, was.0, now.0)),
+        whose: Some(whose),
         limit,
         at: None,
         worse: it.change.0.abs(),
     }
 }
 
-fn of_rise(subject: &Subject, it: &CounterRise, limit: &str) -> Row {
+fn of_rise(subject: &Subject, it: &CounterRise, whose: String, limit: &str) -> Row {
     let metric = it.counter.into();
     Row {
         subject: subject.clone(),
@@ -503,15 +535,27 @@ fn of_rise(subject: &Subject, it: &CounterRise, limit: &str) -> Row {
         was: Some(words::quantity(metric, it.was.0)),
         now: words::quantity(metric, it.now.0),
         change: Some(words::change(metric, it.change.0)),
+        multiple: words::multiple(metric, it.was.0, it.now.0),
+        whose: Some(whose),
         limit: limit.to_owned(),
         at: it.lines.first().map(|line| line.place.clone()),
         worse: it.change.0,
     }
 }
 
-/// `p50 9.9 % slower`, and how many other values.
+/// Head of the column of values that others are compared with: whose they are, where all are of one side.
+pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a Row>) -> &'a str {
+    let mut names = rows.into_iter().filter_map(|row| row.whose.as_deref());
+    match names.next() {
+        Some(first) if names.all(|it| it == first) => first,
+        _ => "was",
+    }
+}
+
+/// `p50 9.9 % slower`, `load sectors 8× more`, and how many other values.
 fn cost_title(worst: &Row, all: &[Row]) -> String {
-    let first = match &worst.change {
+    let change = worst.multiple.as_ref().or(worst.change.as_ref());
+    let first = match change {
         Some(change) => format!("{} {change}", worst.metric),
         None => format!("{} is {}, limit {}", worst.metric, worst.now, worst.limit),
     };

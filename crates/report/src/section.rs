@@ -2,7 +2,7 @@
 
 use super::against_base::LoosenedGates;
 use super::printed::Printed;
-use super::problems::{Block, Row};
+use super::problems::{Block, Row, head_of_was};
 
 pub struct Section<'a> {
     /// Begins each line in a terminal: at most eight letters.
@@ -104,9 +104,10 @@ impl Part<'_> {
 
 impl Table {
     /// Values that are worse than they may be.
-    pub fn of_rows<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+    pub fn of_rows(rows: &[Row]) -> Self {
+        let was = head_of_was(rows);
         let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        let rows = rows.into_iter().map(|row| {
+        let rows = rows.iter().map(|row| {
             vec![
                 row.subject.to_string(),
                 row.metric.clone(),
@@ -119,7 +120,7 @@ impl Table {
         let columns = [
             ("case", Kind::Name),
             ("metric", Kind::Text),
-            ("was", Kind::Number),
+            (was, Kind::Number),
             ("now", Kind::Number),
             ("change", Kind::Number),
             ("limit", Kind::Text),

@@ -294,7 +294,7 @@ fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
         true => all.len(),
         false => all.len().min(MOST_ROWS),
     };
-    let part = section::Table::of_rows(all.iter().take(shown));
+    let part = section::Table::of_rows(&all[..shown]);
     let lines = table(&part, INDENT, options.width);
     out.extend(lines.into_iter().filter(|line| !line.is_empty()));
     if shown < all.len() {

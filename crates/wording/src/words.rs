@@ -113,6 +113,26 @@ pub fn change(metric: Metric, change: f64) -> String {
     format!("{} {word}", percent(change))
 }
 
+/// `8× more`, `2.5× more`: the second of two values, where it is worse and at least twice the first. Only of what is
+/// counted: of times and errors `8× slower` and `8× higher` can be read in two ways.
+pub fn multiple(metric: Metric, was: f64, now: f64) -> Option<String> {
+    let is_counted = matches!(metric.measure(), Measure::Count | Measure::Bytes);
+    if !is_counted || metric.larger_is_better() || !was.is_finite() || was <= 0.0 {
+        return None;
+    }
+    let times = now / was;
+    if !times.is_finite() || times < 2.0 {
+        return None;
+    }
+    // A value of 9.96 is no `10.0`.
+    let text = match times < 9.95 {
+        true => format!("{times:.1}"),
+        false => format!("{times:.0}"),
+    };
+    let (more, _) = direction(metric);
+    Some(format!("{}× {more}", text.trim_end_matches(".0")))
+}
+
 /// An interval of a change: `2.6 % to 3.4 % slower`, `0.40 % faster to 1.2 % slower`.
 pub fn interval(metric: Metric, [low, high]: [f64; 2]) -> String {
     if low * high > 0.0 {
@@ -601,6 +621,40 @@ mod tests {
             (Metric::Spills, 0.0, "0 B"),
         ] {
             assert_eq!(quantity(metric, value), text);
+        }
+    }
+
+    #[test]
+    fn only_what_grew_is_a_multiple_and_nothing_is_one_of_zero() {
+        let sectors = Metric::from(model::Counter::GlobalLoadSectors);
+        for (metric, was, now, text) in [
+            (sectors, 32_768.0, 262_144.0, Some("8× more")),
+            (sectors, 500.0, 2_000.0, Some("4× more")),
+            (sectors, 100.0, 200.0, Some("2× more")),
+            (sectors, 100.0, 250.0, Some("2.5× more")),
+            (sectors, 100.0, 995.0, Some("10× more")),
+            (sectors, 1.0, 1000.0, Some("1000× more")),
+            (Metric::Registers, 24.0, 96.0, Some("4× more")),
+            (Metric::Shared, 1024.0, 49_152.0, Some("48× more")),
+            // Less, the same, and too little more.
+            (sectors, 262_144.0, 32_768.0, None),
+            (sectors, 100.0, 100.0, None),
+            (sectors, 100.0, 199.0, None),
+            (sectors, 0.0, 8.0, None),
+            (sectors, 8.0, 0.0, None),
+            (sectors, 0.0, 0.0, None),
+            (sectors, -1.0, 8.0, None),
+            (sectors, f64::NAN, 8.0, None),
+            (sectors, 8.0, f64::NAN, None),
+            (sectors, f64::INFINITY, f64::INFINITY, None),
+            (sectors, 8.0, f64::INFINITY, None),
+            // Not counted, or better the larger it is.
+            (Metric::P50, 1.0, 8.0, None),
+            (Metric::MaxErr, 1.0, 8.0, None),
+            (Metric::Occupancy, 0.1, 0.8, None),
+        ] {
+            let said = multiple(metric, was, now);
+            assert_eq!(said.as_deref(), text, "{metric}: {was} to {now}");
         }
     }
 

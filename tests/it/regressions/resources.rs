@@ -163,6 +163,31 @@ fn a_compile_error_is_told_once_with_its_line() {
     );
     let said = stdout(&output);
     assert_eq!(said.matches("copy.cu(13): error").count(), 1, "{said}");
+    // Everything that shows lines shows the kernel's.
+    assert!(
+        said.contains("\n    copy.cu\n    13 │ __syncthread();\n"),
+        "{said}"
+    );
+    let as_format = |format: &str| {
+        let again = run(dir, &["judge", common::RECORD, "--format", format], 1);
+        stdout(&again)
+    };
+    let github = as_format("github");
+    assert!(github.contains("::error file=copy.cu,line=13,"), "{github}");
+    let sarif: Value = serde_json::from_str(&as_format("sarif")).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let result = results
+        .iter()
+        .find(|it| it["ruleId"] == "does-not-compile")
+        .unwrap();
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "copy.cu");
+    assert_eq!(place["region"]["startLine"], 13);
+    let page = as_format("html");
+    let problem = page.split_once("class=\"frame\"").unwrap().1;
+    let (frame, _) = problem.split_once("does not compile").unwrap();
+    assert!(frame.contains("copy.cu"), "{frame}");
+    assert!(frame.contains("__syncthread();"), "{frame}");
     // The rest goes on.
     assert!(!verdicts(dir, "dial").is_empty());
     assert_eq!(failed(dir, "dial"), Vec::<String>::new());
@@ -182,6 +207,10 @@ fn an_entry_that_is_not_there() {
         COPY,
         "entry not found: entry `copi` of copy.cu: no such entry; there is only `copy`",
     );
+    // No line of the kernel is at fault.
+    let again = run(dir, &["judge", common::RECORD, "--format", "github"], 1);
+    let github = stdout(&again);
+    assert!(github.contains("::error file=gates.yaml,line="), "{github}");
 }
 
 #[test]

@@ -365,11 +365,10 @@ impl Drafts<'_> {
     }
 }
 
-/// By the instruction where that is known, else by what was said.
+/// By the line or instruction where that is known, else by what was said.
 fn is_same_fault(one: &Fault, other: &Fault) -> bool {
-    let place = |fault: &Fault| fault.site.as_ref().map(|site| site.place.clone());
-    let is_same_place = match (place(one), place(other)) {
-        (Some(one), Some(other)) => one == other,
+    let is_same_place = match (&one.site, &other.site) {
+        (Some(one), Some(other)) => one.is_at(other),
         (None, None) => one.message == other.message,
         _ => false,
     };

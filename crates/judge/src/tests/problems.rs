@@ -201,11 +201,11 @@ fn fault_is_named_by_one_gate_of_each_case() {
     let stopped = |thread: u32| Fault {
         kind: FaultKind::DeviceFault,
         message: format!("out of bounds at k.cu:7, thread {thread}"),
-        site: Some(Box::new(FaultSite {
+        site: Some(Box::new(FaultSite::Launch(LaunchSite {
             place: place(7, "x[i]"),
             block: [0; 3],
             thread: [thread, 0, 0],
-        })),
+        }))),
     };
     for (shape, thread) in SHAPES.into_iter().zip([5, 6]) {
         let id = case_id("direct", shape);

@@ -1,11 +1,13 @@
 //! The commit of the tree, and the trees of other revisions. The only user of git.
 
+mod checkout;
 mod export;
 mod git;
 mod history;
 mod named;
 mod worktree;
 
+pub use checkout::checkout;
 use git::git;
 pub use git::git_version;
 pub use history::{Commit, files, versions};

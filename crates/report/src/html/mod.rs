@@ -93,6 +93,7 @@ fn render_within(input: &ReportInput, room: Room) -> String {
     let body = html! {
         header.(conclusion(page.conclusion)) {
             h1 { (page.headline) }
+            @if let Some(checkout) = checkout(input.record) { p { (checkout) } }
             p { (page.circumstances) }
             @if let Some(base) = input.base {
                 p { "compared with " (summary::circumstances(base)) }
@@ -129,9 +130,27 @@ fn render_within(input: &ReportInput, room: Room) -> String {
 
 /// `FAIL: 1 problem ... - owner/kernels main 0a34415aaaaa - gatekeeper`
 fn title(headline: &str, record: &Record) -> String {
-    let commit = record.environment.commit.as_deref();
-    let commit = commit.map(|it| format!(" - {it}")).unwrap_or_default();
-    format!("{headline}{commit} - gatekeeper")
+    let checkout = record.environment.checkout.as_ref();
+    let named = [
+        checkout.and_then(|it| it.repository.as_deref()),
+        checkout.and_then(|it| it.branch.as_deref()),
+        record.environment.commit.as_deref(),
+    ];
+    let named = named.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    match named.is_empty() {
+        true => format!("{headline} - gatekeeper"),
+        false => format!("{headline} - {named} - gatekeeper"),
+    }
+}
+
+/// `owner/kernels, branch main`, where the run was told.
+fn checkout(record: &Record) -> Option<String> {
+    let checkout = record.environment.checkout.as_ref()?;
+    let branch = checkout.branch.as_ref();
+    let branch = branch.map(|branch| format!("branch {branch}"));
+    let parts = [checkout.repository.clone(), branch];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Before the table of cases.

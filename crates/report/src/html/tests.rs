@@ -4,8 +4,8 @@ use crate::tests::{broken, judged};
 use judge::Index;
 use judge::fixture;
 use model::{
-    CaseId, Evidence, Fault, FaultKind, Finding, FindingKind, Outcome, Place, Reason, Record, Seen,
-    SourceLine,
+    CaseId, Checkout, Evidence, Fault, FaultKind, Finding, FindingKind, Outcome, Place, Reason,
+    Record, Seen, SourceLine,
 };
 use quick_xml::events::Event;
 use sha2::{Digest, Sha256};
@@ -221,6 +221,10 @@ fn names_and_messages_are_escaped_as_text() {
         }
     }
     record.environment.commit = Some(hostile.to_owned());
+    record.environment.checkout = Some(Checkout {
+        repository: Some(hostile.to_owned()),
+        branch: Some(hostile.to_owned()),
+    });
     record.environment.started = hostile.to_owned();
     if let Seen::Got(device) = &mut record.environment.device {
         device.name = hostile.to_owned();
@@ -244,6 +248,36 @@ fn names_and_messages_are_escaped_as_text() {
         page.lines()
             .all(|line| !line.trim_start().starts_with("::"))
     );
+}
+
+#[test]
+fn the_title_names_repository_branch_and_commit_as_far_as_they_are_known() {
+    let mut record = broken();
+    let counts = summary::headline(&judged(&record));
+    let some = |text: &str| Some(text.to_owned());
+    for (checkout, commit, named) in [
+        (
+            Some((some("org/repo"), some("fix"))),
+            some("affbd80"),
+            " - org/repo fix affbd80",
+        ),
+        (
+            Some((some("org/repo"), None)),
+            some("affbd80"),
+            " - org/repo affbd80",
+        ),
+        (Some((some("kernels"), None)), None, " - kernels"),
+        (Some((None, None)), None, ""),
+        (None, some("affbd80"), " - affbd80"),
+        (None, None, ""),
+    ] {
+        record.environment.checkout =
+            checkout.map(|(repository, branch)| Checkout { repository, branch });
+        record.environment.commit = commit;
+        let page = page(&record);
+        let title = format!("<title>{counts}{named} - gatekeeper</title>");
+        assert!(page.contains(&title), "{title}");
+    }
 }
 
 /// By 5 % against its base, in as many processes as that takes.

@@ -330,8 +330,8 @@ fn costly() -> Record {
 fn change_of_a_line_that_costs_has_its_cause_once() {
     let (open, text) = comment(&costly());
     insta::assert_snapshot!(open, @r"
-### ❌ gatekeeper: k/direct@small, @large: global_load_sectors 700.0 % more, and 1 more value (k.cu:10)
-| case | problem | was | now | change |
+### ❌ gatekeeper: k/direct@small, @large: global_load_sectors 8× more, and 1 more value (k.cu:10)
+| case | problem | baseline | now | change |
 | `k/direct@large` | global_load_sectors | 4000 | 32000 | 700.0 % more |
 | `k/direct@small` | global_load_sectors | 4000 | 16000 | 300.0 % more |
 Cause: accesses of a warp no longer coalesce at k.cu:10: global_load_requests 1000 -&gt; 1000, global_load_sectors 4000 -&gt; 32000, global_load_sectors_ideal 4000 -&gt; 4000. Repeat: `gatekeeper run --device sim --base 'main' 'k/direct@large'`
@@ -344,6 +344,45 @@ Cause: accesses of a warp no longer coalesce at k.cu:10: global_load_requests 10
         annotations.starts_with("::error file=k.cu,line=10,title=k/direct@"),
         "{annotations}"
     );
+}
+
+#[test]
+fn values_are_in_a_column_with_the_name_of_the_side_that_they_are_compared_with() {
+    let head = |record: &Record| {
+        let judgement = judged(record);
+        let index = Index::new(record);
+        let blocks = crate::problems::blocks(&ReportInput::new(&index, record, &judgement));
+        crate::problems::head_of_was(blocks.iter().flat_map(|it| &it.rows)).to_owned()
+    };
+    assert_eq!(head(&costly()), "baseline");
+    let mut record = costly();
+    record.policy.baselines.clear();
+    for (revision, shown) in [
+        ("main", "main"),
+        ("origin/a-branch-with-a-long-name", "origin/a-branch-with…"),
+    ] {
+        if let Some(base) = &mut record.policy.base {
+            base.baselines.clear();
+            base.revision = revision.to_owned();
+        }
+        assert_eq!(head(&record), shown);
+    }
+    for width in [80, 120] {
+        let options = Options { width, ..PLAIN };
+        let record = costly();
+        let text = rendered(&record, &judged(&record), |input| {
+            terminal::render(input, options)
+        });
+        assert!(
+            text.contains("global_load_sectors 8× more, and 1 more value"),
+            "{text}"
+        );
+        let longest = text.lines().map(|it| it.chars().count()).max();
+        assert!(
+            longest <= Some(width) && text.lines().count() <= 40,
+            "{text}"
+        );
+    }
 }
 
 /// All are of one kernel, each with three races of its own.

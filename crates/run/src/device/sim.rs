@@ -10,7 +10,7 @@ use build::{Artifact, is_of_system};
 use model::Unsupported;
 use model::{
     Case, Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, FindingKind, Image,
-    ImageMemory, Launch, NotRun, Place, Printed, Sampler, SimulationFacts, SourceLine,
+    ImageMemory, Launch, LaunchSite, NotRun, Place, Printed, Sampler, SimulationFacts, SourceLine,
     TextureAddress, TextureFilter, TextureRead, Withheld,
 };
 use ptxsim::image as own;
@@ -477,11 +477,11 @@ fn stopped(fault: ptxsim::Fault) -> Stopped {
         | Kind::Deadlock
         | Kind::Undefined => FaultKind::DeviceFault,
     };
-    let site = FaultSite {
+    let site = FaultSite::Launch(LaunchSite {
         place: place(&fault.place),
         block: fault.block,
         thread: fault.thread,
-    };
+    });
     Stopped::Failed(Failure::Fault {
         fault: Fault {
             kind,

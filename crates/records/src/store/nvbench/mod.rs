@@ -211,6 +211,7 @@ fn environment(file: &File) -> Environment {
         },
         commit: None,
         sources: None,
+        checkout: None,
         compiler: Seen::NotRun(NotRun::OtherProgram {
             program: file.writer.clone(),
         }),

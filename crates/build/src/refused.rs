@@ -1,0 +1,109 @@
+//! The line of the user's source that a compiler refused, out of what it printed.
+
+use super::compile::is_of_system;
+use model::{FaultSite, SourceLine};
+use regex::Regex;
+use std::path::Path;
+use std::sync::LazyLock;
+use system::files;
+
+/// No source is larger.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// `k.cu(13): error: ...` by nvcc, `k.cu:13:2: error: ...` by the host compiler, whose preprocessor nvcc uses, and
+/// `ptxas k.ptx, line 25; error ...`.
+static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let forms = [
+        r"^(\S.*?)\(([0-9]+)\): (?:\w+ )?error\b",
+        r"^(\S.*?):([0-9]+):(?:[0-9]+:)? (?:fatal )?error:",
+        r"^ptxas (\S.*?), line ([0-9]+); (?:error|fatal)\b",
+    ];
+    forms
+        .iter()
+        .filter_map(|form| Regex::new(form).ok())
+        .collect()
+});
+
+/// The first one that is in a file of the user's: neither a header of the system, nor text that gatekeeper generated.
+pub fn find(log: &str, root: &Path) -> Option<Box<FaultSite>> {
+    let line = log.lines().find_map(|said| refused_by(said, root))?;
+    Some(Box::new(FaultSite::Source(line)))
+}
+
+fn refused_by(said: &str, root: &Path) -> Option<SourceLine> {
+    let found = FORMS.iter().find_map(|form| form.captures(said))?;
+    let (file, number) = (found.get(1)?.as_str(), found.get(2)?.as_str());
+    let number: u32 = number.parse().ok()?;
+    if is_of_system(file) {
+        return None;
+    }
+    // Only what exists: an entry of gates.yaml is compiled under a name of its own.
+    let text = files::read(&root.join(file), MOST_BYTES).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let index = usize::try_from(number.checked_sub(1)?).ok()?;
+    let below = root.canonicalize().ok();
+    let below = below.and_then(|root| Some(Path::new(file).strip_prefix(root).ok()?.to_owned()));
+    Some(SourceLine {
+        file: below.map_or_else(|| file.to_owned(), |below| below.display().to_string()),
+        number,
+        text: text.lines().nth(index).map(|line| line.trim().to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_the_first_error_in_a_file_of_the_user() {
+        let root = tempfile::tempdir().unwrap();
+        let whole = root.path().canonicalize().unwrap();
+        std::fs::write(root.path().join("k.cu"), "one\n  two(3);\r\nthree\n").unwrap();
+        std::fs::write(root.path().join("a (1).cuh"), "one\n").unwrap();
+        let absolute = format!("{}/k.cu(3): error: x", whole.display());
+        for (log, expected) in [
+            (
+                "k.cu(2): error: expected a \";\"\nk.cu(3): error: y",
+                Some(("k.cu", 2, Some("two(3);"))),
+            ),
+            (
+                "k.cu(1): warning #177-D: x\nk.cu(3): error #20: y",
+                Some(("k.cu", 3, Some("three"))),
+            ),
+            (
+                "k.cu(3): catastrophic error: x",
+                Some(("k.cu", 3, Some("three"))),
+            ),
+            (
+                "In file included from x.cu:1:\nk.cu:2:10: fatal error: no.h: No such file or directory",
+                Some(("k.cu", 2, Some("two(3);"))),
+            ),
+            (
+                "ptxas k.cu, line 3; error   : Unknown",
+                Some(("k.cu", 3, Some("three"))),
+            ),
+            (
+                "a (1).cuh(1): error: x",
+                Some(("a (1).cuh", 1, Some("one"))),
+            ),
+            (&absolute, Some(("k.cu", 3, Some("three")))),
+            // A line that a #line directive made up.
+            ("k.cu(99): error: x", Some(("k.cu", 99, None))),
+            (
+                "cuda/include/cuda_fp16.h(12): error: x\nk.cu(3): error: y",
+                Some(("k.cu", 3, Some("three"))),
+            ),
+            ("gates.yaml: entry fill<x>(1): error: y", None),
+            ("  k.cu(2): error: a line of source", None),
+            ("k.cu(99999999999): error: x", None),
+            ("k.cu(0): error: x", None),
+            ("nvcc did not finish within 300 s", None),
+            ("", None),
+        ] {
+            let found = find(log, root.path());
+            let found = found.as_deref().and_then(FaultSite::line);
+            let found = found.map(|it| (it.file.as_str(), it.number, it.text.as_deref()));
+            assert_eq!(found, expected, "{log}");
+        }
+    }
+}
