@@ -410,7 +410,7 @@ pub fn survey(
         .flat_map(|(source, compilation, inventory, kernels)| {
             let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
             let module = Arc::new(module);
-            let tried = kernels.par_iter().map(move |kernel| {
+            kernels.par_iter().map(move |kernel| {
                 let call = match module.as_ref() {
                     Ok(module) => {
                         let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
@@ -430,8 +430,7 @@ pub fn survey(
                     call,
                     kernel: kernel.clone(),
                 }
-            });
-            tried
+            })
         });
     survey.kernels = tried.collect();
     Ok(survey)

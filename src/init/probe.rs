@@ -122,7 +122,7 @@ pub fn find_call(
                 let suspects = larger.ended.call.finding.is_some();
                 suspect += usize::from(suspects);
                 // One with a finding may not be the launch that is meant: others are tried, too.
-                Some(larger)
+                Some(*larger)
             }
             Enlarged::Broken => {
                 coincidence = Some(found);
@@ -227,7 +227,7 @@ struct Best {
 
 /// A call that was made again with larger sizes.
 enum Enlarged {
-    Ended(Best),
+    Ended(Box<Best>),
     /// It takes long: the smaller ones will do.
     Slow,
     /// It does not go with other sizes than those that it was found with.
@@ -361,10 +361,10 @@ impl Trial<'_> {
         }
         match ended {
             Ok(ended) if ended.call.is_whole || ended.call.finding.is_some() => {
-                Enlarged::Ended(Best {
+                Enlarged::Ended(Box::new(Best {
                     ended,
                     products: self.products.clone(),
-                })
+                }))
             }
             Ok(_) | Err(_) => Enlarged::Broken,
         }
