@@ -394,7 +394,10 @@ pub fn survey(
             Ok(inventory) => {
                 let kernels = inventory.kernels.iter();
                 // Where several sources have it through a header, the first stands for all.
-                let new = kernels.filter(|kernel| known.insert(kernel.symbol.clone()));
+                let new = kernels.filter(|kernel| {
+                    let place = inventory.first_line(&kernel.symbol);
+                    known.insert((kernel.symbol.clone(), place))
+                });
                 let new: Vec<ListedKernel> = new.cloned().collect();
                 found.push((one.source, one.compilation, inventory, new));
             }

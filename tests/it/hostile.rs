@@ -158,8 +158,19 @@ fn files_of_a_pull_request_stay_in_its_own_cache() {
 
     // Everything is there: compiler, program, expected outputs, inputs.
     assert_eq!(as_pull_request(), (0, 1));
-    let made = |dir: &str| state(&own.path().join(dir)).len();
-    for dir in ["build/manifests", "build/objects", "references", "inputs"] {
+    // Without a GPU nothing is simulated again, so that no input is made.
+    let made = |dir: &str| match own.path().join(dir) {
+        dir if dir.exists() => state(&dir).len(),
+        _ => 0,
+    };
+    let parts = [
+        "build/manifests",
+        "build/objects",
+        "references",
+        "inputs",
+        "simulated",
+    ];
+    for dir in parts {
         assert_eq!(made(dir), 0, "{dir}");
         assert!(!state(&shared.path().join(dir)).is_empty(), "{dir}");
     }
@@ -378,7 +389,8 @@ fn a_planted_tree_in_the_cache_does_not_stand_for_the_base() {
     fails("as it is");
     // In the cache it asks for as little as head.
     let trees = cache.path().join("trees");
-    let place = std::fs::read_dir(trees).unwrap().next().unwrap().unwrap();
+    let mut places = std::fs::read_dir(trees).unwrap().map(Result::unwrap);
+    let place = places.find(|it| it.path().is_dir()).unwrap();
     let gates = place.path().join(&base).join("gates.yaml");
     edit(&gates, "registers: 32", "registers: 64");
     fails("altered in the cache");

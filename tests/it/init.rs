@@ -287,6 +287,32 @@ fn only_sources_that_are_named_are_looked_at() {
     );
 }
 
+#[test]
+fn kernels_of_one_name_in_two_sources_are_both_listed_and_one_of_a_header_once() {
+    let project = tempfile::tempdir().unwrap();
+    let dir = project.path();
+    let header = "#pragma once\n__global__ void shared(float* y) { y[threadIdx.x] = 3; }\n";
+    fs::write(dir.join("shared.cuh"), header).unwrap();
+    for value in [1, 2] {
+        let text = format!(
+            "#include \"shared.cuh\"\n__global__ void own(float* y) {{ y[threadIdx.x] = {value}; }}\n"
+        );
+        fs::write(dir.join(format!("source{value}.cu")), text).unwrap();
+    }
+    let said = stdout(&run(dir, &["init", "--provision"], 0));
+    assert!(
+        said.starts_with("wrote gates.yaml: 3 of 3 kernels in 2 sources\n"),
+        "{said}"
+    );
+    let written = fs::read_to_string(dir.join("gates.yaml")).unwrap();
+    let count = |text: &str| written.matches(text).count();
+    assert_eq!(
+        (count("entry: own"), count("entry: shared")),
+        (2, 1),
+        "{written}"
+    );
+}
+
 /// A bf16 output of 4 is rounded by up to 2^-6: a limit of 1e-3 would fail a right kernel.
 #[test]
 fn a_right_kernel_holds_the_limit_of_its_type() {

@@ -1,8 +1,8 @@
 //! The contents of an artifact's machine code: nvdisasm runs once for each, and the parsed result is kept next to the
 //! artifacts.
 
+use super::Artifact;
 use super::identity::Cubin;
-use super::{Artifact, compile};
 use crate::toolchain::{Disassembler, clean_command};
 use model::{CodeFacts, CodeLine, CodePlace, EntryCode, Fault, FaultKind, Seen, Unsupported};
 use sass::Listing;
@@ -196,5 +196,5 @@ pub fn own_lines(facts: &CodeFacts) -> impl Iterator<Item = &CodeLine> {
     });
     places
         .flat_map(|place| std::iter::once(&place.line).chain(&place.inlined_at))
-        .filter(|line| !compile::is_of_system(&line.file))
+        .filter(|line| !super::header::is_of_system(&line.file))
 }

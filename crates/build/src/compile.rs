@@ -6,6 +6,7 @@ use super::command::{self, NvccCall, Way};
 use super::cut::PtxModule;
 use super::depend::{ask_for_rules, list_files, list_loaded, list_prerequisites};
 use super::entry::{self, Named, Unresolved};
+use super::header::TOOLKIT;
 use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
@@ -700,20 +701,6 @@ fn is_report(line: &str) -> bool {
     line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
 }
 
-/// The toolkit's own headers, as `canonical` names them.
-pub const TOOLKIT: &str = "cuda/include/";
-
-/// Whether a file that the line tables of [`Compiled::ptx`] name is a header of the toolkit or of the
-/// operating system, and none of the user's.
-pub fn is_of_system(file: &str) -> bool {
-    file.starts_with(TOOLKIT) || file.starts_with("/usr/")
-}
-
-/// The name that `canonical` gives to a header of the toolkit, relative to the toolkit's directory of headers.
-pub fn in_toolkit(file: &str) -> Option<&str> {
-    file.strip_prefix(TOOLKIT)
-}
-
 /// The compiler's words without names that change from run to run or are this machine's, so that the same
 /// mistake in two variants is the same message.
 fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
@@ -990,6 +977,7 @@ fn warnings(text: &str, of_ptxas: Vec<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::is_of_system;
 
     #[test]
     fn headers_of_the_toolkit_are_known_however_nvcc_names_them() {

@@ -39,6 +39,32 @@ pub struct Inventory {
     pub included: Vec<String>,
 }
 
+impl Inventory {
+    /// File and line of the first code of an entry, as its line table names them. An entry of a header has the same ones
+    /// in each source that includes it.
+    pub fn first_line(&self, symbol: &str) -> Option<(String, String)> {
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+        let is_entry = |line: &&str| {
+            let name = line.split_once(".entry").map(|(_, rest)| rest.trim_start());
+            name.is_some_and(|rest| {
+                rest.strip_prefix(symbol)
+                    .is_some_and(|rest| !rest.starts_with(is_name))
+            })
+        };
+        let mut lines = self.ptx.lines().skip_while(|line| !is_entry(line));
+        let place = lines.find_map(|line| line.trim_start().strip_prefix(".loc"))?;
+        let mut numbers = place.split_whitespace();
+        let (file, number) = (numbers.next()?, numbers.next()?);
+        let mut files = self.ptx.lines().filter_map(|line| {
+            let rest = line.trim_start().strip_prefix(".file")?.trim_start();
+            let rest = rest.strip_prefix(file)?;
+            rest.starts_with(char::is_whitespace)
+                .then(|| rest.trim().to_owned())
+        });
+        Some((files.next()?, number.to_owned()))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedKernel {
     pub symbol: String,

@@ -1,6 +1,6 @@
 //! The line of the user's source that a compiler refused, out of what it printed.
 
-use super::compile::is_of_system;
+use super::header::is_of_system;
 use model::{FaultSite, SourceLine};
 use regex::Regex;
 use std::path::Path;
