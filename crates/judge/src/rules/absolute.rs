@@ -1,7 +1,7 @@
 //! A value against a stated number, literally: who reads `<= 362us` expects 362.1 to break it and 361.9 to
 //! hold, whatever the spread. The smallest change that could have shown is given with it.
 
-use super::condition::evaluate_bound;
+use super::condition::{Seeds, evaluate_bound};
 use super::{Ruled, relative_change};
 use crate::agreed::Refusals;
 use crate::index::View;
@@ -39,26 +39,34 @@ fn judge_value(
 ) -> Judged<Reason> {
     let subject = &gate.subject;
     let mut value = view.metric(subject, metric)?;
-    if let Some(drawn) = view.drawn_error(subject, metric).transpose()? {
-        // Not f64::max, which swallows NaN.
-        value.number = match value.number.is_nan() || drawn <= value.number {
-            true => value.number,
-            false => drawn,
-        };
-    }
+    let drawn = view.drawn_error(subject, metric).transpose()?;
+    let bound_with = |seeds: Seeds| match bound {
+        Bound::Value(value) => Ok(value.0),
+        Bound::Expr(expr) => evaluate_bound(view, subject, metric, expr, seeds),
+    };
     verdict.measured = Some(Num(value.number));
     verdict.smallest_visible = value.group().map(|group| Num(group.smallest_visible()));
+    let mut limit = bound_with(Seeds::Written)?;
+    if let Some(drawn) = drawn {
+        // Errors of one seed are held to the bound by errors of the same seed.
+        let own_limit = bound_with(Seeds::Drawn)?;
+        let is_worse = match bound {
+            // Not f64::max, which swallows NaN.
+            Bound::Value(_) => !(value.number.is_nan() || drawn <= value.number),
+            Bound::Expr(_) => op.holds(value.number, limit) && !op.holds(drawn, own_limit),
+        };
+        if is_worse {
+            (value.number, limit) = (drawn, own_limit);
+        }
+    }
+    verdict.measured = Some(Num(value.number));
+    verdict.limit = Some(Num(limit));
     if let Ok(agreed) = view.agreed_on(subject, metric, refusals) {
         verdict.baseline = Some(Num(agreed.value));
         verdict.change = Some(Num(relative_change(value.number, agreed.value)));
     }
-    let bound = match bound {
-        Bound::Value(value) => value.0,
-        Bound::Expr(expr) => evaluate_bound(view, subject, metric, expr)?,
-    };
-    verdict.limit = Some(Num(bound));
     if let Some(repeats) = value.spread.and_then(Spread::repeats)
-        && op.holds(repeats.low, bound) != op.holds(repeats.high, bound)
+        && op.holds(repeats.low, limit) != op.holds(repeats.high, limit)
     {
         return inconclusive(Reason::RepeatsDisagree {
             metric,
@@ -67,7 +75,7 @@ fn judge_value(
             repeats: repeats.count,
         });
     }
-    if op.holds(value.number, bound) {
+    if op.holds(value.number, limit) {
         return Ok(match metric {
             Metric::SlowShare if value.number == 0.0 => Reason::OneMode,
             _ => Reason::WithinLimit {
@@ -82,7 +90,7 @@ fn judge_value(
             metric,
             value: Num(value.number),
             op,
-            bound: Num(bound),
+            bound: Num(limit),
             worst: worst_element(view, subject, metric),
         },
     })

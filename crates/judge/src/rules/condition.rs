@@ -3,13 +3,14 @@
 use super::Ruled;
 use crate::index::View;
 use crate::unavailable::{Judged, Unavailable, fail, inconclusive};
-use crate::value::{Repeats, Spread};
+use crate::value::{MetricValue, Repeats, Spread};
 use model::expr::{Env, EvalError, Expression, Name};
 use model::*;
 
 pub fn check_condition(view: View, gate: &Gate, expr: &Expr) -> Ruled {
     let found = (|| {
-        let (expression, env, spreads) = prepare(view, &gate.subject, expr, Facet::Times)?;
+        let (expression, env, spreads) =
+            prepare(view, &gate.subject, expr, Facet::Times, Seeds::Written)?;
         let operands = operands_of(expr, &expression, &env);
         let holds = evaluated(expr, expression.truth(&env))?;
         check_repeats(expr, &expression, &env, &spreads, holds)?;
@@ -21,9 +22,24 @@ pub fn check_condition(view: View, gate: &Gate, expr: &Expr) -> Ruled {
     Ruled::blank(gate).end(found)
 }
 
-/// The bound of a limit on `metric`.
-pub fn evaluate_bound(view: View, subject: &Subject, metric: Metric, expr: &Expr) -> Judged<f64> {
-    let (expression, env, _) = prepare(view, subject, expr, metric.facet())?;
+/// The seeds whose errors an expression is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Seeds {
+    /// Those of gates.yaml.
+    Written,
+    /// The one that follows from the commit.
+    Drawn,
+}
+
+/// The bound of a limit on `metric`, by the errors with these seeds.
+pub fn evaluate_bound(
+    view: View,
+    subject: &Subject,
+    metric: Metric,
+    expr: &Expr,
+    seeds: Seeds,
+) -> Judged<f64> {
+    let (expression, env, _) = prepare(view, subject, expr, metric.facet(), seeds)?;
     evaluated(expr, expression.number(&env))
 }
 
@@ -108,6 +124,7 @@ fn prepare(
     subject: &Subject,
     expr: &Expr,
     of: Facet,
+    seeds: Seeds,
 ) -> Judged<(Expression, Env, Vec<Repeated>)> {
     let text = || expr.text.clone();
     let expression = match Expression::parse(&expr.text) {
@@ -146,9 +163,16 @@ fn prepare(
                 metric,
             });
         }
+        let value_of = |of: &Subject| match seeds {
+            Seeds::Written => view.metric(of, metric),
+            Seeds::Drawn => match view.drawn_error(of, metric) {
+                Some(error) => error.map(MetricValue::from),
+                None => view.metric(of, metric),
+            },
+        };
         let value = match (name, subject) {
-            (Name::Plain(_), own) => view.metric(own, metric),
-            (Name::Dotted(variant, _), own) => view.metric(&sibling(own, variant), metric),
+            (Name::Plain(_), own) => value_of(own),
+            (Name::Dotted(variant, _), own) => value_of(&sibling(own, variant)),
             (Name::Rival(rival, backend, _), Subject::Case(case)) => {
                 view.rival(case, rival, backend, metric)
             }

@@ -626,13 +626,13 @@ fn judges_launches_that_find_variables_of_earlier_ones() {
     );
 }
 
-/// A drawn seed breaks an absolute limit, and is no part of what is compared with baselines.
-#[test]
-fn a_drawn_seed_counts_for_absolute_limits_only() {
+const DRAWN: u64 = 1 << 32;
+
+/// A run with a drawn seed, with which everything is as with the last one.
+fn record_with_drawn_seed() -> Record {
     let mut record = record_simulated();
-    let id = record.plan.cases[0].id.clone();
     let seeds = record.plan.cases[0].seeds.clone();
-    let drawn = 1 << 32;
+    let drawn = DRAWN;
     record.plan.drawn = Some(DrawnSeed {
         seed: drawn,
         commit: "0123456789abcdef".into(),
@@ -653,6 +653,14 @@ fn a_drawn_seed_counts_for_absolute_limits_only() {
         }
     }
     record.evidence.extend(more);
+    record
+}
+
+/// A drawn seed breaks an absolute limit, and is no part of what is compared with baselines.
+#[test]
+fn a_drawn_seed_counts_for_absolute_limits_only() {
+    let mut record = record_with_drawn_seed();
+    let id = record.plan.cases[0].id.clone();
     let failed = |record: &Record| {
         let judged = ruled(record).verdicts.into_iter();
         let own = judged.filter(|it| it.subject == Subject::Case(id.clone()));
@@ -661,7 +669,7 @@ fn a_drawn_seed_counts_for_absolute_limits_only() {
     };
     assert_eq!(failed(&record), []);
     recheck(&mut record, &id, |seed, facts| {
-        if seed == drawn {
+        if seed == DRAWN {
             facts.error.max_err = Num(1.0);
         }
     });
@@ -679,4 +687,48 @@ fn a_drawn_seed_counts_for_absolute_limits_only() {
         broken.len() == 1 && broken.iter().all(is_absolute),
         "{broken:?}"
     );
+}
+
+/// The largest error of a codec is that of one seed, and so is the error that it bounds.
+#[test]
+fn errors_of_a_drawn_seed_are_held_to_a_bound_by_errors_of_the_same_seed() {
+    let mut record = record_with_drawn_seed();
+    let id = record.plan.cases[0].id.clone();
+    let expr = Expr {
+        text: "mean_err + 0.1".to_owned(),
+        constants: Default::default(),
+    };
+    let rule = Rule::Limit {
+        metric: Metric::MaxErr,
+        limit: Limit::Absolute {
+            op: Op::Le,
+            bound: Bound::Expr(expr),
+        },
+    };
+    let subject = Subject::Case(id.clone());
+    record
+        .policy
+        .gates
+        .push(gate(subject.clone(), rule.clone()));
+    let mut judged = |max_err: f64, mean_err: f64| {
+        recheck(&mut record, &id, |seed, facts| {
+            if seed == DRAWN {
+                facts.error.max_err = Num(max_err);
+                facts.error.mean_err = Num(mean_err);
+            }
+        });
+        let found = verdict(&record, &subject, rule.clone());
+        let number = |it: Option<Num>| it.map(|it| it.0);
+        (found.outcome, number(found.measured), number(found.limit))
+    };
+    let (outcome, measured, limit) = judged(1.0, 0.95);
+    assert_eq!(outcome, Outcome::Pass);
+    assert!(
+        measured < Some(0.1) && limit < Some(0.2),
+        "{measured:?} {limit:?}"
+    );
+    let broken = judged(1.0, 0.5);
+    assert_eq!(broken, (Outcome::Fail, Some(1.0), Some(0.6)));
+    let unknown = judged(f64::NAN, 0.5);
+    assert_eq!(unknown.0, Outcome::Fail);
 }
