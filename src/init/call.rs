@@ -29,9 +29,9 @@ pub struct Call {
 /// References that give what a kernel does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matches {
-    /// Of a kernel with one output.
+    /// The reference of a kernel with one output.
     pub whole: Option<Match>,
-    /// Of outputs of a kernel with several, which no built-in reference computes together.
+    /// References of single outputs, where a kernel has several: no built-in one computes them together.
     pub single: Vec<(String, Match)>,
 }
 

@@ -15,7 +15,7 @@ pub struct Protocol {
 }
 
 impl Default for Protocol {
-    /// What `gatekeeper run` takes where only p50 is judged.
+    /// The samples that `gatekeeper run` takes where only p50 is judged.
     fn default() -> Self {
         Self {
             blocks: 32,

@@ -99,7 +99,7 @@ pub struct Environment {
     pub parts: Vec<MergedPart>,
 }
 
-/// What people call the tree that was run. Told by CI or git, for titles: no verdict depends on it.
+/// Names of the tree that was run, from CI or git. For titles: no verdict depends on them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Checkout {

@@ -60,7 +60,7 @@ pub(super) enum Asked {
 /// The outputs that those of the kernel are compared with.
 #[derive(Serialize)]
 pub(super) enum Expected {
-    /// What [`References::names`] says.
+    /// The names of the outputs, by [`References::names`].
     Computed(Vec<String>),
     Variant {
         case: Box<Case>,
@@ -68,7 +68,7 @@ pub(super) enum Expected {
     },
 }
 
-/// What the simulator loads of an artifact.
+/// The part of an artifact that the simulator loads.
 #[derive(Serialize)]
 pub(super) struct Code {
     ptx: String,
@@ -115,7 +115,7 @@ impl Results {
         })
     }
 
-    /// What a seed of a case is compared with, where that has a name before it is computed.
+    /// The expected outputs of a seed, if they have a name before they are computed.
     pub fn expected(
         &self,
         references: &References,

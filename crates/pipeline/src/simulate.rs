@@ -177,7 +177,7 @@ struct Question<'a> {
     place: Place,
     run: &'a Run<'a>,
     seed: u64,
-    /// Of one launch, for the order of work.
+    /// The cost of one launch, for the order of work.
     cost: u64,
     /// `None` where nothing is kept of it.
     key: Option<Key>,
@@ -352,7 +352,7 @@ impl OneSide<'_> {
             .collect()
     }
 
-    /// What is to be simulated; all else is in `found`.
+    /// Returns the seeds to simulate, and puts all others into `found`.
     fn questions<'r>(
         &self,
         side: &Side,

@@ -1,4 +1,4 @@
-//! What people call a checkout: its repository and its branch. For titles alone; no verdict and no key depends on it.
+//! Names of a checkout: its repository and its branch. For titles alone; no verdict and no key depends on them.
 
 use super::git::git;
 use super::worktree::top;

@@ -27,7 +27,7 @@ pub struct Dialogue {
     stderr: Tail,
 }
 
-/// What came of waiting for a line.
+/// The result of waiting for a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
     /// Without its end.

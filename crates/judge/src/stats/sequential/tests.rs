@@ -123,7 +123,7 @@ fn a_quiet_look_passes_neither_what_spreads_nor_what_moved() {
         let decision = quiet_decision(&around(mean, spread, 4));
         assert_eq!(decision, Decision::More(6), "{mean} {spread}");
     }
-    // What moved for the better passes, as what did not move.
+    // A change for the better passes, as no change does.
     assert!(matches!(
         quiet_decision(&around(-0.05, 1e-4, 4)),
         Decision::Pass(_)

@@ -30,7 +30,7 @@ const TICK_PAIRS: usize = 64;
 /// Empty graphs, of which the median is kept.
 const EMPTY: usize = 21;
 
-/// What the timer itself takes. It is the same for all cases of a process.
+/// Times of the timer itself, in ns. They are the same for all cases of a process.
 #[derive(Clone, Copy, Default)]
 pub struct Overheads {
     empty_ns: Option<u64>,
