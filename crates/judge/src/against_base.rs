@@ -59,7 +59,7 @@ fn of_cases(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
 /// given one.
 fn answered(view: View, id: &CaseId) -> Option<bool> {
     let base = view.base()?;
-    let seeds = &base.plan().case(id)?.seeds;
+    let seeds = &base.planned_case(id)?.seeds;
     base.was_checked(id).then(|| {
         seeds.iter().all(|&seed| match base.check(id, seed) {
             Ok(_) => true,

@@ -48,7 +48,7 @@ impl<'a> View<'_, 'a> {
     pub(super) fn is_same_check(self, id: &CaseId) -> bool {
         let same = || -> Option<bool> {
             let (head, base) = (self, self.base()?);
-            let (ours, theirs) = (head.plan().case(id)?, base.plan().case(id)?);
+            let (ours, theirs) = (head.planned_case(id)?, base.planned_case(id)?);
             let built = |view: View<'_, 'a>| {
                 let unit = view.unit_on_device(id).ok()?;
                 view.build(&unit.id).ok()
@@ -139,7 +139,7 @@ pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequire
             None => Err(NotRequired::NotAtBase),
         },
         Subject::Case(id) => {
-            let plans = [view, base].map(|it| it.plan().case(id));
+            let plans = [view, base].map(|it| it.planned_case(id));
             let [Some(ours), Some(theirs)] = plans else {
                 return Err(NotRequired::NotAtBase);
             };

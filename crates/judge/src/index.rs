@@ -45,6 +45,8 @@ pub(super) struct Filed<'a> {
     pub policy: &'a Policy,
     /// A base revision, which the run of head observed: its half of a pair is the base's.
     is_revision: bool,
+    pub gates: Pieces<&'a Subject, &'a Gate>,
+    cases: HashMap<&'a CaseId, &'a Case>,
     pub builds: Pieces<&'a UnitId, &'a Seen<BuildFacts>>,
     pub codes: Pieces<&'a UnitId, &'a Seen<CodeFacts>>,
     pub base_references: Pieces<&'a CaseId, &'a Seen<BaseReference>>,
@@ -105,6 +107,8 @@ impl<'a> Filed<'a> {
             environment,
             policy,
             is_revision,
+            gates: Pieces::new(),
+            cases: plan.cases.iter().map(|case| (&case.id, case)).collect(),
             builds: Pieces::new(),
             codes: Pieces::new(),
             base_references: Pieces::new(),
@@ -116,6 +120,9 @@ impl<'a> Filed<'a> {
             pairs: Pieces::new(),
             rivals: Pieces::new(),
         };
+        for gate in &policy.gates {
+            filed.gates.add(&gate.subject, gate);
+        }
         for piece in evidence {
             filed.file(piece);
         }
@@ -269,6 +276,16 @@ impl<'i, 'a> View<'i, 'a> {
 
     pub(super) fn policy(self) -> &'a Policy {
         self.filed().policy
+    }
+
+    /// Those of one subject, in their order.
+    pub(super) fn gates_of(self, subject: &Subject) -> &'i [&'a Gate] {
+        self.filed().gates.of(subject)
+    }
+
+    /// One of the plan's, by its name.
+    pub(super) fn planned_case(self, id: &CaseId) -> Option<&'a Case> {
+        self.filed().cases.get(id).copied()
     }
 
     /// The base, for the same architecture. `None` where there is none that head can be compared with.

@@ -30,7 +30,7 @@ impl<'i, 'a> View<'i, 'a> {
     }
 
     pub fn case(self, id: &CaseId) -> Judged<&'a Case> {
-        self.planned(self.plan().case(id), &id.kernel, id.to_string())
+        self.planned(self.planned_case(id), &id.kernel, id.to_string())
     }
 
     /// Cases of a unit, in the order of the plan.
@@ -61,7 +61,7 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// Whether another program ran the case, of which times alone are known.
     pub fn ran_elsewhere(self, id: &CaseId) -> bool {
-        let case = self.plan().case(id);
+        let case = self.planned_case(id);
         case.is_some_and(|case| case.reference == Reference::Elsewhere)
     }
 
@@ -267,7 +267,7 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// Whether there is evidence of any check of a case, whatever it says.
     pub fn was_checked(self, id: &CaseId) -> bool {
-        let Some(case) = self.plan().case(id) else {
+        let Some(case) = self.planned_case(id) else {
             return false;
         };
         let arch = self.simulated_as(id);

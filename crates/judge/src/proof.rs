@@ -90,9 +90,9 @@ fn prove(view: View, id: &CaseId) -> Judged<()> {
     } else if has_output && case.determinism == Determinism::BitExact {
         correctness::check_deterministic(view, &subject)?;
     }
-    let gates = view.policy().gates.iter();
+    let gates = view.gates_of(&subject).iter();
     let mut limits = 0;
-    for gate in gates.filter(|gate| gate.subject == subject && bounds_error(&gate.rule)) {
+    for gate in gates.filter(|gate| bounds_error(&gate.rule)) {
         let verdict = accepted::apply(view, gate, &Refusals::new()).verdict;
         if verdict.outcome != Outcome::Pass {
             return ruling(verdict.outcome, verdict.reason);

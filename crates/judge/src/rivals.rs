@@ -101,7 +101,7 @@ impl<'a> View<'_, 'a> {
     pub(super) fn processes_of_rival(self, rival: &str, task: &CaseId) -> u32 {
         let is_of_task = |subject: &Subject| match subject {
             Subject::Case(id) if (&id.kernel, &id.shape) == (&task.kernel, &task.shape) => {
-                let case = self.plan().case(id);
+                let case = self.planned_case(id);
                 case.is_some_and(|case| self.plan().task_id(case) == task)
             }
             _ => false,

@@ -86,23 +86,17 @@ pub fn needed_of_base(
         return Vec::new();
     };
     let rests_on_base = |id: &CaseId| {
-        let mut gates = policy.gates.iter();
-        gates.any(|gate| match (&gate.subject, &gate.rule) {
-            (Subject::Case(of), Rule::Counters { .. }) => of == id && view.is_simulated(),
-            (
-                Subject::Case(of),
-                Rule::Limit {
-                    metric,
-                    limit: Limit::Baseline { .. },
-                },
-            ) => {
-                let is_seen = match metric.facet() {
-                    Facet::Correctness => true,
-                    Facet::Counters => view.is_simulated(),
-                    Facet::Resources | Facet::Times | Facet::Profile => false,
-                };
-                of == id && is_seen
-            }
+        let mut gates = view.gates_of(&Subject::Case(id.clone())).iter();
+        gates.any(|gate| match &gate.rule {
+            Rule::Counters { .. } => view.is_simulated(),
+            Rule::Limit {
+                metric,
+                limit: Limit::Baseline { .. },
+            } => match metric.facet() {
+                Facet::Correctness => true,
+                Facet::Counters => view.is_simulated(),
+                Facet::Resources | Facet::Times | Facet::Profile => false,
+            },
             _ => false,
         })
     };
@@ -162,13 +156,15 @@ pub fn to_profile(
     let view = index.head();
     let is_right = |case: &&Case| view.timeable(&case.id).is_ok();
     let is_compared = |id: &CaseId| {
-        let mut gates = policy.gates.iter();
-        gates.any(|gate| match &gate.rule {
-            Rule::Limit {
-                metric: Metric::Profile(_),
-                limit: Limit::Baseline { .. } | Limit::Anchor { .. },
-            } => gate.subject == Subject::Case(id.clone()),
-            _ => false,
+        let mut gates = view.gates_of(&Subject::Case(id.clone())).iter();
+        gates.any(|gate| {
+            matches!(
+                &gate.rule,
+                Rule::Limit {
+                    metric: Metric::Profile(_),
+                    limit: Limit::Baseline { .. } | Limit::Anchor { .. },
+                }
+            )
         })
     };
     let cases = plan.cases.iter().filter(is_right);
@@ -209,7 +205,7 @@ pub fn next_rivals<'a>(
     evidence: &'a [Evidence],
     wanted: &[CaseId],
 ) -> Vec<RivalTurn<'a>> {
-    if plan.rivals.is_empty() {
+    if !plan.rivals.iter().any(|it| it.requested) {
         return Vec::new();
     }
     let index = Index::of_run(plan, environment, policy, evidence);
@@ -292,10 +288,8 @@ impl<'a> View<'_, 'a> {
 
     /// Whether more times could decide any gate of the case.
     fn is_open(self, id: &CaseId) -> bool {
-        let gates = self.policy().gates.iter();
-        gates
-            .filter(|gate| matches!(&gate.subject, Subject::Case(of) if of == id))
-            .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
+        let mut gates = self.gates_of(&Subject::Case(id.clone())).iter();
+        gates.any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
     }
 
     /// Whether a gate of this run needs the time of the case itself, and not only its change. A case that did not

@@ -5,7 +5,7 @@ use model::{
     AgainstBase, BaseDemand, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome,
     Plan, Question, Reason, Record, Subject, Verdict,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use wording::names::in_words;
 use wording::reasons;
 use wording::words::{self, plural};
@@ -185,22 +185,24 @@ pub struct Compared<'a> {
 /// Measurements against the base, in the order of the gates: a row for each value, whatever number of
 /// gates it has.
 pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
-    let mut rows: Vec<(&Subject, Metric, Vec<&Verdict>)> = Vec::new();
+    let mut order = Vec::new();
+    let mut verdicts_of: HashMap<(&Subject, Metric), Vec<&Verdict>> = HashMap::new();
     for verdict in judgement.verdicts.iter().filter(|it| is_measured(it)) {
         let Some(metric) = verdict.metric() else {
             continue;
         };
-        let known = rows
-            .iter_mut()
-            .find(|(subject, of, _)| (*subject, *of) == (&verdict.subject, metric));
-        match known {
-            Some((_, _, verdicts)) => verdicts.push(verdict),
-            None => rows.push((&verdict.subject, metric, vec![verdict])),
+        let key = (&verdict.subject, metric);
+        let verdicts = verdicts_of.entry(key).or_default();
+        if verdicts.is_empty() {
+            order.push(key);
         }
+        verdicts.push(verdict);
     }
-    rows.into_iter()
-        .filter_map(|(subject, metric, verdicts)| row(subject, metric, &verdicts))
-        .collect()
+    let rows = order.into_iter().filter_map(|key| {
+        let (subject, metric) = key;
+        row(subject, metric, verdicts_of.get(&key)?)
+    });
+    rows.collect()
 }
 
 /// GPU time is known for cases that were timed against the base, and for no others.
@@ -256,9 +258,11 @@ pub fn p50(judgement: &Judgement, subject: &Subject) -> Option<String> {
     if base.new.contains(case) {
         return None;
     }
-    let mut rows = compared(judgement).into_iter();
-    let measured = rows.find(|row| row.subject == subject && row.metric == Metric::P50);
-    Some(match measured {
+    let own = judgement
+        .verdicts
+        .iter()
+        .filter(|it| it.subject == *subject && it.metric() == Some(Metric::P50) && is_measured(it));
+    Some(match row(subject, Metric::P50, &own.collect::<Vec<_>>()) {
         Some(row) => row.change,
         None if base.unchanged.contains(case) => "unchanged".to_owned(),
         None => "-".to_owned(),

@@ -39,7 +39,7 @@ fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option
         other.kind == finding.kind && hazards::content(other) == hazards::content(finding)
     };
     let has = |id: &CaseId| base.findings(id).iter().any(|it| is_same(it.finding));
-    let Some(case) = base.plan().case(id) else {
+    let Some(case) = base.planned_case(id) else {
         // Any case of the base may be its former name.
         let mut cases = base.plan().cases.iter();
         return Some(cases.any(|case| has(&case.id)));
@@ -64,7 +64,7 @@ fn has_verdict(view: View, base: View, verdict: &Verdict) -> Option<bool> {
         _ => true,
     };
     let is_there = match &verdict.subject {
-        Subject::Case(id) => base.plan().case(id).is_some(),
+        Subject::Case(id) => base.planned_case(id).is_some(),
         Subject::Unit(id) => base.plan().unit(id).is_some(),
     };
     if !is_there {

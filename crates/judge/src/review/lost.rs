@@ -51,7 +51,7 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
     let cases = view.plan().cases.iter().map(|case| &case.id);
     let found = compare_required(
         cases.flat_map(|id| asked(view, id).map(move |rule| (id, rule))),
-        |(id, _)| match (view.base(), theirs.plan().case(id)) {
+        |(id, _)| match (view.base(), theirs.planned_case(id)) {
             (Some(_), _) => Err(NotRequired::SaidElsewhere),
             (None, None) => Err(NotRequired::NotAtBase),
             (None, Some(_)) => Ok(()),
@@ -93,7 +93,7 @@ fn join(all: Vec<Comparison>) -> Vec<Comparison> {
 
 fn required<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> Result<View<'i, 'a>, NotRequired> {
     let base = view.base().ok_or(NotRequired::OtherDevice)?;
-    if base.plan().case(id).is_none() {
+    if base.planned_case(id).is_none() {
         Err(NotRequired::NotAtBase)
     } else if base.executor().is_err() {
         Err(NotRequired::NothingRuns)
@@ -117,12 +117,9 @@ pub fn lacks_an_answer(view: View, id: &CaseId) -> bool {
 }
 
 /// The rules of head's gates on a case, as far as an answer comes from a check.
-fn asked<'a>(view: View<'_, 'a>, id: &CaseId) -> impl Iterator<Item = &'a Rule> + use<'a> {
-    let subject = Subject::Case(id.clone());
-    let gates = view.policy().gates.iter();
-    gates
-        .filter(move |gate| gate.subject == subject)
-        .map(|gate| &gate.rule)
+fn asked<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> impl Iterator<Item = &'a Rule> + use<'i, 'a> {
+    let gates = view.gates_of(&Subject::Case(id.clone())).iter();
+    gates.map(|gate| &gate.rule)
 }
 
 /// One question to both sides.

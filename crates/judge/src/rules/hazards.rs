@@ -86,7 +86,7 @@ fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
 /// Those of the base's cases that tell what a case of head had before. For a case that the base does not
 /// have, any may be its former name: as far as they are known, and none makes it unknown.
 fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
-    if base.plan().case(id).is_some() {
+    if base.planned_case(id).is_some() {
         return of_base(base, id);
     }
     let mut was = Counts::new();
