@@ -203,9 +203,14 @@ impl<'a> View<'_, 'a> {
                 problem: broken.problem.clone(),
             });
         }
+        // The best level needs two measurements, and an agreed value under this run's key may be the first.
+        let is_first =
+            || since == Since::Best && self.agreed_on(subject, metric, &Refusals::new()).is_ok();
         match shelf.elsewhere(&key) {
-            Some(differences) => inconclusive(Reason::AnchorOtherKey { since, differences }),
-            None => skipped(Reason::NewSinceAnchor { since, found }),
+            Some(differences) if !is_first() => {
+                inconclusive(Reason::AnchorOtherKey { since, differences })
+            }
+            _ => skipped(Reason::NewSinceAnchor { since, found }),
         }
     }
 

@@ -216,6 +216,33 @@ fn resources_have_anchors_too() {
 }
 
 #[test]
+fn a_gpu_with_a_first_baseline_has_no_best_level_yet() {
+    let rule = || of_anchor(Metric::P50, "best", 0.05);
+    let of_another_gpu = |agreed: Vec<Baseline>| {
+        let mut best = anchor("best", 95_000.0);
+        for baseline in &mut best.baselines {
+            if let BaselineKey::Times { gpu, .. } = &mut baseline.key {
+                *gpu = "NVIDIA H100 PCIe".into();
+            }
+        }
+        let mut record = record();
+        record.policy.gates.push(gate(small(), rule()));
+        record.policy.anchors.push(best);
+        record.policy.baselines = agreed;
+        let judgement = ruled(&record);
+        let own = judgement.verdicts.into_iter();
+        let mut own = own.filter(|it| it.subject == small() && it.is_anchored());
+        own.next().unwrap()
+    };
+    let first = of_another_gpu(baselines());
+    assert_eq!(first.outcome, Outcome::Skipped);
+    assert!(matches!(first.reason, Reason::NewSinceAnchor { .. }));
+    let without = of_another_gpu(Vec::new());
+    assert_eq!(without.outcome, Outcome::Inconclusive);
+    assert!(matches!(without.reason, Reason::AnchorOtherKey { .. }));
+}
+
+#[test]
 fn the_drift_from_the_best_level_stands_there_without_a_gate() {
     let mut record = record();
     record.policy.anchors.push(anchor("best", 95_000.0));
