@@ -1080,8 +1080,13 @@ pub struct Pairing {
 impl Pairing {
     /// The least number of processes that the judge looks at.
     pub fn first_look(&self) -> u32 {
+        self.next_look(0).unwrap_or(0)
+    }
+
+    /// The number of processes at which the judge looks next, once it has seen so many. `None` after the last look.
+    pub fn next_look(&self, seen: u32) -> Option<u32> {
         let mut all = self.quiet.iter().chain(&self.looks);
-        all.next().copied().unwrap_or(0)
+        all.find(|look| **look > seen).copied()
     }
 }
 

@@ -7,7 +7,7 @@ use judge::{RivalTask, RivalTurn, Timing};
 use model::{Case, CaseId, Evidence, Plan, Record, Rival, Seen};
 use run::rivals::{Asked, Rivals, Setting};
 use run::worker::{Arm, Crew, Job, PairJob, TimeJob};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,90 +18,160 @@ pub fn time_all(
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) {
-    let mut processes: HashMap<CaseId, u32> = HashMap::new();
-    let mut rivals = Rivals::default();
-    let mut rivals_took = Duration::ZERO;
-    // Counted over all rounds, as the bar shows the stage and not a round of it.
-    let (mut announced, mut done) = (0, 0);
-    // The judge bounds the processes of each case; every round brings at least one nearer to its bound.
+    let mut stage = TimeStage {
+        work,
+        root,
+        on,
+        processes: HashMap::new(),
+        rivals: Rivals::default(),
+        rivals_took: Duration::ZERO,
+    };
+    // The judge bounds the processes of each case, and every answer brings at least one nearer to its bound.
     loop {
         let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
         let wanted = judge::next(plan, environment, policy, &record.evidence);
         if wanted.is_empty() {
             break;
         }
-        let ids: Vec<CaseId> = wanted.iter().map(|(id, _)| id.clone()).collect();
-        let turns = judge::next_rivals(plan, environment, policy, &record.evidence, &ids);
-        crew.retire();
-        let tasks = turns.iter().map(|turn| turn.tasks.len()).sum::<usize>();
-        let round = (wanted.len() + tasks) as u64;
-        let ahead = match announced {
-            0 => round.max(least_steps(&record.plan, &wanted, &turns)),
-            announced => (done + round).saturating_sub(announced),
-        };
-        announced += ahead;
-        done += round;
-        if ahead > 0 {
-            on(Event::Began {
-                phase: Phase::Time,
-                steps: ahead,
+        stage.time_until_look(wanted, crew, record);
+    }
+    on(Event::Ended { phase: Phase::Time });
+    record.costs.rivals_ms = milliseconds(stage.rivals_took);
+}
+
+struct TimeStage<'a> {
+    work: &'a Work,
+    root: &'a Path,
+    on: &'a (dyn Fn(Event) + Sync),
+    /// Those that each case had.
+    processes: HashMap<CaseId, u32>,
+    rivals: Rivals,
+    rivals_took: Duration,
+}
+
+/// A case that needs more processes before the judge can have enough of it.
+struct Due {
+    case: CaseId,
+    timing: Timing,
+    /// How many, at least one.
+    processes: u32,
+}
+
+impl TimeStage<'_> {
+    /// All processes that the judge needs before it could say anything new of these cases.
+    fn time_until_look(
+        &mut self,
+        wanted: Vec<(CaseId, Timing)>,
+        crew: &mut Crew,
+        record: &mut Record,
+    ) {
+        let due = wanted.into_iter().map(|(case, timing)| {
+            let seen = self.processes.get(&case).copied().unwrap_or(0);
+            Due {
+                processes: processes_until_look(&record.plan, timing, seen),
+                case,
+                timing,
+            }
+        });
+        let mut due: Vec<Due> = due.collect();
+        let turns = next_rivals(record, &due);
+        (self.on)(Event::Began {
+            phase: Phase::Time,
+            steps: steps_ahead(&due, &turns),
+        });
+        while !due.is_empty() {
+            let evidence = self.take_round(crew, record, &due);
+            let got: HashSet<&CaseId> = evidence.iter().filter_map(timed_case).collect();
+            due.retain_mut(|it| {
+                it.processes -= 1;
+                it.processes > 0 && got.contains(&it.case)
             });
+            record.evidence.extend(evidence);
         }
+    }
+
+    /// One fresh process over all of these cases, and one of each rival.
+    fn take_round(&mut self, crew: &mut Crew, record: &Record, due: &[Due]) -> Vec<Evidence> {
         let stepped = |what: String| {
-            on(Event::Stepped {
+            (self.on)(Event::Stepped {
                 phase: Phase::Time,
                 what,
             });
         };
-        let jobs = wanted.iter().filter_map(|(id, timing)| {
-            let case = plan.case(id)?;
-            let process = *processes
-                .entry(id.clone())
-                .and_modify(|n| *n += 1)
-                .or_default();
-            Some((
+        let processes = &mut self.processes;
+        let asked = due.iter().filter_map(|it| {
+            let case = record.plan.case(&it.case)?;
+            let process = processes.entry(it.case.clone()).or_default();
+            let number = *process;
+            *process += 1;
+            Some(Asking {
                 case,
-                process,
-                *timing,
-                work.timing(record, case, process, *timing),
-            ))
+                process: number,
+                timing: it.timing,
+                job: self.work.timing(record, case, number, it.timing),
+            })
         });
-        let jobs: Vec<_> = jobs.collect();
+        let asked: Vec<Asking> = asked.collect();
+        crew.renew(alike_ahead(due, &asked));
         let mut evidence = Vec::new();
-        let mut jobs = jobs.into_iter().peekable();
-        while let Some((case, process, timing, job)) = jobs.next() {
-            let next = jobs.peek();
-            crew.announce(next.and_then(|(.., job)| job.as_ref().ok()).cloned());
+        let mut asked = asked.into_iter().peekable();
+        while let Some(asking) = asked.next() {
+            let next = asked.peek();
+            crew.announce(next.and_then(|next| next.job.as_ref().ok()).cloned());
             let began = Instant::now();
-            evidence.push(timed(crew, case, process, timing, job));
-            work.took.add(&case.id, began.elapsed());
-            stepped(case.id.to_string());
+            let id = &asking.case.id;
+            evidence.push(timed(crew, asking));
+            self.work.took.add(id, began.elapsed());
+            stepped(id.to_string());
         }
         // The GPU is ours still, and idle: nothing of ours may run at the same time.
         if crew.is_measuring() {
             let began = Instant::now();
-            evidence.extend(take_turn(&mut rivals, &turns, root, record, &stepped));
-            rivals_took += began.elapsed();
+            let turns = next_rivals(record, due);
+            evidence.extend(take_turn(
+                &mut self.rivals,
+                &turns,
+                self.root,
+                record,
+                &stepped,
+            ));
+            self.rivals_took += began.elapsed();
         }
-        record.evidence.append(&mut evidence);
+        evidence
     }
-    on(Event::Ended { phase: Phase::Time });
-    record.costs.rivals_ms = milliseconds(rivals_took);
 }
 
-/// Processes of these cases, and tasks of rivals in as many rounds, before the judge could have enough.
-fn least_steps(plan: &Plan, wanted: &[(CaseId, Timing)], turns: &[RivalTurn]) -> u64 {
-    let least = |timing: &Timing| match timing {
-        Timing::Alone => plan.timing.processes,
-        Timing::AgainstBase(_) => plan.pairing.as_ref().map_or(1, |it| it.first_look()),
-    };
-    let all = wanted
-        .iter()
-        .map(|(_, timing)| u64::from(least(timing).max(1)));
+fn next_rivals<'a>(record: &'a Record, due: &[Due]) -> Vec<RivalTurn<'a>> {
+    let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
+    let ids: Vec<CaseId> = due.iter().map(|it| it.case.clone()).collect();
+    judge::next_rivals(plan, environment, policy, &record.evidence, &ids)
+}
+
+/// The case, if it was timed: no more is asked of one that was not.
+fn timed_case(piece: &Evidence) -> Option<&CaseId> {
+    match piece {
+        Evidence::Time { case, facts, .. } => facts.got().map(|_| case),
+        Evidence::Pair { case, facts, .. } => facts.got().map(|_| case),
+        _ => None,
+    }
+}
+
+/// Processes of these cases, and tasks of rivals in as many rounds.
+fn steps_ahead(due: &[Due], turns: &[RivalTurn]) -> u64 {
+    let all = due.iter().map(|it| u64::from(it.processes));
     let rounds = all.clone().max().unwrap_or(1);
     let tasks = turns.iter().flat_map(|turn| &turn.tasks);
     let rivals = tasks.map(|it| u64::from(it.processes.saturating_sub(it.process)).min(rounds));
     all.sum::<u64>() + rivals.sum::<u64>()
+}
+
+/// Processes of a case, the next included, before the judge could have enough of those that it was shown.
+fn processes_until_look(plan: &Plan, timing: Timing, seen: u32) -> u32 {
+    let look = match timing {
+        Timing::Alone => Some(plan.timing.processes),
+        Timing::AgainstBase(_) => plan.pairing.as_ref().and_then(|it| it.next_look(seen)),
+    };
+    look.unwrap_or(0).saturating_sub(seen).max(1)
 }
 
 /// One process of each rival, over all of its tasks of this round.
@@ -151,14 +221,33 @@ fn take_turn(
     evidence
 }
 
-/// The judge asks for those alone that it admits.
-fn timed(
-    crew: &mut Crew,
-    case: &Case,
+/// One process of one case.
+struct Asking<'a> {
+    case: &'a Case,
+    /// Counted from 0.
     process: u32,
     timing: Timing,
     job: std::result::Result<Job, SkipReason>,
-) -> Evidence {
+}
+
+/// Processes that are going to be needed of the same kind, the next included.
+fn alike_ahead(due: &[Due], asked: &[Asking]) -> usize {
+    let has_launcher = |it: &Asking| it.job.as_ref().is_ok_and(Job::has_launcher);
+    if asked.iter().any(has_launcher) {
+        return 1;
+    }
+    let ahead = due.iter().map(|it| it.processes);
+    ahead.max().unwrap_or(1) as usize
+}
+
+/// The judge asks for those alone that it admits.
+fn timed(crew: &mut Crew, asking: Asking) -> Evidence {
+    let Asking {
+        case,
+        process,
+        timing,
+        job,
+    } = asking;
     let case = case.id.clone();
     let why = match (job, timing) {
         (Ok(Job::Time(job)), _) => {
@@ -259,23 +348,43 @@ mod tests {
     #[test]
     fn the_stage_has_the_steps_of_all_rounds() {
         let record = fixture::record();
-        let id = |shape: &str| (fixture::case_id("fast", shape), Timing::Alone);
-        let wanted = [id("small"), id("large")];
-        let rounds = u64::from(record.plan.timing.processes);
-        assert!(rounds > 1);
-        assert_eq!(least_steps(&record.plan, &wanted, &[]), 2 * rounds);
+        let planned = record.plan.timing.processes;
+        assert!(planned > 1);
+        let due = ["small", "large"].map(|shape| Due {
+            case: fixture::case_id("fast", shape),
+            timing: Timing::Alone,
+            processes: processes_until_look(&record.plan, Timing::Alone, 0),
+        });
+        let rounds = u64::from(planned);
+        assert_eq!(steps_ahead(&due, &[]), 2 * rounds);
         let rival = fixture::rival();
         let turn = |process, processes| RivalTurn {
             rival: &rival,
             tasks: vec![RivalTask {
-                task: &wanted[0].0,
+                task: &due[0].case,
                 process,
                 processes,
             }],
         };
         let turns = [turn(0, 2), turn(1, 2), turn(0, 100)];
-        let steps = least_steps(&record.plan, &wanted, &turns);
-        assert_eq!(steps, 2 * rounds + 2 + 1 + rounds);
-        assert_eq!(least_steps(&record.plan, &[], &[]), 0);
+        assert_eq!(steps_ahead(&due, &turns), 2 * rounds + 2 + 1 + rounds);
+        assert_eq!(steps_ahead(&[], &[]), 0);
+    }
+
+    #[test]
+    fn the_judge_is_asked_where_it_looks_and_not_before() {
+        let mut plan = fixture::record().plan;
+        let planned = plan.timing.processes;
+        assert_eq!(processes_until_look(&plan, Timing::Alone, 0), planned);
+        assert_eq!(processes_until_look(&plan, Timing::Alone, planned), 1);
+        plan.pairing = Some(config::pairing(false));
+        let paired = Timing::AgainstBase(model::Singles::Shown);
+        let looks = [0, 3, 4, 6, 8, 12, 18, 26, 38, 55];
+        for pair in looks.windows(2) {
+            let until = processes_until_look(&plan, paired, pair[0]);
+            assert_eq!(pair[0] + until, pair[1]);
+        }
+        // The one that confirms a failure, and those in the place of throttled ones.
+        assert_eq!(processes_until_look(&plan, paired, 55), 1);
     }
 }

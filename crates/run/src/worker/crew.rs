@@ -24,6 +24,9 @@ const START_VARIABLE: &str = "GATEKEEPER_DRIVER_TIMEOUT";
 const KNOWN_GOOD: Duration = Duration::from_secs(60);
 const COUNT: Duration = Duration::from_secs(60);
 
+/// Each takes some hundred megabytes of the GPU.
+const MOST_STANDBY: usize = 4;
+
 /// A profiler writes its report at the end.
 const WRITING: Duration = Duration::from_secs(60);
 
@@ -66,6 +69,10 @@ pub struct CheckAnswer {
 pub struct Crew<'a> {
     command: Box<dyn Fn() -> Command + Send>,
     worker: Option<Worker>,
+    /// Open and idle: the workers of the next uses, none of which has done anything.
+    standby: Vec<(Worker, DeviceFacts)>,
+    /// Idle for good. They end together, when the next ones start.
+    done: Vec<Worker>,
     /// It may do no more than a user's launcher should.
     is_confined: bool,
     /// Facts of the first worker's device. Without one there is nothing to run jobs on.
@@ -133,6 +140,8 @@ impl<'a> Crew<'a> {
         Self {
             command: Box::new(command),
             worker: None,
+            standby: Vec::new(),
+            done: Vec::new(),
             is_confined: false,
             device: None,
             locks,
@@ -267,10 +276,55 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// Ends the current worker and lets go of the GPU; the next job starts a fresh one.
+    /// Ends all workers and lets go of the GPU; the next job starts a fresh one.
     pub fn retire(&mut self) {
         self.end_worker();
+        self.end_idle();
         self.lock = None;
+    }
+
+    /// Lets go of the GPU, and has a fresh worker for the next job. `ahead` is how many of those are going to be asked
+    /// for, this one included: where none stands by they start side by side, before anything is measured, which
+    /// takes about as long as to start one.
+    pub fn renew(&mut self, ahead: usize) {
+        self.sent = None;
+        self.done.extend(self.worker.take());
+        if self.standby.is_empty() {
+            self.end_idle();
+            self.start_side_by_side(ahead.min(MOST_STANDBY));
+        }
+        self.lock = None;
+    }
+
+    fn start_side_by_side(&mut self, count: usize) {
+        // One is started when it is needed, and says why it cannot be.
+        let (2.., Ok(deadline), None) = (count, start_deadline(), &self.broken) else {
+            return;
+        };
+        let began = Instant::now();
+        let workers = (0..count).map_while(|_| Worker::spawn((self.command)()).ok());
+        let mut workers: Vec<Worker> = workers.collect();
+        for mut worker in workers.drain(..) {
+            self.costs.workers += 1;
+            // A GPU that takes one process alone refuses the others.
+            if let Ok(Frame::Ready(Ready::Device(facts))) = worker.greeting(deadline) {
+                self.standby.push((worker, facts));
+            }
+        }
+        self.costs.process += began.elapsed();
+    }
+
+    fn end_idle(&mut self) {
+        let began = Instant::now();
+        let farewell = self.farewell;
+        let standby = self.standby.drain(..).map(|(worker, _)| worker);
+        let idle: Vec<Worker> = self.done.drain(..).chain(standby).collect();
+        std::thread::scope(|scope| {
+            for worker in idle {
+                scope.spawn(move || worker.end(farewell));
+            }
+        });
+        self.costs.process += began.elapsed();
     }
 
     /// Whether it holds the GPU for timings: the worker is idle then, and another program may be timed.
@@ -423,6 +477,13 @@ impl<'a> Crew<'a> {
             Ok(deadline) => deadline,
             Err(message) => return environment(message),
         };
+        if launcher.is_none()
+            && let Some((worker, facts)) = self.standby.pop()
+        {
+            self.is_confined = false;
+            self.worker = Some(worker);
+            return Seen::Got(facts);
+        }
         let began = Instant::now();
         let mut command = (self.command)();
         if let Some(job) = launcher

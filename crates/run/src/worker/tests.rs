@@ -522,6 +522,49 @@ fn a_retired_worker_is_followed_by_a_fresh_one() {
     }
 }
 
+#[test]
+fn workers_ahead_are_started_together_and_each_is_used_once() {
+    let mut scripts = crew(&[answers(checked(), checked())]);
+    scripts.crew.renew(3);
+    assert_eq!(workers(&scripts.started), 3);
+    for ahead in [3, 2, 1] {
+        assert!(check(&mut scripts.crew).got().is_some());
+        assert_eq!(workers(&scripts.started), 3);
+        // What was started for this is still there, whatever is asked for.
+        scripts.crew.renew(ahead);
+    }
+    assert_eq!(
+        workers(&scripts.started),
+        3,
+        "one is started when it is needed"
+    );
+    assert!(check(&mut scripts.crew).got().is_some());
+    assert_eq!(workers(&scripts.started), 4);
+    scripts.crew.renew(100);
+    assert_eq!(
+        workers(&scripts.started),
+        8,
+        "no more at once than a GPU holds"
+    );
+    scripts.crew.retire();
+    assert!(check(&mut scripts.crew).got().is_some());
+    assert_eq!(workers(&scripts.started), 9, "a retired crew has none");
+    assert_eq!(scripts.crew.costs().workers, 9);
+}
+
+#[test]
+fn a_gpu_that_takes_one_process_alone_gets_one_after_another() {
+    let busy = say(0, Frame::Ready(Ready::Broken("the device is busy".into())));
+    let fine = answers(checked(), checked());
+    let mut scripts = crew(&[fine.clone(), busy.clone(), busy, fine]);
+    scripts.crew.renew(3);
+    for _ in 0..2 {
+        assert!(check(&mut scripts.crew).got().is_some());
+        scripts.crew.renew(1);
+    }
+    assert_eq!(workers(&scripts.started), 4);
+}
+
 pub(super) fn time_job() -> TimeJob {
     TimeJob {
         case: case(),
