@@ -3,6 +3,7 @@
 use crate::event::{Event, Phase};
 use check::cache::{Answer, References, digests};
 use model::{Case, CaseId, Evidence, Plan, Seen};
+use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -36,23 +37,22 @@ impl Answers {
             steps: wanted.len() as u64,
         });
         // One after another: each uses all cores by itself.
-        let mut outputs = HashMap::new();
-        let found = wanted
-            .into_iter()
-            .map(|(case, seed)| {
-                let answer = references.answer(case, seed);
-                let digests = answer.got().and_then(|answer| digests(answer).ok());
-                outputs.extend(digests.map(|digests| ((case.id.clone(), seed), digests)));
-                on(Event::Stepped {
-                    phase: Phase::Reference,
-                    what: case.id.to_string(),
-                });
-                ((case.id.clone(), seed), answer)
-            })
-            .collect();
+        let found = wanted.into_iter().map(|(case, seed)| {
+            let answer = references.answer(case, seed);
+            on(Event::Stepped {
+                phase: Phase::Reference,
+                what: case.id.to_string(),
+            });
+            ((case.id.clone(), seed), answer)
+        });
+        let found: HashMap<_, _> = found.collect();
+        let outputs = found.par_iter().filter_map(|(of, answer)| {
+            let digests = digests(answer.got()?).ok()?;
+            Some((of.clone(), digests))
+        });
         Self {
+            outputs: outputs.collect(),
             found,
-            outputs,
             wall: began.elapsed(),
         }
     }
