@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import sys
+import time
 import warnings
 
 SCHEMA = "gatekeeper.rival/2"
@@ -27,6 +28,8 @@ MOST_ERROR = 1e-2
 AT_ONCE = 20
 # Cycles that the GPU waits for the host before them: about 0.1 ms, and at most 25 ms.
 FIRST_WAIT, LAST_WAIT = 200_000, 50_000_000
+# Of the fastest GPU, with half as much again to spare.
+CYCLES_PER_SECOND = 3e9
 
 
 class Skip(Exception):
@@ -37,12 +40,11 @@ class Clock:
     """GPU time between two events, without the host's own.
 
     The GPU spins until the host has handed it everything: samples at which it got there
-    first are taken again, behind a longer wait.
+    first are taken again, behind a wait as long as the host took.
     """
 
     def __init__(self, torch):
         self.cuda = torch.cuda
-        self.wait = FIRST_WAIT
         self.settle_ns = FIRST_SETTLE_NS
         event = self.cuda.Event
         self.events = [
@@ -56,20 +58,24 @@ class Clock:
         self.cuda.synchronize()
 
     def times(self, work, count):
-        taken = []
+        # A short wait for each kind of work: most of the time would go into those of the longest.
+        taken, wait = [], FIRST_WAIT
         while len(taken) < count:
             events = self.events[: count - len(taken)]
-            self.cuda._sleep(self.wait)
+            self.cuda._sleep(wait)
+            began = time.perf_counter()
             for start, end in events:
                 start.record()
                 work()
                 end.record()
+            host_s = time.perf_counter() - began
             host_was_late = events[0][0].query()
             self.cuda.synchronize()
             if not host_was_late:
                 taken += [max(1, round(a.elapsed_time(b) * 1e6)) for a, b in events]
-            elif self.wait < LAST_WAIT:
-                self.wait = min(LAST_WAIT, self.wait * 3 // 2)
+            elif wait < LAST_WAIT:
+                needed = max(wait * 3 // 2, round(host_s * CYCLES_PER_SECOND))
+                wait = min(LAST_WAIT, needed)
             else:
                 raise Skip(
                     "the host is too slow to keep its own time out of the samples"
