@@ -10,7 +10,7 @@ enum CodecId {
     CODEC_OFFSET_U8 = 1,  // x = (code - 128) / 127 * 448 * scale,    scale = amax / 448
 };
 
-// What multiplies a decoded value, beside the scale that the caller was given.
+// A decoded value is multiplied by this, and by the scale that the caller was given.
 template <int ID>
 constexpr float CODEC_UNIT = ID == CODEC_OFFSET_U8 ? 448.0f / 127.0f : 1.0f;
 

@@ -1,4 +1,4 @@
-// What every kernel here needs: sizes of a warp, asynchronous copies, warp and block reductions.
+// Tools for all kernels here: sizes of a warp, asynchronous copies, warp and block reductions.
 #pragma once
 #include <cuda_fp16.h>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What only Hopper has (sm_90a): the tensor memory accelerator (TMA), which copies a whole tile on one
+// Features that only Hopper has (sm_90a): the tensor memory accelerator (TMA), which copies a whole tile on one
 // thread's word, mbarriers that count its bytes, and wgmma, in which four warps multiply straight from
 // shared memory while they do something else.
 //

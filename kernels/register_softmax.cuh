@@ -27,7 +27,7 @@ struct Mask {
     int query;         // the warp's first query; where IS_CAUSAL
 };
 
-// What weights relative to the maximum `from` have to be multiplied with to be relative to `to`. Both
+// Weights relative to the maximum `from`, times this, are relative to `to`. Both maxima
 // are MASKED where a row has seen no key yet.
 __device__ __forceinline__ float change_of_maximum(float from, float to, float scale_log2)
 {
@@ -158,7 +158,7 @@ class RegisterOutput {
 public:
     float values[M_TILES][D_TILES][4];
 
-    // What one warp leaves for another in shared memory, in the order of its registers.
+    // Floats that one warp leaves for another in shared memory, in the order of its registers.
     static constexpr int STATE_FLOATS = M_TILES * (D_TILES + 1) * 4 * WARP_SIZE;
 
     __device__ __forceinline__ void begin()

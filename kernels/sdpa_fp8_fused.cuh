@@ -1,5 +1,5 @@
 // The stages of sdpa_fp8.cu from stage3 on: scores, weights and output stay in registers (warp_attention.cuh).
-// What is left to vary is how the tiles of K and V get from codes in global memory to halves in shared
+// They differ only in how the tiles of K and V get from codes in global memory to halves in shared
 // memory:
 //
 //   USE_CP_ASYNC_STAGES  d tiles on the way: one decoded and in use, d - 1 as codes under cp.async

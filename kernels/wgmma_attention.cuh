@@ -1,14 +1,14 @@
-// What the computing warpgroups of a Hopper attention kernel do, whatever its inputs are: products by wgmma,
+// The work of the warpgroups that compute in a Hopper attention kernel, for any inputs: products by wgmma,
 // scores, weights and output in registers (register_softmax.cuh), tiles of keys and values in two rings.
 //
 // A block has CONSUMERS warpgroups that compute, and threads that fill the rings. A warpgroup takes 64
 // queries. Either each has its own (BLOCK_M = 64 CONSUMERS) and all use every tile of TILE_KEYS keys, or
 // KEY_GROUPS of them share their queries and take every KEY_GROUPS-th tile, to be joined at the end.
 //
-// What overlaps: tensor cores with exponentials. Inside a warpgroup, because the softmax of a tile waits
+// Tensor cores and exponentials overlap. They do inside a warpgroup, because the softmax of a tile waits
 // for its scores alone, while the output of the tile before is still under way (FlashAttention-3, algorithm
-// 2). Between warpgroups of an SM, because their turns at the tensor cores and at the softmax fall apart by
-// themselves. PING_PONG makes two of them take turns on purpose (section 3.1 there).
+// 2). They do between warpgroups of an SM, because their turns at the tensor cores and at the softmax fall
+// apart by themselves. PING_PONG makes two of them take turns on purpose (section 3.1 there).
 #pragma once
 #include "hopper.cuh"
 #include "register_softmax.cuh"

@@ -1,6 +1,6 @@
 #include <math.h>
 
-// What the kernel computes, in floats. Both tensors are in-out there, and here.
+// Computes the same as the kernel, in floats. Both tensors are in-out there, and here.
 void rms_norm_ref(float* input, float* residual, const float* weight, float epsilon, int tokens, int hidden)
 {
     for (int t = 0; t < tokens; ++t, input += hidden, residual += hidden) {

@@ -28,7 +28,7 @@ MOST_ERROR = 1e-2
 AT_ONCE = 20
 # Cycles that the GPU waits for the host before them: about 0.1 ms, and at most 25 ms.
 FIRST_WAIT, LAST_WAIT = 200_000, 50_000_000
-# Of the fastest GPU, with half as much again to spare.
+# The clock of the fastest GPU, and half as much again to spare.
 CYCLES_PER_SECOND = 3e9
 
 
@@ -124,7 +124,7 @@ def sample(torch, clock, call, sampling):
 
 
 def call_of(task):
-    """What is called, as JSON: tasks of several kernels can be the same call."""
+    """The call as JSON: tasks of several kernels can be the same call."""
     reference = task["reference"]
     if list(reference) != ["sdpa"]:
         raise Skip("it does attention alone, and the reference is another")
@@ -241,7 +241,7 @@ def load():
         import torch.nn.attention
     except ImportError as error:
         return None, f"PyTorch is not installed: {error}"
-    # What is loaded stays: a collection need not look at it again.
+    # All that is loaded stays: a collection need not look at it again.
     gc.collect()
     gc.freeze()
     return torch, None
