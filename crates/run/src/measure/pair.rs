@@ -75,8 +75,14 @@ pub fn measure_pair(
         "taking batched samples of head and base, interleaved",
     );
     let mut taken = Taken::default();
-    for _ in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
-        taken.block(timer, cold, dice.heads())?;
+    let mut head_first = false;
+    for number in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
+        // As many blocks of either order: a block's first sample is like no other.
+        head_first = match number % 2 {
+            0 => dice.heads(),
+            _ => !head_first,
+        };
+        taken.block(timer, cold, head_first)?;
     }
     let alone = match singles {
         Singles::Judged => Some(pairing.singles),
@@ -459,6 +465,19 @@ mod tests {
             facts.base.launches_per_sample
         );
         assert!(facts.base.batched_ns.iter().all(|&ns| ns >= 200_000));
+    }
+
+    #[test]
+    fn half_of_the_blocks_are_of_either_order() {
+        let mut first = Vec::new();
+        for seed in 0..8 {
+            let facts = measured(&mut drifting(), seed).unwrap();
+            for two in facts.blocks.chunks_exact(2) {
+                assert_ne!(two[0].order, two[1].order);
+                first.push(two[0].order);
+            }
+        }
+        assert!(first.contains(&BlockOrder::Abba) && first.contains(&BlockOrder::Baab));
     }
 
     #[test]
