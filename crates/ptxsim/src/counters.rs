@@ -13,7 +13,7 @@ pub const COUNTER_MODEL: u32 = 3;
 impl Counters {
     /// Zero where the launch did nothing of the kind.
     pub fn get(&self, counter: Counter) -> u64 {
-        value(counter, &self.total, &self.by_kind)
+        value(counter, &self.by_kind)
     }
 
     /// All of them: those that a gate can rest on in this launch, and the others.
@@ -30,7 +30,7 @@ impl Counters {
     pub fn lines(&self, counter: Counter, most: usize) -> Vec<LineCount> {
         let lines = self.by_line.iter();
         let mut lines: Vec<(&String, &LineCost, u64)> = lines
-            .map(|(line, cost)| (line, cost, value(counter, &cost.total, &cost.by_kind)))
+            .map(|(line, cost)| (line, cost, value(counter, &cost.by_kind)))
             .filter(|(.., count)| *count > 0)
             .collect();
         lines.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
@@ -51,43 +51,73 @@ impl Counters {
     }
 }
 
-fn value(counter: Counter, total: &Cost, by_kind: &BTreeMap<Kind, Cost>) -> u64 {
-    let kind = |k: Kind| by_kind.get(&k).copied().unwrap_or_default();
-    match counter {
-        Counter::Instructions => total.issued,
-        Counter::LaneInstructions => total.lanes,
-        // On hardware a copy is a load.
-        Counter::GlobalLoadRequests => {
-            kind(Kind::GlobalLoad).global_requests + kind(Kind::AsyncCopy).global_requests
+/// A field of [`Cost`] that counters are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    Issued,
+    Lanes,
+    Requests,
+    GlobalRequests,
+    Sectors,
+    IdealSectors,
+    Wavefronts,
+    IdealWavefronts,
+    Divergent,
+}
+
+impl Cost {
+    fn get(&self, quantity: Quantity) -> u64 {
+        match quantity {
+            Quantity::Issued => self.issued,
+            Quantity::Lanes => self.lanes,
+            Quantity::Requests => self.requests,
+            Quantity::GlobalRequests => self.global_requests,
+            Quantity::Sectors => self.sectors,
+            Quantity::IdealSectors => self.ideal_sectors,
+            Quantity::Wavefronts => self.wavefronts,
+            Quantity::IdealWavefronts => self.ideal_wavefronts,
+            Quantity::Divergent => self.divergent,
         }
-        Counter::GlobalLoadSectors => {
-            kind(Kind::GlobalLoad).sectors + kind(Kind::AsyncCopy).sectors
-        }
-        Counter::GlobalLoadSectorsIdeal => {
-            kind(Kind::GlobalLoad).ideal_sectors + kind(Kind::AsyncCopy).ideal_sectors
-        }
-        Counter::GlobalStoreRequests => kind(Kind::GlobalStore).global_requests,
-        Counter::GlobalStoreSectors => kind(Kind::GlobalStore).sectors,
-        Counter::GlobalStoreSectorsIdeal => kind(Kind::GlobalStore).ideal_sectors,
-        Counter::SharedLoadRequests => kind(Kind::SharedLoad).requests,
-        Counter::SharedLoadWavefronts => kind(Kind::SharedLoad).wavefronts,
-        Counter::SharedLoadWavefrontsIdeal => kind(Kind::SharedLoad).ideal_wavefronts,
-        Counter::SharedStoreRequests => kind(Kind::SharedStore).requests,
-        Counter::SharedStoreWavefronts => {
-            kind(Kind::SharedStore).wavefronts + kind(Kind::MatrixStore).wavefronts
-        }
-        Counter::SharedStoreWavefrontsIdeal => {
-            kind(Kind::SharedStore).ideal_wavefronts + kind(Kind::MatrixStore).ideal_wavefronts
-        }
-        Counter::AsyncCopySectors => kind(Kind::AsyncCopy).sectors,
-        Counter::AsyncCopyWavefronts => kind(Kind::AsyncCopy).wavefronts,
-        Counter::MatrixInstructions => kind(Kind::Matrix).issued,
-        Counter::MatrixLoads => kind(Kind::MatrixLoad).requests,
-        Counter::MatrixLoadWavefronts => kind(Kind::MatrixLoad).wavefronts,
-        Counter::Atomics => kind(Kind::Atomic).requests,
-        Counter::Barriers => kind(Kind::Barrier).issued,
-        Counter::DivergentBranches => total.divergent,
     }
+}
+
+/// The quantity that instructions of this kind add to this counter; `None`: nothing. Whoever counts machine code asks
+/// the same.
+pub fn added_quantity(counter: Counter, kind: Kind) -> Option<Quantity> {
+    use {Kind as K, Quantity as Q};
+    // On hardware a copy is a load.
+    let is_global_load = matches!(kind, K::GlobalLoad | K::AsyncCopy);
+    let stores_to_shared = matches!(kind, K::SharedStore | K::MatrixStore);
+    let (adds, quantity) = match counter {
+        Counter::Instructions => (true, Q::Issued),
+        Counter::LaneInstructions => (true, Q::Lanes),
+        Counter::GlobalLoadRequests => (is_global_load, Q::GlobalRequests),
+        Counter::GlobalLoadSectors => (is_global_load, Q::Sectors),
+        Counter::GlobalLoadSectorsIdeal => (is_global_load, Q::IdealSectors),
+        Counter::GlobalStoreRequests => (kind == K::GlobalStore, Q::GlobalRequests),
+        Counter::GlobalStoreSectors => (kind == K::GlobalStore, Q::Sectors),
+        Counter::GlobalStoreSectorsIdeal => (kind == K::GlobalStore, Q::IdealSectors),
+        Counter::SharedLoadRequests => (kind == K::SharedLoad, Q::Requests),
+        Counter::SharedLoadWavefronts => (kind == K::SharedLoad, Q::Wavefronts),
+        Counter::SharedLoadWavefrontsIdeal => (kind == K::SharedLoad, Q::IdealWavefronts),
+        Counter::SharedStoreRequests => (kind == K::SharedStore, Q::Requests),
+        Counter::SharedStoreWavefronts => (stores_to_shared, Q::Wavefronts),
+        Counter::SharedStoreWavefrontsIdeal => (stores_to_shared, Q::IdealWavefronts),
+        Counter::AsyncCopySectors => (kind == K::AsyncCopy, Q::Sectors),
+        Counter::AsyncCopyWavefronts => (kind == K::AsyncCopy, Q::Wavefronts),
+        Counter::MatrixInstructions => (kind == K::Matrix, Q::Issued),
+        Counter::MatrixLoads => (kind == K::MatrixLoad, Q::Requests),
+        Counter::MatrixLoadWavefronts => (kind == K::MatrixLoad, Q::Wavefronts),
+        Counter::Atomics => (kind == K::Atomic, Q::Requests),
+        Counter::Barriers => (kind == K::Barrier, Q::Issued),
+        Counter::DivergentBranches => (kind == K::Branch, Q::Divergent),
+    };
+    adds.then_some(quantity)
+}
+
+fn value(counter: Counter, by_kind: &BTreeMap<Kind, Cost>) -> u64 {
+    let added = |(kind, cost): (&Kind, &Cost)| Some(cost.get(added_quantity(counter, *kind)?));
+    by_kind.iter().filter_map(added).sum()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod joined;
 
+use crate::counters::added_quantity;
 use crate::flow;
 use crate::program::mma::Mma;
 use crate::program::{AddressSpace, Op, Program};
@@ -20,10 +21,15 @@ pub(crate) fn withheld(
     costs: &[Cost],
 ) -> BTreeMap<Counter, Withheld> {
     let seen = Seen::new(program, shape, costs);
+    let gates = || {
+        Counter::ALL
+            .into_iter()
+            .filter(|it| it.tier() == Tier::Gate)
+    };
     let mut found = BTreeMap::new();
     for doubt in Doubt::ALL {
         for at in seen.accesses() {
-            for &counter in seen.doubtful(doubt, at) {
+            for counter in gates().filter(|it| seen.is_doubtful(*it, doubt, at)) {
                 found.entry(counter).or_insert_with(|| Withheld {
                     doubt,
                     place: program.place(program.code[at].source),
@@ -31,7 +37,6 @@ pub(crate) fn withheld(
             }
         }
     }
-    found.retain(|counter, _| counter.tier() == Tier::Gate);
     found
 }
 
@@ -98,76 +103,37 @@ impl<'a> Seen<'a> {
         (0..self.program.code.len().min(self.costs.len())).filter(|&at| self.costs[at].requests > 0)
     }
 
-    fn doubtful(&self, doubt: Doubt, at: usize) -> &'static [Counter] {
+    fn is_doubtful(&self, counter: Counter, doubt: Doubt, at: usize) -> bool {
         let inst = &self.program.code[at];
         let source = self.program.sources.get(inst.source as usize);
         let form = source.map_or("", |source| source.form.as_str());
-        let kind = kind_of(&inst.op, form);
         let cost = &self.costs[at];
-        let there = match doubt {
-            Doubt::Polls => {
-                return match self.shape.waits.get(at).copied().unwrap_or_default() {
-                    true => &Counter::ALL,
-                    false => &[],
-                };
-            }
+        let adds = |kind| added_quantity(counter, kind).is_some();
+        let is_meant = adds(kind_of(&inst.op, form));
+        let any_load = adds(Kind::GlobalLoad) || adds(Kind::SharedLoad);
+        let any_store = adds(Kind::GlobalStore) || adds(Kind::SharedStore);
+        match doubt {
+            Doubt::Polls => self.shape.waits.get(at).copied().unwrap_or_default(),
             Doubt::Uncompared => match &inst.op {
-                Op::Load(a) if a.space == AddressSpace::Generic => return ANY_LOAD,
-                Op::Store(a) if a.space == AddressSpace::Generic => return ANY_STORE,
-                Op::Texture(_) => return counted_by(Kind::GlobalLoad),
-                Op::Surface(t) if t.store => return counted_by(Kind::GlobalStore),
-                Op::Surface(_) => return counted_by(Kind::GlobalLoad),
+                Op::Load(a) if a.space == AddressSpace::Generic => any_load,
+                Op::Store(a) if a.space == AddressSpace::Generic => any_store,
+                Op::Texture(_) => adds(Kind::GlobalLoad),
+                Op::Surface(t) if t.store => adds(Kind::GlobalStore),
+                Op::Surface(_) => adds(Kind::GlobalLoad),
                 Op::Mma(m) => match &**m {
-                    Mma::WmmaLoad(t) if t.space != AddressSpace::Shared => return ANY_LOAD,
-                    Mma::WmmaStore(t) if t.space != AddressSpace::Shared => return ANY_STORE,
-                    _ => !compared(form),
+                    Mma::WmmaLoad(t) if t.space != AddressSpace::Shared => any_load,
+                    Mma::WmmaStore(t) if t.space != AddressSpace::Shared => any_store,
+                    _ => is_meant && !compared(form),
                 },
                 // Through L1, where the other copies of 16 bytes go past it.
-                Op::CpAsync { bytes: 16, .. } => form.contains(".ca.") || !compared(form),
-                _ => !compared(form),
+                Op::CpAsync { bytes: 16, .. } if form.contains(".ca.") => is_meant,
+                _ => is_meant && !compared(form),
             },
-            Doubt::RaggedLoop => self.ragged.iter().any(|l| l.contains(&at)),
-            Doubt::Joined => self.shape.joined.get(at).copied().unwrap_or_default(),
-            Doubt::SplitCopy => {
-                return match cost.split_copies {
-                    0 => &[],
-                    _ => &[Counter::GlobalLoadSectors],
-                };
-            }
-            Doubt::ZeroStride => cost.zero_strides > 0,
-        };
-        match there {
-            true => counted_by(kind),
-            false => &[],
+            Doubt::RaggedLoop => is_meant && self.ragged.iter().any(|l| l.contains(&at)),
+            Doubt::Joined => is_meant && self.shape.joined.get(at).copied().unwrap_or_default(),
+            Doubt::SplitCopy => counter == Counter::GlobalLoadSectors && cost.split_copies > 0,
+            Doubt::ZeroStride => is_meant && cost.zero_strides > 0,
         }
-    }
-}
-
-const ANY_LOAD: &[Counter] = &[
-    Counter::GlobalLoadRequests,
-    Counter::GlobalLoadSectors,
-    Counter::SharedLoadRequests,
-    Counter::SharedLoadWavefronts,
-];
-const ANY_STORE: &[Counter] = &[
-    Counter::GlobalStoreRequests,
-    Counter::GlobalStoreSectors,
-    Counter::SharedStoreRequests,
-    Counter::SharedStoreWavefronts,
-];
-
-/// The counters of the gate tier that an instruction adds to.
-fn counted_by(kind: Kind) -> &'static [Counter] {
-    match kind {
-        Kind::GlobalLoad | Kind::AsyncCopy => {
-            &[Counter::GlobalLoadRequests, Counter::GlobalLoadSectors]
-        }
-        Kind::GlobalStore => &[Counter::GlobalStoreRequests, Counter::GlobalStoreSectors],
-        Kind::SharedLoad => &[Counter::SharedLoadRequests, Counter::SharedLoadWavefronts],
-        Kind::SharedStore => &[Counter::SharedStoreRequests, Counter::SharedStoreWavefronts],
-        Kind::MatrixStore => &[Counter::SharedStoreWavefronts],
-        Kind::MatrixLoad => &[Counter::MatrixLoads, Counter::MatrixLoadWavefronts],
-        _ => &[],
     }
 }
 

@@ -105,7 +105,7 @@ mod schedule;
 
 pub use arithmetic::Computed;
 pub use circumstance::{Circumstance, Circumstances, Look};
-pub use counters::COUNTER_MODEL;
+pub use counters::{COUNTER_MODEL, Quantity, added_quantity};
 pub use decode::LoadError;
 pub use job::{Limits, sample};
 pub use memory::Memory;

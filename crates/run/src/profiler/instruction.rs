@@ -1,6 +1,7 @@
 //! One instruction of a kernel's machine code, as a row of the profiler's page of sources has it.
 
 use model::Counter;
+use ptxsim::{Kind, Quantity, added_quantity};
 use std::collections::BTreeMap;
 
 /// How often warps executed it, and what its accesses took. `None`: the page has no such column. It has one where the
@@ -48,42 +49,14 @@ impl Instruction {
     }
 
     fn count(&self, counter: Counter) -> Option<u64> {
-        use Counter as C;
-        let is_global = self.space.contains("Global");
-        let is_shared = self.space.contains("Shared");
-        let has_both = is_global && is_shared;
-        let (loads, stores) = (self.access == "Load", self.access == "Store");
-        let is_matrix_load = self.operation == "LDSM";
-        let global_load = is_global && loads;
-        let global_store = is_global && stores;
-        let shared_load = is_shared && loads && !is_matrix_load;
-        let shared_store = is_shared && stores;
-        let executed = Some(self.executed);
-        let (is_meant, amount) = match counter {
-            C::Instructions => (true, executed),
-            C::LaneInstructions => (true, self.lanes),
-            C::GlobalLoadRequests => (global_load, executed),
-            C::GlobalLoadSectors => (global_load, self.sectors),
-            C::GlobalLoadSectorsIdeal => (global_load, self.sectors_ideal),
-            C::GlobalStoreRequests => (global_store, executed),
-            C::GlobalStoreSectors => (global_store, self.sectors),
-            C::GlobalStoreSectorsIdeal => (global_store, self.sectors_ideal),
-            C::SharedLoadRequests => (shared_load, executed),
-            C::SharedLoadWavefronts => (shared_load, self.wavefronts),
-            C::SharedLoadWavefrontsIdeal => (shared_load, self.wavefronts_ideal),
-            C::SharedStoreRequests => (shared_store, executed),
-            C::SharedStoreWavefronts => (shared_store, self.wavefronts),
-            C::SharedStoreWavefrontsIdeal => (shared_store, self.wavefronts_ideal),
-            C::AsyncCopySectors => (has_both, self.sectors),
-            C::AsyncCopyWavefronts => (has_both, self.wavefronts),
-            C::MatrixInstructions => (self.operation.ends_with("MMA"), executed),
-            C::MatrixLoads => (is_matrix_load, executed),
-            C::MatrixLoadWavefronts => (is_matrix_load, self.wavefronts),
-            C::Atomics => (self.is_atomic(), executed),
-            C::Barriers => (self.operation == "BAR", executed),
-            C::DivergentBranches => (self.is_branch(), self.divergent),
-        };
-        if is_meant { amount } else { Some(0) }
+        use Counter::{GlobalLoadRequests, GlobalLoadSectors, GlobalLoadSectorsIdeal};
+        match (counter, self.kind()) {
+            // Unlike in the simulator, a copy is no load here: whoever wants both adds the two counters.
+            (GlobalLoadRequests | GlobalLoadSectors | GlobalLoadSectorsIdeal, Kind::AsyncCopy) => {
+                Some(0)
+            }
+            (_, kind) => added_quantity(counter, kind).map_or(Some(0), |it| self.amount(it)),
+        }
     }
 
     pub fn is_shared(&self) -> bool {
@@ -91,12 +64,38 @@ impl Instruction {
         self.space.contains("Shared") || names.contains(&self.operation.as_str())
     }
 
-    fn is_branch(&self) -> bool {
-        self.executed > 0 && matches!(self.operation.as_str(), "BRA" | "BRX")
+    /// The kind of PTX instruction that it comes from; of `stmatrix`, a store.
+    fn kind(&self) -> Kind {
+        let is_global = self.space.contains("Global");
+        let is_shared = self.space.contains("Shared");
+        match self.operation.as_str() {
+            "LDSM" => Kind::MatrixLoad,
+            "BAR" => Kind::Barrier,
+            // One that never runs follows every kernel's end, and then the page may lack the column.
+            "BRA" | "BRX" if self.executed > 0 => Kind::Branch,
+            name if name.ends_with("MMA") => Kind::Matrix,
+            name if name.starts_with("ATOM") || name.starts_with("RED") => Kind::Atomic,
+            _ => match (is_global, is_shared, self.access.as_str()) {
+                (true, true, _) => Kind::AsyncCopy,
+                (true, false, "Load") => Kind::GlobalLoad,
+                (true, false, "Store") => Kind::GlobalStore,
+                (false, true, "Load") => Kind::SharedLoad,
+                (false, true, "Store") => Kind::SharedStore,
+                _ => Kind::Other,
+            },
+        }
     }
 
-    fn is_atomic(&self) -> bool {
-        self.operation.starts_with("ATOM") || self.operation.starts_with("RED")
+    fn amount(&self, quantity: Quantity) -> Option<u64> {
+        match quantity {
+            Quantity::Issued | Quantity::Requests | Quantity::GlobalRequests => Some(self.executed),
+            Quantity::Lanes => self.lanes,
+            Quantity::Sectors => self.sectors,
+            Quantity::IdealSectors => self.sectors_ideal,
+            Quantity::Wavefronts => self.wavefronts,
+            Quantity::IdealWavefronts => self.wavefronts_ideal,
+            Quantity::Divergent => self.divergent,
+        }
     }
 }
 
