@@ -74,7 +74,8 @@ impl Instruction {
             // One that never runs follows every kernel's end, and then the page may lack the column.
             "BRA" | "BRX" if self.executed > 0 => Kind::Branch,
             name if name.ends_with("MMA") => Kind::Matrix,
-            name if name.starts_with("ATOM") || name.starts_with("RED") => Kind::Atomic,
+            "RED" | "REDG" | "REDS" => Kind::Atomic,
+            name if name.starts_with("ATOM") => Kind::Atomic,
             _ => match (is_global, is_shared, self.access.as_str()) {
                 (true, true, _) => Kind::AsyncCopy,
                 (true, false, "Load") => Kind::GlobalLoad,
@@ -139,5 +140,21 @@ mod tests {
         let predicated = "      @!P0 LDG.E.128 R4, desc[UR6][R2.64]";
         assert_eq!(operation(predicated), "LDG");
         assert_eq!(operation("EXIT;"), "EXIT");
+    }
+
+    #[test]
+    fn a_reduction_within_a_warp_is_no_atomic() {
+        let atomics = |operation: &str| {
+            let one = Instruction {
+                operation: operation.to_owned(),
+                executed: 3,
+                ..Instruction::default()
+            };
+            one.count(Counter::Atomics)
+        };
+        for name in ["ATOMG", "ATOMS", "RED", "REDG"] {
+            assert_eq!(atomics(name), Some(3), "{name}");
+        }
+        assert_eq!(atomics("REDUX"), Some(0));
     }
 }
