@@ -7,11 +7,12 @@ use crate::host::{ENDIAN, Header, header};
 use crate::{Compiler, Kernel, bytes};
 use model::Arch;
 use object::LittleEndian;
-use object::elf::{ET_REL, FileHeader64, SHT_SYMTAB, STT_FUNC};
+use object::elf::{ET_REL, SHT_SYMTAB, STT_FUNC};
 use object::read::SectionIndex;
 use object::read::elf::{
     FileHeader as _, NoteIterator, SectionHeader, SectionTable, Sym, SymbolTable,
 };
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
 /// In `st_other` of a symbol: a kernel, and no function that kernels call.
@@ -26,6 +27,10 @@ const ARCH_SPECIFIC_BEFORE_13: u32 = 0x800;
 /// From sm_90 on, shared memory starts with so many bytes that belong to the system. PTXAS does not count them, but
 /// the section has them.
 const RESERVED_SHARED: u64 = 1024;
+
+/// How often the same bytes may be read. Compilers let tails of names overlap, and nothing else; in a hostile file
+/// thousands of kernels can have the same long name.
+const MOST_OVERLAP: usize = 16;
 
 pub struct Cubin {
     pub kernels: Vec<Kernel>,
@@ -47,6 +52,7 @@ mod attribute {
     pub const MAX_THREADS: u8 = 0x05;
     pub const REQUIRED_THREADS: u8 = 0x10;
     pub const FRAME_SIZE: u8 = 0x11;
+    pub const MIN_STACK_SIZE: u8 = 0x12;
     pub const REGISTERS: u8 = 0x2f;
     pub const BARRIERS: u8 = 0x4c;
     /// In a section of its own, where numbers are others.
@@ -68,6 +74,8 @@ struct Parts {
 
 struct Reader<'a> {
     bytes: &'a [u8],
+    /// Bytes that may still be read.
+    left: Cell<usize>,
     sections: SectionTable<'a, Header>,
     symbols: SymbolTable<'a, Header>,
 }
@@ -98,6 +106,7 @@ pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
         .map_err(damaged("table of symbols"))?;
     let reader = Reader {
         bytes,
+        left: Cell::new(bytes.len().saturating_mul(MOST_OVERLAP)),
         sections,
         symbols,
     };
@@ -142,8 +151,16 @@ impl<'a> Reader<'a> {
         })
     }
 
+    fn spend(&self, amount: usize, at: u64) -> Result<(), Error> {
+        let left = self.left.get().checked_sub(amount);
+        self.left.set(left.unwrap_or_default());
+        let overlaps = || Error::at(at, Problem::Damaged("machine code, whose parts overlap,"));
+        left.map(|_| ()).ok_or_else(overlaps)
+    }
+
     fn attributes(&self, section: &SectionOf) -> Result<Vec<Attribute<'a>>, Error> {
         let data = self.data(section)?;
+        self.spend(data.len(), section.sh_offset(ENDIAN))?;
         let mut attributes = Vec::new();
         let mut at = 0;
         while at < data.len() {
@@ -159,13 +176,15 @@ impl<'a> Reader<'a> {
 
     fn kernels(&self, arch: Arch, is_relocatable: bool) -> Result<Vec<Kernel>, Error> {
         let parts = self.parts()?;
-        let (mut registers, mut frames) = (HashMap::new(), HashMap::new());
+        let (mut registers, mut frames, mut stacks) =
+            (HashMap::new(), HashMap::new(), HashMap::new());
         if let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".nv.info") {
             for Attribute { number, value } in self.attributes(section)? {
                 // Of these attributes the value is the index of a symbol and a number.
                 let of = match number {
                     attribute::REGISTERS => &mut registers,
                     attribute::FRAME_SIZE => &mut frames,
+                    attribute::MIN_STACK_SIZE => &mut stacks,
                     _ => continue,
                 };
                 if let (Some(symbol), Some(amount)) = (u32_at(value, 0), u32_at(value, 4)) {
@@ -192,6 +211,7 @@ impl<'a> Reader<'a> {
                 Error::at(at, Problem::Damaged("table of symbols"))
             };
             let name = self.symbols.symbol_name(ENDIAN, symbol).map_err(damaged)?;
+            self.spend(name.len(), at_strings.unwrap_or_default())?;
             let section = self.symbols.symbol_section(ENDIAN, symbol, index);
             let section = section.ok().flatten().unwrap_or(SectionIndex(0));
             let text = self.sections.section(section).map_err(damaged)?;
@@ -201,7 +221,6 @@ impl<'a> Reader<'a> {
                 Some(Ok(section)) => self.attributes(section)?,
                 _ => Vec::new(),
             };
-            let is_legacy_text = self.has_numbers_in_text(text);
             let of_info = |number| info.iter().find(|it| it.number == number);
             let (static_shared, reserved_shared) =
                 shared(part.and_then(|it| it.shared), arch, is_relocatable);
@@ -211,8 +230,9 @@ impl<'a> Reader<'a> {
                 registers: registers
                     .get(&index.0)
                     .copied()
-                    .or_else(|| is_legacy_text.then(|| text.sh_info(ENDIAN) >> 24)),
-                stack: frames.get(&index.0).copied(),
+                    .or_else(|| registers_of_text(text)),
+                frame: frames.get(&index.0).copied(),
+                stack: stacks.get(&index.0).copied(),
                 static_shared,
                 reserved_shared,
                 constants: part.map(|it| it.constants.clone()).unwrap_or_default(),
@@ -224,15 +244,11 @@ impl<'a> Reader<'a> {
                 max_threads: of_info(attribute::MAX_THREADS).and_then(|it| three(it.value)),
                 required_threads: of_info(attribute::REQUIRED_THREADS)
                     .and_then(|it| three(it.value)),
+                is_linked: !is_relocatable,
                 member: None,
             });
         }
         Ok(kernels)
-    }
-
-    /// Whether the section says itself how many registers its kernel has, in the highest byte of `sh_info`.
-    fn has_numbers_in_text(&self, text: &SectionOf) -> bool {
-        text.sh_info(ENDIAN) >> 24 != 0
     }
 
     fn parts(&self) -> Result<HashMap<&'a [u8], Parts>, Error> {
@@ -246,14 +262,18 @@ impl<'a> Reader<'a> {
                 .sections
                 .section_name(ENDIAN, section)
                 .map_err(damaged)?;
+            self.spend(name.len(), section.sh_offset(ENDIAN))?;
             let size = section.sh_size(ENDIAN);
             if let Some(kernel) = name.strip_prefix(b".nv.info.") {
                 parts.entry(kernel).or_default().info = Some(index.0);
             } else if let Some(kernel) = name.strip_prefix(b".nv.shared.") {
                 parts.entry(kernel).or_default().shared = Some(size);
             } else if let Some((bank, kernel)) = constant_bank(name) {
-                let constants = &mut parts.entry(kernel).or_default().constants;
-                *constants.entry(bank).or_default() += size;
+                parts
+                    .entry(kernel)
+                    .or_default()
+                    .constants
+                    .insert(bank, size);
             }
         }
         Ok(parts)
@@ -279,7 +299,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-type SectionOf = <FileHeader64<LittleEndian> as object::read::elf::FileHeader>::SectionHeader;
+type SectionOf = object::elf::SectionHeader64<LittleEndian>;
 
 /// With how many bytes it takes.
 fn attribute_at(data: &[u8], at: usize) -> Option<(Attribute<'_>, usize)> {
@@ -308,6 +328,12 @@ fn shared(section: Option<u64>, arch: Arch, is_relocatable: bool) -> (Option<u64
     }
 }
 
+/// In the highest byte of `sh_info`, which newer compilers leave empty.
+fn registers_of_text(text: &SectionOf) -> Option<u32> {
+    let registers = text.sh_info(ENDIAN) >> 24;
+    (registers > 0).then_some(registers)
+}
+
 /// Before CUDA 13, in the flags of the section.
 fn barriers_of_text(text: &SectionOf) -> u32 {
     ((text.sh_flags(ENDIAN).0 >> 20) & 0x7f) as u32
@@ -326,7 +352,7 @@ fn three(value: &[u8]) -> Option<[u32; 3]> {
     Some([u32_at(value, 0)?, u32_at(value, 4)?, u32_at(value, 8)?])
 }
 
-/// Six words, the second to last of which are where texts start behind them: object, tool, version, build, options.
+/// A version, then where five texts start behind these six words: object, tool, version, build, options.
 fn tool(note: &[u8]) -> Option<Compiler> {
     let texts = note.get(24..)?;
     let text = |word: usize| bytes::text_at(texts, u32_at(note, word * 4)? as usize);
@@ -337,4 +363,87 @@ fn tool(note: &[u8]) -> Option<Compiler> {
         tool: text(2)?,
         version: number.filter(is_number).unwrap_or(&version).to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_has_two_bytes_or_as_many_as_it_says() {
+        let data = [2, 0x4c, 3, 0, 4, 5, 4, 0, 1, 2, 3, 4, 9, 1, 0, 0];
+        let read = |at| attribute_at(&data, at).map(|(it, size)| (it.number, it.value, size));
+        assert_eq!(read(0), Some((0x4c, &[3, 0][..], 4)));
+        assert_eq!(read(4), Some((5, &[1, 2, 3, 4][..], 8)));
+        assert_eq!(read(12), None, "no such format");
+        assert!(attribute_at(&data[..11], 4).is_none(), "cut off");
+    }
+
+    #[test]
+    fn shared_memory_of_the_system_is_not_that_of_the_source() {
+        let arch = |number| arch(number, None).unwrap();
+        assert_eq!(shared(Some(1536), arch(89), false), (Some(1536), 0));
+        assert_eq!(shared(Some(1536), arch(90), false), (Some(512), 1024));
+        assert_eq!(shared(Some(1024), arch(120), false), (Some(0), 1024));
+        assert_eq!(shared(None, arch(90), false), (Some(0), 0));
+        assert_eq!(shared(None, arch(90), true), (None, 0));
+    }
+
+    #[test]
+    fn constants_of_a_kernel_are_not_those_of_the_module() {
+        assert_eq!(constant_bank(b".nv.constant0.k"), Some((0, &b"k"[..])));
+        assert_eq!(constant_bank(b".nv.constant3"), None);
+    }
+
+    /// An ELF file for a GPU, all of whose kernels have one name of this length.
+    fn with_kernels(count: usize, length: usize) -> Vec<u8> {
+        let mut names = b"\0.text\0".to_vec();
+        names.extend(std::iter::repeat_n(b'k', length));
+        names.push(0);
+        // Name, FUNC, a kernel, in section 1.
+        let symbol = |bytes: &mut Vec<u8>| {
+            bytes.extend([7, 0, 0, 0, 0x12, ENTRY, 1, 0]);
+            bytes.extend([0; 16]);
+        };
+        let (names_at, symbols_at) = (64, 64 + names.len());
+        let mut symbols = vec![0; 24];
+        (0..count).for_each(|_| symbol(&mut symbols));
+        let table = symbols_at + symbols.len();
+        // 64 bits, little-endian, as CUDA 13 writes it.
+        let mut file = b"\x7fELF\x02\x01\x01\x41\x08\0\0\0\0\0\0\0".to_vec();
+        file.extend([2, 0, 190, 0, 1, 0, 0, 0]);
+        file.extend([0; 16]);
+        file.extend((table as u64).to_le_bytes());
+        file.extend(0x0600_5a04_u32.to_le_bytes());
+        // Sizes of the header, no segments, sections of 64 bytes, four of them, names in the second.
+        file.extend([64, 0, 0, 0, 0, 0, 64, 0, 4, 0, 2, 0]);
+        file.extend(&names);
+        file.extend(&symbols);
+        let mut section = |name: u32, kind: u32, at: usize, size: usize, link: u32, each: u64| {
+            file.extend(name.to_le_bytes());
+            file.extend(kind.to_le_bytes());
+            file.extend([0; 16]);
+            file.extend((at as u64).to_le_bytes());
+            file.extend((size as u64).to_le_bytes());
+            file.extend(link.to_le_bytes());
+            file.extend([0; 12]);
+            file.extend(each.to_le_bytes());
+        };
+        section(0, 0, 0, 0, 0, 0);
+        section(1, 1, names_at, 0, 0, 0);
+        section(0, 3, names_at, names.len(), 0, 0);
+        section(0, 2, symbols_at, symbols.len(), 2, 24);
+        file
+    }
+
+    #[test]
+    fn names_that_overlap_cost_no_more_than_their_file() {
+        let honest = read(&with_kernels(3, 100), None).unwrap();
+        assert_eq!(honest.kernels.len(), 3);
+        assert_eq!(honest.kernels[0].name.len(), 100);
+        assert_eq!(honest.kernels[0].arch.to_string(), "sm_90");
+        let error = read(&with_kernels(2000, 60_000), None).err().unwrap();
+        assert_eq!(error.offset.file, 64);
+        assert!(matches!(error.problem, Problem::Damaged(_)), "{error}");
+    }
 }

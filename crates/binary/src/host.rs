@@ -37,6 +37,7 @@ pub fn read(
     let sections = header
         .sections(ENDIAN, bytes)
         .map_err(|_| damaged(table, "table of sections"))?;
+    let mut left = bytes.len();
     for section in sections.iter() {
         // A section without a name is none of ours.
         let name = sections.section_name(ENDIAN, section).unwrap_or_default();
@@ -45,6 +46,10 @@ pub fn read(
             let data = section
                 .data(ENDIAN, bytes)
                 .map_err(|_| damaged(at, "section with GPU code"))?;
+            // In a hostile file many sections can have the same bytes.
+            left = left
+                .checked_sub(data.len())
+                .ok_or_else(|| damaged(at, "section with GPU code"))?;
             fatbin::read(data, start.saturating_add(at), member, listing)?;
         }
     }

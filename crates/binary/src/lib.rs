@@ -15,7 +15,7 @@ pub use error::{Error, Offset, Problem};
 
 use model::Arch;
 use object::read::archive::ArchiveFile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The container that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,10 @@ pub struct Kernel {
     pub arch: Arch,
     /// Of a thread.
     pub registers: Option<u32>,
-    /// Bytes of a thread, without those of functions that it calls.
+    /// Bytes of a thread, without those of functions that it calls: PTXAS's stack frame.
+    pub frame: Option<u32>,
+    /// Bytes of a thread, with those of functions that it calls; `None` before device code is linked. Recursion is not
+    /// counted, as nobody knows how deep it goes.
     pub stack: Option<u32>,
     /// Bytes that the source declares, as PTXAS reports them; `None` before device code is linked.
     pub static_shared: Option<u64>,
@@ -53,6 +56,8 @@ pub struct Kernel {
     pub max_threads: Option<[u32; 3]>,
     /// `.reqntid` of PTX, which is a block of exactly that shape.
     pub required_threads: Option<[u32; 3]>,
+    /// Whether its device code is linked: not so after `nvcc -dc`.
+    pub is_linked: bool,
     /// The member of an archive.
     pub member: Option<String>,
 }
@@ -124,6 +129,19 @@ impl Listing {
 /// # Errors
 /// Where it is no such file, or damaged.
 pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
+    let mut listing = read_all(bytes)?;
+    if listing.kernels.iter().all(|it| it.is_linked) {
+        return Ok(listing);
+    }
+    // A library keeps what its device code was linked from.
+    let linked = listing.kernels.iter().filter(|it| it.is_linked);
+    let linked: HashSet<_> = linked.map(|it| (it.name.clone(), it.arch)).collect();
+    let is_kept = |it: &Kernel| it.is_linked || !linked.contains(&(it.name.clone(), it.arch));
+    listing.kernels.retain(is_kept);
+    Ok(listing)
+}
+
+fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
     if bytes.starts_with(b"\x7fELF") {
         return match host::is_cubin(bytes)? {
             true => {
@@ -152,6 +170,14 @@ pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
 fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
     let damaged = |offset: u64| move |_| Error::at(offset, Problem::Damaged("archive member"));
     let archive = ArchiveFile::parse(bytes).map_err(damaged(0))?;
+    // The list of symbols names members that were cut off at the end of another.
+    let symbols = archive.symbols().map_err(damaged(0))?;
+    for symbol in symbols.into_iter().flatten() {
+        let offset = symbol.map_err(damaged(0))?.offset();
+        archive
+            .member(offset)
+            .map_err(damaged(bytes.len() as u64))?;
+    }
     let mut listing = Listing::new(Format::Archive);
     let mut end = 0;
     for member in archive.members() {
