@@ -2,7 +2,7 @@
 
 use super::{print, width};
 use crate::cli::{BinaryArgs, ProfileFormat};
-use binary::{Format, Listing, Problem};
+use binary::{Format, Listing, Offset, Problem};
 use report::binary as layout;
 use report::exit::Exit;
 use system::error::{Error, Result};
@@ -16,12 +16,13 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
         Error::environment(format!("the file cannot be read: {error}")).at(&file)
     })?;
     let listing = binary::read(&bytes).map_err(|error| match error.problem {
-        Problem::Unknown | Problem::Foreign => Error::usage(looks_like(&bytes))
-            .at(&file)
-            .help(NAME_INSTEAD),
-        Problem::Damaged(_) | Problem::TooLarge { .. } => {
-            Error::environment(error.to_string()).at(&file)
+        // Further in it is a part of a file that is of the right kind.
+        Problem::Unknown | Problem::Foreign if error.offset == Offset::START => {
+            Error::usage(looks_like(&bytes))
+                .at(&file)
+                .help(NAME_INSTEAD)
         }
+        _ => Error::environment(error.to_string()).at(&file),
     })?;
     if listing.is_empty() {
         return Err(Error::usage(without_code(&listing))

@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
             (HashMap::new(), HashMap::new(), HashMap::new());
         if let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".nv.info") {
             for Attribute { number, value } in self.attributes(section)? {
-                // Of these attributes the value is the index of a symbol and a number.
+                // The value of these is the index of a symbol and a number.
                 let of = match number {
                     attribute::REGISTERS => &mut registers,
                     attribute::FRAME_SIZE => &mut frames,

@@ -10,6 +10,13 @@ pub struct Offset {
     pub unpacked: Option<u64>,
 }
 
+impl Offset {
+    pub const START: Self = Self {
+        file: 0,
+        unpacked: None,
+    };
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// None of the formats that are read.

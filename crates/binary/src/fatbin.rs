@@ -127,7 +127,7 @@ fn add(entry: &Entry, at: u64, member: Option<&str>, listing: &mut Listing) -> R
             })?;
             listing.add_cubin(cubin, member);
         }
-        PTX => listing.ptx.push(self::Ptx {
+        PTX => listing.ptx.push(Ptx {
             arch,
             kernels: ptx::kernels(&unpack(entry, at)?),
             member: member_name(),
