@@ -74,7 +74,8 @@ pub fn terminal(file: &str, listing: &Listing, width: usize) -> String {
             for kernel in kernels {
                 let row = cells(kernel);
                 let row = aligned(&row.each_ref().map(String::as_str), &widths);
-                let member = kernel.member.as_ref().map(|it| format!("  {it}"));
+                let member = kernel.member.as_ref();
+                let member = member.map(|it| format!("  {}", escape::visible(it)));
                 let _ = writeln!(text, "{row}  {}{}", kernel.arch, member.unwrap_or_default());
             }
         }
@@ -186,7 +187,7 @@ fn aligned(cells: &[&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> St
 
 /// Names of templates can have thousands of characters.
 fn shown(symbol: &str, width: usize) -> String {
-    let name = whole_name(symbol);
+    let name = escape::visible(&whole_name(symbol));
     match name.char_indices().nth(width) {
         None => name,
         Some(_) => {
@@ -295,4 +296,42 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
     serde_json::to_string_pretty(&page)
         .map(|text| escape::json(&text) + "\n")
         .map_err(|error| Error::environment(format!("the listing is no JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_stays_on_its_line() {
+        let kernel = Kernel {
+            name: "k\n  1  2  sm_90\u{202e}".to_owned(),
+            arch: "sm_90".parse().unwrap(),
+            registers: Some(8),
+            frame: None,
+            stack: None,
+            static_shared: Some(0),
+            reserved_shared: 0,
+            constants: BTreeMap::from([(0, u64::MAX), (2, u64::MAX)]),
+            code: 256,
+            barriers: None,
+            max_threads: Some([16, 16, 1]),
+            required_threads: None,
+            is_linked: true,
+            member: None,
+        };
+        let listing = Listing {
+            format: Format::Cubin,
+            kernels: vec![kernel],
+            ptx: Vec::new(),
+            others: Vec::new(),
+            compilers: BTreeMap::new(),
+        };
+        let text = terminal("f", &listing, 80);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "f: a cubin with 1 kernel for sm_90");
+        assert_eq!(lines[3], "k\\n  1  2  sm_90\\u{202e}");
+        assert!(lines[4].ends_with("  16x16  sm_90"), "{}", lines[4]);
+        assert_eq!(lines.len(), 5);
+    }
 }
