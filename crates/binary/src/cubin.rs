@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
         Ok(parts)
     }
 
-    /// The note of the tool that ran last: PTXAS, or nvlink where device code was linked.
+    /// By its note. Linked machine code keeps the note of PTXAS; of several notes the last one counts.
     fn compiler(&self) -> Result<Option<Compiler>, Error> {
         let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".note.nv.tkinfo") else {
             return Ok(None);
