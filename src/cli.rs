@@ -27,7 +27,7 @@ Commands:
   doctor    Report what this machine has and what it lacks
 
 More commands:
-  CI     judge, merge, history
+  CI     judge, merge, history, binary
   GPU    profile, tune, calibrate
   setup  toolchain, cache, schema, completions, man
   help   what a command does and takes: gatekeeper help merge
@@ -91,6 +91,8 @@ pub enum Command {
     Merge(MergeArgs),
     /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a site
     History(HistoryArgs),
+    /// List the GPU kernels of a compiled file, without any tool of NVIDIA
+    Binary(BinaryArgs),
     /// Read the GPU's counters for correct cases, with Nsight Compute
     Profile(ProfileArgs),
     /// Search the macros of a variant for a faster configuration that holds every gate, or rank tiles of attention
@@ -571,6 +573,22 @@ pub struct HistoryArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  gatekeeper binary libkernels.so                       every kernel, a line for each architecture
+  gatekeeper binary build/gemm.cubin                    machine code that nvcc -cubin wrote
+  gatekeeper binary libkernels.a --format json | jq .   the same for programs
+
+Exit codes: 0, 2 the file has no GPU code, 4 it cannot be read or is damaged.")]
+pub struct BinaryArgs {
+    /// A shared library, object, program, static library (.a), cubin or fat binary
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
+    pub format: ProfileFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   gatekeeper validate                       file, line, column and key of the first mistake
   gatekeeper validate --explain add@small   what the file comes to for a case, and which line says so
 
@@ -771,7 +789,7 @@ pub enum Format {
     Sarif,
 }
 
-/// A profile has no verdicts.
+/// Neither a profile nor a list of kernels has verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProfileFormat {
     Terminal,

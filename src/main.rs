@@ -42,6 +42,7 @@ fn main() -> ExitCode {
             cmd::baseline::show(&config, &filters)
         }
         Command::Tune(args) => cmd::tune::run(&args),
+        Command::Binary(args) => cmd::binary::run(&args),
         Command::History(args) => cmd::history::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::init::run(&args),

@@ -2,6 +2,7 @@
 //! that prints.
 
 pub mod baseline;
+pub mod binary;
 pub mod cache;
 pub mod calibrate;
 pub mod config;

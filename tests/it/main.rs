@@ -7,6 +7,7 @@ mod accepted;
 mod action;
 mod anchors;
 mod attempts;
+mod binaries;
 mod browser;
 mod calibrate;
 mod changed;

@@ -364,10 +364,27 @@ pub fn whole_name(symbol: &str) -> String {
 
 fn whole(symbol: &str) -> Option<String> {
     let options = DemangleOptions::new().no_return_type();
+    let mut name = Bounded(String::new());
     Symbol::new(symbol)
         .ok()?
-        .demangle_with_options(&options)
-        .ok()
+        .structured_demangle(&mut name, &options)
+        .ok()?;
+    Some(name.0)
+}
+
+/// Bytes of a name as it is shown. Those of CUTLASS have a tenth.
+const LONGEST_NAME: usize = 64 << 10;
+
+/// A mangled name repeats its parts by reference: of 300 bytes from outside there could be terabytes.
+struct Bounded(String);
+
+impl std::fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        match self.0.len() + text.len() <= LONGEST_NAME {
+            true => self.0.write_str(text),
+            false => Err(std::fmt::Error),
+        }
+    }
 }
 
 /// `__half const*, int` of `ns::k<__half>(__half const*, int)`. `None` where the name says nothing of them, as of
@@ -429,6 +446,22 @@ mod tests {
             assert_eq!(parameters(symbol).unwrap().join("|"), says);
         }
         assert_eq!(parameters("gather_kv"), None);
+    }
+
+    #[test]
+    fn a_name_that_doubles_itself_is_left_as_it_is() {
+        // `a<int, int>`, then each parameter twice the one before it.
+        let doubled = |times: u32| {
+            let seq = |at: u32| char::from_digit(at, 36).unwrap().to_ascii_uppercase();
+            let pairs = (0..times).map(|at| format!("S_IS{0}_S{0}_E", seq(at)));
+            format!("_Z1k1aIiiE{}", pairs.collect::<String>())
+        };
+        assert_eq!(
+            whole_name(&doubled(1)),
+            "k(a<int, int>, a<a<int, int>, a<int, int> >)"
+        );
+        assert!(whole_name(&doubled(8)).len() > 11 << 8);
+        assert_eq!(whole_name(&doubled(35)), doubled(35));
     }
 
     const PTX: &str = "\

@@ -2,6 +2,7 @@
 
 mod against_base;
 mod annotations;
+pub mod binary;
 pub mod case;
 mod causes;
 pub mod diagnosis;

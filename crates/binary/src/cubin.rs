@@ -1,0 +1,449 @@
+//! Cubins: ELF files of machine code for one architecture. NVIDIA does not document the attributes; their numbers are
+//! those that cuobjdump names, compared here with what PTXAS reports.
+
+use crate::bytes::{u16_at, u32_at};
+use crate::error::{Error, Problem};
+use crate::host::{ENDIAN, Header, header};
+use crate::{Compiler, Kernel, bytes};
+use model::Arch;
+use object::LittleEndian;
+use object::elf::{ET_REL, SHT_SYMTAB, STT_FUNC};
+use object::read::SectionIndex;
+use object::read::elf::{
+    FileHeader as _, NoteIterator, SectionHeader, SectionTable, Sym, SymbolTable,
+};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+
+/// In `st_other` of a symbol: a kernel, and no function that kernels call.
+const ENTRY: u8 = 0x10;
+
+/// `EI_ABIVERSION` from CUDA 13 on. Before it the architecture was in the lowest byte of the flags.
+const ABI_OF_CUDA_13: u8 = 8;
+
+/// In the flags before CUDA 13: `sm_90a` rather than `sm_90`.
+const ARCH_SPECIFIC_BEFORE_13: u32 = 0x800;
+
+/// From sm_90 on, shared memory starts with so many bytes that belong to the system. PTXAS does not count them, but
+/// the section has them.
+const RESERVED_SHARED: u64 = 1024;
+
+/// How often the same bytes may be read. Compilers let tails of names overlap, and nothing else; in a hostile file
+/// thousands of kernels can have the same long name.
+const MOST_OVERLAP: usize = 16;
+
+pub struct Cubin {
+    pub kernels: Vec<Kernel>,
+    pub compiler: Option<Compiler>,
+}
+
+/// Formats of an attribute: what follows its number.
+mod format {
+    /// 16 bits, or nothing in them.
+    pub const NONE: u8 = 1;
+    pub const BYTE: u8 = 2;
+    pub const HALF: u8 = 3;
+    /// 16 bits that say how many bytes follow.
+    pub const SIZED: u8 = 4;
+}
+
+/// Numbers of attributes.
+mod attribute {
+    pub const MAX_THREADS: u8 = 0x05;
+    pub const REQUIRED_THREADS: u8 = 0x10;
+    pub const FRAME_SIZE: u8 = 0x11;
+    pub const MIN_STACK_SIZE: u8 = 0x12;
+    pub const REGISTERS: u8 = 0x2f;
+    pub const BARRIERS: u8 = 0x4c;
+    /// In a section of its own, where numbers are others.
+    pub const COMPAT_ARCH_SPECIFIC: u8 = 0x09;
+}
+
+struct Attribute<'a> {
+    number: u8,
+    value: &'a [u8],
+}
+
+/// The parts of a cubin that belong to one kernel, by its name.
+#[derive(Default)]
+struct Parts {
+    info: Option<usize>,
+    shared: Option<u64>,
+    constants: BTreeMap<u32, u64>,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    /// Bytes that may still be read.
+    left: Cell<usize>,
+    sections: SectionTable<'a, Header>,
+    symbols: SymbolTable<'a, Header>,
+}
+
+/// `sm_90a` from 90 and `a`; `None` for a number that no architecture has.
+pub fn arch(number: u32, suffix: Option<char>) -> Option<Arch> {
+    let (major, minor) = (number / 10, number % 10);
+    Some(Arch {
+        major: u8::try_from(major).ok().filter(|it| *it > 0)?,
+        minor: u8::try_from(minor).ok()?,
+        suffix,
+    })
+}
+
+/// `named`: the architecture by the container, which knows what the machine code does not say (`sm_120f`).
+pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
+    let head = header(bytes)?;
+    let table = head.e_shoff(ENDIAN);
+    let damaged = |part| move |_| Error::at(table, Problem::Damaged(part));
+    if head.e_machine(ENDIAN) != object::elf::EM_CUDA {
+        return Err(Error::at(0, Problem::Damaged("header of the machine code")));
+    }
+    let sections = head
+        .sections(ENDIAN, bytes)
+        .map_err(damaged("table of sections"))?;
+    let symbols = sections
+        .symbols(ENDIAN, bytes, SHT_SYMTAB)
+        .map_err(damaged("table of symbols"))?;
+    let reader = Reader {
+        bytes,
+        left: Cell::new(bytes.len().saturating_mul(MOST_OVERLAP)),
+        sections,
+        symbols,
+    };
+    let arch = match named {
+        Some(arch) => arch,
+        None => reader.arch(head)?,
+    };
+    Ok(Cubin {
+        kernels: reader.kernels(arch, head.e_type(ENDIAN) == ET_REL)?,
+        compiler: reader.compiler()?,
+    })
+}
+
+impl<'a> Reader<'a> {
+    fn arch(&self, head: &Header) -> Result<Arch, Error> {
+        let flags = head.e_flags(ENDIAN).0;
+        let (number, is_specific) = match head.e_ident().abi_version < ABI_OF_CUDA_13 {
+            true => (flags & 0xff, flags & ARCH_SPECIFIC_BEFORE_13 != 0),
+            false => ((flags >> 8) & 0xff, self.is_compat_specific()?),
+        };
+        arch(number, is_specific.then_some('a'))
+            .ok_or_else(|| Error::at(48, Problem::Damaged("architecture")))
+    }
+
+    /// From CUDA 13 on the flags of `sm_90` and `sm_90a` are the same.
+    fn is_compat_specific(&self) -> Result<bool, Error> {
+        let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".nv.compat") else {
+            return Ok(false);
+        };
+        let attributes = self.attributes(section)?;
+        Ok(attributes
+            .iter()
+            .any(|it| it.number == attribute::COMPAT_ARCH_SPECIFIC && it.value.first() == Some(&1)))
+    }
+
+    fn data(&self, section: &SectionOf) -> Result<&'a [u8], Error> {
+        section.data(ENDIAN, self.bytes).map_err(|_| {
+            Error::at(
+                section.sh_offset(ENDIAN),
+                Problem::Damaged("section of the machine code"),
+            )
+        })
+    }
+
+    fn spend(&self, amount: usize, at: u64) -> Result<(), Error> {
+        let left = self.left.get().checked_sub(amount);
+        self.left.set(left.unwrap_or_default());
+        let overlaps = || Error::at(at, Problem::Damaged("machine code, whose parts overlap,"));
+        left.map(|_| ()).ok_or_else(overlaps)
+    }
+
+    fn attributes(&self, section: &SectionOf) -> Result<Vec<Attribute<'a>>, Error> {
+        let data = self.data(section)?;
+        self.spend(data.len(), section.sh_offset(ENDIAN))?;
+        let mut attributes = Vec::new();
+        let mut at = 0;
+        while at < data.len() {
+            let (attribute, size) = attribute_at(data, at).ok_or_else(|| {
+                let offset = section.sh_offset(ENDIAN).saturating_add(at as u64);
+                Error::at(offset, Problem::Damaged("list of attributes"))
+            })?;
+            attributes.push(attribute);
+            at += size;
+        }
+        Ok(attributes)
+    }
+
+    fn kernels(&self, arch: Arch, is_relocatable: bool) -> Result<Vec<Kernel>, Error> {
+        let parts = self.parts()?;
+        let (mut registers, mut frames, mut stacks) =
+            (HashMap::new(), HashMap::new(), HashMap::new());
+        if let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".nv.info") {
+            for Attribute { number, value } in self.attributes(section)? {
+                // The value of these is the index of a symbol and a number.
+                let of = match number {
+                    attribute::REGISTERS => &mut registers,
+                    attribute::FRAME_SIZE => &mut frames,
+                    attribute::MIN_STACK_SIZE => &mut stacks,
+                    _ => continue,
+                };
+                if let (Some(symbol), Some(amount)) = (u32_at(value, 0), u32_at(value, 4)) {
+                    of.insert(symbol as usize, amount);
+                }
+            }
+        }
+        let mut kernels = Vec::new();
+        for (index, symbol) in self.symbols.enumerate() {
+            if symbol.st_type() != STT_FUNC || symbol.st_other().0 & ENTRY == 0 {
+                continue;
+            }
+            // A kernel of another cubin, which this one calls.
+            if symbol.is_undefined(ENDIAN) {
+                continue;
+            }
+            let strings = self.symbols.string_section();
+            let at_strings = self
+                .sections
+                .section(strings)
+                .map(|it| it.sh_offset(ENDIAN));
+            let damaged = |_| {
+                let at = at_strings.unwrap_or_default();
+                Error::at(at, Problem::Damaged("table of symbols"))
+            };
+            let name = self.symbols.symbol_name(ENDIAN, symbol).map_err(damaged)?;
+            self.spend(name.len(), at_strings.unwrap_or_default())?;
+            let section = self.symbols.symbol_section(ENDIAN, symbol, index);
+            let section = section.ok().flatten().unwrap_or(SectionIndex(0));
+            let text = self.sections.section(section).map_err(damaged)?;
+            let part = parts.get(name);
+            let info = part.and_then(|it| it.info);
+            let info = match info.map(|it| self.sections.section(SectionIndex(it))) {
+                Some(Ok(section)) => self.attributes(section)?,
+                _ => Vec::new(),
+            };
+            let of_info = |number| info.iter().find(|it| it.number == number);
+            let (static_shared, reserved_shared) =
+                shared(part.and_then(|it| it.shared), arch, is_relocatable);
+            kernels.push(Kernel {
+                name: String::from_utf8_lossy(name).into_owned(),
+                arch,
+                registers: registers
+                    .get(&index.0)
+                    .copied()
+                    .or_else(|| registers_of_text(text)),
+                frame: frames.get(&index.0).copied(),
+                stack: stacks.get(&index.0).copied(),
+                static_shared,
+                reserved_shared,
+                constants: part.map(|it| it.constants.clone()).unwrap_or_default(),
+                code: text.sh_size(ENDIAN),
+                barriers: match of_info(attribute::BARRIERS) {
+                    Some(it) => it.value.first().map(|it| u32::from(*it)),
+                    None => Some(barriers_of_text(text)),
+                },
+                max_threads: of_info(attribute::MAX_THREADS).and_then(|it| three(it.value)),
+                required_threads: of_info(attribute::REQUIRED_THREADS)
+                    .and_then(|it| three(it.value)),
+                is_linked: !is_relocatable,
+                member: None,
+            });
+        }
+        Ok(kernels)
+    }
+
+    fn parts(&self) -> Result<HashMap<&'a [u8], Parts>, Error> {
+        let mut parts: HashMap<&[u8], Parts> = HashMap::new();
+        for (index, section) in self.sections.enumerate() {
+            let damaged = |_| {
+                let names = Problem::Damaged("names of sections");
+                Error::at(section.sh_offset(ENDIAN), names)
+            };
+            let name = self
+                .sections
+                .section_name(ENDIAN, section)
+                .map_err(damaged)?;
+            self.spend(name.len(), section.sh_offset(ENDIAN))?;
+            let size = section.sh_size(ENDIAN);
+            if let Some(kernel) = name.strip_prefix(b".nv.info.") {
+                parts.entry(kernel).or_default().info = Some(index.0);
+            } else if let Some(kernel) = name.strip_prefix(b".nv.shared.") {
+                parts.entry(kernel).or_default().shared = Some(size);
+            } else if let Some((bank, kernel)) = constant_bank(name) {
+                parts
+                    .entry(kernel)
+                    .or_default()
+                    .constants
+                    .insert(bank, size);
+            }
+        }
+        Ok(parts)
+    }
+
+    /// By its note. Linked machine code keeps the note of PTXAS; of several notes the last one counts.
+    fn compiler(&self) -> Result<Option<Compiler>, Error> {
+        let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".note.nv.tkinfo") else {
+            return Ok(None);
+        };
+        let damaged = |_| {
+            let offset = section.sh_offset(ENDIAN);
+            Error::at(offset, Problem::Damaged("note of the compiler"))
+        };
+        let data = self.data(section)?;
+        let mut notes = NoteIterator::<Header>::new(ENDIAN, section.sh_addralign(ENDIAN), data)
+            .map_err(damaged)?;
+        let mut last = None;
+        while let Some(note) = notes.next().map_err(damaged)? {
+            last = tool(note.desc()).or(last);
+        }
+        Ok(last)
+    }
+}
+
+type SectionOf = object::elf::SectionHeader64<LittleEndian>;
+
+/// With how many bytes it takes.
+fn attribute_at(data: &[u8], at: usize) -> Option<(Attribute<'_>, usize)> {
+    let [format, number] = bytes::array(data, at)?;
+    let first = at.checked_add(2)?;
+    let (start, size) = match format {
+        format::NONE | format::BYTE | format::HALF => (first, 2),
+        format::SIZED => (at.checked_add(4)?, usize::from(u16_at(data, first)?)),
+        _ => return None,
+    };
+    let end = start.checked_add(size)?;
+    let value = data.get(start..end)?;
+    Some((Attribute { number, value }, end - at))
+}
+
+/// Static and reserved. A kernel without the section has none; before device code is linked nobody knows.
+fn shared(section: Option<u64>, arch: Arch, is_relocatable: bool) -> (Option<u64>, u64) {
+    match section {
+        None if is_relocatable => (None, 0),
+        None => (Some(0), 0),
+        Some(size) if arch.major >= 9 => match size.checked_sub(RESERVED_SHARED) {
+            Some(size) => (Some(size), RESERVED_SHARED),
+            None => (Some(size), 0),
+        },
+        Some(size) => (Some(size), 0),
+    }
+}
+
+/// In the highest byte of `sh_info`, which newer compilers leave empty.
+fn registers_of_text(text: &SectionOf) -> Option<u32> {
+    let registers = text.sh_info(ENDIAN) >> 24;
+    (registers > 0).then_some(registers)
+}
+
+/// Before CUDA 13, in the flags of the section.
+fn barriers_of_text(text: &SectionOf) -> u32 {
+    ((text.sh_flags(ENDIAN).0 >> 20) & 0x7f) as u32
+}
+
+/// `.nv.constant0.k`: bank 0 of `k`. `.nv.constant3` is of all kernels.
+fn constant_bank(section: &[u8]) -> Option<(u32, &[u8])> {
+    let rest = section.strip_prefix(b".nv.constant")?;
+    let dot = rest.iter().position(|it| *it == b'.')?;
+    let (bank, kernel) = rest.split_at_checked(dot)?;
+    let bank = std::str::from_utf8(bank).ok()?.parse().ok()?;
+    Some((bank, kernel.strip_prefix(b".")?))
+}
+
+fn three(value: &[u8]) -> Option<[u32; 3]> {
+    Some([u32_at(value, 0)?, u32_at(value, 4)?, u32_at(value, 8)?])
+}
+
+/// A version, then where five texts start behind these six words: object, tool, version, build, options.
+fn tool(note: &[u8]) -> Option<Compiler> {
+    let texts = note.get(24..)?;
+    let text = |word: usize| bytes::text_at(texts, u32_at(note, word * 4)? as usize);
+    let version = text(3)?;
+    let number = version.rsplit(['V', ' ']).next();
+    let is_number = |it: &&str| it.starts_with(|first: char| first.is_ascii_digit());
+    Some(Compiler {
+        tool: text(2)?,
+        version: number.filter(is_number).unwrap_or(&version).to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_has_two_bytes_or_as_many_as_it_says() {
+        let data = [2, 0x4c, 3, 0, 4, 5, 4, 0, 1, 2, 3, 4, 9, 1, 0, 0];
+        let read = |at| attribute_at(&data, at).map(|(it, size)| (it.number, it.value, size));
+        assert_eq!(read(0), Some((0x4c, &[3, 0][..], 4)));
+        assert_eq!(read(4), Some((5, &[1, 2, 3, 4][..], 8)));
+        assert_eq!(read(12), None, "no such format");
+        assert!(attribute_at(&data[..11], 4).is_none(), "cut off");
+    }
+
+    #[test]
+    fn shared_memory_of_the_system_is_not_that_of_the_source() {
+        let arch = |number| arch(number, None).unwrap();
+        assert_eq!(shared(Some(1536), arch(89), false), (Some(1536), 0));
+        assert_eq!(shared(Some(1536), arch(90), false), (Some(512), 1024));
+        assert_eq!(shared(Some(1024), arch(120), false), (Some(0), 1024));
+        assert_eq!(shared(None, arch(90), false), (Some(0), 0));
+        assert_eq!(shared(None, arch(90), true), (None, 0));
+    }
+
+    #[test]
+    fn constants_of_a_kernel_are_not_those_of_the_module() {
+        assert_eq!(constant_bank(b".nv.constant0.k"), Some((0, &b"k"[..])));
+        assert_eq!(constant_bank(b".nv.constant3"), None);
+    }
+
+    /// An ELF file for a GPU, all of whose kernels have one name of this length.
+    fn with_kernels(count: usize, length: usize) -> Vec<u8> {
+        let mut names = b"\0.text\0".to_vec();
+        names.extend(std::iter::repeat_n(b'k', length));
+        names.push(0);
+        // Name, FUNC, a kernel, in section 1.
+        let symbol = |bytes: &mut Vec<u8>| {
+            bytes.extend([7, 0, 0, 0, 0x12, ENTRY, 1, 0]);
+            bytes.extend([0; 16]);
+        };
+        let (names_at, symbols_at) = (64, 64 + names.len());
+        let mut symbols = vec![0; 24];
+        (0..count).for_each(|_| symbol(&mut symbols));
+        let table = symbols_at + symbols.len();
+        // 64 bits, little-endian, as CUDA 13 writes it.
+        let mut file = b"\x7fELF\x02\x01\x01\x41\x08\0\0\0\0\0\0\0".to_vec();
+        file.extend([2, 0, 190, 0, 1, 0, 0, 0]);
+        file.extend([0; 16]);
+        file.extend((table as u64).to_le_bytes());
+        file.extend(0x0600_5a04_u32.to_le_bytes());
+        // Sizes of the header, no segments, sections of 64 bytes, four of them, names in the second.
+        file.extend([64, 0, 0, 0, 0, 0, 64, 0, 4, 0, 2, 0]);
+        file.extend(&names);
+        file.extend(&symbols);
+        let mut section = |name: u32, kind: u32, at: usize, size: usize, link: u32, each: u64| {
+            file.extend(name.to_le_bytes());
+            file.extend(kind.to_le_bytes());
+            file.extend([0; 16]);
+            file.extend((at as u64).to_le_bytes());
+            file.extend((size as u64).to_le_bytes());
+            file.extend(link.to_le_bytes());
+            file.extend([0; 12]);
+            file.extend(each.to_le_bytes());
+        };
+        section(0, 0, 0, 0, 0, 0);
+        section(1, 1, names_at, 0, 0, 0);
+        section(0, 3, names_at, names.len(), 0, 0);
+        section(0, 2, symbols_at, symbols.len(), 2, 24);
+        file
+    }
+
+    #[test]
+    fn names_that_overlap_cost_no_more_than_their_file() {
+        let honest = read(&with_kernels(3, 100), None).unwrap();
+        assert_eq!(honest.kernels.len(), 3);
+        assert_eq!(honest.kernels[0].name.len(), 100);
+        assert_eq!(honest.kernels[0].arch.to_string(), "sm_90");
+        let error = read(&with_kernels(2000, 60_000), None).err().unwrap();
+        assert_eq!(error.offset.file, 64);
+        assert!(matches!(error.problem, Problem::Damaged(_)), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Fat binaries: containers of machine code and PTX, one after another. The layout is not documented by NVIDIA. It is
+//! known from projects that read it (ZLUDA, cuda-fatbin-decompression), and compared here with what nvcc writes.
+//!
+//! A container has a header of 16 bytes: magic, version, size of the header, size of what follows. Each entry has a
+//! header, too, whose size it states, and its payload.
+
+use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::error::{Error, Problem};
+use crate::{Listing, Other, Ptx, cubin, ptx};
+use model::Arch;
+use std::borrow::Cow;
+
+pub const MAGIC: u32 = 0xBA55_ED50;
+
+/// Bytes that an entry may unpack to. The largest cubins of public libraries have a tenth of it.
+pub const MOST_UNPACKED: u64 = 1 << 30;
+
+/// No block of LZ4 grows more than this: a byte of its stream stands for at most 255 bytes.
+const LZ4_RATIO: u64 = 255;
+
+const PTX: u16 = 1;
+const MACHINE_CODE: u16 = 2;
+
+const LZ4: u64 = 0x2000;
+const ZSTD: u64 = 0x8000;
+const ARCH_SPECIFIC: u64 = 0x10_0000;
+const FAMILY_SPECIFIC: u64 = 0x20_0000;
+
+/// The fields of an entry's header that are read, as they lie there.
+struct Entry<'a> {
+    kind: u16,
+    arch: Arch,
+    flags: u64,
+    unpacked_size: u64,
+    payload: &'a [u8],
+    /// In the file.
+    payload_at: u64,
+}
+
+/// `start`: where `bytes` are in the file.
+pub fn read(
+    bytes: &[u8],
+    start: u64,
+    member: Option<&str>,
+    listing: &mut Listing,
+) -> Result<(), Error> {
+    let mut at = 0;
+    while let Some(zeros) = padding(bytes, at) {
+        at += zeros;
+        at = read_container(bytes, at, start, member, listing)?;
+    }
+    Ok(())
+}
+
+/// How many zeros fill up to the next container; `None` where there is no more.
+fn padding(bytes: &[u8], at: usize) -> Option<usize> {
+    bytes.get(at..)?.iter().position(|it| *it != 0)
+}
+
+/// Says where it ends.
+fn read_container(
+    bytes: &[u8],
+    at: usize,
+    start: u64,
+    member: Option<&str>,
+    listing: &mut Listing,
+) -> Result<usize, Error> {
+    let in_file = |at: usize| start.saturating_add(at as u64);
+    let damaged = |at: usize, part| Error::at(in_file(at), Problem::Damaged(part));
+    let header = || {
+        let fits = u32_at(bytes, at)? == MAGIC && u16_at(bytes, at.checked_add(4)?)? == 1;
+        let own = usize::from(u16_at(bytes, at.checked_add(6)?)?);
+        let rest = usize::try_from(u64_at(bytes, at.checked_add(8)?)?).ok()?;
+        let first = at.checked_add(own)?;
+        let end = first.checked_add(rest)?;
+        (fits && own >= 16 && end <= bytes.len()).then_some((first, end))
+    };
+    let (mut next, end) = header().ok_or_else(|| damaged(at, "header of the fat binary"))?;
+    while next < end {
+        let (entry, after) = entry(bytes.get(..end).unwrap_or_default(), next, start)
+            .ok_or_else(|| damaged(next, "entry of the fat binary"))?;
+        add(&entry, in_file(next), member, listing)?;
+        next = after;
+    }
+    Ok(end)
+}
+
+/// With where the next one starts.
+fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
+    let header = bytes.get(at..)?;
+    let own = usize::try_from(u32_at(header, 4)?).ok()?;
+    let padded = usize::try_from(u64_at(header, 8)?).ok()?;
+    let packed = usize::try_from(u32_at(header, 16)?).ok()?;
+    let flags = u64_at(header, 40)?;
+    let payload_at = at.checked_add(own)?;
+    let after = payload_at.checked_add(padded)?;
+    let whole = bytes.get(payload_at..after)?;
+    let suffix = match () {
+        () if flags & ARCH_SPECIFIC != 0 => Some('a'),
+        () if flags & FAMILY_SPECIFIC != 0 => Some('f'),
+        () => None,
+    };
+    let entry = Entry {
+        kind: u16_at(header, 0)?,
+        arch: cubin::arch(u32_at(header, 28)?, suffix)?,
+        flags,
+        unpacked_size: u64_at(header, 56)?,
+        payload: match flags & (LZ4 | ZSTD) {
+            0 => whole,
+            // Padding is no part of the stream.
+            _ => whole.get(..packed)?,
+        },
+        payload_at: start.saturating_add(payload_at as u64),
+    };
+    (own >= 64).then_some((entry, after))
+}
+
+fn add(entry: &Entry, at: u64, member: Option<&str>, listing: &mut Listing) -> Result<(), Error> {
+    let Entry { kind, arch, .. } = *entry;
+    let member_name = || member.map(str::to_owned);
+    match kind {
+        MACHINE_CODE => {
+            let code = unpack(entry, at)?;
+            let cubin = cubin::read(&code, Some(arch)).map_err(|error| match code {
+                Cow::Borrowed(_) => error.shifted(entry.payload_at),
+                Cow::Owned(_) => error.unpacked_from(at),
+            })?;
+            listing.add_cubin(cubin, member);
+        }
+        PTX => listing.ptx.push(Ptx {
+            arch,
+            kernels: ptx::kernels(&unpack(entry, at)?),
+            member: member_name(),
+        }),
+        _ => listing.others.push(Other {
+            kind,
+            arch,
+            offset: at,
+            member: member_name(),
+        }),
+    }
+    Ok(())
+}
+
+fn unpack<'a>(entry: &Entry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {
+    if entry.flags & (LZ4 | ZSTD) == 0 {
+        return Ok(Cow::Borrowed(entry.payload));
+    }
+    let damaged = || Error::at(at, Problem::Damaged("packed code"));
+    let claimed = entry.unpacked_size;
+    let limit = match entry.flags & LZ4 {
+        0 => MOST_UNPACKED,
+        _ => MOST_UNPACKED.min((entry.payload.len() as u64).saturating_mul(LZ4_RATIO)),
+    };
+    if claimed > limit {
+        return Err(Error::at(at, Problem::TooLarge { claimed, limit }));
+    }
+    let size = usize::try_from(claimed).map_err(|_| damaged())?;
+    let mut unpacked = vec![0; size];
+    let written = match entry.flags & LZ4 {
+        0 => unpack_zstd(entry.payload, &mut unpacked),
+        _ => lz4_flex::block::decompress_into(entry.payload, &mut unpacked).ok(),
+    };
+    match written == Some(size) {
+        true => Ok(Cow::Owned(unpacked)),
+        false => Err(damaged()),
+    }
+}
+
+fn unpack_zstd(packed: &[u8], unpacked: &mut [u8]) -> Option<usize> {
+    let mut decoder = ruzstd::decoding::FrameDecoder::new();
+    decoder.decode_all(packed, unpacked).ok()
+}

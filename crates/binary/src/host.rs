@@ -1,0 +1,57 @@
+//! ELF files of the host, whose sections hold fat binaries.
+
+use crate::error::{Error, Problem};
+use crate::{Listing, fatbin};
+use object::LittleEndian;
+use object::elf::{EM_CUDA, FileHeader64};
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+
+pub type Header = FileHeader64<LittleEndian>;
+pub const ENDIAN: LittleEndian = LittleEndian;
+
+/// Sections with fat binaries: linked, and before device code is linked.
+const SECTIONS: [&[u8]; 2] = [b".nv_fatbin", b"__nv_relfatbin"];
+
+pub fn header(bytes: &[u8]) -> Result<&Header, Error> {
+    let header = Header::parse(bytes).map_err(|_| Error::at(0, Problem::Damaged("ELF header")))?;
+    match header.is_class_64() && header.is_little_endian() {
+        true => Ok(header),
+        false => Err(Error::at(0, Problem::Foreign)),
+    }
+}
+
+pub fn is_cubin(bytes: &[u8]) -> Result<bool, Error> {
+    Ok(header(bytes)?.e_machine(ENDIAN) == EM_CUDA)
+}
+
+/// `start`: where `bytes` are in the file.
+pub fn read(
+    bytes: &[u8],
+    start: u64,
+    member: Option<&str>,
+    listing: &mut Listing,
+) -> Result<(), Error> {
+    let header = header(bytes).map_err(|error| error.shifted(start))?;
+    let damaged = |at: u64, part| Error::at(start.saturating_add(at), Problem::Damaged(part));
+    let table = header.e_shoff(ENDIAN);
+    let sections = header
+        .sections(ENDIAN, bytes)
+        .map_err(|_| damaged(table, "table of sections"))?;
+    let mut left = bytes.len();
+    for section in sections.iter() {
+        // A section without a name is none of ours.
+        let name = sections.section_name(ENDIAN, section).unwrap_or_default();
+        if SECTIONS.contains(&name) {
+            let at = section.sh_offset(ENDIAN);
+            let data = section
+                .data(ENDIAN, bytes)
+                .map_err(|_| damaged(at, "section with GPU code"))?;
+            // In a hostile file many sections can have the same bytes.
+            left = left
+                .checked_sub(data.len())
+                .ok_or_else(|| damaged(at, "section with GPU code"))?;
+            fatbin::read(data, start.saturating_add(at), member, listing)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,416 @@
+//! `gatekeeper binary`: what a compiled file says of its kernels is what PTXAS reported when it made them, whatever the
+//! container; and no file, however damaged, ends in a panic.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+
+use build::ptxas::PtxasReport;
+use common::{root, run, stderr, stdout};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Stack, static shared memory, barriers, bounds, a function that is not inlined, and a kernel that needs nothing.
+const SOURCE: &str = r#"
+__constant__ float table[32];
+__device__ __noinline__ float helper(float x, int n) {
+    float a[64];
+    for (int i = 0; i < n; i++) a[i & 63] = x * i;
+    float sum = 0;
+    for (int i = 0; i < 64; i++) sum += a[(i * n) & 63];
+    return sum;
+}
+template <typename T> __global__ void __launch_bounds__(256) tile(T *p) {
+    __shared__ T s[128];
+    s[threadIdx.x & 127] = p[threadIdx.x];
+    __syncthreads();
+    p[threadIdx.x] = s[(threadIdx.x * 7) & 127] + table[threadIdx.x & 31];
+}
+template __global__ void tile<float>(float *);
+template __global__ void tile<double>(double *);
+extern "C" __global__ void calls(float *p, int n) { p[threadIdx.x] = helper(p[threadIdx.x], n); }
+extern "C" __global__ void empty() {}
+extern "C" __global__ void dynamic(float *p) {
+    extern __shared__ float s[];
+    s[threadIdx.x] = p[threadIdx.x];
+    __syncthreads();
+    p[threadIdx.x] = s[threadIdx.x ^ 1];
+}
+"#;
+
+/// Runs nvcc in `dir`, and says what PTXAS printed.
+fn nvcc(dir: &Path, args: &[&str]) -> String {
+    let nvcc = build::toolchain::testing::toolchain().nvcc;
+    let output = Command::new(nvcc).current_dir(dir).args(args).output();
+    let output = output.unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success(), "{args:?}\n{said}");
+    stdout(&output) + &said
+}
+
+fn archive(dir: &Path, files: &[&str]) {
+    let mut ar = Command::new("ar");
+    let ar = ar.current_dir(dir).arg("rcs").args(files);
+    assert!(ar.status().unwrap().success());
+}
+
+fn with_source() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("k.cu"), SOURCE).unwrap();
+    let only = "extern \"C\" __global__ void only_ptx(float *p) { *p = 1; }";
+    std::fs::write(dir.path().join("ptx.cu"), only).unwrap();
+    std::fs::write(dir.path().join("host.cpp"), "int f() { return 1; }").unwrap();
+    dir
+}
+
+fn listed(dir: &Path, file: &str) -> Value {
+    let output = run(dir, &["binary", file, "--format", "json"], 0);
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+/// The kernels without what differs between containers.
+fn rows(listing: &Value, arch: &str) -> Vec<Value> {
+    let kernels = listing["kernels"].as_array().unwrap().iter();
+    let of_arch = kernels.filter(|it| it["architecture"] == arch);
+    of_arch
+        .map(|it| {
+            let mut row = it.clone();
+            row.as_object_mut().unwrap().remove("member");
+            row
+        })
+        .collect()
+}
+
+#[test]
+fn kernels_are_listed_as_ptxas_reports_them() {
+    let dir = with_source();
+    let include = format!("-I{}", root().join("kernels").display());
+    let ours = |path: &str| root().join(path).display().to_string();
+    let sources = [
+        "k.cu".to_owned(),
+        ours("kernels/sdpa_f16.cu"),
+        ours("kernels/softmax.cu"),
+        ours("kernels/reduce.cu"),
+        ours("examples/split-attention/split_attention.cu"),
+    ];
+    let mut compared = 0;
+    for arch in ["sm_89", "sm_90", "sm_90a", "sm_120"] {
+        for source in &sources {
+            let target = format!("-arch={arch}");
+            let said = nvcc(
+                dir.path(),
+                &[
+                    "-std=c++17",
+                    "-cubin",
+                    &target,
+                    &include,
+                    "-Xptxas",
+                    "-v",
+                    "-o",
+                    "k.cubin",
+                    source,
+                ],
+            );
+            let reported = PtxasReport::parse(&said);
+            let listing = listed(dir.path(), "k.cubin");
+            let kernels = listing["kernels"].as_array().unwrap();
+            let entries = said.matches("Compiling entry function").count();
+            assert!(entries > 0 && kernels.len() == entries, "{source} {arch}");
+            for kernel in kernels {
+                let symbol = kernel["symbol"].as_str().unwrap();
+                let wanted = reported.resources(symbol, arch).unwrap();
+                let said = |key: &str| kernel[key].as_u64().map(|it| u32::try_from(it).unwrap());
+                let about = format!("{symbol} {arch}: {kernel}\n{wanted:?}");
+                assert_eq!(kernel["architecture"], arch, "{about}");
+                assert_eq!(said("registers"), Some(wanted.registers), "{about}");
+                assert_eq!(said("frame"), wanted.stack, "{about}");
+                let cumulative = wanted.cumulative_stack.unwrap_or(0);
+                assert_eq!(said("stack"), Some(cumulative), "{about}");
+                assert_eq!(said("static_shared"), Some(wanted.static_shared), "{about}");
+                assert_eq!(said("barriers"), Some(wanted.barriers), "{about}");
+                compared += 1;
+            }
+            let compilers = listing["compilers"].as_array().unwrap();
+            assert_eq!(compilers.len(), 1);
+            assert_eq!(compilers[0]["tool"], "ptxas");
+            assert!(
+                compilers[0]["version"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("13.0.")
+            );
+        }
+    }
+    assert!(compared >= 40, "{compared}");
+}
+
+#[test]
+fn every_container_lists_the_kernels_of_its_cubins() {
+    let dir = with_source();
+    let dir = dir.path();
+    nvcc(dir, &["-cubin", "-arch=sm_89", "-o", "89.cubin", "k.cu"]);
+    nvcc(dir, &["-cubin", "-arch=sm_90a", "-o", "90a.cubin", "k.cu"]);
+    let wanted: BTreeMap<&str, Vec<Value>> = [("sm_89", "89.cubin"), ("sm_90a", "90a.cubin")]
+        .map(|(arch, file)| (arch, rows(&listed(dir, file), arch)))
+        .into();
+    assert!(wanted.values().all(|it| it.len() == 5));
+    let both =
+        "-gencode arch=compute_89,code=sm_89 -gencode arch=compute_90a,code=[sm_90a,compute_90a]";
+    let both: Vec<&str> = both.split(' ').collect();
+    let build = |args: &[&str]| nvcc(dir, &[&both[..], args].concat());
+    build(&[
+        "-fatbin",
+        "--compress-mode=none",
+        "-o",
+        "none.fatbin",
+        "k.cu",
+    ]);
+    for mode in ["size", "speed"] {
+        let (mode, file) = (format!("--compress-mode={mode}"), format!("{mode}.fatbin"));
+        build(&[
+            "-fatbin",
+            &mode,
+            "-Xfatbin",
+            "-compress-all",
+            "-o",
+            &file,
+            "k.cu",
+        ]);
+    }
+    build(&["-c", "-o", "k.o", "k.cu"]);
+    build(&[
+        "-shared",
+        "-cudart",
+        "none",
+        "-Xcompiler",
+        "-fPIC",
+        "-o",
+        "k.so",
+        "k.cu",
+    ]);
+    nvcc(
+        dir,
+        &[
+            "-c",
+            "-gencode",
+            "arch=compute_90,code=compute_90",
+            "-o",
+            "ptx.o",
+            "ptx.cu",
+        ],
+    );
+    nvcc(dir, &["-c", "-o", "host.o", "host.cpp"]);
+    archive(dir, &["k.a", "k.o", "ptx.o", "host.o"]);
+    let size = |file: &str| std::fs::metadata(dir.join(file)).unwrap().len();
+    assert!(
+        size("size.fatbin") < size("speed.fatbin") && size("speed.fatbin") < size("none.fatbin")
+    );
+    for file in [
+        "none.fatbin",
+        "size.fatbin",
+        "speed.fatbin",
+        "k.o",
+        "k.so",
+        "k.a",
+    ] {
+        let listing = listed(dir, file);
+        for (arch, rows_of_cubin) in &wanted {
+            assert_eq!(&rows(&listing, arch), rows_of_cubin, "{file}");
+        }
+        assert_eq!(listing["kernels"].as_array().unwrap().len(), 10, "{file}");
+        assert_eq!(listing["ptx"][0]["architecture"], "compute_90a", "{file}");
+        assert_eq!(
+            listing["ptx"][0]["kernels"].as_array().unwrap().len(),
+            5,
+            "{file}"
+        );
+    }
+    let archive = listed(dir, "k.a");
+    assert_eq!(archive["kernels"][0]["member"], "k.o");
+    assert_eq!(archive["ptx"][1]["member"], "ptx.o");
+    assert_eq!(archive["ptx"][1]["kernels"][0], "only_ptx");
+    let shown = stdout(&run(dir, &["binary", "k.a"], 0));
+    assert!(
+        shown.contains("PTX only, compiled by the driver:\nonly_ptx\n  compute_90\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("\ntile<float>(float*)\n"), "{shown}");
+}
+
+#[test]
+fn device_code_that_is_not_linked_leaves_stack_and_shared_memory_open() {
+    let dir = with_source();
+    let dir = dir.path();
+    let with = |args: &[&str]| {
+        nvcc(
+            dir,
+            &[&["-arch=sm_90", "-Xcompiler", "-fPIC"], args].concat(),
+        )
+    };
+    let tile = |file: &str| {
+        let rows = rows(&listed(dir, file), "sm_90");
+        assert_eq!(rows.len(), 5, "{file}");
+        let name = "tile<float>(float*)";
+        rows.into_iter().find(|it| it["name"] == name).unwrap()
+    };
+    with(&["-dc", "-o", "k.o", "k.cu"]);
+    let unlinked = tile("k.o");
+    assert!(unlinked["registers"].as_u64().unwrap() > 0);
+    assert!(unlinked["static_shared"].is_null() && unlinked["stack"].is_null());
+    assert_eq!(unlinked["linked"], false);
+    with(&["-dlink", "-o", "linked.o", "k.o"]);
+    let mut cc = Command::new("g++");
+    let cc = cc
+        .current_dir(dir)
+        .args(["-shared", "-o", "k.so", "k.o", "linked.o"]);
+    assert!(cc.status().unwrap().success());
+    // The library has both states, and the linked one counts.
+    for file in ["linked.o", "k.so"] {
+        let linked = tile(file);
+        assert_eq!(linked["static_shared"], 512, "{file}");
+        assert_eq!(linked["stack"], 0, "{file}");
+        assert_eq!(linked["linked"], true, "{file}");
+    }
+}
+
+#[test]
+fn the_architecture_is_read_as_compilers_before_cuda_13_wrote_it() {
+    let dir = with_source();
+    nvcc(
+        dir.path(),
+        &["-cubin", "-arch=sm_90", "-o", "k.cubin", "k.cu"],
+    );
+    let mut cubin = std::fs::read(dir.path().join("k.cubin")).unwrap();
+    assert_eq!(cubin[8], 8, "the version that CUDA 13 writes");
+    // The header that ptxas 12.9 gave to cubins of a public wheel for sm_90a, and the same without its `a`.
+    cubin[7..9].copy_from_slice(&[0x33, 7]);
+    for (flags, arch) in [(0x005a_0d5a_u32, "sm_90a"), (0x005a_055a, "sm_90")] {
+        cubin[48..52].copy_from_slice(&flags.to_le_bytes());
+        let listing = binary::read(&cubin).unwrap();
+        assert!(listing.kernels.iter().all(|it| it.arch.to_string() == arch));
+        assert_eq!(listing.kernels.len(), 5);
+    }
+}
+
+#[test]
+fn files_without_gpu_code_are_refused() {
+    let dir = with_source();
+    let dir = dir.path();
+    nvcc(dir, &["-c", "-o", "host.o", "host.cpp"]);
+    std::fs::write(dir.join("empty"), "").unwrap();
+    std::fs::write(dir.join("k.whl"), b"PK\x03\x04rest").unwrap();
+    let help = "\n  help: name a shared library, an object or a program that nvcc linked, a static library (.a), a cubin, or a fat binary\n";
+    for (file, says) in [
+        ("host.o", "it is an ELF file of the host without GPU code"),
+        ("empty", "it is empty"),
+        (
+            "k.whl",
+            "it is a zip file, such as a wheel; unpack it first",
+        ),
+        (
+            "k.cu",
+            "it is text, such as PTX or a source, and not a compiled file",
+        ),
+    ] {
+        common::refused(
+            dir,
+            &["binary", file],
+            &format!("error: {file}: {says}{help}"),
+        );
+    }
+    for (file, says) in [
+        (
+            "none",
+            "the file cannot be read: No such file or directory (os error 2)",
+        ),
+        (".", "the file cannot be read: is a directory"),
+    ] {
+        let output = run(dir, &["binary", file], 4);
+        assert_eq!(stderr(&output), format!("error: {file}: {says}\n"));
+    }
+}
+
+#[test]
+fn damage_is_named_with_its_byte() {
+    let dir = with_source();
+    let dir = dir.path();
+    let packed = [
+        "-arch=sm_90",
+        "-fatbin",
+        "--compress-mode=size",
+        "-Xfatbin",
+        "-compress-all",
+    ];
+    nvcc(dir, &[&packed[..], &["-o", "k.fatbin", "k.cu"]].concat());
+    let whole = std::fs::read(dir.join("k.fatbin")).unwrap();
+    let refuse = |bytes: &[u8], says: &str| {
+        std::fs::write(dir.join("bad.fatbin"), bytes).unwrap();
+        let output = run(dir, &["binary", "bad.fatbin"], 4);
+        assert_eq!(stderr(&output), format!("error: bad.fatbin: {says}\n"));
+    };
+    refuse(
+        &whole[..whole.len() - 1],
+        "byte 0: the header of the fat binary is damaged or cut off",
+    );
+    // The entry's claim of how large it is unpacked.
+    let mut greedy = whole.clone();
+    greedy[16 + 56..16 + 64].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    refuse(
+        &greedy,
+        "byte 16: the entry claims to unpack to 1099511627776 bytes; the limit is 1073741824",
+    );
+    let mut broken = whole;
+    broken[16 + 64 + 20] ^= 0xff;
+    refuse(&broken, "byte 16: the packed code is damaged or cut off");
+}
+
+#[test]
+fn damaged_files_never_panic_and_cut_ones_never_list_less() {
+    let dir = with_source();
+    let dir = dir.path();
+    let target = ["-gencode", "arch=compute_90a,code=[sm_90a,compute_90a]"];
+    let build = |args: &[&str]| nvcc(dir, &[&target[..], args].concat());
+    nvcc(dir, &["-cubin", "-arch=sm_89", "-o", "k.cubin", "k.cu"]);
+    for mode in ["size", "speed"] {
+        let (mode, file) = (format!("--compress-mode={mode}"), format!("{mode}.fatbin"));
+        build(&[
+            "-fatbin",
+            &mode,
+            "-Xfatbin",
+            "-compress-all",
+            "-o",
+            &file,
+            "k.cu",
+        ]);
+    }
+    build(&["-c", "-o", "k.o", "k.cu"]);
+    archive(dir, &["k.a", "k.o"]);
+    // Constant, so that a failure comes back.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for file in ["k.cubin", "size.fatbin", "speed.fatbin", "k.o", "k.a"] {
+        let whole = std::fs::read(dir.join(file)).unwrap();
+        let listing = binary::read(&whole).unwrap();
+        for end in (0..whole.len()).step_by(64) {
+            if let Ok(cut) = binary::read(&whole[..end]) {
+                assert_eq!(cut, listing, "{file}, cut at byte {end}");
+            }
+        }
+        let mut read = 0;
+        for _ in 0..2000 {
+            let mut flipped = whole.clone();
+            for _ in 0..=random(4) {
+                flipped[random(whole.len())] ^= 1 << random(8);
+            }
+            read += usize::from(binary::read(&flipped).is_ok());
+        }
+        // Both happen, or the flips do not test anything.
+        assert!(read > 0 && read < 2000, "{file}: {read}");
+    }
+}
