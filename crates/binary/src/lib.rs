@@ -1,4 +1,4 @@
-//! What a compiled file says of its GPU kernels: registers, stack, shared memory, code, for each architecture. Reads
+//! The GPU kernels of a compiled file: registers, stack, shared memory, code, for each architecture. Reads
 //! cubins, fat binaries, host objects and static archives. Knows nothing of gates or files, and needs no tool of NVIDIA.
 //! All of it is outside data: an error says at which byte it is, and nothing panics.
 
@@ -36,7 +36,7 @@ pub struct Kernel {
     /// As the linker knows it.
     pub name: String,
     pub arch: Arch,
-    /// Of a thread.
+    /// For each thread.
     pub registers: Option<u32>,
     /// Bytes of a thread, without those of functions that it calls: PTXAS's stack frame.
     pub frame: Option<u32>,
