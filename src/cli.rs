@@ -657,11 +657,16 @@ pub struct CalibrateArgs {
     #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub processes: u32,
     /// Times of one launch of the built-in kernels, in us
-    #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "US",
+        default_value = "3,20,60,1000"
+    )]
     pub classes: Vec<u32>,
     /// Heads to time against a built-in kernel: `0`, the same code; `code`, other machine code for the same work;
     /// or a number, a kernel that is slower by so many percent
-    #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_values = ["0", "code", "1"])]
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_value = "0,code,1")]
     pub changes: Vec<calibration::Change>,
     /// Read this recording instead of measuring; needs no GPU. Can be given several times, for recordings of the
     /// same GPU model and driver

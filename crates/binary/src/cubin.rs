@@ -2,8 +2,8 @@
 //! those that cuobjdump names, compared here with what PTXAS reports.
 
 use crate::bytes::{u16_at, u32_at};
+use crate::elf::{ENDIAN, Header, header};
 use crate::error::{Error, Problem};
-use crate::host::{ENDIAN, Header, header};
 use crate::{Compiler, Kernel, bytes};
 use model::Arch;
 use object::LittleEndian;

@@ -1,28 +1,12 @@
 //! ELF files of the host, whose sections hold fat binaries.
 
+use crate::elf::{ENDIAN, header};
 use crate::error::{Error, Problem};
 use crate::{Listing, fatbin};
-use object::LittleEndian;
-use object::elf::{EM_CUDA, FileHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
-
-pub type Header = FileHeader64<LittleEndian>;
-pub const ENDIAN: LittleEndian = LittleEndian;
 
 /// Sections with fat binaries: linked, and before device code is linked.
 const SECTIONS: [&[u8]; 2] = [b".nv_fatbin", b"__nv_relfatbin"];
-
-pub fn header(bytes: &[u8]) -> Result<&Header, Error> {
-    let header = Header::parse(bytes).map_err(|_| Error::at(0, Problem::Damaged("ELF header")))?;
-    match header.is_class_64() && header.is_little_endian() {
-        true => Ok(header),
-        false => Err(Error::at(0, Problem::Foreign)),
-    }
-}
-
-pub fn is_cubin(bytes: &[u8]) -> Result<bool, Error> {
-    Ok(header(bytes)?.e_machine(ENDIAN) == EM_CUDA)
-}
 
 /// `start`: where `bytes` are in the file.
 pub fn read(

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod cubin;
+mod elf;
 mod error;
 mod fatbin;
 mod host;
@@ -143,7 +144,7 @@ pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
 
 fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
     if bytes.starts_with(b"\x7fELF") {
-        return match host::is_cubin(bytes)? {
+        return match elf::is_cubin(bytes)? {
             true => {
                 let mut listing = Listing::new(Format::Cubin);
                 listing.add_cubin(cubin::read(bytes, None)?, None);
@@ -189,7 +190,7 @@ fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
         if data.starts_with(b"\x7fELF") {
             let name = String::from_utf8_lossy(member.name());
             let name = Some(name.as_ref());
-            match host::is_cubin(data).map_err(|error| error.shifted(start))? {
+            match elf::is_cubin(data).map_err(|error| error.shifted(start))? {
                 true => {
                     let cubin = cubin::read(data, None).map_err(|error| error.shifted(start))?;
                     listing.add_cubin(cubin, name);

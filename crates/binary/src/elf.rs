@@ -1,0 +1,21 @@
+//! ELF files, of the host or of GPU code.
+
+use crate::error::{Error, Problem};
+use object::LittleEndian;
+use object::elf::{EM_CUDA, FileHeader64};
+use object::read::elf::FileHeader as _;
+
+pub type Header = FileHeader64<LittleEndian>;
+pub const ENDIAN: LittleEndian = LittleEndian;
+
+pub fn header(bytes: &[u8]) -> Result<&Header, Error> {
+    let header = Header::parse(bytes).map_err(|_| Error::at(0, Problem::Damaged("ELF header")))?;
+    match header.is_class_64() && header.is_little_endian() {
+        true => Ok(header),
+        false => Err(Error::at(0, Problem::Foreign)),
+    }
+}
+
+pub fn is_cubin(bytes: &[u8]) -> Result<bool, Error> {
+    Ok(header(bytes)?.e_machine(ENDIAN) == EM_CUDA)
+}
