@@ -24,7 +24,7 @@ pub use dice::Dice;
 pub use draw::{Cell, Counted, Runs};
 pub use prepared::{How, Prepared, Spread, Timed, Unusable, prepare};
 pub use recording::{
-    Block, Bound, Change, Contest, Incompatible, Order, Process, Recording, Sides,
+    Block, Bound, Change, Contest, Incompatible, Order, Process, Recording, Sides, median,
 };
 pub use settings::Settings;
 pub use share::Share;

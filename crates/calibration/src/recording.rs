@@ -1,7 +1,5 @@
 //! Raw samples of fresh processes, so that anyone can repeat an analysis without a GPU.
 
-use judge::stats::blocks;
-
 /// Unchanged and slowed contests of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
@@ -140,22 +138,19 @@ impl Contest {
 }
 
 impl Process {
-    /// ln(head / base) of this process, from that of the sums of each block, in which a drift that is linear over a
-    /// block cancels. `None` where a block holds a zero, or there is none.
+    /// ln(head / base) of this process: the median over its blocks of ln of the ratio of their sums, in
+    /// which a drift that is linear over a block cancels. `None` where a block holds a zero, or there is
+    /// none.
     pub fn ln_ratio(&self) -> Option<f64> {
-        let (mut abba, mut baab) = (Vec::new(), Vec::new());
-        for block in &self.blocks {
+        let ratio = |block: &Block| {
             let [head, base] = [block.ns.head, block.ns.base].map(|[first, second]| {
                 let both = first > 0 && second > 0;
                 first.checked_add(second).filter(|_| both)
             });
-            let ratio = (head? as f64 / base? as f64).ln();
-            match block.order {
-                Order::Abba => abba.push(ratio),
-                Order::Baab => baab.push(ratio),
-            }
-        }
-        blocks::ln_ratio(&mut abba, &mut baab)
+            Some((head? as f64 / base? as f64).ln())
+        };
+        let mut ratios = self.blocks.iter().map(ratio).collect::<Option<Vec<_>>>()?;
+        median(&mut ratios)
     }
 
     /// GPU time, in seconds; of its samples alone where nothing else is known.
@@ -170,6 +165,14 @@ impl Process {
         let ns: f64 = blocks.flatten().map(|ns| ns as f64).sum();
         ns * 1e-9
     }
+}
+
+/// Median, with the mean of the middle two for an even number of values; sorts `values`.
+pub fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let high = values.get(values.len() / 2)?;
+    let low = values.get(values.len().checked_sub(1)? / 2)?;
+    Some((low + high) / 2.0)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Recordings of processes that took more samples than a process takes today, without the samples that it would not
 //! take.
 
-use crate::recording::{Process, Recording, Sides};
-use judge::stats::blocks::median;
+use crate::recording::{Process, Recording, Sides, median};
 
 /// How many samples a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::{Ruled, check_change, misplaced};
 use crate::counterpart::BaseStatus;
 use crate::index::View;
 use crate::series::count;
+use crate::stats;
 use crate::stats::modes::Launches;
 use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
-use crate::stats::{self, blocks};
 use crate::unavailable::{Judged, fail, inconclusive, skipped};
 use crate::value::{check_clock, count_samples, time_of};
 use model::*;
@@ -187,8 +187,8 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>
 
 /// ln(head / base) of one process, and the standard error that the clock's step alone gives it.
 ///
-/// For p50 that of the blocks, each of which gives the ratio of its own four samples. Both sides of a block run at one
-/// clock, so that of cycles is the same.
+/// For p50, the median over the blocks, each of which gives the ratio of its own four samples. Both sides
+/// of a block run at one clock, so that of cycles is the same.
 ///
 /// # Errors
 /// Why these samples give no ratio.
@@ -199,13 +199,13 @@ pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Judged<(f64, f64)> {
     check_clock(&facts.head, metric, base.value, Side::Base)?;
     let step = (head.step / head.value).hypot(base.step / base.value);
     let ratio = match metric {
-        Metric::P50 | Metric::Cycles => ratio_of_blocks(facts, metric)?,
+        Metric::P50 | Metric::Cycles => median_of_blocks(facts, metric)?,
         _ => (head.value / base.value).ln(),
     };
     Ok((ratio, step))
 }
 
-fn ratio_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
+fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
     let launches = f64::from(facts.head.launches_per_sample).ln()
         - f64::from(facts.base.launches_per_sample).ln();
     let halves = facts
@@ -213,19 +213,24 @@ fn ratio_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
         .batched_ns
         .chunks(2)
         .zip(facts.base.batched_ns.chunks(2));
-    let (mut abba, mut baab) = (Vec::new(), Vec::new());
-    for ((head, base), block) in halves.zip(&facts.blocks) {
-        if block.throttled {
-            continue;
+    let mut ratios: Vec<f64> = halves
+        .zip(&facts.blocks)
+        .filter(|(_, block)| !block.throttled)
+        .map(|((head, base), _)| {
+            let sum = |side: &[u64]| side.iter().sum::<u64>() as f64;
+            (sum(head) / sum(base)).ln() - launches
+        })
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let middle = ratios.len() / 2;
+    let found = match ratios.get(middle) {
+        Some(&upper) if ratios.len().is_multiple_of(2) => {
+            let lower = middle.checked_sub(1).and_then(|at| ratios.get(at));
+            (lower.copied().unwrap_or(upper) + upper) / 2.0
         }
-        let sum = |side: &[u64]| side.iter().sum::<u64>() as f64;
-        let ratio = (sum(head) / sum(base)).ln() - launches;
-        match block.order {
-            BlockOrder::Abba => abba.push(ratio),
-            BlockOrder::Baab => baab.push(ratio),
-        }
-    }
-    let found = blocks::ln_ratio(&mut abba, &mut baab).unwrap_or(f64::NAN);
+        Some(&only) => only,
+        None => f64::NAN,
+    };
     match found.is_finite() {
         true => Ok(found),
         // A block of samples took no time at all.

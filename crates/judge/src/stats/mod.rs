@@ -5,7 +5,6 @@
 //! several processes. Uncertainty lives between processes, where clocks, placement and neighbours
 //! differ; within one process thousands of samples agree on the wrong value.
 
-pub mod blocks;
 mod group;
 pub mod modes;
 mod sample;

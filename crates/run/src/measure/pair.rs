@@ -75,14 +75,8 @@ pub fn measure_pair(
         "taking batched samples of head and base, interleaved",
     );
     let mut taken = Taken::default();
-    let mut head_first = false;
-    for number in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
-        // As many blocks of either order: a block's first sample is like no other.
-        head_first = match number % 2 {
-            0 => dice.heads(),
-            _ => !head_first,
-        };
-        taken.block(timer, cold, head_first)?;
+    for _ in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
+        taken.block(timer, cold, dice.heads())?;
     }
     let alone = match singles {
         Singles::Judged => Some(pairing.singles),
@@ -148,6 +142,11 @@ impl Taken {
     fn block(&mut self, timer: &mut dyn Timer, cold: bool, head_first: bool) -> Result<()> {
         let sm_mhz = Num(timer.sm_mhz()?);
         let first = order(head_first);
+        // The GPU was idle meanwhile, and the first sample after that takes up to 1.2 % longer. It would count for one
+        // side alone (kernels/NOTES.md).
+        if let ([side, _], false) = (first, cold) {
+            sample(timer, side, cold)?;
+        }
         for side in first.into_iter().chain(order(!head_first)) {
             let ns = sample(timer, side, cold)?;
             match side {
@@ -275,6 +274,9 @@ mod tests {
     /// A GPU whose clock falls by 0.1 % with every sample; the base takes `base_ns`, head 1 % more.
     struct Drifting {
         base_ns: f64,
+        /// How much longer the first launch takes after the clock was read.
+        after_a_pause: f64,
+        is_idle: bool,
         taken: i32,
         sides: Vec<Side>,
         launches: Vec<u32>,
@@ -287,6 +289,8 @@ mod tests {
     fn drifting() -> Drifting {
         Drifting {
             base_ns: 5000.0,
+            after_a_pause: 1.0,
+            is_idle: false,
             taken: 0,
             sides: Vec::new(),
             launches: Vec::new(),
@@ -306,7 +310,11 @@ mod tests {
             self.sides.push(side);
             let slower = if side == Side::Head { 1.01 } else { 1.0 };
             let drift = 1.001f64.powi(self.taken);
-            Ok((self.base_ns * f64::from(launches) * slower * drift) as u64)
+            let pause = match std::mem::take(&mut self.is_idle) {
+                true => self.after_a_pause,
+                false => 1.0,
+            };
+            Ok((self.base_ns * f64::from(launches) * slower * drift * pause) as u64)
         }
     }
 
@@ -338,6 +346,7 @@ mod tests {
             Ok(32)
         }
         fn sm_mhz(&mut self) -> Result<f64> {
+            self.is_idle = true;
             Ok(1980.0)
         }
         fn slowed(&mut self) -> Option<bool> {
@@ -443,13 +452,14 @@ mod tests {
         let facts = measured(&mut timer, 3).unwrap();
         let singles = 2 * facts.head.single_ns.len();
         let end = timer.sides.len() - singles;
-        let blocks = timer.sides[end - 64..end].chunks(4);
+        let blocks = timer.sides[end - 16 * 5..end].chunks(5);
         for (sides, block) in blocks.zip(&facts.blocks) {
             let (a, b) = match block.order {
                 BlockOrder::Abba => (Side::Head, Side::Base),
                 BlockOrder::Baab => (Side::Base, Side::Head),
             };
-            assert_eq!(sides, [a, b, b, a]);
+            // The first one is no sample.
+            assert_eq!(sides, [a, a, b, b, a]);
         }
         assert_eq!(
             (facts.head.single_ns.len(), facts.base.single_ns.len()),
@@ -465,19 +475,6 @@ mod tests {
             facts.base.launches_per_sample
         );
         assert!(facts.base.batched_ns.iter().all(|&ns| ns >= 200_000));
-    }
-
-    #[test]
-    fn half_of_the_blocks_are_of_either_order() {
-        let mut first = Vec::new();
-        for seed in 0..8 {
-            let facts = measured(&mut drifting(), seed).unwrap();
-            for two in facts.blocks.chunks_exact(2) {
-                assert_ne!(two[0].order, two[1].order);
-                first.push(two[0].order);
-            }
-        }
-        assert!(first.contains(&BlockOrder::Abba) && first.contains(&BlockOrder::Baab));
     }
 
     #[test]
@@ -513,8 +510,22 @@ mod tests {
         assert_eq!(facts.head.launches_per_sample, 1);
         assert_eq!(facts.head.single_ns, facts.head.batched_ns);
         assert_eq!(facts.base.single_ns, facts.base.batched_ns);
-        // Four launches of either side to warm up, two to settle, and three blocks.
-        assert_eq!(timer.sides.len(), 2 * 4 + 2 + 4 * 3);
+        // Four launches of either side to warm up, two to settle, and three blocks, each after one launch.
+        assert_eq!(timer.sides.len(), 2 * 4 + 2 + 5 * 3);
+    }
+
+    #[test]
+    fn a_sample_after_a_pause_counts_for_neither_side() {
+        let mut timer = Drifting {
+            after_a_pause: 1.02,
+            ..drifting()
+        };
+        let facts = measured(&mut timer, 1).unwrap();
+        let head = facts.head.batched_ns.chunks(2);
+        for (head, base) in head.zip(facts.base.batched_ns.chunks(2)) {
+            let ratio = head.iter().sum::<u64>() as f64 / base.iter().sum::<u64>() as f64;
+            assert!((ratio - 1.01).abs() < 1e-5, "{ratio}");
+        }
     }
 
     #[test]
