@@ -58,14 +58,14 @@ fn looks_like(bytes: &[u8]) -> &'static str {
             "it is a thin archive, which has the names of its members alone"
         }
         [0x1f, 0x8b, ..] => "it is compressed with gzip; unpack it first",
-        _ if bytes.starts_with(b"//") || is_ptx(bytes) => {
+        _ if bytes.starts_with(b"//") || is_text(bytes) => {
             "it is text, such as PTX or a source, and not a compiled file"
         }
         _ => "it is none of the files that have GPU code",
     }
 }
 
-fn is_ptx(bytes: &[u8]) -> bool {
+fn is_text(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(4096)];
     std::str::from_utf8(start).is_ok_and(|text| !text.contains('\0'))
 }

@@ -82,6 +82,22 @@ fn rows(listing: &Value, arch: &str) -> Vec<Value> {
         .collect()
 }
 
+/// `size.fatbin` and `speed.fatbin`: with zstd, and with LZ4.
+fn build_packed(build: impl Fn(&[&str]) -> String) {
+    for mode in ["size", "speed"] {
+        let (mode, file) = (format!("--compress-mode={mode}"), format!("{mode}.fatbin"));
+        build(&[
+            "-fatbin",
+            &mode,
+            "-Xfatbin",
+            "-compress-all",
+            "-o",
+            &file,
+            "k.cu",
+        ]);
+    }
+}
+
 #[test]
 fn kernels_are_listed_as_ptxas_reports_them() {
     let dir = with_source();
@@ -166,18 +182,7 @@ fn every_container_lists_the_kernels_of_its_cubins() {
         "none.fatbin",
         "k.cu",
     ]);
-    for mode in ["size", "speed"] {
-        let (mode, file) = (format!("--compress-mode={mode}"), format!("{mode}.fatbin"));
-        build(&[
-            "-fatbin",
-            &mode,
-            "-Xfatbin",
-            "-compress-all",
-            "-o",
-            &file,
-            "k.cu",
-        ]);
-    }
+    build_packed(build);
     build(&["-c", "-o", "k.o", "k.cu"]);
     build(&[
         "-shared",
@@ -372,18 +377,7 @@ fn damaged_files_never_panic_and_cut_ones_never_list_less() {
     let target = ["-gencode", "arch=compute_90a,code=[sm_90a,compute_90a]"];
     let build = |args: &[&str]| nvcc(dir, &[&target[..], args].concat());
     nvcc(dir, &["-cubin", "-arch=sm_89", "-o", "k.cubin", "k.cu"]);
-    for mode in ["size", "speed"] {
-        let (mode, file) = (format!("--compress-mode={mode}"), format!("{mode}.fatbin"));
-        build(&[
-            "-fatbin",
-            &mode,
-            "-Xfatbin",
-            "-compress-all",
-            "-o",
-            &file,
-            "k.cu",
-        ]);
-    }
+    build_packed(build);
     build(&["-c", "-o", "k.o", "k.cu"]);
     archive(dir, &["k.a", "k.o"]);
     // Constant, so that a failure comes back.

@@ -315,7 +315,7 @@ fn attribute_at(data: &[u8], at: usize) -> Option<(Attribute<'_>, usize)> {
     Some((Attribute { number, value }, end - at))
 }
 
-/// Static and reserved. A kernel without the section has none; before device code is linked nobody knows.
+/// Static and reserved. A kernel without the section has none; before device code is linked that is unknown.
 fn shared(section: Option<u64>, arch: Arch, is_relocatable: bool) -> (Option<u64>, u64) {
     match section {
         None if is_relocatable => (None, 0),

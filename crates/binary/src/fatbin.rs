@@ -95,10 +95,10 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
     let payload_at = at.checked_add(own)?;
     let after = payload_at.checked_add(padded)?;
     let whole = bytes.get(payload_at..after)?;
-    let suffix = match () {
-        () if flags & ARCH_SPECIFIC != 0 => Some('a'),
-        () if flags & FAMILY_SPECIFIC != 0 => Some('f'),
-        () => None,
+    let suffix = match (flags & ARCH_SPECIFIC, flags & FAMILY_SPECIFIC) {
+        (0, 0) => None,
+        (0, _) => Some('f'),
+        _ => Some('a'),
     };
     let entry = Entry {
         kind: u16_at(header, 0)?,

@@ -42,7 +42,7 @@ pub struct Kernel {
     /// Bytes of a thread, without those of functions that it calls: PTXAS's stack frame.
     pub frame: Option<u32>,
     /// Bytes of a thread, with those of functions that it calls; `None` before device code is linked. Recursion is not
-    /// counted, as nobody knows how deep it goes.
+    /// counted, as its depth is unknown.
     pub stack: Option<u32>,
     /// Bytes that the source declares, as PTXAS reports them; `None` before device code is linked.
     pub static_shared: Option<u64>,

@@ -203,11 +203,14 @@ impl<'a> View<'_, 'a> {
                 problem: broken.problem.clone(),
             });
         }
-        // The best level needs two measurements, and an agreed value under this run's key may be the first.
-        let is_first =
-            || since == Since::Best && self.agreed_on(subject, metric, &Refusals::new()).is_ok();
+        // The best level needs two measurements, and this GPU may have agreed on its first.
+        let is_first = |differences: &[KeyDifference]| {
+            since == Since::Best
+                && differences.iter().any(|it| it.field == KeyField::Gpu)
+                && self.agreed_on(subject, metric, &Refusals::new()).is_ok()
+        };
         match shelf.elsewhere(&key) {
-            Some(differences) if !is_first() => {
+            Some(differences) if !is_first(&differences) => {
                 inconclusive(Reason::AnchorOtherKey { since, differences })
             }
             _ => skipped(Reason::NewSinceAnchor { since, found }),

@@ -43,7 +43,7 @@ struct TimeStage<'a> {
     work: &'a Work,
     root: &'a Path,
     on: &'a (dyn Fn(Event) + Sync),
-    /// Those that each case had.
+    /// How many processes each case had so far.
     processes: HashMap<CaseId, u32>,
     rivals: Rivals,
     rivals_took: Duration,
@@ -104,23 +104,23 @@ impl TimeStage<'_> {
             let process = processes.entry(it.case.clone()).or_default();
             let number = *process;
             *process += 1;
-            Some(Asking {
+            Some(ProcessJob {
                 case,
                 process: number,
                 timing: it.timing,
                 job: self.work.timing(record, case, number, it.timing),
             })
         });
-        let asked: Vec<Asking> = asked.collect();
+        let asked: Vec<ProcessJob> = asked.collect();
         crew.renew(alike_ahead(due, &asked));
         let mut evidence = Vec::new();
         let mut asked = asked.into_iter().peekable();
-        while let Some(asking) = asked.next() {
+        while let Some(process_job) = asked.next() {
             let next = asked.peek();
             crew.announce(next.and_then(|next| next.job.as_ref().ok()).cloned());
             let began = Instant::now();
-            let id = &asking.case.id;
-            evidence.push(timed(crew, asking));
+            let id = &process_job.case.id;
+            evidence.push(timed(crew, process_job));
             self.work.took.add(id, began.elapsed());
             stepped(id.to_string());
         }
@@ -222,7 +222,7 @@ fn take_turn(
 }
 
 /// One process of one case.
-struct Asking<'a> {
+struct ProcessJob<'a> {
     case: &'a Case,
     /// Counted from 0.
     process: u32,
@@ -231,8 +231,8 @@ struct Asking<'a> {
 }
 
 /// Processes that are going to be needed of the same kind, the next included.
-fn alike_ahead(due: &[Due], asked: &[Asking]) -> usize {
-    let has_launcher = |it: &Asking| it.job.as_ref().is_ok_and(Job::has_launcher);
+fn alike_ahead(due: &[Due], asked: &[ProcessJob]) -> usize {
+    let has_launcher = |it: &ProcessJob| it.job.as_ref().is_ok_and(Job::has_launcher);
     if asked.iter().any(has_launcher) {
         return 1;
     }
@@ -241,13 +241,13 @@ fn alike_ahead(due: &[Due], asked: &[Asking]) -> usize {
 }
 
 /// The judge asks for those alone that it admits.
-fn timed(crew: &mut Crew, asking: Asking) -> Evidence {
-    let Asking {
+fn timed(crew: &mut Crew, process_job: ProcessJob) -> Evidence {
+    let ProcessJob {
         case,
         process,
         timing,
         job,
-    } = asking;
+    } = process_job;
     let case = case.id.clone();
     let why = match (job, timing) {
         (Ok(Job::Time(job)), _) => {

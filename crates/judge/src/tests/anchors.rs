@@ -218,11 +218,17 @@ fn resources_have_anchors_too() {
 #[test]
 fn a_gpu_with_a_first_baseline_has_no_best_level_yet() {
     let rule = || of_anchor(Metric::P50, "best", 0.05);
-    let of_another_gpu = |agreed: Vec<Baseline>| {
+    let anchored = |theirs: KeyField, agreed: Vec<Baseline>| {
         let mut best = anchor("best", 95_000.0);
         for baseline in &mut best.baselines {
-            if let BaselineKey::Times { gpu, .. } = &mut baseline.key {
-                *gpu = "NVIDIA H100 PCIe".into();
+            if let BaselineKey::Times {
+                gpu, driver_branch, ..
+            } = &mut baseline.key
+            {
+                match theirs {
+                    KeyField::Gpu => *gpu = "NVIDIA H100 PCIe".into(),
+                    _ => *driver_branch = "570".into(),
+                }
             }
         }
         let mut record = record();
@@ -234,12 +240,16 @@ fn a_gpu_with_a_first_baseline_has_no_best_level_yet() {
         let mut own = own.filter(|it| it.subject == small() && it.is_anchored());
         own.next().unwrap()
     };
-    let first = of_another_gpu(baselines());
+    let first = anchored(KeyField::Gpu, baselines());
     assert_eq!(first.outcome, Outcome::Skipped);
     assert!(matches!(first.reason, Reason::NewSinceAnchor { .. }));
-    let without = of_another_gpu(Vec::new());
-    assert_eq!(without.outcome, Outcome::Inconclusive);
-    assert!(matches!(without.reason, Reason::AnchorOtherKey { .. }));
+    let without = anchored(KeyField::Gpu, Vec::new());
+    // A change of the key on one GPU is no way around its best level.
+    let other_driver = anchored(KeyField::DriverBranch, baselines());
+    for verdict in [without, other_driver] {
+        assert_eq!(verdict.outcome, Outcome::Inconclusive);
+        assert!(matches!(verdict.reason, Reason::AnchorOtherKey { .. }));
+    }
 }
 
 #[test]

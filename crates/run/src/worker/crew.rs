@@ -303,8 +303,9 @@ impl<'a> Crew<'a> {
         };
         let began = Instant::now();
         let workers = (0..count).map_while(|_| Worker::spawn((self.command)()).ok());
-        let mut workers: Vec<Worker> = workers.collect();
-        for mut worker in workers.drain(..) {
+        // All of them, before any is waited for.
+        let workers: Vec<Worker> = workers.collect();
+        for mut worker in workers {
             self.costs.workers += 1;
             // A GPU that takes one process alone refuses the others.
             if let Ok(Frame::Ready(Ready::Device(facts))) = worker.greeting(deadline) {

@@ -530,7 +530,7 @@ fn workers_ahead_are_started_together_and_each_is_used_once() {
     for ahead in [3, 2, 1] {
         assert!(check(&mut scripts.crew).got().is_some());
         assert_eq!(workers(&scripts.started), 3);
-        // What was started for this is still there, whatever is asked for.
+        // Those that stand by are used up before others start.
         scripts.crew.renew(ahead);
     }
     assert_eq!(
