@@ -19,7 +19,7 @@ impl Default for Protocol {
     fn default() -> Self {
         Self {
             blocks: 32,
-            least_blocks: 3,
+            least_blocks: 7,
             blocks_ns: 10_000_000,
             singles: 10,
         }

@@ -7,7 +7,8 @@ use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use model::NotRun;
 use model::{
-    Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, PairFacts, Seen, TimeFacts,
+    Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, GpuState, PairFacts, Seen,
+    TimeFacts,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -226,9 +227,13 @@ impl<'a> Crew<'a> {
     pub fn time(&mut self, job: TimeJob) -> Seen<TimeFacts> {
         let deadline = deadline(&job.case);
         let end = self.run(Use::Measure, &Job::Time(Box::new(job)), deadline, |_| {});
-        answer(end, |frame| match frame {
+        let timed = answer(end, |frame| match frame {
             Frame::Timed(facts) => Ok(*facts),
             other => Err(Box::new(other)),
+        });
+        timed.map(|mut facts| {
+            self.leave_out_idle(&mut facts.gpu);
+            facts
         })
     }
 
@@ -270,10 +275,34 @@ impl<'a> Crew<'a> {
             Seen::Fault(fault) if at_base => Seen::Fault(of_base(fault)),
             end => end,
         };
-        answer(end, |frame| match frame {
+        let paired = answer(end, |frame| match frame {
             Frame::Paired(facts) => Ok(*facts),
             other => Err(Box::new(other)),
+        });
+        paired.map(|mut facts| {
+            self.leave_out_idle(&mut facts.head.gpu);
+            self.leave_out_idle(&mut facts.base.gpu);
+            facts
         })
+    }
+
+    /// Idle workers have the GPU open, too, and compute nothing. Where ids are of another namespace, as many are left
+    /// out as there are idle workers.
+    fn leave_out_idle(&self, gpu: &mut GpuState) {
+        let Some(others) = &mut gpu.other_processes else {
+            return;
+        };
+        let standby = self.standby.iter().map(|(worker, _)| worker);
+        let idle: Vec<u32> = self.done.iter().chain(standby).map(Worker::id).collect();
+        let mut unnamed = idle.len();
+        others.retain(|process| match process.pid {
+            Some(pid) => !idle.contains(&pid),
+            None if unnamed > 0 => {
+                unnamed -= 1;
+                false
+            }
+            None => true,
+        });
     }
 
     /// Ends all workers and lets go of the GPU; the next job starts a fresh one.

@@ -40,6 +40,11 @@ impl Worker {
         })
     }
 
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.dialogue.id()
+    }
+
     /// The frame that a worker starts with.
     pub fn greeting(&mut self, deadline: Duration) -> Result<Frame, Lost> {
         self.wait_for(

@@ -7,10 +7,11 @@ use super::host::{Lost, Worker};
 use super::protocol::{CheckJob, ExpectedOutput, Frame, Job, Line, Ready, TimeJob};
 use crate::device::Failure;
 use crate::device::lock::{GpuLock, Use};
+use crate::device::nvml::unknown_state;
 use build::Artifact;
 use model::{
-    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, Mode, NotRun,
-    Num, Reference, Schedule, Seen,
+    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, GpuState,
+    Mode, NotRun, Num, OtherProcess, Reference, Schedule, Seen, TimeFacts,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -585,6 +586,56 @@ pub(super) fn time_job() -> TimeJob {
             max_processes: 1,
         },
     }
+}
+
+/// A GPU's list of processes during a timing, while three workers have it open.
+fn seen_beside_idle_workers(listed: Vec<OtherProcess>) -> Vec<OtherProcess> {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = dir.path().join("ids").display().to_string();
+    let timed = Frame::Timed(Box::new(TimeFacts {
+        mode: Mode::Warm,
+        launches_per_sample: 1,
+        batched_ns: vec![1],
+        single_ns: vec![1],
+        tick_ns: 1,
+        empty_graph_ns: 1,
+        gpu: GpuState {
+            other_processes: Some(listed),
+            ..unknown_state()
+        },
+    }));
+    // 1000001 to 1000003 stand for the workers' ids.
+    let script = format!(
+        "echo $$ >> {ids}\n{}read order\n\
+         echo '{}' | sed \"s/1000001/$(sed -n 1p {ids})/; s/1000002/$(sed -n 2p {ids})/; s/1000003/$(sed -n 3p {ids})/\"\n\
+         read end",
+        ready(),
+        line(1, timed)
+    );
+    let mut scripts = crew(&[script]);
+    scripts.crew.renew(3);
+    let facts = scripts.crew.time(time_job());
+    facts.got().unwrap().gpu.other_processes.clone().unwrap()
+}
+
+#[test]
+fn idle_workers_are_no_others_that_compute() {
+    let process = |pid| OtherProcess {
+        pid,
+        name: pid.map(|_| "gatekeeper".to_owned()),
+    };
+    let other = process(Some(7));
+    let mut listed: Vec<_> = (1_000_001..=1_000_003)
+        .map(|id| process(Some(id)))
+        .collect();
+    listed.push(other.clone());
+    let left = seen_beside_idle_workers(listed);
+    // The one that measures leaves itself out, which this script does not.
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(left.contains(&other), "{left:?}");
+    // In a container it has left itself out, and two idle ones and another are not told apart.
+    let left = seen_beside_idle_workers(vec![process(None); 3]);
+    assert_eq!(left, [process(None)]);
 }
 
 #[test]

@@ -70,6 +70,11 @@ impl Dialogue {
         })
     }
 
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it still takes lines. That it did not read one shows in its never being answered.
     pub fn send(&self, line: Vec<u8>) -> bool {
         let input = self.input.as_ref();
