@@ -304,19 +304,18 @@ fn files_without_gpu_code_are_refused() {
     let dir = dir.path();
     nvcc(dir, &["-c", "-o", "host.o", "host.cpp"]);
     std::fs::write(dir.join("empty"), "").unwrap();
-    std::fs::write(dir.join("k.whl"), b"PK\x03\x04rest").unwrap();
-    let help = "\n  help: name a shared library, an object or a program that nvcc linked, a static library (.a), a cubin, or a fat binary\n";
+    std::fs::create_dir(dir.join("d")).unwrap();
+    let help = "\n  help: name a shared library, an object or a program that nvcc linked, a static library (.a), a cubin, a fat \
+                binary or PTX, or a wheel or a directory with such files\n";
     for (file, says) in [
-        ("host.o", "it is an ELF file of the host without GPU code"),
+        ("host.o", "it is an ELF file without GPU code"),
         ("empty", "it is empty"),
         (
-            "k.whl",
-            "it is a zip file, such as a wheel; unpack it first",
-        ),
-        (
             "k.cu",
-            "it is text, such as PTX or a source, and not a compiled file",
+            "it is text, such as a source, and not a compiled file",
         ),
+        ("d", "no file in this directory has GPU code"),
+        (".", "no file in this directory has GPU code"),
     ] {
         common::refused(
             dir,
@@ -324,16 +323,11 @@ fn files_without_gpu_code_are_refused() {
             &format!("error: {file}: {says}{help}"),
         );
     }
-    for (file, says) in [
-        (
-            "none",
-            "the file cannot be read: No such file or directory (os error 2)",
-        ),
-        (".", "the file cannot be read: is a directory"),
-    ] {
-        let output = run(dir, &["binary", file], 4);
-        assert_eq!(stderr(&output), format!("error: {file}: {says}\n"));
-    }
+    let output = run(dir, &["binary", "none"], 4);
+    assert_eq!(
+        stderr(&output),
+        "error: none: the file cannot be read: No such file or directory (os error 2)\n"
+    );
 }
 
 #[test]
@@ -407,4 +401,99 @@ fn damaged_files_never_panic_and_cut_ones_never_list_less() {
         // Both happen, or the flips do not test anything.
         assert!(read > 0 && read < 2000, "{file}: {read}");
     }
+}
+
+/// A wheel, as `pip` would install it: with the compression that wheels have.
+fn zip(dir: &Path, wheel: &str, args: &[&str]) {
+    let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED) as z:\n\
+                  \tfor i in sys.argv[2:]: z.write(*i.split('='))";
+    let mut python = Command::new("python3");
+    let python = python
+        .current_dir(dir)
+        .args(["-c", script, wheel])
+        .args(args);
+    assert!(python.status().unwrap().success());
+}
+
+/// Each member that has kernels, with how many.
+fn members(listing: &Value) -> BTreeMap<String, usize> {
+    let mut members = BTreeMap::new();
+    for kernel in listing["kernels"].as_array().unwrap() {
+        let member = kernel["member"].as_str().unwrap();
+        *members.entry(member.to_owned()).or_default() += 1;
+    }
+    members
+}
+
+#[test]
+fn wheels_and_directories_list_the_kernels_of_their_members() {
+    let dir = with_source();
+    let dir = dir.path();
+    let pic = ["-arch=sm_90", "-Xcompiler", "-fPIC"];
+    let build = |args: &[&str]| nvcc(dir, &[&pic[..], args].concat());
+    let shared = ["-shared", "-cudart", "none", "-o", "_C.so", "k.cu"];
+    build(&shared);
+    build(&["-c", "-o", "k.o", "k.cu"]);
+    build(&["-ptx", "-o", "k.ptx", "ptx.cu"]);
+    build(&["-cubin", "-o", "k.cubin", "k.cu"]);
+    build(&["-c", "-o", "host.o", "host.cpp"]);
+    archive(dir, &["lib.a", "k.o", "host.o"]);
+    let alone = rows(&listed(dir, "k.cubin"), "sm_90");
+    let names = [
+        "_C.so=pkg/_C.so",
+        "lib.a=pkg/lib.a",
+        "k.ptx=pkg/k.ptx",
+        "k.cu=pkg/k.cu",
+        "host.o=pkg/host.o",
+    ];
+    zip(dir, "k.whl", &names);
+    let wheel = listed(dir, "k.whl");
+    let expected = |prefix: &str| {
+        [("_C.so", 5), ("lib.a(k.o)", 5)].map(|(it, count)| (format!("{prefix}{it}"), count))
+    };
+    assert_eq!(members(&wheel), expected("pkg/").into());
+    let mut ptx = wheel["ptx"].as_array().unwrap().iter();
+    let alone_in_ptx = ptx.find(|it| it["member"] == "pkg/k.ptx").unwrap();
+    assert_eq!(alone_in_ptx["kernels"][0], "only_ptx");
+    let of_library = |it: &&Value| it["member"] == "pkg/_C.so";
+    let kernels = wheel["kernels"].as_array().unwrap().iter();
+    assert_eq!(kernels.filter(of_library).count(), alone.len());
+    // Each kernel twice, and as in the cubin.
+    let both: Vec<Value> = alone
+        .iter()
+        .flat_map(|it| [it.clone(), it.clone()])
+        .collect();
+    assert_eq!(rows(&wheel, "sm_90"), both);
+    let shown = stdout(&run(dir, &["binary", "k.whl"], 0));
+    let headline = "k.whl: a zip archive with 5 kernels for sm_90, and PTX for compute_90\n";
+    assert!(shown.starts_with(headline), "{shown}");
+
+    // The same, unpacked: with a link to the library that has its version, one to where it is, one to nothing, and a pipe.
+    let pkg = dir.join("d/pkg");
+    std::fs::create_dir_all(&pkg).unwrap();
+    for name in names {
+        let (from, to) = name.split_once('=').unwrap();
+        std::fs::copy(dir.join(from), dir.join("d").join(to)).unwrap();
+    }
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, pkg.join(name)).unwrap();
+    link("_C.so", "_C.so.1");
+    link("..", "up");
+    link("nowhere", "dangling");
+    let mkfifo = Command::new("mkfifo").arg(pkg.join("pipe")).status();
+    assert!(mkfifo.unwrap().success());
+    let mut unpacked = listed(dir, "d");
+    unpacked["file"] = wheel["file"].clone();
+    assert_eq!(unpacked, wheel);
+
+    // The wheel in a directory.
+    std::fs::create_dir(dir.join("dist")).unwrap();
+    std::fs::copy(dir.join("k.whl"), dir.join("dist/k.whl")).unwrap();
+    assert_eq!(
+        members(&listed(dir, "dist")),
+        [
+            ("k.whl(pkg/_C.so)".to_owned(), 5),
+            ("k.whl(pkg/lib.a(k.o))".to_owned(), 5)
+        ]
+        .into()
+    );
 }

@@ -6,7 +6,7 @@
 
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::error::{Error, Problem};
-use crate::{Listing, Other, Ptx, cubin, ptx};
+use crate::{Other, Part, Ptx, cubin, ptx};
 use model::Arch;
 use std::borrow::Cow;
 
@@ -37,17 +37,11 @@ struct Entry<'a> {
     payload_at: u64,
 }
 
-/// `start`: where `bytes` are in the file.
-pub fn read(
-    bytes: &[u8],
-    start: u64,
-    member: Option<&str>,
-    listing: &mut Listing,
-) -> Result<(), Error> {
+pub fn read(bytes: &[u8], part: &mut Part) -> Result<(), Error> {
     let mut at = 0;
     while let Some(zeros) = padding(bytes, at) {
         at += zeros;
-        at = read_container(bytes, at, start, member, listing)?;
+        at = read_container(bytes, at, part)?;
     }
     Ok(())
 }
@@ -58,13 +52,8 @@ fn padding(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Says where it ends.
-fn read_container(
-    bytes: &[u8],
-    at: usize,
-    start: u64,
-    member: Option<&str>,
-    listing: &mut Listing,
-) -> Result<usize, Error> {
+fn read_container(bytes: &[u8], at: usize, part: &mut Part) -> Result<usize, Error> {
+    let start = part.start;
     let in_file = |at: usize| start.saturating_add(at as u64);
     let damaged = |at: usize, part| Error::at(in_file(at), Problem::Damaged(part));
     let header = || {
@@ -79,7 +68,7 @@ fn read_container(
     while next < end {
         let (entry, after) = entry(bytes.get(..end).unwrap_or_default(), next, start)
             .ok_or_else(|| damaged(next, "entry of the fat binary"))?;
-        add(&entry, in_file(next), member, listing)?;
+        add(&entry, in_file(next), part)?;
         next = after;
     }
     Ok(end)
@@ -115,9 +104,9 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
     (own >= 64).then_some((entry, after))
 }
 
-fn add(entry: &Entry, at: u64, member: Option<&str>, listing: &mut Listing) -> Result<(), Error> {
+fn add(entry: &Entry, at: u64, part: &mut Part) -> Result<(), Error> {
     let Entry { kind, arch, .. } = *entry;
-    let member_name = || member.map(str::to_owned);
+    let member = part.member.map(str::to_owned);
     match kind {
         MACHINE_CODE => {
             let code = unpack(entry, at)?;
@@ -125,18 +114,18 @@ fn add(entry: &Entry, at: u64, member: Option<&str>, listing: &mut Listing) -> R
                 Cow::Borrowed(_) => error.shifted(entry.payload_at),
                 Cow::Owned(_) => error.unpacked_from(at),
             })?;
-            listing.add_cubin(cubin, member);
+            part.add_cubin(cubin);
         }
-        PTX => listing.ptx.push(Ptx {
+        PTX => part.listing.ptx.push(Ptx {
             arch,
             kernels: ptx::kernels(&unpack(entry, at)?),
-            member: member_name(),
+            member,
         }),
-        _ => listing.others.push(Other {
+        _ => part.listing.others.push(Other {
             kind,
             arch,
             offset: at,
-            member: member_name(),
+            member,
         }),
     }
     Ok(())

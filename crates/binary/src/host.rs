@@ -2,21 +2,16 @@
 
 use crate::elf::{ENDIAN, header};
 use crate::error::{Error, Problem};
-use crate::{Listing, fatbin};
+use crate::{Part, fatbin};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 
 /// Sections with fat binaries: linked, and before device code is linked.
 const SECTIONS: [&[u8]; 2] = [b".nv_fatbin", b"__nv_relfatbin"];
 
-/// `start`: where `bytes` are in the file.
-pub fn read(
-    bytes: &[u8],
-    start: u64,
-    member: Option<&str>,
-    listing: &mut Listing,
-) -> Result<(), Error> {
+pub fn read(bytes: &[u8], part: &mut Part) -> Result<(), Error> {
+    let start = part.start;
     let header = header(bytes).map_err(|error| error.shifted(start))?;
-    let damaged = |at: u64, part| Error::at(start.saturating_add(at), Problem::Damaged(part));
+    let damaged = |at: u64, what| Error::at(start.saturating_add(at), Problem::Damaged(what));
     let table = header.e_shoff(ENDIAN);
     let sections = header
         .sections(ENDIAN, bytes)
@@ -34,7 +29,7 @@ pub fn read(
             left = left
                 .checked_sub(data.len())
                 .ok_or_else(|| damaged(at, "section with GPU code"))?;
-            fatbin::read(data, start.saturating_add(at), member, listing)?;
+            fatbin::read(data, &mut part.further(at))?;
         }
     }
     Ok(())

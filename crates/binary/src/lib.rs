@@ -1,5 +1,5 @@
 //! The GPU kernels of a compiled file: registers, stack, shared memory, code, for each architecture. Reads
-//! cubins, fat binaries, host objects and static archives. Knows nothing of gates or files, and needs no tool of NVIDIA.
+//! cubins, fat binaries, host objects, static archives and PTX. Knows nothing of gates or files, and needs no tool of NVIDIA.
 //! All of it is outside data: an error says at which byte it is, and nothing panics.
 
 #![warn(clippy::disallowed_methods)]
@@ -29,7 +29,18 @@ pub enum Format {
     Host,
     /// A static library.
     Archive,
+    /// PTX, as text.
+    Ptx,
+    /// A zip archive, such as a wheel, of any of these.
+    Zip,
+    /// A directory of any of these.
+    Directory,
 }
+
+/// How files start.
+const ELF: &[u8] = b"\x7fELF";
+const FATBIN: [u8; 4] = fatbin::MAGIC.to_le_bytes();
+const ARCHIVE: &[u8] = b"!<arch>\n";
 
 /// A kernel for one architecture, as its machine code describes it. `None`: this machine code does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +70,7 @@ pub struct Kernel {
     pub required_threads: Option<[u32; 3]>,
     /// Whether its device code is linked: not so after `nvcc -dc`.
     pub is_linked: bool,
-    /// The member of an archive.
+    /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     pub member: Option<String>,
 }
 
@@ -99,7 +110,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    fn new(format: Format) -> Self {
+    pub fn new(format: Format) -> Self {
         Self {
             format,
             kernels: Vec::new(),
@@ -117,11 +128,57 @@ impl Listing {
             && self.compilers.is_empty()
     }
 
-    fn add_cubin(&mut self, cubin: cubin::Cubin, member: Option<&str>) {
-        *self.compilers.entry(cubin.compiler).or_default() += 1;
+    /// Adds what a file lists to what the directory or archive lists that has it under this name.
+    pub fn add_member(&mut self, name: &str, listing: Self) {
+        let within = |member: Option<String>| match member {
+            Some(member) => Some(format!("{name}({member})")),
+            None => Some(name.to_owned()),
+        };
+        let Self {
+            format: _,
+            mut kernels,
+            mut ptx,
+            mut others,
+            compilers,
+        } = listing;
+        for member in (kernels.iter_mut().map(|it| &mut it.member))
+            .chain(ptx.iter_mut().map(|it| &mut it.member))
+            .chain(others.iter_mut().map(|it| &mut it.member))
+        {
+            *member = within(member.take());
+        }
+        self.kernels.append(&mut kernels);
+        self.ptx.append(&mut ptx);
+        self.others.append(&mut others);
+        for (compiler, cubins) in compilers {
+            *self.compilers.entry(compiler).or_default() += cubins;
+        }
+    }
+}
+
+/// A part of a file: where it starts, whose it is, and what lists it.
+struct Part<'a> {
+    /// In the file.
+    start: u64,
+    member: Option<&'a str>,
+    listing: &'a mut Listing,
+}
+
+impl Part<'_> {
+    /// The same from a later byte on.
+    fn further(&mut self, by: u64) -> Part<'_> {
+        Part {
+            start: self.start.saturating_add(by),
+            member: self.member,
+            listing: self.listing,
+        }
+    }
+
+    fn add_cubin(&mut self, cubin: cubin::Cubin) {
+        *self.listing.compilers.entry(cubin.compiler).or_default() += 1;
         let kernels = cubin.kernels.into_iter();
-        self.kernels.extend(kernels.map(|kernel| Kernel {
-            member: member.map(str::to_owned),
+        self.listing.kernels.extend(kernels.map(|kernel| Kernel {
+            member: self.member.map(str::to_owned),
             ..kernel
         }));
     }
@@ -142,33 +199,49 @@ pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
     Ok(listing)
 }
 
-fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
-    if bytes.starts_with(b"\x7fELF") {
-        return match elf::is_cubin(bytes)? {
-            true => {
-                let mut listing = Listing::new(Format::Cubin);
-                listing.add_cubin(cubin::read(bytes, None)?, None);
-                Ok(listing)
-            }
-            false => {
-                let mut listing = Listing::new(Format::Host);
-                host::read(bytes, 0, None, &mut listing)?;
-                Ok(listing)
-            }
-        };
-    }
-    if bytes.starts_with(&fatbin::MAGIC.to_le_bytes()) {
-        let mut listing = Listing::new(Format::Fatbin);
-        fatbin::read(bytes, 0, None, &mut listing)?;
-        return Ok(listing);
-    }
-    if bytes.starts_with(b"!<arch>\n") {
-        return read_archive(bytes);
-    }
-    Err(Error::at(0, Problem::Unknown))
+/// How much of a file says whether it may have GPU code.
+pub const START: usize = 4096;
+
+/// Whether a file that starts like this can have GPU code. `start`: [`START`] bytes, or the whole file.
+pub fn may_have_code(start: &[u8]) -> bool {
+    let magics = [ELF, &FATBIN, ARCHIVE];
+    magics.iter().any(|it| start.starts_with(it)) || ptx::is_ptx(start)
 }
 
-fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
+fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
+    let list = |format, read: fn(&[u8], &mut Part) -> Result<(), Error>| {
+        let mut listing = Listing::new(format);
+        let mut part = Part {
+            start: 0,
+            member: None,
+            listing: &mut listing,
+        };
+        read(bytes, &mut part)?;
+        Ok(listing)
+    };
+    match bytes {
+        _ if bytes.starts_with(ELF) => match elf::is_cubin(bytes)? {
+            true => list(Format::Cubin, read_elf),
+            false => list(Format::Host, read_elf),
+        },
+        _ if bytes.starts_with(&FATBIN) => list(Format::Fatbin, fatbin::read),
+        _ if bytes.starts_with(ARCHIVE) => list(Format::Archive, read_archive),
+        _ if ptx::is_ptx(bytes) => list(Format::Ptx, ptx::read),
+        _ => Err(Error::at(0, Problem::Unknown)),
+    }
+}
+
+fn read_elf(bytes: &[u8], part: &mut Part) -> Result<(), Error> {
+    let shifted = |error: Error| error.shifted(part.start);
+    if !elf::is_cubin(bytes).map_err(shifted)? {
+        return host::read(bytes, part);
+    }
+    let cubin = cubin::read(bytes, None).map_err(shifted)?;
+    part.add_cubin(cubin);
+    Ok(())
+}
+
+fn read_archive(bytes: &[u8], part: &mut Part) -> Result<(), Error> {
     let damaged = |offset: u64| move |_| Error::at(offset, Problem::Damaged("archive member"));
     let archive = ArchiveFile::parse(bytes).map_err(damaged(0))?;
     // The list of symbols names members that were cut off at the end of another.
@@ -179,7 +252,6 @@ fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
             .member(offset)
             .map_err(damaged(bytes.len() as u64))?;
     }
-    let mut listing = Listing::new(Format::Archive);
     let mut end = 0;
     for member in archive.members() {
         let member = member.map_err(damaged(end))?;
@@ -187,17 +259,14 @@ fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
         let data = member.data(bytes).map_err(damaged(start))?;
         end = start.saturating_add(size);
         // Other members have no code for a GPU: a list of symbols, the bitcode of a host compiler.
-        if data.starts_with(b"\x7fELF") {
+        if data.starts_with(ELF) {
             let name = String::from_utf8_lossy(member.name());
-            let name = Some(name.as_ref());
-            match elf::is_cubin(data).map_err(|error| error.shifted(start))? {
-                true => {
-                    let cubin = cubin::read(data, None).map_err(|error| error.shifted(start))?;
-                    listing.add_cubin(cubin, name);
-                }
-                false => host::read(data, start, name, &mut listing)?,
-            }
+            let mut part = Part {
+                member: Some(&name),
+                ..part.further(start)
+            };
+            read_elf(data, &mut part)?;
         }
     }
-    Ok(listing)
+    Ok(())
 }
