@@ -72,6 +72,7 @@ fn looks_like(bytes: &[u8]) -> &'static str {
         [b'!', b'<', b't', b'h', b'i', b'n', b'>', ..] => {
             "it is a thin archive, which has the names of its members alone"
         }
+        [b'M', b'L', 0xef, b'R', ..] => "it is MLIR bytecode without GPU code",
         [0x1f, 0x8b, ..] => "it is compressed with gzip; unpack it first",
         // Alone of what is left, it can be read.
         [0x50, 0xed, 0x55, 0xba, ..] => "it is a container for GPU code, and it is empty",

@@ -16,6 +16,8 @@ pub use error::{Error, Offset, Problem};
 
 use model::Arch;
 use object::read::archive::ArchiveFile;
+use rayon::prelude::*;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 /// The container that a file is.
@@ -29,6 +31,8 @@ pub enum Format {
     Host,
     /// A static library.
     Archive,
+    /// Bytecode of MLIR, as the cache of CuTe DSL has it.
+    Mlir,
     /// PTX, as text.
     Ptx,
     /// A zip archive, such as a wheel, of any of these.
@@ -41,6 +45,7 @@ pub enum Format {
 const ELF: &[u8] = b"\x7fELF";
 const FATBIN: [u8; 4] = fatbin::MAGIC.to_le_bytes();
 const ARCHIVE: &[u8] = b"!<arch>\n";
+const MLIR: &[u8] = b"ML\xefR";
 
 /// A kernel for one architecture, as its machine code describes it. `None`: this machine code does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +133,31 @@ impl Listing {
             && self.compilers.is_empty()
     }
 
+    fn add(&mut self, at: u64, member: Option<Cow<str>>, content: Content) {
+        let member = member.map(Cow::into_owned);
+        match content {
+            Content::Cubin(cubin) => {
+                *self.compilers.entry(cubin.compiler).or_default() += 1;
+                let kernels = cubin.kernels.into_iter();
+                self.kernels.extend(kernels.map(|kernel| Kernel {
+                    member: member.clone(),
+                    ..kernel
+                }));
+            }
+            Content::Ptx { arch, kernels } => self.ptx.push(Ptx {
+                arch,
+                kernels,
+                member,
+            }),
+            Content::Other { kind, arch } => self.others.push(Other {
+                kind,
+                arch,
+                offset: at,
+                member,
+            }),
+        }
+    }
+
     /// Adds what a file lists to what the directory or archive lists that has it under this name.
     pub fn add_member(&mut self, name: &str, listing: Self) {
         let within = |member: Option<String>| match member {
@@ -156,31 +186,59 @@ impl Listing {
     }
 }
 
-/// A part of a file: where it starts, whose it is, and what lists it.
-struct Part<'a> {
+/// GPU code that is in a file.
+struct Found<'a> {
     /// In the file.
-    start: u64,
-    member: Option<&'a str>,
-    listing: &'a mut Listing,
+    at: u64,
+    member: Option<Cow<'a, str>>,
+    code: Code<'a>,
 }
 
-impl Part<'_> {
+enum Code<'a> {
+    Cubin(&'a [u8]),
+    Entry(fatbin::Entry<'a>),
+    Ptx(&'a [u8]),
+}
+
+/// GPU code that is read.
+enum Content {
+    Cubin(cubin::Cubin),
+    Ptx { arch: Arch, kernels: Vec<String> },
+    Other { kind: u16, arch: Arch },
+}
+
+impl Found<'_> {
+    fn read(&self) -> Result<Content, Error> {
+        let shifted = |error: Error| error.shifted(self.at);
+        match &self.code {
+            Code::Cubin(bytes) => Ok(Content::Cubin(cubin::read(bytes, None).map_err(shifted)?)),
+            Code::Ptx(text) => ptx::read(text).map_err(shifted),
+            Code::Entry(entry) => entry.read(self.at),
+        }
+    }
+}
+
+/// A part of a file that is searched for GPU code: where it starts, whose it is, and what was found so far.
+struct Part<'a, 'f> {
+    /// In the file.
+    start: u64,
+    member: Option<Cow<'a, str>>,
+    found: &'f mut Vec<Found<'a>>,
+}
+
+impl<'a> Part<'a, '_> {
     /// The same from a later byte on.
-    fn further(&mut self, by: u64) -> Part<'_> {
+    fn further(&mut self, by: u64) -> Part<'a, '_> {
         Part {
             start: self.start.saturating_add(by),
-            member: self.member,
-            listing: self.listing,
+            member: self.member.clone(),
+            found: self.found,
         }
     }
 
-    fn add_cubin(&mut self, cubin: cubin::Cubin) {
-        *self.listing.compilers.entry(cubin.compiler).or_default() += 1;
-        let kernels = cubin.kernels.into_iter();
-        self.listing.kernels.extend(kernels.map(|kernel| Kernel {
-            member: self.member.map(str::to_owned),
-            ..kernel
-        }));
+    fn add(&mut self, at: u64, code: Code<'a>) {
+        let member = self.member.clone();
+        self.found.push(Found { at, member, code });
     }
 }
 
@@ -204,44 +262,56 @@ pub const START: usize = 4096;
 
 /// Whether a file that starts like this can have GPU code. `start`: [`START`] bytes, or the whole file.
 pub fn may_have_code(start: &[u8]) -> bool {
-    let magics = [ELF, &FATBIN, ARCHIVE];
+    let magics = [ELF, &FATBIN, ARCHIVE, MLIR];
     magics.iter().any(|it| start.starts_with(it)) || ptx::is_ptx(start)
 }
 
+type Find<'a> = fn(&'a [u8], &mut Part<'a, '_>) -> Result<(), Error>;
+
 fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
-    let list = |format, read: fn(&[u8], &mut Part) -> Result<(), Error>| {
-        let mut listing = Listing::new(format);
-        let mut part = Part {
+    let (format, find): (_, Find) = match bytes {
+        _ if bytes.starts_with(ELF) => match elf::is_cubin(bytes)? {
+            true => (Format::Cubin, find_in_elf),
+            false => (Format::Host, find_in_elf),
+        },
+        _ if bytes.starts_with(&FATBIN) => (Format::Fatbin, fatbin::find),
+        _ if bytes.starts_with(ARCHIVE) => (Format::Archive, find_in_archive),
+        _ if bytes.starts_with(MLIR) => (Format::Mlir, fatbin::find_among),
+        _ if ptx::is_ptx(bytes) => (Format::Ptx, find_ptx),
+        _ => return Err(Error::at(0, Problem::Unknown)),
+    };
+    let mut found = Vec::new();
+    find(
+        bytes,
+        &mut Part {
             start: 0,
             member: None,
-            listing: &mut listing,
-        };
-        read(bytes, &mut part)?;
-        Ok(listing)
-    };
-    match bytes {
-        _ if bytes.starts_with(ELF) => match elf::is_cubin(bytes)? {
-            true => list(Format::Cubin, read_elf),
-            false => list(Format::Host, read_elf),
+            found: &mut found,
         },
-        _ if bytes.starts_with(&FATBIN) => list(Format::Fatbin, fatbin::read),
-        _ if bytes.starts_with(ARCHIVE) => list(Format::Archive, read_archive),
-        _ if ptx::is_ptx(bytes) => list(Format::Ptx, ptx::read),
-        _ => Err(Error::at(0, Problem::Unknown)),
+    )?;
+    // Unpacking takes nearly all of the time. In their order, so that the first error is always the same one.
+    let contents: Vec<Result<Content, Error>> = found.par_iter().map(Found::read).collect();
+    let mut listing = Listing::new(format);
+    for (found, content) in found.into_iter().zip(contents) {
+        listing.add(found.at, found.member, content?);
     }
+    Ok(listing)
 }
 
-fn read_elf(bytes: &[u8], part: &mut Part) -> Result<(), Error> {
-    let shifted = |error: Error| error.shifted(part.start);
-    if !elf::is_cubin(bytes).map_err(shifted)? {
-        return host::read(bytes, part);
-    }
-    let cubin = cubin::read(bytes, None).map_err(shifted)?;
-    part.add_cubin(cubin);
+fn find_ptx<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+    part.add(part.start, Code::Ptx(bytes));
     Ok(())
 }
 
-fn read_archive(bytes: &[u8], part: &mut Part) -> Result<(), Error> {
+fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+    match elf::is_cubin(bytes).map_err(|error| error.shifted(part.start))? {
+        true => part.add(part.start, Code::Cubin(bytes)),
+        false => host::find(bytes, part)?,
+    }
+    Ok(())
+}
+
+fn find_in_archive<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
     let damaged = |offset: u64| move |_| Error::at(offset, Problem::Damaged("archive member"));
     let archive = ArchiveFile::parse(bytes).map_err(damaged(0))?;
     // The list of symbols names members that were cut off at the end of another.
@@ -260,12 +330,11 @@ fn read_archive(bytes: &[u8], part: &mut Part) -> Result<(), Error> {
         end = start.saturating_add(size);
         // Other members have no code for a GPU: a list of symbols, the bitcode of a host compiler.
         if data.starts_with(ELF) {
-            let name = String::from_utf8_lossy(member.name());
             let mut part = Part {
-                member: Some(&name),
+                member: Some(String::from_utf8_lossy(member.name())),
                 ..part.further(start)
             };
-            read_elf(data, &mut part)?;
+            find_in_elf(data, &mut part)?;
         }
     }
     Ok(())

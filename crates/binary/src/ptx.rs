@@ -1,7 +1,8 @@
 //! Which kernels PTX has.
 
 use crate::error::{Error, Problem};
-use crate::{Part, Ptx, START};
+use crate::{Content, START};
+use memchr::{memchr, memmem, memrchr};
 use model::Arch;
 
 /// Whether text starts as PTX does: with its version, after comments.
@@ -12,15 +13,12 @@ pub fn is_ptx(text: &[u8]) -> bool {
     first.is_some_and(|it| it.starts_with(b".version "))
 }
 
-pub fn read(ptx: &[u8], part: &mut Part) -> Result<(), Error> {
-    let damaged = || Error::at(part.start, Problem::Damaged("target of the PTX"));
-    let arch = target(ptx).ok_or_else(damaged)?;
-    part.listing.ptx.push(Ptx {
-        arch,
+pub fn read(ptx: &[u8]) -> Result<Content, Error> {
+    let damaged = || Error::at(0, Problem::Damaged("target of the PTX"));
+    Ok(Content::Ptx {
+        arch: target(ptx).ok_or_else(damaged)?,
         kernels: kernels(ptx),
-        member: part.member.map(str::to_owned),
-    });
-    Ok(())
+    })
 }
 
 /// `.target sm_90a, debug`
@@ -34,19 +32,24 @@ fn target(ptx: &[u8]) -> Option<Arch> {
 
 /// The names that `.entry` directives give. PTX is outside data: what does not look like one is left out.
 pub fn kernels(ptx: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(ptx);
     let mut names = Vec::new();
-    for line in text.lines() {
-        let code = line.split("//").next().unwrap_or_default();
-        let mut words = code.split_whitespace();
-        if words.any(|it| it == ".entry")
-            && let Some(name) = words.next()
-        {
-            let name = name.split('(').next().unwrap_or_default();
-            names.push(name.to_owned());
-        }
+    let mut left = ptx;
+    while let Some(at) = memmem::find(left, b".entry") {
+        let start = memrchr(b'\n', &left[..at]).map_or(0, |it| it + 1);
+        let end = memchr(b'\n', &left[at..]).map_or(left.len(), |it| at + it);
+        names.extend(kernel(&left[start..end]));
+        left = &left[end..];
     }
     names
+}
+
+fn kernel(line: &[u8]) -> Option<String> {
+    let code = &line[..memmem::find(line, b"//").unwrap_or(line.len())];
+    let code = String::from_utf8_lossy(code);
+    let mut words = code.split_whitespace();
+    words.find(|it| *it == ".entry")?;
+    let name = words.next()?.split('(').next()?;
+    Some(name.to_owned())
 }
 
 #[cfg(test)]
