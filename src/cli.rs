@@ -91,7 +91,7 @@ pub enum Command {
     Merge(MergeArgs),
     /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a site
     History(HistoryArgs),
-    /// List the GPU kernels of a compiled file, without any tool of NVIDIA
+    /// List the GPU kernels of a compiled file, wheel or directory, without any tool of NVIDIA
     Binary(BinaryArgs),
     /// Read the GPU's counters for correct cases, with Nsight Compute
     Profile(ProfileArgs),
@@ -575,11 +575,13 @@ pub struct HistoryArgs {
 #[command(after_help = "Examples:
   gatekeeper binary libkernels.so                       every kernel, a line for each architecture
   gatekeeper binary build/gemm.cubin                    machine code that nvcc -cubin wrote
+  gatekeeper binary dist/kernels-1.0-py3-none-any.whl   every library in a wheel
+  gatekeeper binary ~/.triton/cache                     every file in a directory
   gatekeeper binary libkernels.a --format json | jq .   the same for programs
 
-Exit codes: 0, 2 the file has no GPU code, 4 it cannot be read or is damaged.")]
+Exit codes: 0, 2 there is no GPU code, 4 something cannot be read or is damaged.")]
 pub struct BinaryArgs {
-    /// A shared library, object, program, static library (.a), cubin or fat binary
+    /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Output format

@@ -304,19 +304,18 @@ fn files_without_gpu_code_are_refused() {
     let dir = dir.path();
     nvcc(dir, &["-c", "-o", "host.o", "host.cpp"]);
     std::fs::write(dir.join("empty"), "").unwrap();
-    std::fs::write(dir.join("k.whl"), b"PK\x03\x04rest").unwrap();
-    let help = "\n  help: name a shared library, an object or a program that nvcc linked, a static library (.a), a cubin, or a fat binary\n";
+    std::fs::create_dir(dir.join("d")).unwrap();
+    let help = "\n  help: name a shared library, an object or a program that nvcc linked, a static library (.a), a cubin, a fat \
+                binary or PTX, or a wheel or a directory with such files\n";
     for (file, says) in [
-        ("host.o", "it is an ELF file of the host without GPU code"),
+        ("host.o", "it is an ELF file without GPU code"),
         ("empty", "it is empty"),
         (
-            "k.whl",
-            "it is a zip file, such as a wheel; unpack it first",
-        ),
-        (
             "k.cu",
-            "it is text, such as PTX or a source, and not a compiled file",
+            "it is text, such as a source, and not a compiled file",
         ),
+        ("d", "no file in this directory has GPU code"),
+        (".", "no file in this directory has GPU code"),
     ] {
         common::refused(
             dir,
@@ -324,16 +323,11 @@ fn files_without_gpu_code_are_refused() {
             &format!("error: {file}: {says}{help}"),
         );
     }
-    for (file, says) in [
-        (
-            "none",
-            "the file cannot be read: No such file or directory (os error 2)",
-        ),
-        (".", "the file cannot be read: is a directory"),
-    ] {
-        let output = run(dir, &["binary", file], 4);
-        assert_eq!(stderr(&output), format!("error: {file}: {says}\n"));
-    }
+    let output = run(dir, &["binary", "none"], 4);
+    assert_eq!(
+        stderr(&output),
+        "error: none: the file cannot be read: No such file or directory (os error 2)\n"
+    );
 }
 
 #[test]
@@ -407,4 +401,303 @@ fn damaged_files_never_panic_and_cut_ones_never_list_less() {
         // Both happen, or the flips do not test anything.
         assert!(read > 0 && read < 2000, "{file}: {read}");
     }
+}
+
+/// A wheel, packed as wheels are: `FILE=MEMBER`.
+fn zip(dir: &Path, wheel: &str, members: &[&str]) {
+    let write = |it: &&str| {
+        let (file, member) = it.split_once('=').unwrap();
+        format!("z.write('{file}', '{member}')")
+    };
+    let writes: Vec<String> = members.iter().map(write).collect();
+    python_zip(dir, wheel, &writes.join("; "));
+}
+
+/// Each member that has kernels, with how many.
+fn members(listing: &Value) -> BTreeMap<String, usize> {
+    let mut members = BTreeMap::new();
+    for kernel in listing["kernels"].as_array().unwrap() {
+        let member = kernel["member"].as_str().unwrap();
+        *members.entry(member.to_owned()).or_default() += 1;
+    }
+    members
+}
+
+#[test]
+fn wheels_and_directories_list_the_kernels_of_their_members() {
+    let dir = with_source();
+    let dir = dir.path();
+    let pic = ["-arch=sm_90", "-Xcompiler", "-fPIC"];
+    let build = |args: &[&str]| nvcc(dir, &[&pic[..], args].concat());
+    let shared = ["-shared", "-cudart", "none", "-o", "_C.so", "k.cu"];
+    build(&shared);
+    build(&["-c", "-o", "k.o", "k.cu"]);
+    build(&["-ptx", "-o", "k.ptx", "ptx.cu"]);
+    build(&["-cubin", "-o", "k.cubin", "k.cu"]);
+    build(&["-c", "-o", "host.o", "host.cpp"]);
+    archive(dir, &["lib.a", "k.o", "host.o"]);
+    let alone = rows(&listed(dir, "k.cubin"), "sm_90");
+    let names = [
+        "_C.so=pkg/_C.so",
+        "lib.a=pkg/lib.a",
+        "k.ptx=pkg/k.ptx",
+        "k.cu=pkg/k.cu",
+        "host.o=pkg/host.o",
+    ];
+    zip(dir, "k.whl", &names);
+    let wheel = listed(dir, "k.whl");
+    let expected = |prefix: &str| {
+        [("_C.so", 5), ("lib.a(k.o)", 5)].map(|(it, count)| (format!("{prefix}{it}"), count))
+    };
+    assert_eq!(members(&wheel), expected("pkg/").into());
+    let mut ptx = wheel["ptx"].as_array().unwrap().iter();
+    let alone_in_ptx = ptx.find(|it| it["member"] == "pkg/k.ptx").unwrap();
+    assert_eq!(alone_in_ptx["kernels"][0], "only_ptx");
+    let of_library = |it: &&Value| it["member"] == "pkg/_C.so";
+    let kernels = wheel["kernels"].as_array().unwrap().iter();
+    assert_eq!(kernels.filter(of_library).count(), alone.len());
+    // Each kernel twice, and as in the cubin.
+    let both: Vec<Value> = alone
+        .iter()
+        .flat_map(|it| [it.clone(), it.clone()])
+        .collect();
+    assert_eq!(rows(&wheel, "sm_90"), both);
+    let shown = stdout(&run(dir, &["binary", "k.whl"], 0));
+    let headline = "k.whl: a zip archive with 5 kernels for sm_90, and PTX for compute_90\n";
+    assert!(shown.starts_with(headline), "{shown}");
+
+    // The same, unpacked: with a link to the library that has its version, one to where it is, one to nothing, and a pipe.
+    let pkg = dir.join("d/pkg");
+    std::fs::create_dir_all(&pkg).unwrap();
+    for name in names {
+        let (from, to) = name.split_once('=').unwrap();
+        std::fs::copy(dir.join(from), dir.join("d").join(to)).unwrap();
+    }
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, pkg.join(name)).unwrap();
+    link("_C.so", "_C.so.1");
+    link("..", "up");
+    link("nowhere", "dangling");
+    let mkfifo = Command::new("mkfifo").arg(pkg.join("pipe")).status();
+    assert!(mkfifo.unwrap().success());
+    let mut unpacked = listed(dir, "d");
+    unpacked["file"] = wheel["file"].clone();
+    assert_eq!(unpacked, wheel);
+
+    // The wheel in a directory.
+    std::fs::create_dir(dir.join("dist")).unwrap();
+    std::fs::copy(dir.join("k.whl"), dir.join("dist/k.whl")).unwrap();
+    assert_eq!(
+        members(&listed(dir, "dist")),
+        [
+            ("k.whl(pkg/_C.so)".to_owned(), 5),
+            ("k.whl(pkg/lib.a(k.o))".to_owned(), 5)
+        ]
+        .into()
+    );
+}
+
+/// Writes the script's zip archive. `z` is open for writing in it.
+fn python_zip(dir: &Path, file: &str, script: &str) {
+    let script = format!(
+        "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED) as z:\n\t{script}"
+    );
+    let mut python = Command::new("python3");
+    let python = python.current_dir(dir).args(["-c", &script, file]);
+    assert!(python.status().unwrap().success());
+}
+
+#[test]
+fn damage_in_a_wheel_or_directory_names_the_member_and_its_byte() {
+    let dir = with_source();
+    let dir = dir.path();
+    nvcc(dir, &["-cubin", "-arch=sm_90", "-o", "k.cubin", "k.cu"]);
+    nvcc(dir, &["-fatbin", "-arch=sm_90", "-o", "k.fatbin", "k.cu"]);
+    let whole = std::fs::read(dir.join("k.fatbin")).unwrap();
+    std::fs::write(dir.join("cut.fatbin"), &whole[..whole.len() - 1]).unwrap();
+    let refused = |file: &str, says: &str| {
+        let output = run(dir, &["binary", file], 4);
+        assert_eq!(stderr(&output), format!("error: {says}\n"));
+        assert_eq!(stdout(&output), "");
+    };
+    let cut = "byte 0: the header of the fat binary is damaged or cut off";
+    zip(
+        dir,
+        "k.whl",
+        &["k.cubin=a.cubin", "cut.fatbin=pkg/cut.fatbin"],
+    );
+    refused("k.whl", &format!("k.whl: pkg/cut.fatbin: {cut}"));
+    std::fs::create_dir_all(dir.join("d/pkg")).unwrap();
+    std::fs::copy(dir.join("k.cubin"), dir.join("d/a.cubin")).unwrap();
+    std::fs::copy(dir.join("cut.fatbin"), dir.join("d/pkg/cut.fatbin")).unwrap();
+    refused("d", &format!("d/pkg/cut.fatbin: {cut}"));
+    // The first of two, always.
+    std::fs::copy(dir.join("k.whl"), dir.join("d/pkg/a.whl")).unwrap();
+    refused("d", &format!("d/pkg/a.whl: pkg/cut.fatbin: {cut}"));
+
+    // Damage by the archive itself: a bit of the second member is another, or its end is cut off.
+    zip(dir, "good.whl", &["k.cubin=a.cubin", "k.fatbin=b.fatbin"]);
+    run(dir, &["binary", "good.whl"], 0);
+    let good = std::fs::read(dir.join("good.whl")).unwrap();
+    let start = good.windows(4).rposition(|it| it == b"PK\x03\x04").unwrap();
+    let end = good.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+    let mut flipped = good.clone();
+    flipped[(start + end) / 2] ^= 1;
+    std::fs::write(dir.join("flipped.whl"), flipped).unwrap();
+    let output = run(dir, &["binary", "flipped.whl"], 4);
+    let names_it =
+        format!("error: flipped.whl: b.fatbin: byte {start}: the member cannot be unpacked: ");
+    assert!(
+        stderr(&output).starts_with(&names_it),
+        "{}",
+        stderr(&output)
+    );
+    std::fs::write(dir.join("short.whl"), &good[..end]).unwrap();
+    let output = run(dir, &["binary", "short.whl"], 4);
+    let names_it = format!(
+        "error: short.whl: byte {end}: the table of members, at the end of the archive, is damaged or cut off: "
+    );
+    assert!(
+        stderr(&output).starts_with(&names_it),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn hostile_archives_take_no_memory_and_write_no_file() {
+    let dir = with_source();
+    let dir = dir.path();
+    nvcc(dir, &["-cubin", "-arch=sm_90", "-o", "k.cubin", "k.cu"]);
+    let refused = |file: &str, says: &str| {
+        let output = run(dir, &["binary", file], 4);
+        assert_eq!(stderr(&output), format!("error: {file}: {says}\n"));
+    };
+    // A gigabyte of zeros that starts like a library.
+    python_zip(
+        dir,
+        "bomb.whl",
+        "z.writestr('k.so', b'\\x7fELF' + bytes((1 << 30) - 4))",
+    );
+    let size = std::fs::metadata(dir.join("bomb.whl")).unwrap().len();
+    let limit = size * 100;
+    refused(
+        "bomb.whl",
+        &format!(
+            "its members with GPU code claim to unpack to 1073741824 bytes; the limit for an archive of {size} bytes is {limit}"
+        ),
+    );
+    // The same, which claims to have a few bytes.
+    let bomb = std::fs::read(dir.join("bomb.whl")).unwrap();
+    let mut liar = bomb.clone();
+    let entry = bomb.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+    for at in [22, entry + 24] {
+        assert_eq!(liar[at..at + 4], (1_u32 << 30).to_le_bytes());
+        liar[at..at + 4].copy_from_slice(&8_u32.to_le_bytes());
+    }
+    std::fs::write(dir.join("liar.whl"), liar).unwrap();
+    refused(
+        "liar.whl",
+        "k.so: byte 0: the member cannot be unpacked: it has more bytes than the archive says",
+    );
+    // Names that would lead elsewhere are names.
+    let before: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|it| it.unwrap().file_name())
+        .collect();
+    python_zip(
+        dir,
+        "names.whl",
+        "z.write('k.cubin', '../../up.cubin'); z.write('k.cubin', '/root.cubin'); z.writestr('\\x1b[2J', b'x')",
+    );
+    let listing = listed(dir, "names.whl");
+    let names: Vec<String> = members(&listing).into_keys().collect();
+    assert_eq!(names, ["../../up.cubin", "/root.cubin"]);
+    assert_eq!(std::fs::read_dir(dir).unwrap().count(), before.len() + 1);
+    assert!(!dir.join("../../up.cubin").exists() && !Path::new("/root.cubin").exists());
+    // Two members of one name.
+    python_zip(
+        dir,
+        "twice.whl",
+        "import warnings; warnings.simplefilter('ignore'); z.write('k.cubin'); z.write('k.cubin')",
+    );
+    refused(
+        "twice.whl",
+        "two members of the archive have the same name, so it is open which one counts",
+    );
+    // Nothing in it for a GPU, and a zip in a zip, which is not opened.
+    python_zip(dir, "none.whl", "z.write('k.cu'); z.write('names.whl')");
+    let output = run(dir, &["binary", "none.whl"], 2);
+    assert!(
+        stderr(&output).starts_with("error: none.whl: no file in this zip archive has GPU code\n"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn caches_of_triton_and_cute_dsl_are_directories() {
+    let dir = with_source();
+    let dir = dir.path();
+    // Triton: a directory for each compiled kernel.
+    let entry = dir.join("triton/OFQ6Z5GEZ3");
+    std::fs::create_dir_all(&entry).unwrap();
+    nvcc(
+        dir,
+        &[
+            "-cubin",
+            "-arch=sm_90",
+            "-o",
+            "triton/OFQ6Z5GEZ3/only_ptx.cubin",
+            "ptx.cu",
+        ],
+    );
+    nvcc(
+        dir,
+        &[
+            "-ptx",
+            "-arch=sm_90",
+            "-o",
+            "triton/OFQ6Z5GEZ3/only_ptx.ptx",
+            "ptx.cu",
+        ],
+    );
+    std::fs::write(
+        entry.join("only_ptx.json"),
+        "{\"num_warps\": 4, \"shared\": 0}",
+    )
+    .unwrap();
+    std::fs::write(entry.join("only_ptx.ttir"), "module {\n}\n").unwrap();
+    let listing = listed(dir, "triton");
+    assert_eq!(
+        members(&listing),
+        [("OFQ6Z5GEZ3/only_ptx.cubin".to_owned(), 1)].into()
+    );
+    let shown = stdout(&run(dir, &["binary", "triton"], 0));
+    assert!(!shown.contains("PTX only"), "{shown}");
+
+    // CuTe DSL 4.8: bytecode of MLIR, in which the fat binary is one of the constants; and what `export_to_c` writes.
+    nvcc(dir, &["-fatbin", "-arch=sm_90", "-o", "k.fatbin", "k.cu"]);
+    let fatbin = std::fs::read(dir.join("k.fatbin")).unwrap();
+    let cache = dir.join("cute");
+    std::fs::create_dir(&cache).unwrap();
+    let start = b"ML\xefR\x0dMLIR23.0.0git\0".to_vec();
+    let module = [&start, &fatbin[..], b"the rest"].concat();
+    std::fs::write(cache.join("cute_dsl_1.mlir"), &module).unwrap();
+    std::fs::write(cache.join("cute_dsl_2.mlir"), &start).unwrap();
+    let source = ".section .lrodata,\"al\",@progbits\n.ascii \"text\"\n.incbin \"k.fatbin\"\n.ascii \"more\"\n";
+    std::fs::write(dir.join("k.s"), source).unwrap();
+    nvcc(dir, &["-c", "-o", "cute/aot.o", "k.s"]);
+    let listing = listed(dir, "cute");
+    let kernels = [("aot.o", 5), ("cute_dsl_1.mlir", 5)].map(|(it, count)| (it.to_owned(), count));
+    assert_eq!(members(&listing), kernels.into());
+    let cut = start.len() + fatbin.len() - 1;
+    std::fs::write(cache.join("cute_dsl_3.mlir"), &module[..cut]).unwrap();
+    let output = run(dir, &["binary", "cute"], 4);
+    assert_eq!(
+        stderr(&output),
+        format!(
+            "error: cute/cute_dsl_3.mlir: byte {}: the header of the fat binary is damaged or cut off\n",
+            start.len()
+        )
+    );
 }

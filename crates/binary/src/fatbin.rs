@@ -6,11 +6,15 @@
 
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::error::{Error, Problem};
-use crate::{Listing, Other, Ptx, cubin, ptx};
+use crate::{Code, Content, Part, cubin, ptx};
+use memchr::memmem;
 use model::Arch;
 use std::borrow::Cow;
 
 pub const MAGIC: u32 = 0xBA55_ED50;
+
+/// Magic, version, and size of the header: how each container starts.
+const START: [u8; 8] = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
 
 /// Bytes that an entry may unpack to. The largest cubins of public libraries have a tenth of it.
 pub const MOST_UNPACKED: u64 = 1 << 30;
@@ -27,7 +31,7 @@ const ARCH_SPECIFIC: u64 = 0x10_0000;
 const FAMILY_SPECIFIC: u64 = 0x20_0000;
 
 /// The fields of an entry's header that are read, as they lie there.
-struct Entry<'a> {
+pub struct Entry<'a> {
     kind: u16,
     arch: Arch,
     flags: u64,
@@ -37,17 +41,20 @@ struct Entry<'a> {
     payload_at: u64,
 }
 
-/// `start`: where `bytes` are in the file.
-pub fn read(
-    bytes: &[u8],
-    start: u64,
-    member: Option<&str>,
-    listing: &mut Listing,
-) -> Result<(), Error> {
+pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(zeros) = padding(bytes, at) {
         at += zeros;
-        at = read_container(bytes, at, start, member, listing)?;
+        at = find_in_container(bytes, at, part)?;
+    }
+    Ok(())
+}
+
+/// The same for containers that lie among other data.
+pub fn find_among<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+    let mut at = 0;
+    while let Some(next) = memmem::find(bytes.get(at..).unwrap_or_default(), &START) {
+        at = find_in_container(bytes, at + next, part)?;
     }
     Ok(())
 }
@@ -58,13 +65,12 @@ fn padding(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Says where it ends.
-fn read_container(
-    bytes: &[u8],
+fn find_in_container<'a>(
+    bytes: &'a [u8],
     at: usize,
-    start: u64,
-    member: Option<&str>,
-    listing: &mut Listing,
+    part: &mut Part<'a, '_>,
 ) -> Result<usize, Error> {
+    let start = part.start;
     let in_file = |at: usize| start.saturating_add(at as u64);
     let damaged = |at: usize, part| Error::at(in_file(at), Problem::Damaged(part));
     let header = || {
@@ -79,7 +85,7 @@ fn read_container(
     while next < end {
         let (entry, after) = entry(bytes.get(..end).unwrap_or_default(), next, start)
             .ok_or_else(|| damaged(next, "entry of the fat binary"))?;
-        add(&entry, in_file(next), member, listing)?;
+        part.add(in_file(next), Code::Entry(entry));
         next = after;
     }
     Ok(end)
@@ -115,31 +121,26 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
     (own >= 64).then_some((entry, after))
 }
 
-fn add(entry: &Entry, at: u64, member: Option<&str>, listing: &mut Listing) -> Result<(), Error> {
-    let Entry { kind, arch, .. } = *entry;
-    let member_name = || member.map(str::to_owned);
-    match kind {
-        MACHINE_CODE => {
-            let code = unpack(entry, at)?;
-            let cubin = cubin::read(&code, Some(arch)).map_err(|error| match code {
-                Cow::Borrowed(_) => error.shifted(entry.payload_at),
-                Cow::Owned(_) => error.unpacked_from(at),
-            })?;
-            listing.add_cubin(cubin, member);
+impl Entry<'_> {
+    /// `at`: in the file.
+    pub fn read(&self, at: u64) -> Result<Content, Error> {
+        let Entry { kind, arch, .. } = *self;
+        match kind {
+            MACHINE_CODE => {
+                let code = unpack(self, at)?;
+                let cubin = cubin::read(&code, Some(arch)).map_err(|error| match code {
+                    Cow::Borrowed(_) => error.shifted(self.payload_at),
+                    Cow::Owned(_) => error.unpacked_from(at),
+                })?;
+                Ok(Content::Cubin(cubin))
+            }
+            PTX => Ok(Content::Ptx {
+                arch,
+                kernels: ptx::kernels(&unpack(self, at)?),
+            }),
+            _ => Ok(Content::Other { kind, arch }),
         }
-        PTX => listing.ptx.push(Ptx {
-            arch,
-            kernels: ptx::kernels(&unpack(entry, at)?),
-            member: member_name(),
-        }),
-        _ => listing.others.push(Other {
-            kind,
-            arch,
-            offset: at,
-            member: member_name(),
-        }),
     }
-    Ok(())
 }
 
 fn unpack<'a>(entry: &Entry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {

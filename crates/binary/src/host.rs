@@ -2,21 +2,19 @@
 
 use crate::elf::{ENDIAN, header};
 use crate::error::{Error, Problem};
-use crate::{Listing, fatbin};
+use crate::{Part, fatbin};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 
 /// Sections with fat binaries: linked, and before device code is linked.
 const SECTIONS: [&[u8]; 2] = [b".nv_fatbin", b"__nv_relfatbin"];
 
-/// `start`: where `bytes` are in the file.
-pub fn read(
-    bytes: &[u8],
-    start: u64,
-    member: Option<&str>,
-    listing: &mut Listing,
-) -> Result<(), Error> {
+/// Constants of an object that CuTe DSL exports; its fat binaries are among them.
+const CONSTANTS: &[u8] = b".lrodata";
+
+pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+    let start = part.start;
     let header = header(bytes).map_err(|error| error.shifted(start))?;
-    let damaged = |at: u64, part| Error::at(start.saturating_add(at), Problem::Damaged(part));
+    let damaged = |at: u64, what| Error::at(start.saturating_add(at), Problem::Damaged(what));
     let table = header.e_shoff(ENDIAN);
     let sections = header
         .sections(ENDIAN, bytes)
@@ -25,17 +23,20 @@ pub fn read(
     for section in sections.iter() {
         // A section without a name is none of ours.
         let name = sections.section_name(ENDIAN, section).unwrap_or_default();
-        if SECTIONS.contains(&name) {
-            let at = section.sh_offset(ENDIAN);
-            let data = section
-                .data(ENDIAN, bytes)
-                .map_err(|_| damaged(at, "section with GPU code"))?;
-            // In a hostile file many sections can have the same bytes.
-            left = left
-                .checked_sub(data.len())
-                .ok_or_else(|| damaged(at, "section with GPU code"))?;
-            fatbin::read(data, start.saturating_add(at), member, listing)?;
-        }
+        let find = match name {
+            CONSTANTS => fatbin::find_among,
+            _ if SECTIONS.contains(&name) => fatbin::find,
+            _ => continue,
+        };
+        let at = section.sh_offset(ENDIAN);
+        let data = section
+            .data(ENDIAN, bytes)
+            .map_err(|_| damaged(at, "section with GPU code"))?;
+        // In a hostile file many sections can have the same bytes.
+        left = left
+            .checked_sub(data.len())
+            .ok_or_else(|| damaged(at, "section with GPU code"))?;
+        find(data, &mut part.further(at))?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The GPU kernels of a compiled file: registers, stack, shared memory, code, for each architecture. Reads
-//! cubins, fat binaries, host objects and static archives. Knows nothing of gates or files, and needs no tool of NVIDIA.
+//! cubins, fat binaries, host objects, static archives and PTX. Knows nothing of gates or files, and needs no tool of NVIDIA.
 //! All of it is outside data: an error says at which byte it is, and nothing panics.
 
 #![warn(clippy::disallowed_methods)]
@@ -16,6 +16,8 @@ pub use error::{Error, Offset, Problem};
 
 use model::Arch;
 use object::read::archive::ArchiveFile;
+use rayon::prelude::*;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 /// The container that a file is.
@@ -29,7 +31,21 @@ pub enum Format {
     Host,
     /// A static library.
     Archive,
+    /// Bytecode of MLIR, as the cache of CuTe DSL has it.
+    Mlir,
+    /// PTX, as text.
+    Ptx,
+    /// A zip archive, such as a wheel, of any of these.
+    Zip,
+    /// A directory of any of these.
+    Directory,
 }
+
+/// How files start.
+const ELF: &[u8] = b"\x7fELF";
+const FATBIN: [u8; 4] = fatbin::MAGIC.to_le_bytes();
+const ARCHIVE: &[u8] = b"!<arch>\n";
+const MLIR: &[u8] = b"ML\xefR";
 
 /// A kernel for one architecture, as its machine code describes it. `None`: this machine code does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +75,7 @@ pub struct Kernel {
     pub required_threads: Option<[u32; 3]>,
     /// Whether its device code is linked: not so after `nvcc -dc`.
     pub is_linked: bool,
-    /// The member of an archive.
+    /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     pub member: Option<String>,
 }
 
@@ -99,7 +115,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    fn new(format: Format) -> Self {
+    pub fn new(format: Format) -> Self {
         Self {
             format,
             kernels: Vec::new(),
@@ -117,13 +133,112 @@ impl Listing {
             && self.compilers.is_empty()
     }
 
-    fn add_cubin(&mut self, cubin: cubin::Cubin, member: Option<&str>) {
-        *self.compilers.entry(cubin.compiler).or_default() += 1;
-        let kernels = cubin.kernels.into_iter();
-        self.kernels.extend(kernels.map(|kernel| Kernel {
-            member: member.map(str::to_owned),
-            ..kernel
-        }));
+    fn add(&mut self, at: u64, member: Option<Cow<str>>, content: Content) {
+        let member = member.map(Cow::into_owned);
+        match content {
+            Content::Cubin(cubin) => {
+                *self.compilers.entry(cubin.compiler).or_default() += 1;
+                let kernels = cubin.kernels.into_iter();
+                self.kernels.extend(kernels.map(|kernel| Kernel {
+                    member: member.clone(),
+                    ..kernel
+                }));
+            }
+            Content::Ptx { arch, kernels } => self.ptx.push(Ptx {
+                arch,
+                kernels,
+                member,
+            }),
+            Content::Other { kind, arch } => self.others.push(Other {
+                kind,
+                arch,
+                offset: at,
+                member,
+            }),
+        }
+    }
+
+    /// Adds what a file lists to what the directory or archive lists that has it under this name.
+    pub fn add_member(&mut self, name: &str, listing: Self) {
+        let within = |member: Option<String>| match member {
+            Some(member) => Some(format!("{name}({member})")),
+            None => Some(name.to_owned()),
+        };
+        let Self {
+            format: _,
+            mut kernels,
+            mut ptx,
+            mut others,
+            compilers,
+        } = listing;
+        for member in (kernels.iter_mut().map(|it| &mut it.member))
+            .chain(ptx.iter_mut().map(|it| &mut it.member))
+            .chain(others.iter_mut().map(|it| &mut it.member))
+        {
+            *member = within(member.take());
+        }
+        self.kernels.append(&mut kernels);
+        self.ptx.append(&mut ptx);
+        self.others.append(&mut others);
+        for (compiler, cubins) in compilers {
+            *self.compilers.entry(compiler).or_default() += cubins;
+        }
+    }
+}
+
+/// GPU code that is in a file.
+struct Found<'a> {
+    /// In the file.
+    at: u64,
+    member: Option<Cow<'a, str>>,
+    code: Code<'a>,
+}
+
+enum Code<'a> {
+    Cubin(&'a [u8]),
+    Entry(fatbin::Entry<'a>),
+    Ptx(&'a [u8]),
+}
+
+/// GPU code that is read.
+enum Content {
+    Cubin(cubin::Cubin),
+    Ptx { arch: Arch, kernels: Vec<String> },
+    Other { kind: u16, arch: Arch },
+}
+
+impl Found<'_> {
+    fn read(&self) -> Result<Content, Error> {
+        let shifted = |error: Error| error.shifted(self.at);
+        match &self.code {
+            Code::Cubin(bytes) => Ok(Content::Cubin(cubin::read(bytes, None).map_err(shifted)?)),
+            Code::Ptx(text) => ptx::read(text).map_err(shifted),
+            Code::Entry(entry) => entry.read(self.at),
+        }
+    }
+}
+
+/// A part of a file that is searched for GPU code: where it starts, whose it is, and what was found so far.
+struct Part<'a, 'f> {
+    /// In the file.
+    start: u64,
+    member: Option<Cow<'a, str>>,
+    found: &'f mut Vec<Found<'a>>,
+}
+
+impl<'a> Part<'a, '_> {
+    /// The same from a later byte on.
+    fn further(&mut self, by: u64) -> Part<'a, '_> {
+        Part {
+            start: self.start.saturating_add(by),
+            member: self.member.clone(),
+            found: self.found,
+        }
+    }
+
+    fn add(&mut self, at: u64, code: Code<'a>) {
+        let member = self.member.clone();
+        self.found.push(Found { at, member, code });
     }
 }
 
@@ -142,33 +257,61 @@ pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
     Ok(listing)
 }
 
-fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
-    if bytes.starts_with(b"\x7fELF") {
-        return match elf::is_cubin(bytes)? {
-            true => {
-                let mut listing = Listing::new(Format::Cubin);
-                listing.add_cubin(cubin::read(bytes, None)?, None);
-                Ok(listing)
-            }
-            false => {
-                let mut listing = Listing::new(Format::Host);
-                host::read(bytes, 0, None, &mut listing)?;
-                Ok(listing)
-            }
-        };
-    }
-    if bytes.starts_with(&fatbin::MAGIC.to_le_bytes()) {
-        let mut listing = Listing::new(Format::Fatbin);
-        fatbin::read(bytes, 0, None, &mut listing)?;
-        return Ok(listing);
-    }
-    if bytes.starts_with(b"!<arch>\n") {
-        return read_archive(bytes);
-    }
-    Err(Error::at(0, Problem::Unknown))
+/// How much of a file says whether it may have GPU code.
+pub const START: usize = 4096;
+
+/// Whether a file that starts like this can have GPU code. `start`: [`START`] bytes, or the whole file.
+pub fn may_have_code(start: &[u8]) -> bool {
+    let magics = [ELF, &FATBIN, ARCHIVE, MLIR];
+    magics.iter().any(|it| start.starts_with(it)) || ptx::is_ptx(start)
 }
 
-fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
+type Find<'a> = fn(&'a [u8], &mut Part<'a, '_>) -> Result<(), Error>;
+
+fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
+    let (format, find): (_, Find) = match bytes {
+        _ if bytes.starts_with(ELF) => match elf::is_cubin(bytes)? {
+            true => (Format::Cubin, find_in_elf),
+            false => (Format::Host, find_in_elf),
+        },
+        _ if bytes.starts_with(&FATBIN) => (Format::Fatbin, fatbin::find),
+        _ if bytes.starts_with(ARCHIVE) => (Format::Archive, find_in_archive),
+        _ if bytes.starts_with(MLIR) => (Format::Mlir, fatbin::find_among),
+        _ if ptx::is_ptx(bytes) => (Format::Ptx, find_ptx),
+        _ => return Err(Error::at(0, Problem::Unknown)),
+    };
+    let mut found = Vec::new();
+    find(
+        bytes,
+        &mut Part {
+            start: 0,
+            member: None,
+            found: &mut found,
+        },
+    )?;
+    // Unpacking takes nearly all of the time. In their order, so that the first error is always the same one.
+    let contents: Vec<Result<Content, Error>> = found.par_iter().map(Found::read).collect();
+    let mut listing = Listing::new(format);
+    for (found, content) in found.into_iter().zip(contents) {
+        listing.add(found.at, found.member, content?);
+    }
+    Ok(listing)
+}
+
+fn find_ptx<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+    part.add(part.start, Code::Ptx(bytes));
+    Ok(())
+}
+
+fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+    match elf::is_cubin(bytes).map_err(|error| error.shifted(part.start))? {
+        true => part.add(part.start, Code::Cubin(bytes)),
+        false => host::find(bytes, part)?,
+    }
+    Ok(())
+}
+
+fn find_in_archive<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
     let damaged = |offset: u64| move |_| Error::at(offset, Problem::Damaged("archive member"));
     let archive = ArchiveFile::parse(bytes).map_err(damaged(0))?;
     // The list of symbols names members that were cut off at the end of another.
@@ -179,7 +322,6 @@ fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
             .member(offset)
             .map_err(damaged(bytes.len() as u64))?;
     }
-    let mut listing = Listing::new(Format::Archive);
     let mut end = 0;
     for member in archive.members() {
         let member = member.map_err(damaged(end))?;
@@ -187,17 +329,13 @@ fn read_archive(bytes: &[u8]) -> Result<Listing, Error> {
         let data = member.data(bytes).map_err(damaged(start))?;
         end = start.saturating_add(size);
         // Other members have no code for a GPU: a list of symbols, the bitcode of a host compiler.
-        if data.starts_with(b"\x7fELF") {
-            let name = String::from_utf8_lossy(member.name());
-            let name = Some(name.as_ref());
-            match elf::is_cubin(data).map_err(|error| error.shifted(start))? {
-                true => {
-                    let cubin = cubin::read(data, None).map_err(|error| error.shifted(start))?;
-                    listing.add_cubin(cubin, name);
-                }
-                false => host::read(data, start, name, &mut listing)?,
-            }
+        if data.starts_with(ELF) {
+            let mut part = Part {
+                member: Some(String::from_utf8_lossy(member.name())),
+                ..part.further(start)
+            };
+            find_in_elf(data, &mut part)?;
         }
     }
-    Ok(listing)
+    Ok(())
 }

@@ -109,6 +109,10 @@ fn headline(listing: &Listing, sorted: &Sorted) -> String {
         Format::Fatbin => "a fat binary",
         Format::Host => "an ELF file of the host",
         Format::Archive => "a static library",
+        Format::Mlir => "MLIR bytecode",
+        Format::Ptx => "PTX",
+        Format::Zip => "a zip archive",
+        Format::Directory => "a directory",
     };
     let mut archs: Vec<Arch> = listing.kernels.iter().map(|it| it.arch).collect();
     archs.sort_by_key(|it| order(*it));

@@ -1,0 +1,56 @@
+//! Directories: a build, an unpacked wheel, the cache of a compiler.
+
+use crate::map::Mapped;
+use crate::read_bytes;
+use binary::{Format, Listing};
+use rayon::prelude::*;
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use system::error::{Error, Result};
+use system::files::Kind;
+
+/// `None`: no file in it has GPU code.
+pub fn read(dir: &Path) -> Result<Option<Listing>> {
+    let read_file = |path: &PathBuf| {
+        let at = path.display().to_string();
+        let bytes = Mapped::open(path).map_err(|error| {
+            Error::environment(format!("the file cannot be read: {error}")).at(&at)
+        })?;
+        let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy();
+        let listing = read_bytes(&bytes, &at)?;
+        Ok(listing.map(|it| (name.into_owned(), it)))
+    };
+    let members: Vec<Result<Option<_>>> = files(dir)?.par_iter().map(read_file).collect();
+    crate::merge(Format::Directory, members)
+}
+
+/// In the order of their names. A file that has several names is there once, under the first.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found: Vec<(PathBuf, Metadata)> = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        let failed = |error: std::io::Error| {
+            Error::environment(format!("the directory cannot be read: {error}")).at(dir.display())
+        };
+        for entry in std::fs::read_dir(&dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let is_link = entry.file_type().map_err(failed)?.is_symlink();
+            // A link may lead nowhere, and a file be gone by now.
+            let Ok(about) = std::fs::metadata(entry.path()) else {
+                continue;
+            };
+            match Kind::of(&about) {
+                Kind::File => found.push((entry.path(), about)),
+                // A link may lead back to where it is.
+                Kind::Directory if !is_link => left.push(entry.path()),
+                Kind::Directory | Kind::Special => {}
+            }
+        }
+    }
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut seen = HashSet::new();
+    found.retain(|(_, about)| seen.insert((about.dev(), about.ino())));
+    Ok(found.into_iter().map(|(path, _)| path).collect())
+}

@@ -1,0 +1,89 @@
+//! Opens what a user names, and lists its GPU kernels: a compiled file, a wheel, a directory, the cache of a compiler. Knows
+//! nothing of gates. `binary` reads the bytes; files, archives and directories are the matter of this crate.
+
+mod directory;
+mod map;
+mod wheel;
+
+use binary::{Format, Listing, Offset, Problem};
+use map::Mapped;
+use std::path::Path;
+use system::error::{Error, Result};
+
+const NAME_INSTEAD: &str = "name a shared library, an object or a program that nvcc linked, a static library (.a), a cubin, a fat binary or PTX, or a wheel or a directory with such files";
+
+/// # Errors
+/// Where nothing in it has GPU code, and where something in it is damaged or cannot be read.
+pub fn read(path: &Path) -> Result<Listing> {
+    let at = path.display().to_string();
+    let without_code = |why: &str| Error::usage(why).at(&at).help(NAME_INSTEAD);
+    if path.is_dir() {
+        let listing = directory::read(path)?;
+        return listing.ok_or_else(|| without_code("no file in this directory has GPU code"));
+    }
+    let bytes = Mapped::open(path)
+        .map_err(|error| Error::environment(format!("the file cannot be read: {error}")).at(&at))?;
+    read_bytes(&bytes, &at)?.ok_or_else(|| without_code(looks_like(&bytes)))
+}
+
+/// `at`: how to name them in an error. `None`: they have no GPU code.
+fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
+    if wheel::is_zip(bytes) {
+        return wheel::read(bytes, at);
+    }
+    match binary::read(bytes) {
+        Ok(listing) => Ok(Some(listing).filter(|it| !it.is_empty())),
+        // Further in it is a part of a file that is of the right kind.
+        Err(error)
+            if matches!(error.problem, Problem::Unknown | Problem::Foreign)
+                && error.offset == Offset::START =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(Error::environment(error.to_string()).at(at)),
+    }
+}
+
+/// The members in their order, by name; the first error in that order.
+fn merge(
+    format: Format,
+    members: Vec<Result<Option<(String, Listing)>>>,
+) -> Result<Option<Listing>> {
+    let mut all = Listing::new(format);
+    for member in members {
+        if let Some((name, listing)) = member? {
+            all.add_member(&name, listing);
+        }
+    }
+    Ok(Some(all).filter(|it| !it.is_empty()))
+}
+
+/// The kind of a file that has no GPU code, by how it starts.
+fn looks_like(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [] => "it is empty",
+        [0x7f, b'E', b'L', b'F', 2, 1, ..] => "it is an ELF file without GPU code",
+        [0x7f, b'E', b'L', b'F', ..] => {
+            "it is an ELF file of another kind of machine than 64-bit Linux"
+        }
+        [b'P', b'K', 3, 4, ..] => "no file in this zip archive has GPU code",
+        [b'M', b'Z', ..] => "it is a program or library of Windows",
+        _ if bytes.starts_with(b"!<arch>\n") => "it is a static library without GPU code",
+        [b'!', b'<', b't', b'h', b'i', b'n', b'>', ..] => {
+            "it is a thin archive, which has the names of its members alone"
+        }
+        [b'M', b'L', 0xef, b'R', ..] => "it is MLIR bytecode without GPU code",
+        [0x1f, 0x8b, ..] => "it is compressed with gzip; unpack it first",
+        // Alone of what is left, it can be read.
+        [0x50, 0xed, 0x55, 0xba, ..] => "it is a container for GPU code, and it is empty",
+        _ if bytes.starts_with(b"//") || is_text(bytes) => {
+            "it is text, such as a source, and not a compiled file"
+        }
+        _ => "it is none of the files that have GPU code",
+    }
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(4096)];
+    std::str::from_utf8(start).is_ok_and(|text| !text.contains('\0'))
+}

@@ -1,0 +1,167 @@
+//! Zip archives, such as wheels. A member is unpacked where its start says that it can have GPU code. Its path is a name
+//! and nothing else: no file is made that has it.
+
+use crate::map::Mapped;
+use crate::read_bytes;
+use binary::{Format, Listing};
+use rayon::prelude::*;
+use std::fmt::Display;
+use std::io::{self, Cursor, Read, Write};
+use system::error::{Error, Result};
+use zip::ZipArchive;
+use zip::result::{ZipError, ZipResult};
+
+/// Members of up to so many bytes are unpacked into memory, larger ones into a file.
+const MOST_IN_MEMORY: u64 = 32 << 20;
+
+/// Members may unpack to so many times the size of the archive, all together. Public wheels have less than a tenth of it,
+/// and a bomb ten times as much.
+const MOST_RATIO: u64 = 100;
+
+/// An archive of any size may unpack to this.
+const ALWAYS_UNPACKED: u64 = 64 << 20;
+
+type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
+
+struct Member {
+    index: usize,
+    name: String,
+    /// In the archive.
+    start: u64,
+    /// As the archive claims it.
+    size: u64,
+}
+
+impl Member {
+    fn damaged(&self, why: impl Display) -> Error {
+        let start = self.start;
+        Error::environment(format!(
+            "byte {start}: the member cannot be unpacked: {why}"
+        ))
+    }
+}
+
+pub fn is_zip(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PK\x03\x04")
+}
+
+/// `at`: how to name the archive in an error. `None`: no member of it has GPU code.
+pub fn read(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
+    let damaged = |error: ZipError| {
+        let end = bytes.len();
+        Error::environment(format!(
+            "byte {end}: the table of members, at the end of the archive, is damaged or cut off: {error}"
+        ))
+        .at(at)
+    };
+    let archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
+    if archive.has_duplicate_names() {
+        return Err(Error::environment(
+            "two members of the archive have the same name, so it is open which one counts",
+        )
+        .at(at));
+    }
+    let mut members = (0..archive.len())
+        .map(|index| {
+            let entry = archive.by_index_data(index)?;
+            Ok(Member {
+                index,
+                name: String::from_utf8_lossy(entry.name_raw()).into_owned(),
+                start: entry.header_start(),
+                size: entry.size(),
+            })
+        })
+        .collect::<ZipResult<Vec<Member>>>()
+        .map_err(damaged)?;
+    members.sort_by(|one, other| one.name.cmp(&other.name));
+
+    let sniffed: Vec<Result<bool>> = (members.par_iter())
+        .map(|member| can_have_code(&archive, member).map_err(|it| it.at(place(at, member))))
+        .collect();
+    let mut candidates = Vec::new();
+    for (member, is_candidate) in members.into_iter().zip(sniffed) {
+        if is_candidate? {
+            candidates.push(member);
+        }
+    }
+    check_sizes(&candidates, bytes.len() as u64).map_err(|it| it.at(at))?;
+
+    let read_member = |member: &Member| {
+        let at = place(at, member);
+        let listing = match member.size > MOST_IN_MEMORY {
+            true => read_bytes(
+                &unpack_into_file(&archive, member).map_err(|it| it.at(&at))?,
+                &at,
+            ),
+            false => read_bytes(&unpack(&archive, member).map_err(|it| it.at(&at))?, &at),
+        };
+        Ok(listing?.map(|it| (member.name.clone(), it)))
+    };
+    let listings: Vec<Result<Option<_>>> = candidates.par_iter().map(read_member).collect();
+    crate::merge(Format::Zip, listings)
+}
+
+fn place(archive: &str, member: &Member) -> String {
+    format!("{archive}: {}", member.name)
+}
+
+fn check_sizes(members: &[Member], packed: u64) -> Result<()> {
+    let claimed = members.iter().map(|it| u128::from(it.size)).sum::<u128>();
+    let limit = packed.saturating_mul(MOST_RATIO).max(ALWAYS_UNPACKED);
+    match claimed > u128::from(limit) {
+        true => Err(Error::environment(format!(
+            "its members with GPU code claim to unpack to {claimed} bytes; the limit for an archive of {packed} bytes is {limit}"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn can_have_code(archive: &Archive, member: &Member) -> Result<bool> {
+    let mut archive = archive.clone();
+    let file = (archive.by_index(member.index)).map_err(|it| member.damaged(it))?;
+    let mut start = Vec::new();
+    file.take(binary::START as u64)
+        .read_to_end(&mut start)
+        .map_err(|it| member.damaged(it))?;
+    Ok(binary::may_have_code(&start))
+}
+
+fn unpack(archive: &Archive, member: &Member) -> Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    unpack_to(archive, member, &mut unpacked)?;
+    Ok(unpacked)
+}
+
+/// The file has no name, so that nobody else has it, and nothing is left of it.
+fn unpack_into_file(archive: &Archive, member: &Member) -> Result<Mapped> {
+    let mut file = tempfile::tempfile().map_err(not_unpacked)?;
+    unpack_to(archive, member, &mut file)?;
+    Mapped::new(&file).map_err(not_unpacked)
+}
+
+fn unpack_to(archive: &Archive, member: &Member, into: &mut impl Write) -> Result<()> {
+    let mut archive = archive.clone();
+    let mut file = (archive.by_index(member.index)).map_err(|it| member.damaged(it))?;
+    let mut left = member.size;
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        // At the end it compares the checksum.
+        let read = file.read(&mut buffer).map_err(|it| member.damaged(it))?;
+        if read == 0 {
+            break;
+        }
+        let more = || member.damaged("it has more bytes than the archive says");
+        left = left.checked_sub(read as u64).ok_or_else(more)?;
+        into.write_all(&buffer[..read]).map_err(not_unpacked)?;
+    }
+    match left {
+        0 => Ok(()),
+        _ => Err(member.damaged("it has fewer bytes than the archive says")),
+    }
+}
+
+fn not_unpacked(error: io::Error) -> Error {
+    let dir = std::env::temp_dir();
+    let message = format!("it cannot be unpacked into {}: {error}", dir.display());
+    Error::environment(message).help("set TMPDIR to a directory with more room")
+}
