@@ -7,6 +7,7 @@
 use crate::bytes::{u32_at, u64_at};
 use crate::elf::{ENDIAN, Header};
 use crate::error::{Error, Problem};
+use crate::normal;
 use model::Arch;
 use object::elf::{SHF_EXECINSTR, STT_SECTION, SectionHeader64};
 use object::read::elf::{Rel as _, Rela as _, SectionHeader as _, SectionTable, Sym, SymbolTable};
@@ -217,7 +218,7 @@ impl<'file, 'data> Reader<'file, 'data> {
         };
         let name = name.unwrap_or_default();
         self.spend(name.len(), from)?;
-        let digest = blake3::hash(name);
+        let digest = blake3::hash(normal::name(&String::from_utf8_lossy(name)).as_bytes());
         self.names.insert(index.0, digest);
         Ok(digest)
     }
@@ -314,10 +315,19 @@ impl Encoding {
             }
         }
         let counts = counts.into_iter().enumerate();
-        let counts = counts.filter(|(_, count)| *count > 0);
+        let counts = counts.filter(|(opcode, count)| *count > 0 && *opcode != self.padding());
         counts
             .map(|(opcode, count)| (opcode as u16, count))
             .collect()
+    }
+
+    /// An instruction that does nothing fills up the end.
+    fn padding(self) -> usize {
+        match self {
+            Self::Volta => 0x918,
+            Self::Maxwell => 0x50b,
+            Self::Kepler => 0x858,
+        }
     }
 
     fn local_instructions(self, opcodes: &[(u16, u32)]) -> Option<u32> {

@@ -12,7 +12,9 @@ mod error;
 mod fatbin;
 mod host;
 mod matching;
+mod normal;
 mod ptx;
+mod similar;
 
 pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};

@@ -1,13 +1,17 @@
 //! Which kernel of one listing is which of another.
 //!
-//! Names come first, each pass taking what the one before it left: the name as it is, then without what compilers write
-//! into it. A name can stand several times for one architecture (internal linkage, several objects). Such kernels
-//! are paired by member, then by equal code, then by their order.
+//! Each pass takes what the ones before it left: the name as it is, the name without what compilers write into it, equal
+//! code, similar code. A name can stand several times for one architecture (internal linkage, several objects). Such
+//! kernels are paired by member, then by equal code, then those that are most similar, then by their order. Nothing is
+//! paired across architectures.
 
-use crate::{Kernel, Listing};
+use crate::{Kernel, Listing, Ptx, normal, similar};
 use model::Arch;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::hash::Hash;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// How many pairs of kernels with one name are compared by their code. Beyond, their order decides.
+const MOST_COMPARED: usize = 1 << 12;
 
 /// How two kernels were found to be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,137 +50,306 @@ pub struct Matching<'a> {
     pub added_architectures: BTreeMap<Arch, usize>,
 }
 
-/// Places in the two lists, and which of them are not paired yet.
-struct Matcher<'a> {
-    base: &'a [Kernel],
-    head: &'a [Kernel],
-    base_left: Vec<usize>,
-    head_left: Vec<usize>,
-    pairs: Vec<(usize, usize, MatchedBy)>,
+/// One listing, and the places of those of its kernels that have no partner yet.
+struct Side<'a> {
+    kernels: &'a [Kernel],
+    ptx: &'a [Ptx],
+    /// By place, without what compilers write into them.
+    names: HashMap<usize, Cow<'a, str>>,
+    /// Under which name the base has a member.
+    members: HashMap<&'a str, &'a str>,
+    left: Vec<usize>,
+}
+
+/// What two kernels must have in common, besides the architecture.
+#[derive(Clone, Copy)]
+struct Pass {
+    by: MatchedBy,
+    member: bool,
+    code: bool,
+}
+
+/// What a kernel has of that.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key<'k> {
+    arch: Arch,
+    name: Option<&'k str>,
+    member: Option<Option<&'k str>>,
+    code: Option<[u8; 32]>,
 }
 
 pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
-    let mut matching = Matching::default();
-    let base_architectures = architectures(base);
-    let head_architectures = architectures(head);
-    let mut matcher = Matcher {
-        base: &base.kernels,
-        head: &head.kernels,
-        base_left: Vec::new(),
-        head_left: Vec::new(),
-        pairs: Vec::new(),
-    };
-    for (at, kernel) in base.kernels.iter().enumerate() {
-        match head_architectures.contains(&kernel.arch) {
-            true => matcher.base_left.push(at),
-            false => {
-                *matching
-                    .removed_architectures
-                    .entry(kernel.arch)
-                    .or_default() += 1
-            }
+    let (mut bases, mut heads) = (Side::new(base), Side::new(head));
+    heads.members = renamed_members(base, head);
+    let removed_architectures = bases.set_aside_architectures(&architectures(head));
+    let added_architectures = heads.set_aside_architectures(&architectures(base));
+    let mut pairs = Vec::new();
+    for by in [MatchedBy::Name, MatchedBy::NormalisedName, MatchedBy::Code] {
+        if by == MatchedBy::NormalisedName {
+            bases.normalise_names();
+            heads.normalise_names();
+        }
+        for (member, code) in [(true, true), (true, false), (false, true), (false, false)] {
+            pairs.extend(match_equal(
+                &mut bases,
+                &mut heads,
+                Pass { by, member, code },
+            ));
         }
     }
-    for (at, kernel) in head.kernels.iter().enumerate() {
-        match base_architectures.contains(&kernel.arch) {
-            true => matcher.head_left.push(at),
-            false => *matching.added_architectures.entry(kernel.arch).or_default() += 1,
-        }
-    }
-    matcher.match_names(MatchedBy::Name, |it| it.name.as_str().into());
-    let Matcher {
-        base_left,
-        head_left,
-        mut pairs,
-        ..
-    } = matcher;
+    let similar = similar::pairs(bases.kernels, &bases.left, heads.kernels, &heads.left);
+    bases.remove(similar.iter().map(|it| it.0));
+    heads.remove(similar.iter().map(|it| it.1));
+    pairs.extend(
+        similar
+            .into_iter()
+            .map(|(one, other)| (one, other, MatchedBy::Code)),
+    );
     pairs.sort_unstable();
-    matching.pairs = pairs
-        .into_iter()
-        .filter_map(|(at, other, by)| {
-            let (base, head) = (base.kernels.get(at)?, head.kernels.get(other)?);
-            Some(Pair { base, head, by })
-        })
-        .collect();
-    (matching.to_ptx, matching.removed) = split_by_ptx(base, base_left, head);
-    (matching.from_ptx, matching.added) = split_by_ptx(head, head_left, base);
-    matching
+    let (to_ptx, removed) = split_by_ptx(&bases, &heads);
+    let (from_ptx, added) = split_by_ptx(&heads, &bases);
+    let pair = |(one, other, by)| {
+        let (base, head) = (base.kernels.get(one)?, head.kernels.get(other)?);
+        Some(Pair { base, head, by })
+    };
+    Matching {
+        pairs: pairs.into_iter().filter_map(pair).collect(),
+        removed,
+        added,
+        to_ptx,
+        from_ptx,
+        removed_architectures,
+        added_architectures,
+    }
 }
 
-fn architectures(listing: &Listing) -> BTreeSet<Arch> {
+impl<'a> Side<'a> {
+    fn new(listing: &'a Listing) -> Self {
+        let kernels = &listing.kernels;
+        Self {
+            kernels,
+            ptx: &listing.ptx,
+            names: HashMap::new(),
+            members: HashMap::new(),
+            left: (0..kernels.len()).collect(),
+        }
+    }
+
+    /// Those that the other side has no machine code for, and how many kernels each has.
+    fn set_aside_architectures(&mut self, others: &HashSet<Arch>) -> BTreeMap<Arch, usize> {
+        let mut aside = BTreeMap::new();
+        for kernel in self.kernels {
+            if !others.contains(&kernel.arch) {
+                *aside.entry(kernel.arch).or_default() += 1;
+            }
+        }
+        let kernels = self.kernels;
+        let is_of_both = |at: &usize| kernels.get(*at).is_some_and(|it| others.contains(&it.arch));
+        self.left.retain(is_of_both);
+        aside
+    }
+
+    fn remove(&mut self, places: impl Iterator<Item = usize>) {
+        let gone: HashSet<_> = places.collect();
+        self.left.retain(|at| !gone.contains(at));
+    }
+
+    /// Reads the names of those that are left.
+    fn normalise_names(&mut self) {
+        let kernels = self.kernels;
+        let left = self
+            .left
+            .iter()
+            .filter_map(|at| Some((*at, kernels.get(*at)?)));
+        self.names = left.map(|(at, it)| (at, normal::name(&it.name))).collect();
+    }
+
+    /// As the base names it.
+    fn member<'m>(&self, member: Option<&'m str>) -> Option<&'m str>
+    where
+        'a: 'm,
+    {
+        member.map(|it| self.members.get(it).copied().unwrap_or(it))
+    }
+
+    /// `None` where the pass does not look at this kernel.
+    fn key(&self, at: usize, pass: Pass) -> Option<Key<'_>> {
+        let kernel = self.kernels.get(at)?;
+        let name = match pass.by {
+            MatchedBy::Name => Some(kernel.name.as_str()),
+            MatchedBy::NormalisedName => Some(self.names.get(&at)?.as_ref()),
+            MatchedBy::Code if pass.code && similar::is_telling(kernel) => None,
+            MatchedBy::Code => return None,
+        };
+        let member = || self.member(kernel.member.as_deref());
+        Some(Key {
+            arch: kernel.arch,
+            name,
+            member: pass.member.then(member),
+            code: pass.code.then_some(kernel.digest),
+        })
+    }
+
+    fn groups(&self, pass: Pass) -> HashMap<Key<'_>, Vec<usize>> {
+        let mut groups: HashMap<_, Vec<usize>> = HashMap::new();
+        for at in &self.left {
+            if let Some(key) = self.key(*at, pass) {
+                groups.entry(key).or_default().push(*at);
+            }
+        }
+        groups
+    }
+
+    /// Whether all of these are in one member.
+    fn is_one_member(&self, places: &[usize]) -> bool {
+        let mut members = places
+            .iter()
+            .filter_map(|at| self.kernels.get(*at))
+            .map(|it| &it.member);
+        let first = members.next();
+        members.all(|it| Some(it) == first)
+    }
+}
+
+fn architectures(listing: &Listing) -> HashSet<Arch> {
     listing.kernels.iter().map(|it| it.arch).collect()
 }
 
-/// Those that the other listing has as PTX which a driver can compile for the architecture, and the rest.
-fn split_by_ptx<'a>(
-    listing: &'a Listing,
-    left: Vec<usize>,
-    other: &Listing,
-) -> (Vec<&'a Kernel>, Vec<&'a Kernel>) {
-    let mut oldest: HashMap<&str, Vec<Arch>> = HashMap::new();
-    for ptx in &other.ptx {
+/// A new member that is an old one under another version: `libk.so.1.2` and `libk.so.1.3`. If several could be meant,
+/// none is.
+fn renamed_members<'a>(base: &'a Listing, head: &'a Listing) -> HashMap<&'a str, &'a str> {
+    let members = |listing: &'a Listing| -> HashSet<&'a str> {
+        let all = listing.kernels.iter().filter_map(|it| it.member.as_deref());
+        all.collect()
+    };
+    let (bases, heads) = (members(base), members(head));
+    let by_normal_name = |gone: &HashSet<&'a str>, stays: &HashSet<&'a str>| {
+        let mut names: HashMap<String, Vec<&'a str>> = HashMap::new();
+        for member in gone.difference(stays) {
+            names
+                .entry(normal::member(member))
+                .or_default()
+                .push(*member);
+        }
+        names
+    };
+    let bases_by_name = by_normal_name(&bases, &heads);
+    let heads_by_name = by_normal_name(&heads, &bases);
+    let pairs = heads_by_name.into_iter().filter_map(|(name, heads)| {
+        match (
+            heads.as_slice(),
+            bases_by_name.get(&name).map(Vec::as_slice),
+        ) {
+            ([head], Some([base])) => Some((*head, *base)),
+            _ => None,
+        }
+    });
+    pairs.collect()
+}
+
+/// Pairs those with the same key, and takes them out of what is left.
+fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, usize, MatchedBy)> {
+    if bases.left.is_empty() || heads.left.is_empty() {
+        return Vec::new();
+    }
+    let mut pairs = Vec::new();
+    let mut of_heads = heads.groups(pass);
+    for (key, of_base) in bases.groups(pass) {
+        if let Some(of_head) = of_heads.remove(&key) {
+            pairs.extend(pair_group(bases, &of_base, heads, &of_head, pass));
+        }
+    }
+    bases.remove(pairs.iter().map(|it| it.0));
+    heads.remove(pairs.iter().map(|it| it.1));
+    let pairs = pairs.into_iter();
+    pairs.map(|(one, other)| (one, other, pass.by)).collect()
+}
+
+/// One to one.
+fn pair_group(
+    bases: &Side,
+    of_base: &[usize],
+    heads: &Side,
+    of_head: &[usize],
+    pass: Pass,
+) -> Vec<(usize, usize)> {
+    let in_order = || {
+        of_base
+            .iter()
+            .copied()
+            .zip(of_head.iter().copied())
+            .collect()
+    };
+    if !pass.member && !pass.code {
+        // Which of several members a kernel moved to is not known.
+        if !bases.is_one_member(of_base) || !heads.is_one_member(of_head) {
+            return Vec::new();
+        }
+    }
+    let is_named = pass.by != MatchedBy::Code;
+    let is_clear = of_base.len() == 1 && of_head.len() == 1;
+    let count = of_base.len().saturating_mul(of_head.len());
+    if is_clear || (is_named && pass.code) || count > MOST_COMPARED {
+        return in_order();
+    }
+    let mut scored = Vec::new();
+    for one in of_base {
+        for other in of_head {
+            let (Some(base), Some(head)) = (bases.kernels.get(*one), heads.kernels.get(*other))
+            else {
+                continue;
+            };
+            let score = match is_named {
+                true => similar::similarity(base, head, 0.0).unwrap_or_default(),
+                false => normal::likeness(&base.name, &head.name),
+            };
+            scored.push((score, *one, *other));
+        }
+    }
+    // The sort keeps the order of those that are equal.
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let (mut taken_bases, mut taken_heads) = (HashSet::new(), HashSet::new());
+    let mut pairs = Vec::new();
+    for (_, one, other) in scored {
+        if !taken_bases.contains(&one) && !taken_heads.contains(&other) {
+            taken_bases.insert(one);
+            taken_heads.insert(other);
+            pairs.push((one, other));
+        }
+    }
+    pairs
+}
+
+/// Those that are left and that the other side has as PTX of the same member which a driver can compile for the
+/// architecture, and the rest.
+fn split_by_ptx<'a>(side: &Side<'a>, other: &Side) -> (Vec<&'a Kernel>, Vec<&'a Kernel>) {
+    let mut architectures: HashMap<(&str, Option<&str>), Vec<Arch>> = HashMap::new();
+    for ptx in other.ptx {
+        let member = other.member(ptx.member.as_deref());
         for name in &ptx.kernels {
-            oldest.entry(name).or_default().push(ptx.arch);
+            let of_name = architectures.entry((name, member)).or_default();
+            of_name.push(ptx.arch);
         }
     }
     let can_be_compiled = |it: &&Kernel| {
-        let of_name = oldest.get(it.name.as_str()).into_iter().flatten();
-        let mut of_name = of_name;
+        let key = (it.name.as_str(), side.member(it.member.as_deref()));
+        let mut of_name = architectures.get(&key).into_iter().flatten();
         of_name.any(|ptx| match ptx.suffix {
             Some(_) => *ptx == it.arch,
             None => (ptx.major, ptx.minor) <= (it.arch.major, it.arch.minor),
         })
     };
-    let left = left.into_iter().filter_map(|at| listing.kernels.get(at));
+    let kernels = side.kernels;
+    let left = side.left.iter().filter_map(|at| kernels.get(*at));
     left.partition(can_be_compiled)
 }
 
-impl<'a> Matcher<'a> {
-    fn match_names(
-        &mut self,
-        by: MatchedBy,
-        name: impl Fn(&'a Kernel) -> std::borrow::Cow<'a, str>,
-    ) {
-        self.match_equal(by, |it| {
-            (it.arch, name(it), it.member.as_deref(), it.digest)
-        });
-        self.match_equal(by, |it| (it.arch, name(it), it.member.as_deref()));
-        self.match_equal(by, |it| (it.arch, name(it), it.digest));
-        self.match_equal(by, |it| (it.arch, name(it)));
-    }
-
-    /// Pairs kernels with the same key, the first with the first.
-    fn match_equal<K: Hash + Eq>(&mut self, by: MatchedBy, key: impl Fn(&'a Kernel) -> K) {
-        if self.base_left.is_empty() || self.head_left.is_empty() {
-            return;
-        }
-        let mut of_key: HashMap<K, VecDeque<usize>> = HashMap::new();
-        for at in &self.head_left {
-            if let Some(kernel) = self.head.get(*at) {
-                of_key.entry(key(kernel)).or_default().push_back(*at);
-            }
-        }
-        let mut taken = BTreeSet::new();
-        let (base, pairs) = (self.base, &mut self.pairs);
-        self.base_left.retain(|at| {
-            let partners = base.get(*at).and_then(|it| of_key.get_mut(&key(it)));
-            let Some(partner) = partners.and_then(VecDeque::pop_front) else {
-                return true;
-            };
-            taken.insert(partner);
-            pairs.push((*at, partner, by));
-            false
-        });
-        self.head_left.retain(|at| !taken.contains(at));
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::{Format, Ptx};
+    use crate::Format;
 
-    fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
+    pub fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
         Kernel {
             name: name.to_owned(),
             arch: arch.parse().unwrap(),
