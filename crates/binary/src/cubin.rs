@@ -4,7 +4,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::elf::{ENDIAN, Header, header};
 use crate::error::{Error, Problem};
-use crate::{Compiler, Kernel, bytes};
+use crate::{Compiler, Kernel, bytes, code};
 use model::Arch;
 use object::LittleEndian;
 use object::elf::{ET_REL, SHT_SYMTAB, STT_FUNC};
@@ -70,6 +70,8 @@ struct Parts {
     info: Option<usize>,
     shared: Option<u64>,
     constants: BTreeMap<u32, u64>,
+    /// The section of each bank.
+    banks: BTreeMap<u32, usize>,
 }
 
 struct Reader<'a> {
@@ -192,6 +194,13 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        let mut code = code::Reader::new(
+            self.bytes,
+            &self.sections,
+            &self.symbols,
+            arch,
+            is_relocatable,
+        )?;
         let mut kernels = Vec::new();
         for (index, symbol) in self.symbols.enumerate() {
             if symbol.st_type() != STT_FUNC || symbol.st_other().0 & ENTRY == 0 {
@@ -216,6 +225,10 @@ impl<'a> Reader<'a> {
             let section = section.ok().flatten().unwrap_or(SectionIndex(0));
             let text = self.sections.section(section).map_err(damaged)?;
             let part = parts.get(name);
+            // Bank 0 holds parameters, which a launch fills.
+            let banks = part.into_iter().flat_map(|it| &it.banks);
+            let banks = banks.filter(|(bank, _)| **bank > 0).map(|(_, at)| *at);
+            let machine_code = code.kernel(section.0, banks)?;
             let info = part.and_then(|it| it.info);
             let info = match info.map(|it| self.sections.section(SectionIndex(it))) {
                 Some(Ok(section)) => self.attributes(section)?,
@@ -245,6 +258,9 @@ impl<'a> Reader<'a> {
                 required_threads: of_info(attribute::REQUIRED_THREADS)
                     .and_then(|it| three(it.value)),
                 is_linked: !is_relocatable,
+                digest: machine_code.digest,
+                opcodes: machine_code.opcodes,
+                local_instructions: machine_code.local_instructions,
                 member: None,
             });
         }
@@ -269,11 +285,9 @@ impl<'a> Reader<'a> {
             } else if let Some(kernel) = name.strip_prefix(b".nv.shared.") {
                 parts.entry(kernel).or_default().shared = Some(size);
             } else if let Some((bank, kernel)) = constant_bank(name) {
-                parts
-                    .entry(kernel)
-                    .or_default()
-                    .constants
-                    .insert(bank, size);
+                let part = parts.entry(kernel).or_default();
+                part.constants.insert(bank, size);
+                part.banks.insert(bank, index.0);
             }
         }
         Ok(parts)

@@ -5,14 +5,19 @@
 #![warn(clippy::disallowed_methods)]
 
 mod bytes;
+mod code;
 mod cubin;
 mod elf;
 mod error;
 mod fatbin;
 mod host;
+mod matching;
+mod normal;
 mod ptx;
+mod similar;
 
 pub use error::{Error, Offset, Problem};
+pub use matching::{MatchedBy, Matching, Pair, match_kernels};
 
 use model::Arch;
 use object::read::archive::ArchiveFile;
@@ -75,6 +80,14 @@ pub struct Kernel {
     pub required_threads: Option<[u32; 3]>,
     /// Whether its device code is linked: not so after `nvcc -dc`.
     pub is_linked: bool,
+    /// Equal for equal machine code, with that of the functions that it calls. Not in it: the names of the kernel and
+    /// of functions, and the values of variables.
+    pub digest: [u8; 32],
+    /// How many instructions of each opcode its machine code has, by opcode.
+    pub opcodes: Vec<(u16, u32)>,
+    /// Instructions that load or store local memory, where the encoding is known. Nothing is spilled where it is 0:
+    /// no compiled file says how many bytes are.
+    pub local_instructions: Option<u32>,
     /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     pub member: Option<String>,
 }

@@ -322,6 +322,9 @@ mod tests {
             max_threads: Some([16, 16, 1]),
             required_threads: None,
             is_linked: true,
+            digest: [0; 32],
+            opcodes: Vec::new(),
+            local_instructions: Some(0),
             member: None,
         };
         let listing = Listing {

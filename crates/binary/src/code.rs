@@ -1,0 +1,342 @@
+//! Machine code: whether that of two kernels is equal, and which instructions it has.
+//!
+//! The digest of a kernel is that of its section, of its own constants, and of every section that they refer to and that
+//! has code. A section's digest has its bytes, where it is relocated, and the names of variables. Sections are numbered
+//! as they are met, so that neither their order in the file nor the names of functions count.
+
+use crate::bytes::{u32_at, u64_at};
+use crate::elf::{ENDIAN, Header};
+use crate::error::{Error, Problem};
+use crate::normal;
+use model::Arch;
+use object::elf::{SHF_EXECINSTR, STT_SECTION, SectionHeader64};
+use object::read::elf::{Rel as _, Rela as _, SectionHeader as _, SectionTable, Sym, SymbolTable};
+use object::read::{SectionIndex, SymbolIndex};
+use object::{LittleEndian, elf};
+use std::collections::HashMap;
+
+/// How many steps may be taken for each byte of the file: bytes read, and relocations followed for each kernel again.
+/// In public libraries that is less than two. In a hostile file sections can overlap, and every kernel can call all
+/// functions.
+const MOST_STEPS: usize = 4;
+
+/// What the machine code of a kernel says.
+pub struct Code {
+    pub digest: [u8; 32],
+    pub opcodes: Vec<(u16, u32)>,
+    pub local_instructions: Option<u32>,
+}
+
+/// A place that is filled when code is loaded or linked.
+struct Relocation {
+    offset: u64,
+    kind: u32,
+    addend: i64,
+    symbol: SymbolIndex,
+}
+
+/// A section on its own.
+struct Part {
+    digest: blake3::Hash,
+    opcodes: Vec<(u16, u32)>,
+    /// The sections that it refers to, and where in them.
+    targets: Vec<(usize, u64)>,
+    /// It calls a function that is still to be linked.
+    is_open: bool,
+}
+
+pub struct Reader<'file, 'data> {
+    bytes: &'data [u8],
+    sections: &'file SectionTable<'data, Header>,
+    symbols: &'file SymbolTable<'data, Header>,
+    encoding: Encoding,
+    is_relocatable: bool,
+    /// Sections of relocations, by the section that they belong to.
+    relocations: HashMap<usize, Vec<usize>>,
+    parts: HashMap<usize, Part>,
+    /// Digests of names, by symbol.
+    names: HashMap<usize, blake3::Hash>,
+    /// Steps that may still be taken.
+    left: usize,
+}
+
+impl<'file, 'data> Reader<'file, 'data> {
+    pub fn new(
+        bytes: &'data [u8],
+        sections: &'file SectionTable<'data, Header>,
+        symbols: &'file SymbolTable<'data, Header>,
+        arch: Arch,
+        is_relocatable: bool,
+    ) -> Result<Self, Error> {
+        let mut relocations: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (index, section) in sections.enumerate() {
+            if matches!(section.sh_type(ENDIAN), elf::SHT_REL | elf::SHT_RELA) {
+                let of = section.sh_info(ENDIAN) as usize;
+                relocations.entry(of).or_default().push(index.0);
+            }
+        }
+        Ok(Self {
+            bytes,
+            sections,
+            symbols,
+            encoding: Encoding::of(arch),
+            is_relocatable,
+            relocations,
+            parts: HashMap::new(),
+            names: HashMap::new(),
+            left: bytes.len().saturating_mul(MOST_STEPS),
+        })
+    }
+
+    /// `text`: the section of a kernel. `constants`: the sections of its own constants.
+    pub fn kernel(
+        &mut self,
+        text: usize,
+        constants: impl Iterator<Item = usize>,
+    ) -> Result<Code, Error> {
+        let mut met: Vec<usize> = vec![text];
+        met.extend(constants);
+        let mut numbers: HashMap<usize, usize> =
+            met.iter().enumerate().map(|(at, it)| (*it, at)).collect();
+        let mut digest = blake3::Hasher::new();
+        let mut opcodes: HashMap<u16, u32> = HashMap::new();
+        let mut is_open = false;
+        let mut next = 0;
+        while let Some(section) = met.get(next).copied() {
+            next += 1;
+            if !self.parts.contains_key(&section) {
+                let part = self.part(section)?;
+                self.parts.insert(section, part);
+            }
+            let Some(part) = self.parts.get(&section) else {
+                continue;
+            };
+            let steps = part.targets.len() + part.opcodes.len() + 1;
+            self.left = self
+                .left
+                .checked_sub(steps)
+                .ok_or_else(|| self.overlaps(section))?;
+            digest.update(part.digest.as_bytes());
+            is_open |= part.is_open;
+            for (opcode, count) in &part.opcodes {
+                let sum = opcodes.entry(*opcode).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+            for (target, at) in &part.targets {
+                let number = *numbers.entry(*target).or_insert_with(|| {
+                    met.push(*target);
+                    met.len() - 1
+                });
+                digest.update(&(number as u64).to_le_bytes());
+                digest.update(&at.to_le_bytes());
+            }
+        }
+        let mut opcodes: Vec<_> = opcodes.into_iter().collect();
+        opcodes.sort_unstable();
+        Ok(Code {
+            digest: *digest.finalize().as_bytes(),
+            local_instructions: match is_open {
+                true => None,
+                false => self.encoding.local_instructions(&opcodes),
+            },
+            opcodes,
+        })
+    }
+
+    fn spend(&mut self, steps: usize, section: usize) -> Result<(), Error> {
+        let left = self.left.checked_sub(steps);
+        self.left = left.ok_or_else(|| self.overlaps(section))?;
+        Ok(())
+    }
+
+    fn overlaps(&self, section: usize) -> Error {
+        let problem = Problem::Damaged("machine code, whose parts overlap,");
+        Error::at(self.offset(section), problem)
+    }
+
+    fn offset(&self, section: usize) -> u64 {
+        let section = self.sections.section(SectionIndex(section));
+        section.map_or(0, |it| it.sh_offset(ENDIAN))
+    }
+
+    fn part(&mut self, index: usize) -> Result<Part, Error> {
+        let damaged = || {
+            let problem = Problem::Damaged("section of the machine code");
+            Error::at(self.offset(index), problem)
+        };
+        let section = self.sections.section(SectionIndex(index));
+        let section = section.map_err(|_| damaged())?;
+        let data = section.data(ENDIAN, self.bytes).map_err(|_| damaged())?;
+        self.spend(data.len(), index)?;
+        let mut digest = blake3::Hasher::new();
+        digest.update(&(data.len() as u64).to_le_bytes());
+        digest.update(data);
+        let mut targets = Vec::new();
+        let mut is_open = false;
+        for relocation in self.relocations(index)? {
+            digest.update(&relocation.offset.to_le_bytes());
+            digest.update(&relocation.kind.to_le_bytes());
+            digest.update(&relocation.addend.to_le_bytes());
+            let Ok(symbol) = self.symbols.symbol(relocation.symbol) else {
+                continue;
+            };
+            let section = self
+                .symbols
+                .symbol_section(ENDIAN, symbol, relocation.symbol);
+            let section = section.ok().flatten();
+            if let Some(section) = section
+                && self.has_code(section)
+            {
+                targets.push((section.0, symbol.st_value(ENDIAN)));
+                continue;
+            }
+            is_open |= self.is_relocatable && section.is_none();
+            digest.update(self.name(relocation.symbol, index)?.as_bytes());
+        }
+        Ok(Part {
+            digest: digest.finalize(),
+            opcodes: match is_code(section) {
+                true => self.encoding.count(data),
+                false => Vec::new(),
+            },
+            targets,
+            is_open,
+        })
+    }
+
+    /// `from`: the section that refers to it.
+    fn name(&mut self, index: SymbolIndex, from: usize) -> Result<blake3::Hash, Error> {
+        if let Some(digest) = self.names.get(&index.0) {
+            return Ok(*digest);
+        }
+        let symbol = self.symbols.symbol(index).ok();
+        let section = symbol.and_then(|it| self.symbols.symbol_section(ENDIAN, it, index).ok()?);
+        // A section has no name of its own in the table of symbols.
+        let name = match (symbol.map(Sym::st_type), section) {
+            (Some(STT_SECTION), Some(section)) => self.section_name(section),
+            _ => symbol.and_then(|it| self.symbols.symbol_name(ENDIAN, it).ok()),
+        };
+        let name = name.unwrap_or_default();
+        self.spend(name.len(), from)?;
+        let digest = blake3::hash(normal::name(&String::from_utf8_lossy(name)).as_bytes());
+        self.names.insert(index.0, digest);
+        Ok(digest)
+    }
+
+    fn has_code(&self, section: SectionIndex) -> bool {
+        self.sections.section(section).is_ok_and(is_code)
+    }
+
+    fn section_name(&self, section: SectionIndex) -> Option<&'data [u8]> {
+        let section = self.sections.section(section).ok()?;
+        self.sections.section_name(ENDIAN, section).ok()
+    }
+
+    /// In the order of their offsets.
+    fn relocations(&mut self, of: usize) -> Result<Vec<Relocation>, Error> {
+        let mut all = Vec::new();
+        for index in self.relocations.remove(&of).iter().flatten() {
+            let offset = self.offset(*index);
+            let damaged = |_| Error::at(offset, Problem::Damaged("table of relocations"));
+            let section = self.sections.section(SectionIndex(*index));
+            let section = section.map_err(damaged)?;
+            let size = usize::try_from(section.sh_size(ENDIAN)).unwrap_or(usize::MAX);
+            self.spend(size, *index)?;
+            if let Some((list, _)) = section.rel(ENDIAN, self.bytes).map_err(damaged)? {
+                all.extend(list.iter().map(|it| Relocation {
+                    offset: it.r_offset(ENDIAN),
+                    kind: it.r_type(ENDIAN).0,
+                    addend: 0,
+                    symbol: SymbolIndex(it.r_sym(ENDIAN) as usize),
+                }));
+            }
+            if let Some((list, _)) = section.rela(ENDIAN, self.bytes).map_err(damaged)? {
+                all.extend(list.iter().map(|it| Relocation {
+                    offset: it.r_offset(ENDIAN),
+                    kind: it.r_type(ENDIAN, false).0,
+                    addend: it.r_addend(ENDIAN),
+                    symbol: SymbolIndex(it.r_sym(ENDIAN, false) as usize),
+                }));
+            }
+        }
+        all.sort_by_key(|it| (it.offset, it.kind, it.addend));
+        Ok(all)
+    }
+}
+
+fn is_code(section: &SectionHeader64<LittleEndian>) -> bool {
+    section.sh_flags(ENDIAN).0 & SHF_EXECINSTR.0 != 0
+}
+
+/// How instructions lie in machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    /// From sm_70 on, 16 bytes each. The opcode is the low 12 bits.
+    Volta,
+    /// sm_50 to sm_62, 8 bytes each, three after a word for the scheduler. The opcode is in the high bits.
+    Maxwell,
+    /// Before that. Opcodes are not read; the high bits of each word stand for them.
+    Kepler,
+}
+
+impl Encoding {
+    fn of(arch: Arch) -> Self {
+        match arch.major {
+            0..=4 => Self::Kepler,
+            5..=6 => Self::Maxwell,
+            _ => Self::Volta,
+        }
+    }
+
+    fn count(self, code: &[u8]) -> Vec<(u16, u32)> {
+        let mut counts = vec![0_u32; 1 << 12];
+        let mut add = |opcode: u64| {
+            if let Some(count) = counts.get_mut((opcode & 0xfff) as usize) {
+                *count = count.saturating_add(1);
+            }
+        };
+        match self {
+            Self::Volta => {
+                for instruction in code.chunks_exact(16) {
+                    add(u64::from(u32_at(instruction, 0).unwrap_or_default()));
+                }
+            }
+            Self::Maxwell => {
+                for bundle in code.chunks_exact(32) {
+                    for word in 1..4 {
+                        add(u64_at(bundle, word * 8).unwrap_or_default() >> 52);
+                    }
+                }
+            }
+            Self::Kepler => {
+                for word in code.chunks_exact(8) {
+                    add(u64_at(word, 0).unwrap_or_default() >> 52);
+                }
+            }
+        }
+        let counts = counts.into_iter().enumerate();
+        let counts = counts.filter(|(opcode, count)| *count > 0 && *opcode != self.padding());
+        counts
+            .map(|(opcode, count)| (opcode as u16, count))
+            .collect()
+    }
+
+    /// An instruction that does nothing fills up the end.
+    fn padding(self) -> usize {
+        match self {
+            Self::Volta => 0x918,
+            Self::Maxwell => 0x50b,
+            Self::Kepler => 0x858,
+        }
+    }
+
+    fn local_instructions(self, opcodes: &[(u16, u32)]) -> Option<u32> {
+        let local: &[u16] = match self {
+            // LDL, STL.
+            Self::Volta => &[0x983, 0x387],
+            Self::Maxwell | Self::Kepler => return None,
+        };
+        let counts = opcodes.iter().filter(|(opcode, _)| local.contains(opcode));
+        Some(counts.fold(0, |sum, (_, count)| sum.saturating_add(*count)))
+    }
+}

@@ -1,0 +1,471 @@
+//! Which kernel of one listing is which of another.
+//!
+//! Each pass takes what the ones before it left: the name as it is, the name without what compilers write into it, equal
+//! code, similar code. A name can stand several times for one architecture (internal linkage, several objects). Such
+//! kernels are paired by member, then by equal code, then those that are most similar, then by their order. Nothing is
+//! paired across architectures.
+
+use crate::{Kernel, Listing, Ptx, normal, similar};
+use model::Arch;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// How many pairs of kernels with one name are compared by their code. Beyond, their order decides.
+const MOST_COMPARED: usize = 1 << 12;
+
+/// How two kernels were found to be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MatchedBy {
+    Name,
+    /// By names without hashes of files and versions of namespaces.
+    NormalisedName,
+    /// By code that is equal or similar, under another name.
+    Code,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair<'a> {
+    pub base: &'a Kernel,
+    pub head: &'a Kernel,
+    pub by: MatchedBy,
+}
+
+/// Two listings, kernel by kernel. All lists are in the order of the listing that they come from; `pairs` in that of
+/// the base.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matching<'a> {
+    pub pairs: Vec<Pair<'a>>,
+    /// Machine code of the base that the head lacks, for an architecture that the head has.
+    pub removed: Vec<&'a Kernel>,
+    /// Machine code of the head that the base lacks, for an architecture that the base has.
+    pub added: Vec<&'a Kernel>,
+    /// Machine code of the base that the head has as PTX alone.
+    pub to_ptx: Vec<&'a Kernel>,
+    /// Machine code of the head that the base has as PTX alone.
+    pub from_ptx: Vec<&'a Kernel>,
+    /// Architectures that no machine code of the head is for, with how many kernels the base has for each. They are
+    /// in no other list.
+    pub removed_architectures: BTreeMap<Arch, usize>,
+    /// Architectures that no machine code of the base is for.
+    pub added_architectures: BTreeMap<Arch, usize>,
+}
+
+/// One listing, and the places of those of its kernels that have no partner yet.
+struct Side<'a> {
+    kernels: &'a [Kernel],
+    ptx: &'a [Ptx],
+    /// By place, without what compilers write into them.
+    names: HashMap<usize, Cow<'a, str>>,
+    /// Under which name the base has a member.
+    members: HashMap<&'a str, &'a str>,
+    left: Vec<usize>,
+}
+
+/// What two kernels must have in common, besides the architecture.
+#[derive(Clone, Copy)]
+struct Pass {
+    by: MatchedBy,
+    member: bool,
+    code: bool,
+}
+
+/// What a kernel has of that.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key<'k> {
+    arch: Arch,
+    name: Option<&'k str>,
+    member: Option<Option<&'k str>>,
+    code: Option<[u8; 32]>,
+}
+
+pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
+    let (mut bases, mut heads) = (Side::new(base), Side::new(head));
+    heads.members = renamed_members(base, head);
+    let removed_architectures = bases.set_aside_architectures(&architectures(head));
+    let added_architectures = heads.set_aside_architectures(&architectures(base));
+    let mut pairs = Vec::new();
+    for by in [MatchedBy::Name, MatchedBy::NormalisedName, MatchedBy::Code] {
+        if by == MatchedBy::NormalisedName {
+            bases.normalise_names();
+            heads.normalise_names();
+        }
+        for (member, code) in [(true, true), (true, false), (false, true), (false, false)] {
+            pairs.extend(match_equal(
+                &mut bases,
+                &mut heads,
+                Pass { by, member, code },
+            ));
+        }
+    }
+    let similar = similar::pairs(bases.kernels, &bases.left, heads.kernels, &heads.left);
+    bases.remove(similar.iter().map(|it| it.0));
+    heads.remove(similar.iter().map(|it| it.1));
+    pairs.extend(
+        similar
+            .into_iter()
+            .map(|(one, other)| (one, other, MatchedBy::Code)),
+    );
+    pairs.sort_unstable();
+    let (to_ptx, removed) = split_by_ptx(&bases, &heads);
+    let (from_ptx, added) = split_by_ptx(&heads, &bases);
+    let pair = |(one, other, by)| {
+        let (base, head) = (base.kernels.get(one)?, head.kernels.get(other)?);
+        Some(Pair { base, head, by })
+    };
+    Matching {
+        pairs: pairs.into_iter().filter_map(pair).collect(),
+        removed,
+        added,
+        to_ptx,
+        from_ptx,
+        removed_architectures,
+        added_architectures,
+    }
+}
+
+impl<'a> Side<'a> {
+    fn new(listing: &'a Listing) -> Self {
+        let kernels = &listing.kernels;
+        Self {
+            kernels,
+            ptx: &listing.ptx,
+            names: HashMap::new(),
+            members: HashMap::new(),
+            left: (0..kernels.len()).collect(),
+        }
+    }
+
+    /// Those that the other side has no machine code for, and how many kernels each has.
+    fn set_aside_architectures(&mut self, others: &HashSet<Arch>) -> BTreeMap<Arch, usize> {
+        let mut aside = BTreeMap::new();
+        for kernel in self.kernels {
+            if !others.contains(&kernel.arch) {
+                *aside.entry(kernel.arch).or_default() += 1;
+            }
+        }
+        let kernels = self.kernels;
+        let is_of_both = |at: &usize| kernels.get(*at).is_some_and(|it| others.contains(&it.arch));
+        self.left.retain(is_of_both);
+        aside
+    }
+
+    fn remove(&mut self, places: impl Iterator<Item = usize>) {
+        let gone: HashSet<_> = places.collect();
+        self.left.retain(|at| !gone.contains(at));
+    }
+
+    /// Reads the names of those that are left.
+    fn normalise_names(&mut self) {
+        let kernels = self.kernels;
+        let left = self
+            .left
+            .iter()
+            .filter_map(|at| Some((*at, kernels.get(*at)?)));
+        self.names = left.map(|(at, it)| (at, normal::name(&it.name))).collect();
+    }
+
+    /// As the base names it.
+    fn member<'m>(&self, member: Option<&'m str>) -> Option<&'m str>
+    where
+        'a: 'm,
+    {
+        member.map(|it| self.members.get(it).copied().unwrap_or(it))
+    }
+
+    /// `None` where the pass does not look at this kernel.
+    fn key(&self, at: usize, pass: Pass) -> Option<Key<'_>> {
+        let kernel = self.kernels.get(at)?;
+        let name = match pass.by {
+            MatchedBy::Name => Some(kernel.name.as_str()),
+            MatchedBy::NormalisedName => Some(self.names.get(&at)?.as_ref()),
+            MatchedBy::Code if pass.code && similar::is_telling(kernel) => None,
+            MatchedBy::Code => return None,
+        };
+        let member = || self.member(kernel.member.as_deref());
+        Some(Key {
+            arch: kernel.arch,
+            name,
+            member: pass.member.then(member),
+            code: pass.code.then_some(kernel.digest),
+        })
+    }
+
+    fn groups(&self, pass: Pass) -> HashMap<Key<'_>, Vec<usize>> {
+        let mut groups: HashMap<_, Vec<usize>> = HashMap::new();
+        for at in &self.left {
+            if let Some(key) = self.key(*at, pass) {
+                groups.entry(key).or_default().push(*at);
+            }
+        }
+        groups
+    }
+
+    /// Whether all of these are in one member.
+    fn is_one_member(&self, places: &[usize]) -> bool {
+        let mut members = places
+            .iter()
+            .filter_map(|at| self.kernels.get(*at))
+            .map(|it| &it.member);
+        let first = members.next();
+        members.all(|it| Some(it) == first)
+    }
+}
+
+fn architectures(listing: &Listing) -> HashSet<Arch> {
+    listing.kernels.iter().map(|it| it.arch).collect()
+}
+
+/// A new member that is an old one under another version: `libk.so.1.2` and `libk.so.1.3`. If several could be meant,
+/// none is.
+fn renamed_members<'a>(base: &'a Listing, head: &'a Listing) -> HashMap<&'a str, &'a str> {
+    let members = |listing: &'a Listing| -> HashSet<&'a str> {
+        let all = listing.kernels.iter().filter_map(|it| it.member.as_deref());
+        all.collect()
+    };
+    let (bases, heads) = (members(base), members(head));
+    let by_normal_name = |gone: &HashSet<&'a str>, stays: &HashSet<&'a str>| {
+        let mut names: HashMap<String, Vec<&'a str>> = HashMap::new();
+        for member in gone.difference(stays) {
+            names
+                .entry(normal::member(member))
+                .or_default()
+                .push(*member);
+        }
+        names
+    };
+    let bases_by_name = by_normal_name(&bases, &heads);
+    let heads_by_name = by_normal_name(&heads, &bases);
+    let pairs = heads_by_name.into_iter().filter_map(|(name, heads)| {
+        match (
+            heads.as_slice(),
+            bases_by_name.get(&name).map(Vec::as_slice),
+        ) {
+            ([head], Some([base])) => Some((*head, *base)),
+            _ => None,
+        }
+    });
+    pairs.collect()
+}
+
+/// Pairs those with the same key, and takes them out of what is left.
+fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, usize, MatchedBy)> {
+    if bases.left.is_empty() || heads.left.is_empty() {
+        return Vec::new();
+    }
+    let mut pairs = Vec::new();
+    let mut of_heads = heads.groups(pass);
+    for (key, of_base) in bases.groups(pass) {
+        if let Some(of_head) = of_heads.remove(&key) {
+            pairs.extend(pair_group(bases, &of_base, heads, &of_head, pass));
+        }
+    }
+    bases.remove(pairs.iter().map(|it| it.0));
+    heads.remove(pairs.iter().map(|it| it.1));
+    let pairs = pairs.into_iter();
+    pairs.map(|(one, other)| (one, other, pass.by)).collect()
+}
+
+/// One to one.
+fn pair_group(
+    bases: &Side,
+    of_base: &[usize],
+    heads: &Side,
+    of_head: &[usize],
+    pass: Pass,
+) -> Vec<(usize, usize)> {
+    let in_order = || {
+        of_base
+            .iter()
+            .copied()
+            .zip(of_head.iter().copied())
+            .collect()
+    };
+    if !pass.member && !pass.code {
+        // Which of several members a kernel moved to is not known.
+        if !bases.is_one_member(of_base) || !heads.is_one_member(of_head) {
+            return Vec::new();
+        }
+    }
+    let is_named = pass.by != MatchedBy::Code;
+    let is_clear = of_base.len() == 1 && of_head.len() == 1;
+    let count = of_base.len().saturating_mul(of_head.len());
+    if is_clear || (is_named && pass.code) || count > MOST_COMPARED {
+        return in_order();
+    }
+    let mut scored = Vec::new();
+    for one in of_base {
+        for other in of_head {
+            let (Some(base), Some(head)) = (bases.kernels.get(*one), heads.kernels.get(*other))
+            else {
+                continue;
+            };
+            let score = match is_named {
+                true => similar::similarity(base, head, 0.0).unwrap_or_default(),
+                false => normal::likeness(&base.name, &head.name),
+            };
+            scored.push((score, *one, *other));
+        }
+    }
+    // The sort keeps the order of those that are equal.
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let (mut taken_bases, mut taken_heads) = (HashSet::new(), HashSet::new());
+    let mut pairs = Vec::new();
+    for (_, one, other) in scored {
+        if !taken_bases.contains(&one) && !taken_heads.contains(&other) {
+            taken_bases.insert(one);
+            taken_heads.insert(other);
+            pairs.push((one, other));
+        }
+    }
+    pairs
+}
+
+/// Those that are left and that the other side has as PTX of the same member which a driver can compile for the
+/// architecture, and the rest.
+fn split_by_ptx<'a>(side: &Side<'a>, other: &Side) -> (Vec<&'a Kernel>, Vec<&'a Kernel>) {
+    let mut architectures: HashMap<(&str, Option<&str>), Vec<Arch>> = HashMap::new();
+    for ptx in other.ptx {
+        let member = other.member(ptx.member.as_deref());
+        for name in &ptx.kernels {
+            let of_name = architectures.entry((name, member)).or_default();
+            of_name.push(ptx.arch);
+        }
+    }
+    let can_be_compiled = |it: &&Kernel| {
+        let key = (it.name.as_str(), side.member(it.member.as_deref()));
+        let mut of_name = architectures.get(&key).into_iter().flatten();
+        of_name.any(|ptx| match ptx.suffix {
+            Some(_) => *ptx == it.arch,
+            None => (ptx.major, ptx.minor) <= (it.arch.major, it.arch.minor),
+        })
+    };
+    let kernels = side.kernels;
+    let left = side.left.iter().filter_map(|at| kernels.get(*at));
+    left.partition(can_be_compiled)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::Format;
+
+    pub fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
+        Kernel {
+            name: name.to_owned(),
+            arch: arch.parse().unwrap(),
+            registers: None,
+            frame: None,
+            stack: None,
+            static_shared: None,
+            reserved_shared: 0,
+            constants: BTreeMap::new(),
+            code: 0,
+            barriers: None,
+            max_threads: None,
+            required_threads: None,
+            is_linked: true,
+            digest: [code; 32],
+            opcodes: Vec::new(),
+            local_instructions: None,
+            member: None,
+        }
+    }
+
+    fn in_member(member: &str, kernel: Kernel) -> Kernel {
+        Kernel {
+            member: Some(member.to_owned()),
+            ..kernel
+        }
+    }
+
+    fn listing(kernels: impl IntoIterator<Item = Kernel>) -> Listing {
+        Listing {
+            kernels: kernels.into_iter().collect(),
+            ..Listing::new(Format::Fatbin)
+        }
+    }
+
+    /// Members and digests of pairs.
+    fn pairs(matching: &Matching) -> Vec<(String, u8, u8)> {
+        let of = |pair: &Pair| {
+            let member = |it: &Kernel| it.member.clone().unwrap_or_default();
+            let members = format!("{}{}", member(pair.base), member(pair.head));
+            (members, pair.base.digest[0], pair.head.digest[0])
+        };
+        matching.pairs.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_is_paired_by_member_then_code_then_order() {
+        let base = listing([
+            in_member("a", kernel("k", "sm_90", 1)),
+            in_member("b", kernel("k", "sm_90", 2)),
+            in_member("b", kernel("k", "sm_90", 3)),
+            in_member("c", kernel("k", "sm_90", 4)),
+            in_member("d", kernel("k", "sm_90", 5)),
+        ]);
+        let head = listing([
+            in_member("x", kernel("k", "sm_90", 6)),
+            in_member("y", kernel("k", "sm_90", 4)),
+            in_member("b", kernel("k", "sm_90", 3)),
+            in_member("b", kernel("k", "sm_90", 7)),
+            in_member("a", kernel("k", "sm_90", 2)),
+        ]);
+        let matching = match_kernels(&base, &head);
+        let expected = [
+            ("aa", 1, 2),
+            ("bb", 2, 7),
+            ("bb", 3, 3),
+            ("cy", 4, 4),
+            ("dx", 5, 6),
+        ];
+        let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
+        assert_eq!(pairs(&matching), expected);
+        assert!(matching.removed.is_empty() && matching.added.is_empty());
+    }
+
+    #[test]
+    fn an_architecture_that_is_gone_is_no_list_of_removed_kernels() {
+        let base = listing([kernel("k", "sm_75", 1), kernel("k", "sm_90", 1)]);
+        let head = listing([kernel("k", "sm_90", 1), kernel("k", "sm_90a", 1)]);
+        let matching = match_kernels(&base, &head);
+        assert_eq!(matching.pairs.len(), 1);
+        assert!(matching.removed.is_empty() && matching.added.is_empty());
+        let arch = |name: &str| name.parse::<Arch>().unwrap();
+        let removed = [(arch("sm_75"), 1)];
+        assert_eq!(matching.removed_architectures, BTreeMap::from(removed));
+        let added = [(arch("sm_90a"), 1)];
+        assert_eq!(matching.added_architectures, BTreeMap::from(added));
+    }
+
+    #[test]
+    fn a_kernel_that_is_left_as_ptx_is_not_removed() {
+        let base = listing([
+            kernel("k", "sm_90", 1),
+            kernel("gone", "sm_90", 2),
+            kernel("newer", "sm_90", 3),
+            kernel("stays", "sm_90", 4),
+        ]);
+        let mut head = listing([kernel("stays", "sm_90", 4)]);
+        head.ptx = vec![
+            Ptx {
+                arch: "sm_80".parse().unwrap(),
+                kernels: vec!["k".to_owned(), "stays".to_owned()],
+                member: None,
+            },
+            Ptx {
+                arch: "sm_100".parse().unwrap(),
+                kernels: vec!["newer".to_owned()],
+                member: None,
+            },
+        ];
+        let names =
+            |list: &[&Kernel]| -> Vec<String> { list.iter().map(|it| it.name.clone()).collect() };
+        let matching = match_kernels(&base, &head);
+        assert_eq!(names(&matching.to_ptx), ["k"]);
+        assert_eq!(names(&matching.removed), ["gone", "newer"]);
+        let back = match_kernels(&head, &base);
+        assert_eq!(names(&back.from_ptx), ["k"]);
+        assert_eq!(names(&back.added), ["gone", "newer"]);
+    }
+}
