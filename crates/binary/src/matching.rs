@@ -266,10 +266,10 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
 }
 
 /// One to one.
-fn pair_group(
-    bases: &Side,
+fn pair_group<'a>(
+    bases: &Side<'a>,
     of_base: &[usize],
-    heads: &Side,
+    heads: &Side<'a>,
     of_head: &[usize],
     pass: Pass,
 ) -> Vec<(usize, usize)> {
@@ -292,25 +292,31 @@ fn pair_group(
     if is_clear || (is_named && pass.code) || count > MOST_COMPARED {
         return in_order();
     }
+    let kernels = |side: &Side<'a>, places: &[usize]| {
+        let kernels = places
+            .iter()
+            .filter_map(|at| Some((*at, side.kernels.get(*at)?)));
+        let mut kernels: Vec<_> = kernels.collect();
+        // A stable sort: the order decides between kernels with one name.
+        kernels.sort_by_key(|(_, it)| (it.name.as_str(), it.member.as_deref()));
+        kernels
+    };
     let mut scored = Vec::new();
-    for one in of_base {
-        for other in of_head {
-            let (Some(base), Some(head)) = (bases.kernels.get(*one), heads.kernels.get(*other))
-            else {
-                continue;
-            };
+    for (first, (one, base)) in kernels(bases, of_base).into_iter().enumerate() {
+        for (second, (other, head)) in kernels(heads, of_head).into_iter().enumerate() {
             let score = match is_named {
                 true => similar::similarity(base, head, 0.0).unwrap_or_default(),
                 false => normal::likeness(&base.name, &head.name),
             };
-            scored.push((score, *one, *other));
+            // The same whichever of the two listings comes first.
+            let tie = (first.min(second), first.max(second));
+            scored.push((score, tie, one, other));
         }
     }
-    // The sort keeps the order of those that are equal.
-    scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
     let (mut taken_bases, mut taken_heads) = (HashSet::new(), HashSet::new());
     let mut pairs = Vec::new();
-    for (_, one, other) in scored {
+    for (_, _, one, other) in scored {
         if !taken_bases.contains(&one) && !taken_heads.contains(&other) {
             taken_bases.insert(one);
             taken_heads.insert(other);
@@ -348,6 +354,8 @@ fn split_by_ptx<'a>(side: &Side<'a>, other: &Side) -> (Vec<&'a Kernel>, Vec<&'a 
 pub(crate) mod tests {
     use super::*;
     use crate::Format;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     pub fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
         Kernel {
@@ -467,5 +475,284 @@ pub(crate) mod tests {
         let back = match_kernels(&head, &base);
         assert_eq!(names(&back.from_ptx), ["k"]);
         assert_eq!(names(&back.added), ["gone", "newer"]);
+    }
+
+    /// Long enough to be told by its code.
+    fn with_code(name: &str, code: u8, opcodes: &[(u16, u32)]) -> Kernel {
+        Kernel {
+            opcodes: opcodes.to_vec(),
+            ..kernel(name, "sm_90", code)
+        }
+    }
+
+    /// The names of both, and how they were found.
+    fn named(matching: &Matching) -> Vec<(String, String, MatchedBy)> {
+        let of = |pair: &Pair| (pair.base.name.clone(), pair.head.name.clone(), pair.by);
+        matching.pairs.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_hash_in_the_name_is_another_build_of_the_same_kernel() {
+        let name = |hash: &str, kernel: &str| {
+            let namespace = format!("_GLOBAL__N__{hash}_4_a_cu_{hash}");
+            format!("_ZN{}{namespace}1{kernel}Ev", namespace.len())
+        };
+        let (one, other) = (name("d4f67a3d", "k"), name("00000000", "k"));
+        let base = listing([kernel(&one, "sm_90", 1)]);
+        let unrelated = name("00000000", "l");
+        let head = listing([kernel(&unrelated, "sm_90", 1), kernel(&other, "sm_90", 2)]);
+        let matching = match_kernels(&base, &head);
+        assert_eq!(named(&matching), [(one, other, MatchedBy::NormalisedName)]);
+        assert_eq!(matching.added.len(), 1);
+    }
+
+    #[test]
+    fn of_several_with_one_normal_name_the_most_similar_are_paired() {
+        let base = listing([
+            with_code("k_0d1d", 1, &[(1, 100), (2, 20)]),
+            with_code("k_0d1c", 2, &[(1, 200), (3, 20)]),
+        ]);
+        let head = listing([
+            with_code("k_0d1", 3, &[(1, 210), (3, 22)]),
+            with_code("k_0c1d", 4, &[(1, 110), (2, 22)]),
+        ]);
+        let by = MatchedBy::NormalisedName;
+        let expected = [("k_0d1d", "k_0c1d"), ("k_0d1c", "k_0d1")];
+        let expected = expected.map(|(one, other)| (one.to_owned(), other.to_owned(), by));
+        assert_eq!(named(&match_kernels(&base, &head)), expected);
+    }
+
+    #[test]
+    fn a_library_under_its_next_version_is_the_same_member() {
+        let base = listing([
+            in_member("lib/libk.so.1.2", kernel("k", "sm_90", 1)),
+            in_member("lib/libother.so", kernel("k", "sm_90", 2)),
+        ]);
+        let head = listing([
+            in_member("lib/libother.so", kernel("k", "sm_90", 3)),
+            in_member("lib/libk.so.1.3", kernel("k", "sm_90", 4)),
+        ]);
+        let expected = [
+            ("lib/libk.so.1.2lib/libk.so.1.3", 1, 4),
+            ("lib/libother.solib/libother.so", 2, 3),
+        ];
+        let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
+        assert_eq!(pairs(&match_kernels(&base, &head)), expected);
+    }
+
+    /// bitsandbytes 0.50.2 dropped the libraries for five versions of CUDA and added one.
+    #[test]
+    fn a_new_library_is_not_one_of_several_that_are_gone() {
+        let base = listing([
+            in_member("libk_cuda120.so", kernel("k", "sm_90", 1)),
+            in_member("libk_cuda129.so", kernel("k", "sm_90", 2)),
+        ]);
+        let head = listing([in_member("libk_cuda132.so", kernel("k", "sm_90", 3))]);
+        let matching = match_kernels(&base, &head);
+        assert!(matching.pairs.is_empty());
+        assert_eq!((matching.removed.len(), matching.added.len()), (2, 1));
+        // Unless it has the same code.
+        let head = listing([in_member("libk_cuda132.so", kernel("k", "sm_90", 2))]);
+        let matching = match_kernels(&base, &head);
+        assert_eq!(
+            pairs(&matching),
+            [("libk_cuda129.solibk_cuda132.so".to_owned(), 2, 2)]
+        );
+    }
+
+    #[test]
+    fn a_renamed_kernel_is_found_by_its_code() {
+        let code = [(1, 300), (2, 200), (3, 50)];
+        let similar = [(1, 303), (2, 199), (3, 50)];
+        let different = [(1, 300), (2, 20), (4, 300)];
+        let base = listing([
+            with_code("_Z3oldPf", 1, &code),
+            with_code("_Z5otherPf", 2, &different),
+        ]);
+        let changed = |code| match_kernels_of(&base, [with_code("_Z3newPf", 3, code)]);
+        let expected = (
+            "_Z3oldPf".to_owned(),
+            "_Z3newPf".to_owned(),
+            MatchedBy::Code,
+        );
+        assert_eq!(changed(&similar), [expected.clone()]);
+        assert!(
+            changed(&[(1, 300), (2, 150), (3, 50)]).is_empty(),
+            "too different"
+        );
+        let twins = [
+            with_code("_Z3newPf", 3, &similar),
+            with_code("_Z4new2Pf", 4, &code),
+        ];
+        assert!(
+            match_kernels_of(&base, twins).is_empty(),
+            "which of them is not known"
+        );
+        let same_code = [
+            with_code("_Z3newPf", 1, &code),
+            with_code("_Z4new2Pf", 4, &code),
+        ];
+        assert_eq!(match_kernels_of(&base, same_code), [expected]);
+        let other_instance = listing([with_code("_Z1kIiEvv", 1, &code)]);
+        let instance = with_code("_Z1kIlEvv", 2, &similar);
+        assert!(match_kernels_of(&other_instance, [instance]).is_empty());
+    }
+
+    /// A rival that has a partner by name still makes the code ambiguous.
+    #[test]
+    fn one_of_a_family_is_not_found_by_its_code() {
+        let base = listing([
+            with_code("_Z3oldPf", 1, &[(1, 300), (2, 200)]),
+            with_code("_Z6familyPf", 2, &[(1, 301), (2, 200)]),
+        ]);
+        let head = [
+            with_code("_Z3newPf", 3, &[(1, 302), (2, 200)]),
+            with_code("_Z6familyPf", 4, &[(1, 303), (2, 200)]),
+        ];
+        let same = "_Z6familyPf".to_owned();
+        let expected = (same.clone(), same, MatchedBy::Name);
+        assert_eq!(match_kernels_of(&base, head), [expected]);
+    }
+
+    #[test]
+    fn a_short_kernel_is_not_found_by_its_code() {
+        let base = listing([with_code("_Z3oldPf", 1, &[(1, 20)])]);
+        let head = [with_code("_Z3newPf", 1, &[(1, 20)])];
+        assert!(match_kernels_of(&base, head).is_empty());
+    }
+
+    fn match_kernels_of(
+        base: &Listing,
+        head: impl IntoIterator<Item = Kernel>,
+    ) -> Vec<(String, String, MatchedBy)> {
+        named(&match_kernels(base, &listing(head)))
+    }
+
+    prop_compose! {
+        /// The digest says which code it is.
+        fn any_kernel()(
+            name in 0_u8..20,
+            arch in prop::sample::select(vec!["sm_80", "sm_90", "sm_90a"]),
+            member in prop::option::of(0_u8..2),
+            code in 0_u8..30,
+        ) -> Kernel {
+            let counts = [(1, 40 + u32::from(code) * 7), (u16::from(code % 4) + 2, 100)];
+            Kernel {
+                opcodes: counts.to_vec(),
+                member: member.map(|it| format!("{it}.o")),
+                ..kernel(&format!("k{name}"), arch, code)
+            }
+        }
+    }
+
+    fn any_listing() -> impl Strategy<Value = Listing> {
+        prop::collection::vec(any_kernel(), 0..40).prop_map(listing)
+    }
+
+    /// No name stands twice in one place.
+    fn any_listing_of_names() -> impl Strategy<Value = Listing> {
+        any_listing().prop_map(|mut it| {
+            let mut met = HashSet::new();
+            it.kernels
+                .retain(|it| met.insert((it.name.clone(), it.arch, it.member.clone())));
+            it
+        })
+    }
+
+    fn place(listing: &Listing, kernel: &Kernel) -> usize {
+        let found = listing
+            .kernels
+            .iter()
+            .position(|it| std::ptr::eq(it, kernel));
+        found.unwrap()
+    }
+
+    /// What it says of the kernels themselves, whatever their order.
+    fn sorted(matching: &Matching) -> Vec<String> {
+        let all = |of: &str, list: &[&Kernel]| -> Vec<String> {
+            list.iter().map(|it| format!("{of} {it:?}")).collect()
+        };
+        let pairs = matching.pairs.iter().map(|it| format!("{it:?}"));
+        let mut text: Vec<_> = pairs.collect();
+        text.extend(all("removed", &matching.removed));
+        text.extend(all("added", &matching.added));
+        text.sort();
+        text
+    }
+
+    proptest! {
+        #[test]
+        fn a_listing_is_matched_to_itself_by_name(listing in any_listing()) {
+            let matching = match_kernels(&listing, &listing);
+            prop_assert_eq!(matching.pairs.len(), listing.kernels.len());
+            for pair in &matching.pairs {
+                prop_assert_eq!(pair.by, MatchedBy::Name);
+                prop_assert_eq!(pair.base, pair.head);
+            }
+            prop_assert!(matching.removed.is_empty() && matching.added.is_empty());
+        }
+
+        #[test]
+        fn every_kernel_is_in_one_place_and_architectures_do_not_mix(
+            base in any_listing(),
+            head in any_listing(),
+        ) {
+            let matching = match_kernels(&base, &head);
+            let aside = |of: &BTreeMap<Arch, usize>| of.values().sum::<usize>();
+            for pair in &matching.pairs {
+                prop_assert_eq!(pair.base.arch, pair.head.arch);
+            }
+            let mut bases: Vec<_> = matching.pairs.iter().map(|it| place(&base, it.base)).collect();
+            bases.extend(matching.removed.iter().map(|it| place(&base, it)));
+            prop_assert_eq!(bases.iter().collect::<HashSet<_>>().len(), bases.len());
+            let count = bases.len() + aside(&matching.removed_architectures);
+            prop_assert_eq!(count, base.kernels.len());
+            let mut heads: Vec<_> = matching.pairs.iter().map(|it| place(&head, it.head)).collect();
+            heads.extend(matching.added.iter().map(|it| place(&head, it)));
+            prop_assert_eq!(heads.iter().collect::<HashSet<_>>().len(), heads.len());
+            let count = heads.len() + aside(&matching.added_architectures);
+            prop_assert_eq!(count, head.kernels.len());
+        }
+
+        #[test]
+        fn the_order_of_kernels_does_not_matter(
+            base in any_listing_of_names(),
+            head in any_listing_of_names(),
+            rotation in 0_usize..40,
+        ) {
+            let mut turned = head.clone();
+            turned.kernels.rotate_left(rotation % head.kernels.len().max(1));
+            let mut reversed = base.clone();
+            reversed.kernels.reverse();
+            let matching = sorted(&match_kernels(&base, &head));
+            prop_assert_eq!(matching, sorted(&match_kernels(&reversed, &turned)));
+        }
+
+        #[test]
+        fn matching_is_symmetric(base in any_listing(), head in any_listing()) {
+            let (there, back) = (match_kernels(&base, &head), match_kernels(&head, &base));
+            let pairs = |matching: &Matching, turned: bool| {
+                let of = |pair: &Pair| match turned {
+                    true => (place(&base, pair.head), place(&head, pair.base), pair.by),
+                    false => (place(&base, pair.base), place(&head, pair.head), pair.by),
+                };
+                matching.pairs.iter().map(of).collect::<BTreeSet<_>>()
+            };
+            prop_assert_eq!(pairs(&there, false), pairs(&back, true));
+            prop_assert_eq!(there.removed, back.added);
+            prop_assert_eq!(there.added, back.removed);
+        }
+
+        #[test]
+        fn without_names_pairs_are_of_one_architecture(listing in any_listing()) {
+            let mut nameless = listing.clone();
+            for (at, kernel) in nameless.kernels.iter_mut().enumerate() {
+                kernel.name = format!("{}nameless", ["a", "b", "c"][at % 3].repeat(at + 1));
+            }
+            for pair in match_kernels(&listing, &nameless).pairs {
+                prop_assert_eq!(pair.by, MatchedBy::Code);
+                prop_assert_eq!(pair.base.arch, pair.head.arch);
+            }
+        }
     }
 }
