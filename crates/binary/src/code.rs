@@ -351,8 +351,8 @@ mod tests {
     #[test]
     fn opcodes_from_sm_70_on_are_in_the_lowest_bits() {
         let words: [u64; 8] = [
-            0x0000_0002_0100_7387,
-            0x000f_e200_0010_0800,
+            0x0000_0038_1c00_7387,
+            0x0001_ee00_0010_0a00,
             0x0000_0000_0102_7983,
             0x000e_a200_0010_0800,
             0x0000_0000_0000_794d,
@@ -372,9 +372,9 @@ mod tests {
     #[test]
     fn opcodes_before_that_are_in_the_highest_bits() {
         let words: [u64; 4] = [
-            0xef44_0000_0007_0100,
-            0xef44_0000_0007_0100,
-            0xef54_0000_0007_0102,
+            0xef44_0000_0047_0f0f,
+            0xef44_0000_0047_0f0f,
+            0xef54_0000_0207_0100,
             0xef4c_0000_0007_0100,
         ];
         let code: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();

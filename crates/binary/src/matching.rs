@@ -2,13 +2,13 @@
 //!
 //! Each pass takes what the ones before it left: the name as it is, the name without what compilers write into it, equal
 //! code, similar code. A name can stand several times for one architecture (internal linkage, several objects). Such
-//! kernels are paired by member, then by equal code, then those that are most similar, then by their order. Nothing is
-//! paired across architectures.
+//! kernels are paired by member, then by equal code, then those that are most similar, then by their order. A kernel that
+//! moved to another member must be the only one of its name. Nothing is paired across architectures.
 
 use crate::{Kernel, Listing, Ptx, normal, similar};
 use model::Arch;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// How many pairs of kernels with one name are compared by their code. Beyond, their order decides.
 const MOST_COMPARED: usize = 1 << 12;
@@ -55,7 +55,7 @@ struct Side<'a> {
     kernels: &'a [Kernel],
     ptx: &'a [Ptx],
     /// By place, without what compilers write into them.
-    names: HashMap<usize, Cow<'a, str>>,
+    names: Vec<Cow<'a, str>>,
     /// Under which name the base has a member.
     members: HashMap<&'a str, &'a str>,
     left: Vec<usize>,
@@ -85,7 +85,7 @@ pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
     let added_architectures = heads.set_aside_architectures(&architectures(base));
     let mut pairs = Vec::new();
     for by in [MatchedBy::Name, MatchedBy::NormalisedName, MatchedBy::Code] {
-        if by == MatchedBy::NormalisedName {
+        if by == MatchedBy::NormalisedName && !bases.left.is_empty() && !heads.left.is_empty() {
             bases.normalise_names();
             heads.normalise_names();
         }
@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
         Self {
             kernels,
             ptx: &listing.ptx,
-            names: HashMap::new(),
+            names: Vec::new(),
             members: HashMap::new(),
             left: (0..kernels.len()).collect(),
         }
@@ -154,14 +154,9 @@ impl<'a> Side<'a> {
         self.left.retain(|at| !gone.contains(at));
     }
 
-    /// Reads the names of those that are left.
     fn normalise_names(&mut self) {
-        let kernels = self.kernels;
-        let left = self
-            .left
-            .iter()
-            .filter_map(|at| Some((*at, kernels.get(*at)?)));
-        self.names = left.map(|(at, it)| (at, normal::name(&it.name))).collect();
+        let names = self.kernels.iter().map(|it| normal::name(&it.name));
+        self.names = names.collect();
     }
 
     /// As the base names it.
@@ -177,7 +172,7 @@ impl<'a> Side<'a> {
         let kernel = self.kernels.get(at)?;
         let name = match pass.by {
             MatchedBy::Name => Some(kernel.name.as_str()),
-            MatchedBy::NormalisedName => Some(self.names.get(&at)?.as_ref()),
+            MatchedBy::NormalisedName => Some(self.names.get(at)?.as_ref()),
             MatchedBy::Code if pass.code && similar::is_telling(kernel) => None,
             MatchedBy::Code => return None,
         };
@@ -190,9 +185,9 @@ impl<'a> Side<'a> {
         })
     }
 
-    fn groups(&self, pass: Pass) -> HashMap<Key<'_>, Vec<usize>> {
+    fn groups(&self, pass: Pass, places: &[usize]) -> HashMap<Key<'_>, Vec<usize>> {
         let mut groups: HashMap<_, Vec<usize>> = HashMap::new();
-        for at in &self.left {
+        for at in places {
             if let Some(key) = self.key(*at, pass) {
                 groups.entry(key).or_default().push(*at);
             }
@@ -200,14 +195,17 @@ impl<'a> Side<'a> {
         groups
     }
 
-    /// Whether all of these are in one member.
-    fn is_one_member(&self, places: &[usize]) -> bool {
-        let mut members = places
-            .iter()
-            .filter_map(|at| self.kernels.get(*at))
-            .map(|it| &it.member);
-        let first = members.next();
-        members.all(|it| Some(it) == first)
+    /// What kernels of several members have in common, with a partner or without one.
+    fn in_several_members(&self, pass: Pass) -> HashSet<Key<'_>> {
+        let all: Vec<_> = (0..self.kernels.len()).collect();
+        let member = |at: &usize| self.kernels.get(*at).map(|it| it.member.as_deref());
+        let is_several = |places: &[usize]| {
+            let first = places.first().and_then(member);
+            places.iter().any(|it| member(it) != first)
+        };
+        let groups = self.groups(pass, &all).into_iter();
+        let several = groups.filter(|(_, places)| is_several(places));
+        several.map(|(key, _)| key).collect()
     }
 }
 
@@ -215,36 +213,39 @@ fn architectures(listing: &Listing) -> HashSet<Arch> {
     listing.kernels.iter().map(|it| it.arch).collect()
 }
 
-/// A new member that is an old one under another version: `libk.so.1.2` and `libk.so.1.3`. If several could be meant,
-/// none is.
+/// A new member that is an old one under another version or in another place: `libk.so.1.2` and `libk.so.1.3`. If
+/// several could be meant, none is.
 fn renamed_members<'a>(base: &'a Listing, head: &'a Listing) -> HashMap<&'a str, &'a str> {
-    let members = |listing: &'a Listing| -> HashSet<&'a str> {
+    let members = |listing: &'a Listing| -> BTreeSet<&'a str> {
         let all = listing.kernels.iter().filter_map(|it| it.member.as_deref());
         all.collect()
     };
     let (bases, heads) = (members(base), members(head));
-    let by_normal_name = |gone: &HashSet<&'a str>, stays: &HashSet<&'a str>| {
-        let mut names: HashMap<String, Vec<&'a str>> = HashMap::new();
-        for member in gone.difference(stays) {
+    let mut gone: Vec<_> = bases.difference(&heads).copied().collect();
+    let mut new: Vec<_> = heads.difference(&bases).copied().collect();
+    let mut renamed = HashMap::new();
+    let file = |member: &str| normal::member(member.rsplit('/').next().unwrap_or(member));
+    for name in [&normal::member as &dyn Fn(&str) -> String, &file, &|_| {
+        String::new()
+    }] {
+        let by_name = |members: &[&'a str]| {
+            let mut names: BTreeMap<String, Vec<&'a str>> = BTreeMap::new();
+            for member in members {
+                names.entry(name(member)).or_default().push(*member);
+            }
             names
-                .entry(normal::member(member))
-                .or_default()
-                .push(*member);
+        };
+        let gone_by_name = by_name(&gone);
+        for (name, heads) in by_name(&new) {
+            let bases = gone_by_name.get(&name).map(Vec::as_slice);
+            if let ([head], Some([base])) = (heads.as_slice(), bases) {
+                renamed.insert(*head, *base);
+                gone.retain(|it| it != base);
+                new.retain(|it| it != head);
+            }
         }
-        names
-    };
-    let bases_by_name = by_normal_name(&bases, &heads);
-    let heads_by_name = by_normal_name(&heads, &bases);
-    let pairs = heads_by_name.into_iter().filter_map(|(name, heads)| {
-        match (
-            heads.as_slice(),
-            bases_by_name.get(&name).map(Vec::as_slice),
-        ) {
-            ([head], Some([base])) => Some((*head, *base)),
-            _ => None,
-        }
-    });
-    pairs.collect()
+    }
+    renamed
 }
 
 /// Pairs those with the same key, and takes them out of what is left.
@@ -253,8 +254,20 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
         return Vec::new();
     }
     let mut pairs = Vec::new();
-    let mut of_heads = heads.groups(pass);
-    for (key, of_base) in bases.groups(pass) {
+    let mut of_heads = heads.groups(pass, &heads.left);
+    // Which of several members a kernel moved to is not known, unless its name or code says it.
+    let is_vague = !pass.member && !(pass.code && pass.by == MatchedBy::Name);
+    let many = match is_vague {
+        true => [
+            bases.in_several_members(pass),
+            heads.in_several_members(pass),
+        ],
+        false => [HashSet::new(), HashSet::new()],
+    };
+    for (key, of_base) in bases.groups(pass, &bases.left) {
+        if many.iter().any(|it| it.contains(&key)) {
+            continue;
+        }
         if let Some(of_head) = of_heads.remove(&key) {
             pairs.extend(pair_group(bases, &of_base, heads, &of_head, pass));
         }
@@ -280,12 +293,6 @@ fn pair_group<'a>(
             .zip(of_head.iter().copied())
             .collect()
     };
-    if !pass.member && !pass.code {
-        // Which of several members a kernel moved to is not known.
-        if !bases.is_one_member(of_base) || !heads.is_one_member(of_head) {
-            return Vec::new();
-        }
-    }
     let is_named = pass.by != MatchedBy::Code;
     let is_clear = of_base.len() == 1 && of_head.len() == 1;
     let count = of_base.len().saturating_mul(of_head.len());
@@ -355,7 +362,6 @@ pub(crate) mod tests {
     use super::*;
     use crate::Format;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     pub fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
         Kernel {
@@ -411,6 +417,8 @@ pub(crate) mod tests {
             in_member("b", kernel("k", "sm_90", 3)),
             in_member("c", kernel("k", "sm_90", 4)),
             in_member("d", kernel("k", "sm_90", 5)),
+            in_member("e", kernel("k", "sm_90", 8)),
+            in_member("e", kernel("k", "sm_90", 9)),
         ]);
         let head = listing([
             in_member("x", kernel("k", "sm_90", 6)),
@@ -418,6 +426,8 @@ pub(crate) mod tests {
             in_member("b", kernel("k", "sm_90", 3)),
             in_member("b", kernel("k", "sm_90", 7)),
             in_member("a", kernel("k", "sm_90", 2)),
+            in_member("e", kernel("k", "sm_90", 10)),
+            in_member("e", kernel("k", "sm_90", 11)),
         ]);
         let matching = match_kernels(&base, &head);
         let expected = [
@@ -425,11 +435,17 @@ pub(crate) mod tests {
             ("bb", 2, 7),
             ("bb", 3, 3),
             ("cy", 4, 4),
-            ("dx", 5, 6),
+            ("ee", 8, 10),
+            ("ee", 9, 11),
         ];
         let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
         assert_eq!(pairs(&matching), expected);
-        assert!(matching.removed.is_empty() && matching.added.is_empty());
+        // Which of the members it moved to is not known.
+        let members = |list: &[&Kernel]| -> Vec<String> {
+            list.iter().filter_map(|it| it.member.clone()).collect()
+        };
+        assert_eq!(members(&matching.removed), ["d"]);
+        assert_eq!(members(&matching.added), ["x"]);
     }
 
     #[test]
@@ -536,6 +552,23 @@ pub(crate) mod tests {
             ("lib/libk.so.1.2lib/libk.so.1.3", 1, 4),
             ("lib/libother.solib/libother.so", 2, 3),
         ];
+        let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
+        assert_eq!(pairs(&match_kernels(&base, &head)), expected);
+    }
+
+    #[test]
+    fn a_kernel_that_moved_to_another_object_is_found() {
+        let base = listing([
+            in_member("a.o", kernel("k", "sm_90", 1)),
+            in_member("a.o", kernel("stays", "sm_90", 1)),
+            in_member("b.o", kernel("other", "sm_90", 1)),
+        ]);
+        let head = listing([
+            in_member("a.o", kernel("stays", "sm_90", 1)),
+            in_member("b.o", kernel("other", "sm_90", 1)),
+            in_member("b.o", kernel("k", "sm_90", 2)),
+        ]);
+        let expected = [("a.ob.o", 1, 2), ("a.oa.o", 1, 1), ("b.ob.o", 1, 1)];
         let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
         assert_eq!(pairs(&match_kernels(&base, &head)), expected);
     }
