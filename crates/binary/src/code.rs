@@ -268,14 +268,15 @@ fn is_code(section: &SectionHeader64<LittleEndian>) -> bool {
     section.sh_flags(ENDIAN).0 & SHF_EXECINSTR.0 != 0
 }
 
-/// How instructions lie in machine code.
+/// How instructions lie in machine code. NVIDIA does not document it; opcodes are compared with what nvdisasm prints for
+/// all of public libraries, for sm_50 to sm_61 and sm_70 to sm_121.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
-    /// From sm_70 on, 16 bytes each. The opcode is the low 12 bits.
+    /// From sm_70 on, 16 bytes each. The opcode is in the lowest 12 bits.
     Volta,
-    /// sm_50 to sm_62, 8 bytes each, three after a word for the scheduler. The opcode is in the high bits.
+    /// sm_50 to sm_62: 8 bytes each, three after a word for the scheduler. The opcode is in the highest 13 bits.
     Maxwell,
-    /// Before that. Opcodes are not read; the high bits of each word stand for them.
+    /// Before that. Not compared, so the highest bits of each word stand for its opcode.
     Kepler,
 }
 
@@ -288,55 +289,99 @@ impl Encoding {
         }
     }
 
+    /// How many instructions of each opcode there are, by opcode.
     fn count(self, code: &[u8]) -> Vec<(u16, u32)> {
-        let mut counts = vec![0_u32; 1 << 12];
+        let mut counts = vec![0_u32; 1 << 13];
         let mut add = |opcode: u64| {
-            if let Some(count) = counts.get_mut((opcode & 0xfff) as usize) {
+            if let Some(count) = counts.get_mut(opcode as usize) {
                 *count = count.saturating_add(1);
             }
         };
+        let highest = |word: &[u8], at: usize| u64_at(word, at).unwrap_or_default() >> 51;
         match self {
             Self::Volta => {
                 for instruction in code.chunks_exact(16) {
-                    add(u64::from(u32_at(instruction, 0).unwrap_or_default()));
+                    add(u64::from(
+                        u32_at(instruction, 0).unwrap_or_default() & 0xfff,
+                    ));
                 }
             }
             Self::Maxwell => {
                 for bundle in code.chunks_exact(32) {
-                    for word in 1..4 {
-                        add(u64_at(bundle, word * 8).unwrap_or_default() >> 52);
-                    }
+                    (1..4).for_each(|word| add(highest(bundle, word * 8)));
                 }
             }
-            Self::Kepler => {
-                for word in code.chunks_exact(8) {
-                    add(u64_at(word, 0).unwrap_or_default() >> 52);
-                }
-            }
+            Self::Kepler => code.chunks_exact(8).for_each(|word| add(highest(word, 0))),
         }
-        let counts = counts.into_iter().enumerate();
-        let counts = counts.filter(|(opcode, count)| *count > 0 && *opcode != self.padding());
-        counts
-            .map(|(opcode, count)| (opcode as u16, count))
-            .collect()
+        let counts = (0_u16..).zip(counts);
+        let counts = counts.filter(|(opcode, count)| *count > 0 && self.padding() != Some(*opcode));
+        counts.collect()
     }
 
-    /// An instruction that does nothing fills up the end.
-    fn padding(self) -> usize {
+    /// NOP, which fills up the end.
+    fn padding(self) -> Option<u16> {
         match self {
-            Self::Volta => 0x918,
-            Self::Maxwell => 0x50b,
-            Self::Kepler => 0x858,
+            Self::Volta => Some(0x918),
+            Self::Maxwell => Some(0xa16),
+            Self::Kepler => None,
         }
     }
 
     fn local_instructions(self, opcodes: &[(u16, u32)]) -> Option<u32> {
-        let local: &[u16] = match self {
-            // LDL, STL.
-            Self::Volta => &[0x983, 0x387],
-            Self::Maxwell | Self::Kepler => return None,
+        // LDL and STL.
+        let local: [u16; 2] = match self {
+            Self::Volta => [0x983, 0x387],
+            Self::Maxwell => [0x1de8, 0x1dea],
+            Self::Kepler => return None,
         };
         let counts = opcodes.iter().filter(|(opcode, _)| local.contains(opcode));
         Some(counts.fold(0, |sum, (_, count)| sum.saturating_add(*count)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoding(arch: &str) -> Encoding {
+        Encoding::of(arch.parse().unwrap())
+    }
+
+    /// As nvdisasm prints it for sm_90: STL, LDL, EXIT, NOP.
+    #[test]
+    fn opcodes_from_sm_70_on_are_in_the_lowest_bits() {
+        let words: [u64; 8] = [
+            0x0000_0038_1c00_7387,
+            0x0001_ee00_0010_0a00,
+            0x0000_0000_0102_7983,
+            0x000e_a200_0010_0800,
+            0x0000_0000_0000_794d,
+            0x000f_ea00_0380_0000,
+            0x0000_0000_0000_7918,
+            0x000f_c000_0000_0000,
+        ];
+        let code: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
+        for arch in ["sm_70", "sm_90a", "sm_120"] {
+            let opcodes = encoding(arch).count(&code);
+            assert_eq!(opcodes, [(0x387, 1), (0x94d, 1), (0x983, 1)]);
+            assert_eq!(encoding(arch).local_instructions(&opcodes), Some(2));
+        }
+    }
+
+    /// As nvdisasm prints it for sm_61, behind the scheduler's word: LDL, STL, LDS.
+    #[test]
+    fn opcodes_before_that_are_in_the_highest_bits() {
+        let words: [u64; 4] = [
+            0xef44_0000_0047_0f0f,
+            0xef44_0000_0047_0f0f,
+            0xef54_0000_0207_0100,
+            0xef4c_0000_0007_0100,
+        ];
+        let code: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let opcodes = encoding("sm_61").count(&code);
+        assert_eq!(opcodes, [(0x1de8, 1), (0x1de9, 1), (0x1dea, 1)]);
+        assert_eq!(encoding("sm_61").local_instructions(&opcodes), Some(2));
+        let opcodes = encoding("sm_35").count(&code);
+        assert_eq!(encoding("sm_35").local_instructions(&opcodes), None);
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Each pass takes what the ones before it left: the name as it is, the name without what compilers write into it, equal
 //! code, similar code. A name can stand several times for one architecture (internal linkage, several objects). Such
-//! kernels are paired by member, then by equal code, then those that are most similar, then by their order. Nothing is
-//! paired across architectures.
+//! kernels are paired by member, then by equal code, then those that are most similar, then by their order. A kernel that
+//! moved to another member must be the only one of its name. Nothing is paired across architectures.
 
 use crate::{Kernel, Listing, Ptx, normal, similar};
 use model::Arch;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// How many pairs of kernels with one name are compared by their code. Beyond, their order decides.
 const MOST_COMPARED: usize = 1 << 12;
@@ -55,7 +55,7 @@ struct Side<'a> {
     kernels: &'a [Kernel],
     ptx: &'a [Ptx],
     /// By place, without what compilers write into them.
-    names: HashMap<usize, Cow<'a, str>>,
+    names: Vec<Cow<'a, str>>,
     /// Under which name the base has a member.
     members: HashMap<&'a str, &'a str>,
     left: Vec<usize>,
@@ -85,7 +85,7 @@ pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
     let added_architectures = heads.set_aside_architectures(&architectures(base));
     let mut pairs = Vec::new();
     for by in [MatchedBy::Name, MatchedBy::NormalisedName, MatchedBy::Code] {
-        if by == MatchedBy::NormalisedName {
+        if by == MatchedBy::NormalisedName && !bases.left.is_empty() && !heads.left.is_empty() {
             bases.normalise_names();
             heads.normalise_names();
         }
@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
         Self {
             kernels,
             ptx: &listing.ptx,
-            names: HashMap::new(),
+            names: Vec::new(),
             members: HashMap::new(),
             left: (0..kernels.len()).collect(),
         }
@@ -154,14 +154,9 @@ impl<'a> Side<'a> {
         self.left.retain(|at| !gone.contains(at));
     }
 
-    /// Reads the names of those that are left.
     fn normalise_names(&mut self) {
-        let kernels = self.kernels;
-        let left = self
-            .left
-            .iter()
-            .filter_map(|at| Some((*at, kernels.get(*at)?)));
-        self.names = left.map(|(at, it)| (at, normal::name(&it.name))).collect();
+        let names = self.kernels.iter().map(|it| normal::name(&it.name));
+        self.names = names.collect();
     }
 
     /// As the base names it.
@@ -177,7 +172,7 @@ impl<'a> Side<'a> {
         let kernel = self.kernels.get(at)?;
         let name = match pass.by {
             MatchedBy::Name => Some(kernel.name.as_str()),
-            MatchedBy::NormalisedName => Some(self.names.get(&at)?.as_ref()),
+            MatchedBy::NormalisedName => Some(self.names.get(at)?.as_ref()),
             MatchedBy::Code if pass.code && similar::is_telling(kernel) => None,
             MatchedBy::Code => return None,
         };
@@ -190,9 +185,9 @@ impl<'a> Side<'a> {
         })
     }
 
-    fn groups(&self, pass: Pass) -> HashMap<Key<'_>, Vec<usize>> {
+    fn groups(&self, pass: Pass, places: &[usize]) -> HashMap<Key<'_>, Vec<usize>> {
         let mut groups: HashMap<_, Vec<usize>> = HashMap::new();
-        for at in &self.left {
+        for at in places {
             if let Some(key) = self.key(*at, pass) {
                 groups.entry(key).or_default().push(*at);
             }
@@ -200,14 +195,17 @@ impl<'a> Side<'a> {
         groups
     }
 
-    /// Whether all of these are in one member.
-    fn is_one_member(&self, places: &[usize]) -> bool {
-        let mut members = places
-            .iter()
-            .filter_map(|at| self.kernels.get(*at))
-            .map(|it| &it.member);
-        let first = members.next();
-        members.all(|it| Some(it) == first)
+    /// What kernels of several members have in common, with a partner or without one.
+    fn in_several_members(&self, pass: Pass) -> HashSet<Key<'_>> {
+        let all: Vec<_> = (0..self.kernels.len()).collect();
+        let member = |at: &usize| self.kernels.get(*at).map(|it| it.member.as_deref());
+        let is_several = |places: &[usize]| {
+            let first = places.first().and_then(member);
+            places.iter().any(|it| member(it) != first)
+        };
+        let groups = self.groups(pass, &all).into_iter();
+        let several = groups.filter(|(_, places)| is_several(places));
+        several.map(|(key, _)| key).collect()
     }
 }
 
@@ -215,36 +213,39 @@ fn architectures(listing: &Listing) -> HashSet<Arch> {
     listing.kernels.iter().map(|it| it.arch).collect()
 }
 
-/// A new member that is an old one under another version: `libk.so.1.2` and `libk.so.1.3`. If several could be meant,
-/// none is.
+/// A new member that is an old one under another version or in another place: `libk.so.1.2` and `libk.so.1.3`. If
+/// several could be meant, none is.
 fn renamed_members<'a>(base: &'a Listing, head: &'a Listing) -> HashMap<&'a str, &'a str> {
-    let members = |listing: &'a Listing| -> HashSet<&'a str> {
+    let members = |listing: &'a Listing| -> BTreeSet<&'a str> {
         let all = listing.kernels.iter().filter_map(|it| it.member.as_deref());
         all.collect()
     };
     let (bases, heads) = (members(base), members(head));
-    let by_normal_name = |gone: &HashSet<&'a str>, stays: &HashSet<&'a str>| {
-        let mut names: HashMap<String, Vec<&'a str>> = HashMap::new();
-        for member in gone.difference(stays) {
+    let mut gone: Vec<_> = bases.difference(&heads).copied().collect();
+    let mut new: Vec<_> = heads.difference(&bases).copied().collect();
+    let mut renamed = HashMap::new();
+    let file = |member: &str| normal::member(member.rsplit('/').next().unwrap_or(member));
+    for name in [&normal::member as &dyn Fn(&str) -> String, &file, &|_| {
+        String::new()
+    }] {
+        let by_name = |members: &[&'a str]| {
+            let mut names: BTreeMap<String, Vec<&'a str>> = BTreeMap::new();
+            for member in members {
+                names.entry(name(member)).or_default().push(*member);
+            }
             names
-                .entry(normal::member(member))
-                .or_default()
-                .push(*member);
+        };
+        let gone_by_name = by_name(&gone);
+        for (name, heads) in by_name(&new) {
+            let bases = gone_by_name.get(&name).map(Vec::as_slice);
+            if let ([head], Some([base])) = (heads.as_slice(), bases) {
+                renamed.insert(*head, *base);
+                gone.retain(|it| it != base);
+                new.retain(|it| it != head);
+            }
         }
-        names
-    };
-    let bases_by_name = by_normal_name(&bases, &heads);
-    let heads_by_name = by_normal_name(&heads, &bases);
-    let pairs = heads_by_name.into_iter().filter_map(|(name, heads)| {
-        match (
-            heads.as_slice(),
-            bases_by_name.get(&name).map(Vec::as_slice),
-        ) {
-            ([head], Some([base])) => Some((*head, *base)),
-            _ => None,
-        }
-    });
-    pairs.collect()
+    }
+    renamed
 }
 
 /// Pairs those with the same key, and takes them out of what is left.
@@ -253,8 +254,20 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
         return Vec::new();
     }
     let mut pairs = Vec::new();
-    let mut of_heads = heads.groups(pass);
-    for (key, of_base) in bases.groups(pass) {
+    let mut of_heads = heads.groups(pass, &heads.left);
+    // Which of several members a kernel moved to is not known, unless its name or code says it.
+    let is_vague = !pass.member && !(pass.code && pass.by == MatchedBy::Name);
+    let many = match is_vague {
+        true => [
+            bases.in_several_members(pass),
+            heads.in_several_members(pass),
+        ],
+        false => [HashSet::new(), HashSet::new()],
+    };
+    for (key, of_base) in bases.groups(pass, &bases.left) {
+        if many.iter().any(|it| it.contains(&key)) {
+            continue;
+        }
         if let Some(of_head) = of_heads.remove(&key) {
             pairs.extend(pair_group(bases, &of_base, heads, &of_head, pass));
         }
@@ -266,10 +279,10 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
 }
 
 /// One to one.
-fn pair_group(
-    bases: &Side,
+fn pair_group<'a>(
+    bases: &Side<'a>,
     of_base: &[usize],
-    heads: &Side,
+    heads: &Side<'a>,
     of_head: &[usize],
     pass: Pass,
 ) -> Vec<(usize, usize)> {
@@ -280,37 +293,37 @@ fn pair_group(
             .zip(of_head.iter().copied())
             .collect()
     };
-    if !pass.member && !pass.code {
-        // Which of several members a kernel moved to is not known.
-        if !bases.is_one_member(of_base) || !heads.is_one_member(of_head) {
-            return Vec::new();
-        }
-    }
     let is_named = pass.by != MatchedBy::Code;
     let is_clear = of_base.len() == 1 && of_head.len() == 1;
     let count = of_base.len().saturating_mul(of_head.len());
     if is_clear || (is_named && pass.code) || count > MOST_COMPARED {
         return in_order();
     }
+    let kernels = |side: &Side<'a>, places: &[usize]| {
+        let kernels = places
+            .iter()
+            .filter_map(|at| Some((*at, side.kernels.get(*at)?)));
+        let mut kernels: Vec<_> = kernels.collect();
+        // A stable sort: the order decides between kernels with one name.
+        kernels.sort_by_key(|(_, it)| (it.name.as_str(), it.member.as_deref()));
+        kernels
+    };
     let mut scored = Vec::new();
-    for one in of_base {
-        for other in of_head {
-            let (Some(base), Some(head)) = (bases.kernels.get(*one), heads.kernels.get(*other))
-            else {
-                continue;
-            };
+    for (first, (one, base)) in kernels(bases, of_base).into_iter().enumerate() {
+        for (second, (other, head)) in kernels(heads, of_head).into_iter().enumerate() {
             let score = match is_named {
                 true => similar::similarity(base, head, 0.0).unwrap_or_default(),
                 false => normal::likeness(&base.name, &head.name),
             };
-            scored.push((score, *one, *other));
+            // The same whichever of the two listings comes first.
+            let tie = (first.min(second), first.max(second));
+            scored.push((score, tie, one, other));
         }
     }
-    // The sort keeps the order of those that are equal.
-    scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
     let (mut taken_bases, mut taken_heads) = (HashSet::new(), HashSet::new());
     let mut pairs = Vec::new();
-    for (_, one, other) in scored {
+    for (_, _, one, other) in scored {
         if !taken_bases.contains(&one) && !taken_heads.contains(&other) {
             taken_bases.insert(one);
             taken_heads.insert(other);
@@ -348,6 +361,7 @@ fn split_by_ptx<'a>(side: &Side<'a>, other: &Side) -> (Vec<&'a Kernel>, Vec<&'a 
 pub(crate) mod tests {
     use super::*;
     use crate::Format;
+    use proptest::prelude::*;
 
     pub fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
         Kernel {
@@ -403,6 +417,8 @@ pub(crate) mod tests {
             in_member("b", kernel("k", "sm_90", 3)),
             in_member("c", kernel("k", "sm_90", 4)),
             in_member("d", kernel("k", "sm_90", 5)),
+            in_member("e", kernel("k", "sm_90", 8)),
+            in_member("e", kernel("k", "sm_90", 9)),
         ]);
         let head = listing([
             in_member("x", kernel("k", "sm_90", 6)),
@@ -410,6 +426,8 @@ pub(crate) mod tests {
             in_member("b", kernel("k", "sm_90", 3)),
             in_member("b", kernel("k", "sm_90", 7)),
             in_member("a", kernel("k", "sm_90", 2)),
+            in_member("e", kernel("k", "sm_90", 10)),
+            in_member("e", kernel("k", "sm_90", 11)),
         ]);
         let matching = match_kernels(&base, &head);
         let expected = [
@@ -417,11 +435,17 @@ pub(crate) mod tests {
             ("bb", 2, 7),
             ("bb", 3, 3),
             ("cy", 4, 4),
-            ("dx", 5, 6),
+            ("ee", 8, 10),
+            ("ee", 9, 11),
         ];
         let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
         assert_eq!(pairs(&matching), expected);
-        assert!(matching.removed.is_empty() && matching.added.is_empty());
+        // Which of the members it moved to is not known.
+        let members = |list: &[&Kernel]| -> Vec<String> {
+            list.iter().filter_map(|it| it.member.clone()).collect()
+        };
+        assert_eq!(members(&matching.removed), ["d"]);
+        assert_eq!(members(&matching.added), ["x"]);
     }
 
     #[test]
@@ -467,5 +491,301 @@ pub(crate) mod tests {
         let back = match_kernels(&head, &base);
         assert_eq!(names(&back.from_ptx), ["k"]);
         assert_eq!(names(&back.added), ["gone", "newer"]);
+    }
+
+    /// Long enough to be told by its code.
+    fn with_code(name: &str, code: u8, opcodes: &[(u16, u32)]) -> Kernel {
+        Kernel {
+            opcodes: opcodes.to_vec(),
+            ..kernel(name, "sm_90", code)
+        }
+    }
+
+    /// The names of both, and how they were found.
+    fn named(matching: &Matching) -> Vec<(String, String, MatchedBy)> {
+        let of = |pair: &Pair| (pair.base.name.clone(), pair.head.name.clone(), pair.by);
+        matching.pairs.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_hash_in_the_name_is_another_build_of_the_same_kernel() {
+        let name = |hash: &str, kernel: &str| {
+            let namespace = format!("_GLOBAL__N__{hash}_4_a_cu_{hash}");
+            format!("_ZN{}{namespace}1{kernel}Ev", namespace.len())
+        };
+        let (one, other) = (name("d4f67a3d", "k"), name("00000000", "k"));
+        let base = listing([kernel(&one, "sm_90", 1)]);
+        let unrelated = name("00000000", "l");
+        let head = listing([kernel(&unrelated, "sm_90", 1), kernel(&other, "sm_90", 2)]);
+        let matching = match_kernels(&base, &head);
+        assert_eq!(named(&matching), [(one, other, MatchedBy::NormalisedName)]);
+        assert_eq!(matching.added.len(), 1);
+    }
+
+    #[test]
+    fn of_several_with_one_normal_name_the_most_similar_are_paired() {
+        let base = listing([
+            with_code("k_0d1d", 1, &[(1, 100), (2, 20)]),
+            with_code("k_0d1c", 2, &[(1, 200), (3, 20)]),
+        ]);
+        let head = listing([
+            with_code("k_0d1", 3, &[(1, 210), (3, 22)]),
+            with_code("k_0c1d", 4, &[(1, 110), (2, 22)]),
+        ]);
+        let by = MatchedBy::NormalisedName;
+        let expected = [("k_0d1d", "k_0c1d"), ("k_0d1c", "k_0d1")];
+        let expected = expected.map(|(one, other)| (one.to_owned(), other.to_owned(), by));
+        assert_eq!(named(&match_kernels(&base, &head)), expected);
+    }
+
+    #[test]
+    fn a_library_under_its_next_version_is_the_same_member() {
+        let base = listing([
+            in_member("lib/libk.so.1.2", kernel("k", "sm_90", 1)),
+            in_member("lib/libother.so", kernel("k", "sm_90", 2)),
+        ]);
+        let head = listing([
+            in_member("lib/libother.so", kernel("k", "sm_90", 3)),
+            in_member("lib/libk.so.1.3", kernel("k", "sm_90", 4)),
+        ]);
+        let expected = [
+            ("lib/libk.so.1.2lib/libk.so.1.3", 1, 4),
+            ("lib/libother.solib/libother.so", 2, 3),
+        ];
+        let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
+        assert_eq!(pairs(&match_kernels(&base, &head)), expected);
+    }
+
+    #[test]
+    fn a_kernel_that_moved_to_another_object_is_found() {
+        let base = listing([
+            in_member("a.o", kernel("k", "sm_90", 1)),
+            in_member("a.o", kernel("stays", "sm_90", 1)),
+            in_member("b.o", kernel("other", "sm_90", 1)),
+        ]);
+        let head = listing([
+            in_member("a.o", kernel("stays", "sm_90", 1)),
+            in_member("b.o", kernel("other", "sm_90", 1)),
+            in_member("b.o", kernel("k", "sm_90", 2)),
+        ]);
+        let expected = [("a.ob.o", 1, 2), ("a.oa.o", 1, 1), ("b.ob.o", 1, 1)];
+        let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
+        assert_eq!(pairs(&match_kernels(&base, &head)), expected);
+    }
+
+    /// bitsandbytes 0.50.2 dropped the libraries for five versions of CUDA and added one.
+    #[test]
+    fn a_new_library_is_not_one_of_several_that_are_gone() {
+        let base = listing([
+            in_member("libk_cuda120.so", kernel("k", "sm_90", 1)),
+            in_member("libk_cuda129.so", kernel("k", "sm_90", 2)),
+        ]);
+        let head = listing([in_member("libk_cuda132.so", kernel("k", "sm_90", 3))]);
+        let matching = match_kernels(&base, &head);
+        assert!(matching.pairs.is_empty());
+        assert_eq!((matching.removed.len(), matching.added.len()), (2, 1));
+        // Unless it has the same code.
+        let head = listing([in_member("libk_cuda132.so", kernel("k", "sm_90", 2))]);
+        let matching = match_kernels(&base, &head);
+        assert_eq!(
+            pairs(&matching),
+            [("libk_cuda129.solibk_cuda132.so".to_owned(), 2, 2)]
+        );
+    }
+
+    #[test]
+    fn a_renamed_kernel_is_found_by_its_code() {
+        let code = [(1, 300), (2, 200), (3, 50)];
+        let similar = [(1, 303), (2, 199), (3, 50)];
+        let different = [(1, 300), (2, 20), (4, 300)];
+        let base = listing([
+            with_code("_Z3oldPf", 1, &code),
+            with_code("_Z5otherPf", 2, &different),
+        ]);
+        let changed = |code| match_kernels_of(&base, [with_code("_Z3newPf", 3, code)]);
+        let expected = (
+            "_Z3oldPf".to_owned(),
+            "_Z3newPf".to_owned(),
+            MatchedBy::Code,
+        );
+        assert_eq!(changed(&similar), [expected.clone()]);
+        assert!(
+            changed(&[(1, 300), (2, 150), (3, 50)]).is_empty(),
+            "too different"
+        );
+        let twins = [
+            with_code("_Z3newPf", 3, &similar),
+            with_code("_Z4new2Pf", 4, &code),
+        ];
+        assert!(
+            match_kernels_of(&base, twins).is_empty(),
+            "which of them is not known"
+        );
+        let same_code = [
+            with_code("_Z3newPf", 1, &code),
+            with_code("_Z4new2Pf", 4, &code),
+        ];
+        assert_eq!(match_kernels_of(&base, same_code), [expected]);
+        let other_instance = listing([with_code("_Z1kIiEvv", 1, &code)]);
+        let instance = with_code("_Z1kIlEvv", 2, &similar);
+        assert!(match_kernels_of(&other_instance, [instance]).is_empty());
+    }
+
+    /// A rival that has a partner by name still makes the code ambiguous.
+    #[test]
+    fn one_of_a_family_is_not_found_by_its_code() {
+        let base = listing([
+            with_code("_Z3oldPf", 1, &[(1, 300), (2, 200)]),
+            with_code("_Z6familyPf", 2, &[(1, 301), (2, 200)]),
+        ]);
+        let head = [
+            with_code("_Z3newPf", 3, &[(1, 302), (2, 200)]),
+            with_code("_Z6familyPf", 4, &[(1, 303), (2, 200)]),
+        ];
+        let same = "_Z6familyPf".to_owned();
+        let expected = (same.clone(), same, MatchedBy::Name);
+        assert_eq!(match_kernels_of(&base, head), [expected]);
+    }
+
+    #[test]
+    fn a_short_kernel_is_not_found_by_its_code() {
+        let base = listing([with_code("_Z3oldPf", 1, &[(1, 20)])]);
+        let head = [with_code("_Z3newPf", 1, &[(1, 20)])];
+        assert!(match_kernels_of(&base, head).is_empty());
+    }
+
+    fn match_kernels_of(
+        base: &Listing,
+        head: impl IntoIterator<Item = Kernel>,
+    ) -> Vec<(String, String, MatchedBy)> {
+        named(&match_kernels(base, &listing(head)))
+    }
+
+    prop_compose! {
+        /// The digest says which code it is.
+        fn any_kernel()(
+            name in 0_u8..20,
+            arch in prop::sample::select(vec!["sm_80", "sm_90", "sm_90a"]),
+            member in prop::option::of(0_u8..2),
+            code in 0_u8..30,
+        ) -> Kernel {
+            let counts = [(1, 40 + u32::from(code) * 7), (u16::from(code % 4) + 2, 100)];
+            Kernel {
+                opcodes: counts.to_vec(),
+                member: member.map(|it| format!("{it}.o")),
+                ..kernel(&format!("k{name}"), arch, code)
+            }
+        }
+    }
+
+    fn any_listing() -> impl Strategy<Value = Listing> {
+        prop::collection::vec(any_kernel(), 0..40).prop_map(listing)
+    }
+
+    /// No name stands twice in one place.
+    fn any_listing_of_names() -> impl Strategy<Value = Listing> {
+        any_listing().prop_map(|mut it| {
+            let mut met = HashSet::new();
+            it.kernels
+                .retain(|it| met.insert((it.name.clone(), it.arch, it.member.clone())));
+            it
+        })
+    }
+
+    fn place(listing: &Listing, kernel: &Kernel) -> usize {
+        let found = listing
+            .kernels
+            .iter()
+            .position(|it| std::ptr::eq(it, kernel));
+        found.unwrap()
+    }
+
+    /// What it says of the kernels themselves, whatever their order.
+    fn sorted(matching: &Matching) -> Vec<String> {
+        let all = |of: &str, list: &[&Kernel]| -> Vec<String> {
+            list.iter().map(|it| format!("{of} {it:?}")).collect()
+        };
+        let pairs = matching.pairs.iter().map(|it| format!("{it:?}"));
+        let mut text: Vec<_> = pairs.collect();
+        text.extend(all("removed", &matching.removed));
+        text.extend(all("added", &matching.added));
+        text.sort();
+        text
+    }
+
+    proptest! {
+        #[test]
+        fn a_listing_is_matched_to_itself_by_name(listing in any_listing()) {
+            let matching = match_kernels(&listing, &listing);
+            prop_assert_eq!(matching.pairs.len(), listing.kernels.len());
+            for pair in &matching.pairs {
+                prop_assert_eq!(pair.by, MatchedBy::Name);
+                prop_assert_eq!(pair.base, pair.head);
+            }
+            prop_assert!(matching.removed.is_empty() && matching.added.is_empty());
+        }
+
+        #[test]
+        fn every_kernel_is_in_one_place_and_architectures_do_not_mix(
+            base in any_listing(),
+            head in any_listing(),
+        ) {
+            let matching = match_kernels(&base, &head);
+            let aside = |of: &BTreeMap<Arch, usize>| of.values().sum::<usize>();
+            for pair in &matching.pairs {
+                prop_assert_eq!(pair.base.arch, pair.head.arch);
+            }
+            let mut bases: Vec<_> = matching.pairs.iter().map(|it| place(&base, it.base)).collect();
+            bases.extend(matching.removed.iter().map(|it| place(&base, it)));
+            prop_assert_eq!(bases.iter().collect::<HashSet<_>>().len(), bases.len());
+            let count = bases.len() + aside(&matching.removed_architectures);
+            prop_assert_eq!(count, base.kernels.len());
+            let mut heads: Vec<_> = matching.pairs.iter().map(|it| place(&head, it.head)).collect();
+            heads.extend(matching.added.iter().map(|it| place(&head, it)));
+            prop_assert_eq!(heads.iter().collect::<HashSet<_>>().len(), heads.len());
+            let count = heads.len() + aside(&matching.added_architectures);
+            prop_assert_eq!(count, head.kernels.len());
+        }
+
+        #[test]
+        fn the_order_of_kernels_does_not_matter(
+            base in any_listing_of_names(),
+            head in any_listing_of_names(),
+            rotation in 0_usize..40,
+        ) {
+            let mut turned = head.clone();
+            turned.kernels.rotate_left(rotation % head.kernels.len().max(1));
+            let mut reversed = base.clone();
+            reversed.kernels.reverse();
+            let matching = sorted(&match_kernels(&base, &head));
+            prop_assert_eq!(matching, sorted(&match_kernels(&reversed, &turned)));
+        }
+
+        #[test]
+        fn matching_is_symmetric(base in any_listing(), head in any_listing()) {
+            let (there, back) = (match_kernels(&base, &head), match_kernels(&head, &base));
+            let pairs = |matching: &Matching, turned: bool| {
+                let of = |pair: &Pair| match turned {
+                    true => (place(&base, pair.head), place(&head, pair.base), pair.by),
+                    false => (place(&base, pair.base), place(&head, pair.head), pair.by),
+                };
+                matching.pairs.iter().map(of).collect::<BTreeSet<_>>()
+            };
+            prop_assert_eq!(pairs(&there, false), pairs(&back, true));
+            prop_assert_eq!(there.removed, back.added);
+            prop_assert_eq!(there.added, back.removed);
+        }
+
+        #[test]
+        fn without_names_pairs_are_of_one_architecture(listing in any_listing()) {
+            let mut nameless = listing.clone();
+            for (at, kernel) in nameless.kernels.iter_mut().enumerate() {
+                kernel.name = format!("{}nameless", ["a", "b", "c"][at % 3].repeat(at + 1));
+            }
+            for pair in match_kernels(&listing, &nameless).pairs {
+                prop_assert_eq!(pair.by, MatchedBy::Code);
+                prop_assert_eq!(pair.base.arch, pair.head.arch);
+            }
+        }
     }
 }
