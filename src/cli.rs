@@ -2,9 +2,10 @@
 
 use crate::micro;
 use crate::tune::Method;
+use artifact::AllowedChange;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use config::Budget;
-use model::{Arch, DEFAULT_CONFIG};
+use model::{Arch, DEFAULT_CONFIG, Metric};
 use records::shard::Part;
 use report::terminal::Verbosity;
 use run::device::DeviceChoice;
@@ -578,15 +579,27 @@ pub struct HistoryArgs {
   gatekeeper binary dist/kernels-1.0-py3-none-any.whl   every library in a wheel
   gatekeeper binary ~/.triton/cache                     every file in a directory
   gatekeeper binary libkernels.a --format json | jq .   the same for programs
+  gatekeeper binary new.whl --base old.whl              compare the kernels of two builds, and judge them
+  gatekeeper binary new.so --base old.so --limit registers=+0% --limit stack=+0%
 
-Exit codes: 0, 2 there is no GPU code, 4 something cannot be read or is damaged.")]
+Exit codes: 0 (with --base: every limit holds), 1 a limit is broken, 2 wrong usage, or there is no GPU code, 3 undecided, \
+4 something cannot be read or is damaged.")]
 pub struct BinaryArgs {
     /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
-    pub format: ProfileFormat,
+    /// Compare with this older file, wheel or directory, kernel by kernel
+    #[arg(long, value_name = "OLD")]
+    pub base: Option<PathBuf>,
+    /// With --base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, blocks_per_sm and
+    /// occupancy, where the source states launch bounds [default: occupancy=-0% and stack=+0%]
+    #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "base")]
+    pub limit: Vec<AllowedChange>,
+    /// Output format; without --base terminal or json
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -828,6 +841,26 @@ pub enum SchemaOf {
     Record,
     /// report.json
     Report,
+}
+
+/// `registers=+0%`, `occupancy=-5%`.
+fn allowed_change(text: &str) -> Result<AllowedChange, String> {
+    let (name, change) = text.split_once('=').unwrap_or((text, ""));
+    let metrics = AllowedChange::METRICS;
+    let Some(metric) = metrics.into_iter().find(|it| it.name() == name) else {
+        let names = metrics.map(Metric::name).join(", ");
+        return Err(format!("`{name}` is none of {names}"));
+    };
+    let sign = match metric.larger_is_better() {
+        true => '-',
+        false => '+',
+    };
+    match config::parse_change(change, sign) {
+        Some(change) => Ok(AllowedChange { metric, change }),
+        None => Err(format!(
+            "write how much worse it may be, for example {name}={sign}5%"
+        )),
+    }
 }
 
 /// `+2%` as a share.

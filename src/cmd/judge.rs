@@ -219,7 +219,7 @@ fn hold_p50(record: &mut Record, change: f64) {
     record.policy.gates.extend(gates);
 }
 
-fn render(format: Format, output: OutputArgs, input: &ReportInput) -> Result<String> {
+pub(super) fn render(format: Format, output: OutputArgs, input: &ReportInput) -> Result<String> {
     if format != Format::Terminal && output.verbosity() != Verbosity::Normal {
         return Err(Error::usage(
             "--verbose and --quiet are for --format terminal; every other format has its one form",

@@ -3,7 +3,10 @@
 
 mod directory;
 mod map;
+mod record;
 mod wheel;
+
+pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Records, make_records};
 
 use binary::{Format, Listing, Offset, Problem};
 use map::Mapped;

@@ -352,22 +352,20 @@ fn as_written(arg: &Arg) -> String {
 /// `ns::k<float, 4>` of a symbol; the symbol itself where it is not mangled.
 pub fn qualified(symbol: &str) -> String {
     let options = DemangleOptions::new().no_return_type().no_params();
-    let parsed = Symbol::new(symbol).ok();
-    let name = parsed.and_then(|parsed| parsed.demangle_with_options(&options).ok());
-    name.unwrap_or_else(|| symbol.to_owned())
+    demangle(symbol, &options).unwrap_or_else(|| symbol.to_owned())
 }
 
 /// `ns::k<float, 4>(float*, int)` of a symbol; the symbol itself where it is not mangled.
 pub fn whole_name(symbol: &str) -> String {
-    whole(symbol).unwrap_or_else(|| symbol.to_owned())
+    let options = DemangleOptions::new().no_return_type();
+    demangle(symbol, &options).unwrap_or_else(|| symbol.to_owned())
 }
 
-fn whole(symbol: &str) -> Option<String> {
-    let options = DemangleOptions::new().no_return_type();
+fn demangle(symbol: &str, options: &DemangleOptions) -> Option<String> {
     let mut name = Bounded(String::new());
     Symbol::new(symbol)
         .ok()?
-        .structured_demangle(&mut name, &options)
+        .structured_demangle(&mut name, options)
         .ok()?;
     Some(name.0)
 }
@@ -390,7 +388,7 @@ impl std::fmt::Write for Bounded {
 /// `__half const*, int` of `ns::k<__half>(__half const*, int)`. `None` where the name says nothing of them, as of
 /// `extern "C"`.
 pub fn parameters(symbol: &str) -> Option<Vec<String>> {
-    let name = whole(symbol)?;
+    let name = demangle(symbol, &DemangleOptions::new().no_return_type())?;
     let inside = name.strip_suffix(')')?;
     let mut depth = 1usize;
     let opens = inside.char_indices().rev().find(|(_, c)| {

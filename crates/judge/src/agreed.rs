@@ -58,7 +58,11 @@ impl<'a> View<'_, 'a> {
             Subject::Unit(unit) => self.unit(unit)?,
             Subject::Case(case) => self.unit_on_device(case)?,
         };
-        let compiler = self.compiler()?.version.clone();
+        let compiler = match self.is_compiled() {
+            // Another compiler is what such files are compared for.
+            true => String::new(),
+            false => self.compiler()?.version.clone(),
+        };
         let flags = unit.flags.join(" ");
         let arch = unit.id.arch;
         Ok(match facet {

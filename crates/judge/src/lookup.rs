@@ -73,6 +73,11 @@ impl<'i, 'a> View<'i, 'a> {
         got(&self.environment().compiler)
     }
 
+    /// Whether the units are kernels of compiled files, which nothing launches here.
+    pub fn is_compiled(self) -> bool {
+        self.environment().compiler == Seen::NotRun(NotRun::Compiled)
+    }
+
     /// A base revision can have another compiler.
     pub fn built_by(self) -> Option<&'a CompilerFacts> {
         let base = self.environment().base_compiler.as_ref();

@@ -99,6 +99,8 @@ pub enum NotRun {
     ///
     /// Run `gatekeeper toolchain install`, or install the cuda-nvdisasm package of your CUDA toolkit.
     NoDisassembler = "no-disassembler" [Skipped],
+    /// The file was compiled already: only machine code is compared, and nothing is run.
+    Compiled = "compiled-file" [Skipped],
     /// Another program ran the kernels and did not record it.
     OtherProgram { program: String } = "other-program" [Skipped],
     /// Another program skipped it. The message is that program's.

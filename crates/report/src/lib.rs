@@ -19,6 +19,7 @@ pub mod json;
 pub mod junit;
 pub mod ladder;
 pub mod markdown;
+pub mod matching;
 
 pub mod models;
 mod not_judged;

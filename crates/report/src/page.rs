@@ -77,7 +77,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             vec![Part::Printed(printed::printed(judgement))],
         ),
         Section {
-            in_terminal: unless_many(record.plan.cases.len()),
+            in_terminal: unless_many(record.plan.cases.len().max(record.plan.units.len())),
             in_page: false,
             ..values(index.head(), judgement)
         },

@@ -887,6 +887,7 @@ pub fn not_run(why: &NotRun) -> String {
         NotRun::DeviceNotAsked => "this run used no device".to_owned(),
         NotRun::CodeNotKept => "the build cache no longer has it".to_owned(),
         NotRun::NoDisassembler => "nvdisasm, which disassembles machine code, was not found (`gatekeeper toolchain install` installs it)".to_owned(),
+        NotRun::Compiled => "the file was compiled already, and its kernels are not run".to_owned(),
         NotRun::OtherProgram { program } => {
             format!("{program} does not say what built the kernels")
         }

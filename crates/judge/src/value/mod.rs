@@ -199,6 +199,11 @@ impl<'a> View<'_, 'a> {
     /// least one.
     fn launched<'f>(self, unit: &Unit, facts: &'f BuildFacts) -> Judged<Vec<(&'f Resources, u32)>> {
         let launched: Vec<_> = match &unit.call {
+            _ if self.is_compiled() => {
+                let entries = facts.entries.iter();
+                let entries = entries.map(|entry| Ok((assembled(entry)?, 0)));
+                entries.collect::<Judged<_>>()?
+            }
             Callable::Entries { .. } => {
                 let mut launched = Vec::new();
                 for case in self.cases_of(&unit.id) {
@@ -249,6 +254,14 @@ impl<'a> View<'_, 'a> {
             None => unsupported(Reason::UnknownArchitecture { arch: id.arch }),
         };
         match &unit.call {
+            // The largest block that the source promises.
+            _ if self.is_compiled() => {
+                for entry in &facts.entries {
+                    if let Some(threads) = entry.bounds.threads {
+                        see(assembled(entry)?, 0, threads.into())?;
+                    }
+                }
+            }
             Callable::Entries { .. } => {
                 for case in self.cases_of(id) {
                     for (entry, launch) in steps(facts, case)? {

@@ -1,0 +1,305 @@
+//! Two listings as two records, which the judge compares like those of two runs. A kernel is a unit for each architecture;
+//! a plan without cases says that no launch is known.
+
+use binary::{Kernel, Listing, Matching};
+use build::signature::{qualified, whole_name};
+use model::{
+    Arch, BuildFacts, Callable, Checkout, Costs, EntryFacts, Environment, Evidence, Gate, Host,
+    LaunchBounds, Limit, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record, Resources, Rule,
+    Seen, Simulation, Subject, TIMING_PROTOCOL, Unit, UnitId, Unsupported, WarpHazards,
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// How much worse a metric of a kernel may get, as a share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AllowedChange {
+    pub metric: Metric,
+    /// Of the value at the base, not negative.
+    pub change: Num,
+}
+
+impl AllowedChange {
+    /// Those that a compiled file states.
+    pub const METRICS: [Metric; 5] = [
+        Metric::Registers,
+        Metric::Stack,
+        Metric::Shared,
+        Metric::BlocksPerSm,
+        Metric::Occupancy,
+    ];
+}
+
+/// A step of these costs time on any GPU: fewer resident warps, and memory in place of registers. A compiler moves
+/// registers by some in every second kernel, mostly without effect.
+pub const DEFAULT_LIMITS: [AllowedChange; 2] = [
+    AllowedChange {
+        metric: Metric::Occupancy,
+        change: Num(0.0),
+    },
+    AllowedChange {
+        metric: Metric::Stack,
+        change: Num(0.0),
+    },
+];
+
+/// The circumstances of a comparison, which a record has.
+pub struct Circumstances<'a> {
+    pub gatekeeper: &'a str,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub command: String,
+    pub host: Host,
+}
+
+/// Both records, with the kernels that both listings have, and those that only the new one has.
+pub struct Records {
+    pub base: Record,
+    pub head: Record,
+}
+
+/// `head` is the name of the new file, as it was named.
+pub fn make_records(
+    head: &str,
+    listing: &Listing,
+    matching: &Matching,
+    limits: &[AllowedChange],
+    circumstances: &Circumstances,
+) -> Records {
+    let mut sides = [Side::default(), Side::default()];
+    let partners: HashMap<*const Kernel, &Kernel> = matching
+        .pairs
+        .iter()
+        .map(|pair| (std::ptr::from_ref(pair.head), pair.base))
+        .collect();
+    let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
+    kernels.sort_by_key(|it| (&it.name, it.arch, &it.member, it.digest));
+    let mut names = Names::of(&kernels);
+    let mut gates = Vec::new();
+    for kernel in kernels {
+        let base = partners.get(&std::ptr::from_ref(kernel)).copied();
+        let id = names.unit(kernel);
+        let [of_base, of_head] = &mut sides;
+        of_head.add(id.clone(), kernel);
+        if let Some(base) = base {
+            gates.extend(gates_of(&id, kernel, base, limits));
+            of_base.add(id, base);
+        }
+    }
+    let [base, head] = sides.map(|side| side.record(head, circumstances));
+    let policy = Policy {
+        gates,
+        ..Policy::NOTHING
+    };
+    Records {
+        base,
+        head: Record { policy, ..head },
+    }
+}
+
+/// Those on values that either side states: where one of the two does not, the gate is not judged, and says so.
+fn gates_of(id: &UnitId, head: &Kernel, base: &Kernel, limits: &[AllowedChange]) -> Vec<Gate> {
+    let states = |metric| states(head, metric) || states(base, metric);
+    let limits = limits.iter().filter(|limit| states(limit.metric));
+    let gate = |limit: &AllowedChange| Gate {
+        subject: Subject::Unit(id.clone()),
+        rule: Rule::Limit {
+            metric: limit.metric,
+            limit: Limit::Baseline {
+                change: limit.change,
+            },
+        },
+        declared: None,
+    };
+    limits.map(gate).collect()
+}
+
+fn states(kernel: &Kernel, metric: Metric) -> bool {
+    match metric {
+        Metric::Stack => kernel.stack.is_some(),
+        Metric::Shared => kernel.static_shared.is_some(),
+        Metric::Occupancy | Metric::BlocksPerSm => threads(kernel).is_some(),
+        _ => kernel.registers.is_some(),
+    }
+}
+
+/// Threads of the block that the source promises, or of the largest one.
+fn threads(kernel: &Kernel) -> Option<u32> {
+    let block = kernel.required_threads.or(kernel.max_threads)?;
+    block
+        .into_iter()
+        .try_fold(1u32, u32::checked_mul)
+        .filter(|it| *it > 0)
+}
+
+/// Characters of a kernel's name in a report. CUTLASS has names of thousands.
+const LONGEST_NAME: usize = 72;
+
+/// Readable names of a listing's kernels, each once for an architecture and member.
+struct Names<'a> {
+    counts: HashMap<(String, Option<&'a str>, Arch), usize>,
+    given: HashMap<UnitId, usize>,
+}
+
+impl<'a> Names<'a> {
+    fn of(kernels: &[&'a Kernel]) -> Self {
+        let mut counts = HashMap::new();
+        for kernel in kernels {
+            let key = (short_name(kernel), kernel.member.as_deref(), kernel.arch);
+            *counts.entry(key).or_default() += 1;
+        }
+        Self {
+            counts,
+            given: HashMap::new(),
+        }
+    }
+
+    /// Kernels that share a name have a part of their symbol's digest in it, which another version of a library has, too.
+    /// Those that share the symbol, as files have kernels of their own, are numbered.
+    fn unit(&mut self, kernel: &'a Kernel) -> UnitId {
+        let name = short_name(kernel);
+        let member = kernel.member.as_deref();
+        let key = (name, member, kernel.arch);
+        let is_shared = self.counts.get(&key).is_some_and(|count| *count > 1);
+        let name = match is_shared {
+            true => format!("{}#{}", key.0, digest_of_symbol(kernel)),
+            false => key.0,
+        };
+        let id = UnitId::new(name, member.unwrap_or("-"), kernel.arch);
+        let given = self.given.entry(id.clone()).or_default();
+        *given += 1;
+        match given {
+            1 => id,
+            number => UnitId::new(format!("{}.{number}", id.kernel), id.variant, id.arch),
+        }
+    }
+}
+
+/// Without parameters; the start of a long one.
+fn short_name(kernel: &Kernel) -> String {
+    let name = qualified(&kernel.name);
+    match name.char_indices().nth(LONGEST_NAME) {
+        None => name,
+        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
+    }
+}
+
+fn digest_of_symbol(kernel: &Kernel) -> String {
+    let digest = blake3::hash(kernel.name.as_bytes()).to_hex();
+    digest.as_str().chars().take(8).collect()
+}
+
+#[derive(Default)]
+struct Side {
+    units: Vec<Unit>,
+    evidence: Vec<Evidence>,
+}
+
+impl Side {
+    fn add(&mut self, id: UnitId, kernel: &Kernel) {
+        self.units.push(Unit {
+            id: id.clone(),
+            source: kernel.member.clone().unwrap_or_default(),
+            include_dirs: Vec::new(),
+            defines: BTreeMap::new(),
+            flags: Vec::new(),
+            call: Callable::Entries {
+                names: vec![kernel.name.clone()],
+                constants: Vec::new(),
+            },
+        });
+        self.evidence.push(Evidence::Build {
+            unit: id,
+            facts: facts(kernel),
+        });
+    }
+
+    fn record(self, config: &str, circumstances: &Circumstances) -> Record {
+        Record {
+            schema: RECORD_SCHEMA.to_owned(),
+            environment: environment(config, circumstances),
+            plan: Plan {
+                units: self.units,
+                cases: Vec::new(),
+                timing: config::default_timing(),
+                simulation: Simulation {
+                    budget: 0,
+                    warp_hazards: WarpHazards::Note,
+                },
+                pairing: None,
+                profiling: None,
+                drawn: None,
+                rivals: Vec::new(),
+                filters: Vec::new(),
+                left_out: std::collections::BTreeSet::new(),
+                expected: Vec::new(),
+                fallbacks: Vec::new(),
+            },
+            policy: Policy::NOTHING,
+            evidence: self.evidence,
+            costs: Costs::default(),
+            took: Vec::new(),
+            shard: None,
+        }
+    }
+}
+
+fn environment(config: &str, circumstances: &Circumstances) -> Environment {
+    Environment {
+        gatekeeper: circumstances.gatekeeper.to_owned(),
+        started: circumstances.started.clone(),
+        command: circumstances.command.clone(),
+        config: config.to_owned(),
+        timing_protocol: TIMING_PROTOCOL,
+        host: circumstances.host.clone(),
+        commit: None,
+        sources: None,
+        checkout: None::<Checkout>,
+        compiler: Seen::NotRun(NotRun::Compiled),
+        base_compiler: None,
+        device: Seen::NotRun(NotRun::Compiled),
+        simulator: None,
+        parts: Vec::new(),
+    }
+}
+
+fn facts(kernel: &Kernel) -> Seen<BuildFacts> {
+    // Before device code is linked only a part is known.
+    let (Some(registers), Some(shared)) = (kernel.registers, kernel.static_shared) else {
+        return Seen::Unsupported(Unsupported::NotInCubin);
+    };
+    let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    // Nothing is spilled where nothing accesses local memory; of the rest it is not known how much.
+    let spills = kernel.local_instructions.filter(|it| *it == 0);
+    let resources = Resources {
+        registers,
+        stack: kernel.stack,
+        spill_stores: spills,
+        spill_loads: spills,
+        static_shared: narrow(shared),
+        barriers: kernel.barriers.unwrap_or_default(),
+        cumulative_stack: kernel.stack,
+        constant_banks: kernel
+            .constants
+            .iter()
+            .map(|(bank, bytes)| (*bank, narrow(*bytes)))
+            .collect(),
+    };
+    let digest = blake3::Hash::from(kernel.digest).to_hex().to_string();
+    Seen::Got(BuildFacts {
+        artifact: digest.clone(),
+        entries: vec![EntryFacts {
+            name: whole_name(&kernel.name),
+            symbol: kernel.name.clone(),
+            resources: Some(resources),
+            bounds: LaunchBounds {
+                threads: threads(kernel),
+                ..LaunchBounds::default()
+            },
+        }],
+        constants: Vec::new(),
+        identity: digest,
+        ptx: None,
+        warnings: Vec::new(),
+        mistyped: Vec::new(),
+    })
+}
