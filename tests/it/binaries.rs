@@ -618,7 +618,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
     python_zip(
         dir,
         "names.whl",
-        "z.write('k.cubin', '../../up.cubin'); z.write('k.cubin', '/root.cubin'); z.writestr('\\x1b[2J', b'x')",
+        "z.write('k.cubin', '../../up.cubin'); z.writestr('/root.cubin', open('k.cubin', 'rb').read()); z.writestr('\\x1b[2J', b'x')",
     );
     let listing = listed(dir, "names.whl");
     let names: Vec<String> = members(&listing).into_keys().collect();

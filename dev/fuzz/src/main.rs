@@ -39,23 +39,40 @@ struct Args {
     files: Vec<PathBuf>,
 }
 
-/// Why a run failed.
-fn failure(input: &[u8]) -> Option<String> {
+/// A run that ended.
+struct Done {
+    is_listed: bool,
+    memory: u64,
+    time: Duration,
+}
+
+/// Reads an input, or says why it must not be read like this.
+fn examine(read: impl FnOnce() -> bool) -> Result<Done, String> {
     let start = Instant::now();
-    let read = || catch_unwind(AssertUnwindSafe(|| artifact::read_bytes(input, "input")));
-    let (result, memory) = memory::peak(read);
+    let (result, memory) = memory::peak(|| catch_unwind(AssertUnwindSafe(read)));
     let time = start.elapsed();
     match result {
-        Err(_) => Some("it panics".to_owned()),
-        Ok(_) if memory > MOST_MEMORY => Some(format!("it takes {memory} bytes of memory")),
-        Ok(_) if time > MOST_TIME => Some(format!("it takes {time:?}")),
-        Ok(_) => None,
+        Err(_) => Err("it panics".to_owned()),
+        Ok(_) if memory > MOST_MEMORY => Err(format!("it takes {memory} bytes of memory")),
+        Ok(_) if time > MOST_TIME => Err(format!("it takes {time:?}")),
+        Ok(is_listed) => Ok(Done {
+            is_listed,
+            memory,
+            time,
+        }),
     }
+}
+
+fn read(input: &[u8]) -> bool {
+    artifact::read_bytes(input, "input").is_ok_and(|it| it.is_some())
 }
 
 struct Progress {
     next: AtomicU64,
     failed: AtomicBool,
+    listed: AtomicU64,
+    most_memory: AtomicU64,
+    most_micros: AtomicU64,
     /// For each thread: its run, and since when, in milliseconds from the start.
     current: Vec<(AtomicU64, AtomicU64)>,
 }
@@ -78,9 +95,9 @@ fn main() -> ExitCode {
             eprintln!("{}: {error}", file.display());
             return ExitCode::from(2);
         }
-        return match failure(&input) {
-            None => ExitCode::SUCCESS,
-            Some(why) => {
+        return match examine(|| read(&input)) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(why) => {
                 println!("run {}: {why}", args.seed);
                 ExitCode::FAILURE
             }
@@ -91,6 +108,9 @@ fn main() -> ExitCode {
     let progress = Progress {
         next: AtomicU64::new(args.seed),
         failed: AtomicBool::new(false),
+        listed: AtomicU64::new(0),
+        most_memory: AtomicU64::new(0),
+        most_micros: AtomicU64::new(0),
         current: (0..args.threads).map(|_| Default::default()).collect(),
     };
     let is_over = || start.elapsed().as_secs() >= args.seconds;
@@ -104,9 +124,19 @@ fn main() -> ExitCode {
                         let input = mutated(seeds, &mut Random::new(number));
                         since.store(millis(), Relaxed);
                         run.store(number, Relaxed);
-                        if let Some(why) = failure(&input) {
-                            println!("run {number}: {why}");
-                            progress.failed.store(true, Relaxed);
+                        match examine(|| read(&input)) {
+                            Ok(done) => {
+                                progress
+                                    .listed
+                                    .fetch_add(u64::from(done.is_listed), Relaxed);
+                                progress.most_memory.fetch_max(done.memory, Relaxed);
+                                let micros = done.time.as_micros() as u64;
+                                progress.most_micros.fetch_max(micros, Relaxed);
+                            }
+                            Err(why) => {
+                                println!("run {number}: {why}");
+                                progress.failed.store(true, Relaxed);
+                            }
                         }
                         run.store(0, Relaxed);
                     }
@@ -137,9 +167,50 @@ fn main() -> ExitCode {
         });
     });
     let runs = progress.next.load(Relaxed) - args.seed;
-    println!("{runs} runs in {:?}", start.elapsed());
+    let Progress {
+        listed,
+        most_memory,
+        most_micros,
+        ..
+    } = &progress;
+    println!(
+        "{runs} runs in {:?}; {} list kernels; at most {} bytes of memory and {} us",
+        start.elapsed(),
+        listed.load(Relaxed),
+        most_memory.load(Relaxed),
+        most_micros.load(Relaxed)
+    );
     match progress.failed.load(Relaxed) {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_memory_and_time_are_failures() {
+        let why = |read: fn() -> bool| examine(read).err();
+        assert_eq!(why(|| true), None);
+        assert_eq!(why(|| panic!("planted")), Some("it panics".to_owned()));
+        let memory = why(|| vec![0_u8; 2 << 30].len() > 1).unwrap_or_default();
+        assert!(memory.starts_with("it takes 2147483648 bytes"), "{memory}");
+        let time = why(|| {
+            std::thread::sleep(MOST_TIME + Duration::from_millis(100));
+            true
+        });
+        assert!(time.unwrap_or_default().starts_with("it takes 5.1"));
+    }
+
+    #[test]
+    fn a_number_gives_the_same_input_each_time() {
+        let seeds = [b"\x7fELF0123456789".to_vec(), vec![7; 5000]];
+        let of = |number| mutated(&seeds, &mut Random::new(number));
+        let inputs: Vec<_> = (0..2000).map(of).collect();
+        assert!((0..2000).all(|number| of(number) == inputs[number as usize]));
+        let unchanged = inputs.iter().filter(|it| seeds.contains(it)).count();
+        assert!(unchanged < 200, "{unchanged}");
     }
 }

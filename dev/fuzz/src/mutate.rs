@@ -45,32 +45,32 @@ fn mutate(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
         8 => bytes.truncate(at),
         9 => {
             let end = (at + 1 + random.below(64)).min(bytes.len());
-            bytes.drain(at.min(end)..end);
+            bytes.drain(at..end);
         }
         10 => {
             let end = (at + 1 + random.below(256)).min(bytes.len());
-            let copy = bytes[at.min(end)..end].to_vec();
-            let to = place(bytes.len(), random).min(bytes.len());
+            let copy = bytes[at..end].to_vec();
+            let to = place(bytes.len(), random);
             bytes.splice(to..to, copy);
         }
         _ => {
             let other = &seeds[random.below(seeds.len())];
-            let from = place(other.len(), random).min(other.len());
+            let from = place(other.len(), random);
             let end = (from + 1 + random.below(512)).min(other.len());
             let to = (at + end - from).min(bytes.len());
-            bytes.splice(at.min(to)..to, other[from..end].iter().copied());
+            bytes.splice(at..to, other[from..end].iter().copied());
         }
     }
 }
 
+/// At or before the end.
 fn place(length: usize, random: &mut Random) -> usize {
-    let tables = TABLES.min(length);
+    let in_table = random.below(TABLES.min(length));
     match random.below(4) {
-        0 => random.below(tables),
-        1 => length - 1 - random.below(tables).min(length.saturating_sub(1)),
+        0 => in_table,
+        1 => length - in_table,
         _ => random.below(length),
     }
-    .min(length)
 }
 
 /// Sizes and offsets that are nearly right, or far from it.
