@@ -29,8 +29,11 @@ pub fn read(path: &Path) -> Result<Listing> {
     read_bytes(&bytes, &at)?.ok_or_else(|| without_code(looks_like(&bytes)))
 }
 
-/// `at`: how to name them in an error. `None`: they have no GPU code.
-fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
+/// The same of what a file has. `at`: how to name it in an error. `None`: it has no GPU code.
+///
+/// # Errors
+/// Where something in it is damaged.
+pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
     if wheel::is_zip(bytes) {
         return wheel::read(bytes, at);
     }

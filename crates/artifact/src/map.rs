@@ -65,3 +65,39 @@ extern "C" fn end(_: libc::c_int) {
         libc::_exit(ENVIRONMENT);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const CHILD: &str = "GATEKEEPER_TEST_SHORTER";
+
+    /// In a process of its own, which it ends.
+    #[test]
+    fn a_file_that_becomes_shorter_ends_the_program_with_a_sentence() {
+        if let Some(path) = std::env::var_os(CHILD) {
+            let mapped = Mapped::open(Path::new(&path)).unwrap();
+            assert_eq!(mapped.len(), 1 << 20);
+            assert_eq!(mapped.last(), Some(&7));
+            File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(0)
+                .unwrap();
+            panic!("read {:?}", mapped.last());
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        io::Write::write_all(&mut file, &[7; 1 << 20]).unwrap();
+        let mut own = Command::new(std::env::current_exe().unwrap());
+        own.env(CHILD, file.path()).args([
+            "--exact",
+            "map::tests::a_file_that_becomes_shorter_ends_the_program_with_a_sentence",
+            "--nocapture",
+        ]);
+        let output = own.output().unwrap();
+        assert_eq!(output.status.code(), Some(ENVIRONMENT));
+        assert_eq!(output.stderr, SHORTER);
+    }
+}

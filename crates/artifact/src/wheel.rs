@@ -142,21 +142,20 @@ fn unpack_into_file(archive: &Archive, member: &Member) -> Result<Mapped> {
 fn unpack_to(archive: &Archive, member: &Member, into: &mut impl Write) -> Result<()> {
     let mut archive = archive.clone();
     let mut file = (archive.by_index(member.index)).map_err(|it| member.damaged(it))?;
-    let mut left = member.size;
+    let mut unpacked = 0;
     let mut buffer = vec![0; 128 << 10];
     loop {
-        // At the end it compares the checksum.
+        // This compares the checksum, too, and fails where there is more than the archive says.
         let read = file.read(&mut buffer).map_err(|it| member.damaged(it))?;
         if read == 0 {
             break;
         }
-        let more = || member.damaged("it has more bytes than the archive says");
-        left = left.checked_sub(read as u64).ok_or_else(more)?;
+        unpacked += read as u64;
         into.write_all(&buffer[..read]).map_err(not_unpacked)?;
     }
-    match left {
-        0 => Ok(()),
-        _ => Err(member.damaged("it has fewer bytes than the archive says")),
+    match unpacked == member.size {
+        true => Ok(()),
+        false => Err(member.damaged("it is smaller than the archive says")),
     }
 }
 

@@ -20,6 +20,7 @@ pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
 
 use model::Arch;
+use model::occupancy::{Demand, Occupancy, occupancy};
 use object::read::archive::ArchiveFile;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -90,6 +91,22 @@ pub struct Kernel {
     pub local_instructions: Option<u32>,
     /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     pub member: Option<String>,
+}
+
+impl Kernel {
+    /// With the largest block that its bounds allow, and static shared memory alone. `None`: it has no bounds, its device
+    /// code is not linked, or the limits of the architecture are not known.
+    pub fn occupancy(&self) -> Option<Occupancy> {
+        let block = self.required_threads.or(self.max_threads)?;
+        let threads = block.into_iter().map(|it| u64::from(it.max(1)));
+        let demand = Demand {
+            registers: self.registers?,
+            shared_bytes: self.static_shared?,
+            barriers: self.barriers?,
+            threads_per_block: threads.fold(1, u64::saturating_mul),
+        };
+        occupancy(self.arch, demand)
+    }
 }
 
 /// PTX that a driver compiles for the GPU that it finds.

@@ -3,6 +3,7 @@
 use ::binary::{Compiler, Format, Kernel, Listing, Ptx};
 use build::signature::whole_name;
 use model::Arch;
+use model::occupancy::Limiter;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -13,7 +14,7 @@ use wording::words::plural;
 const SCHEMA: &str = "gatekeeper.binary/1";
 
 /// Heads of the columns, right-aligned under each other; the architecture follows.
-const COLUMNS: [&str; 7] = [
+const COLUMNS: [&str; 8] = [
     "registers",
     "stack",
     "shared",
@@ -21,6 +22,7 @@ const COLUMNS: [&str; 7] = [
     "code",
     "barriers",
     "threads",
+    "warps",
 ];
 
 /// The kernels by name, then architecture; both formats have this order.
@@ -156,6 +158,10 @@ fn cells(kernel: &Kernel) -> [String; COLUMNS.len()] {
         kernel.code.to_string(),
         said(kernel.barriers.map(u64::from)),
         threads(kernel),
+        kernel.occupancy().map_or_else(
+            || "-".to_owned(),
+            |it| format!("{}/{}", it.warps_per_sm, it.max_warps),
+        ),
     ]
 }
 
@@ -232,7 +238,16 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
         #[serde(skip_serializing_if = "Option::is_none")]
         required_threads: Option<[u32; 3]>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        occupancy: Option<OccupancyRow>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         member: Option<&'a str>,
+    }
+    #[derive(Serialize)]
+    struct OccupancyRow {
+        blocks_per_sm: u32,
+        warps_per_sm: u32,
+        max_warps: u32,
+        limiter: Limiter,
     }
     #[derive(Serialize)]
     struct PtxRow<'a> {
@@ -271,6 +286,12 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
             linked: kernel.is_linked,
             max_threads: kernel.max_threads,
             required_threads: kernel.required_threads,
+            occupancy: kernel.occupancy().map(|it| OccupancyRow {
+                blocks_per_sm: it.blocks_per_sm,
+                warps_per_sm: it.warps_per_sm,
+                max_warps: it.max_warps,
+                limiter: it.limiter,
+            }),
             member: kernel.member.as_deref(),
         })
     });
@@ -318,7 +339,7 @@ mod tests {
             reserved_shared: 0,
             constants: BTreeMap::from([(0, u64::MAX), (2, u64::MAX)]),
             code: 256,
-            barriers: None,
+            barriers: Some(0),
             max_threads: Some([16, 16, 1]),
             required_threads: None,
             is_linked: true,
@@ -338,7 +359,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "f: a cubin with 1 kernel for sm_90");
         assert_eq!(lines[3], "k\\n  1  2  sm_90\\u{202e}");
-        assert!(lines[4].ends_with("  16x16  sm_90"), "{}", lines[4]);
+        assert!(lines[4].ends_with("  16x16  64/64  sm_90"), "{}", lines[4]);
         assert_eq!(lines.len(), 5);
     }
 }
