@@ -32,6 +32,7 @@ mod init;
 mod interrupted;
 mod launch_state;
 mod loosened;
+mod matching;
 mod micro;
 mod modules;
 mod nvbench;

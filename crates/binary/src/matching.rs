@@ -256,8 +256,8 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
     let mut pairs = Vec::new();
     let mut of_heads = heads.groups(pass, &heads.left);
     // Which of several members a kernel moved to is not known, unless its name or code says it.
-    let is_vague = !pass.member && !(pass.code && pass.by == MatchedBy::Name);
-    let many = match is_vague {
+    let is_told = pass.member || (pass.code && pass.by == MatchedBy::Name);
+    let many = match !is_told {
         true => [
             bases.in_several_members(pass),
             heads.in_several_members(pass),
@@ -608,7 +608,7 @@ pub(crate) mod tests {
             "_Z3newPf".to_owned(),
             MatchedBy::Code,
         );
-        assert_eq!(changed(&similar), [expected.clone()]);
+        assert_eq!(changed(&similar), std::slice::from_ref(&expected));
         assert!(
             changed(&[(1, 300), (2, 150), (3, 50)]).is_empty(),
             "too different"
