@@ -40,7 +40,7 @@ extern "C" __global__ void dynamic(float *p) {
 "#;
 
 /// Runs nvcc in `dir`, and says what PTXAS printed.
-fn nvcc(dir: &Path, args: &[&str]) -> String {
+pub fn nvcc(dir: &Path, args: &[&str]) -> String {
     let nvcc = build::toolchain::testing::toolchain().nvcc;
     let output = Command::new(nvcc).current_dir(dir).args(args).output();
     let output = output.unwrap();

@@ -52,4 +52,5 @@ mod sources;
 mod standings;
 mod tune;
 mod tutorial;
+mod upgrades;
 mod watch;

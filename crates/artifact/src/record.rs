@@ -117,18 +117,9 @@ fn states(kernel: &Kernel, metric: Metric) -> bool {
     match metric {
         Metric::Stack => kernel.stack.is_some(),
         Metric::Shared => kernel.static_shared.is_some(),
-        Metric::Occupancy | Metric::BlocksPerSm => threads(kernel).is_some(),
+        Metric::Occupancy | Metric::BlocksPerSm => kernel.occupancy().is_some(),
         _ => kernel.registers.is_some(),
     }
-}
-
-/// Threads of the block that the source promises, or of the largest one.
-fn threads(kernel: &Kernel) -> Option<u32> {
-    let block = kernel.required_threads.or(kernel.max_threads)?;
-    block
-        .into_iter()
-        .try_fold(1u32, u32::checked_mul)
-        .filter(|it| *it > 0)
 }
 
 /// Characters of a kernel's name in a report. CUTLASS has names of thousands.
@@ -292,7 +283,7 @@ fn facts(kernel: &Kernel) -> Seen<BuildFacts> {
             symbol: kernel.name.clone(),
             resources: Some(resources),
             bounds: LaunchBounds {
-                threads: threads(kernel),
+                threads: kernel.largest_block().map(narrow),
                 ..LaunchBounds::default()
             },
         }],

@@ -94,16 +94,21 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Threads of the largest block that its bounds allow.
+    pub fn largest_block(&self) -> Option<u64> {
+        let block = self.required_threads.or(self.max_threads)?;
+        let threads = block.into_iter().map(|it| u64::from(it.max(1)));
+        Some(threads.fold(1, u64::saturating_mul))
+    }
+
     /// With the largest block that its bounds allow, and static shared memory alone. `None`: it has no bounds, its device
     /// code is not linked, or the limits of the architecture are not known.
     pub fn occupancy(&self) -> Option<Occupancy> {
-        let block = self.required_threads.or(self.max_threads)?;
-        let threads = block.into_iter().map(|it| u64::from(it.max(1)));
         let demand = Demand {
             registers: self.registers?,
             shared_bytes: self.static_shared?,
             barriers: self.barriers?,
-            threads_per_block: threads.fold(1, u64::saturating_mul),
+            threads_per_block: self.largest_block()?,
         };
         occupancy(self.arch, demand)
     }

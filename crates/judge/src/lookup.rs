@@ -75,7 +75,7 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// Whether the units are kernels of compiled files, which nothing launches here.
     pub fn is_compiled(self) -> bool {
-        self.environment().compiler == Seen::NotRun(NotRun::Compiled)
+        self.environment().is_compiled()
     }
 
     /// A base revision can have another compiler.

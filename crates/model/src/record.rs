@@ -146,6 +146,11 @@ impl Environment {
         is_day.then_some(day)
     }
 
+    /// Whether its units are kernels of files that were compiled already: nothing was built or run.
+    pub fn is_compiled(&self) -> bool {
+        self.compiler == Seen::NotRun(NotRun::Compiled)
+    }
+
     /// The program that ran the kernels where it was not gatekeeper.
     pub fn other_program(&self) -> Option<&str> {
         match &self.compiler {

@@ -1,12 +1,12 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
-use model::{Conclusion, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
+use model::{Conclusion, Environment, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
 use wording::words::{self, plural};
 
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
 /// what another program ran.
 pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> Option<String> {
-    if record.environment.other_program().is_some() {
+    if !is_ours(&record.environment) {
         return None;
     }
     let there = match subject {
@@ -17,6 +17,11 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
         }
     };
     there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
+}
+
+/// Whether gatekeeper built and ran it, and has gates for it.
+fn is_ours(environment: &Environment) -> bool {
+    environment.other_program().is_none() && !environment.is_compiled()
 }
 
 pub fn conclusion(conclusion: Conclusion) -> &'static str {
@@ -100,9 +105,9 @@ pub fn win(record: &Record, win: &Win) -> String {
         words::quantity(win.metric, win.measured.0),
         words::change(win.metric, win.change.0),
     );
-    match record.environment.other_program() {
-        Some(_) => line,
-        None => {
+    match is_ours(&record.environment) {
+        false => line,
+        true => {
             let command = words::update_command(&record.environment, &[&win.subject]);
             format!("{line}; take it as the baseline with `{command}`")
         }
@@ -171,6 +176,9 @@ pub fn circumstances(record: &Record) -> String {
             "{}, times by {program}; neither whether the kernels are right nor whether the GPU was throttled is known",
             device.name
         );
+    }
+    if environment.is_compiled() {
+        return format!("compiled files, nothing was run, {}", environment.started);
     }
     let device = match &environment.device {
         Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),

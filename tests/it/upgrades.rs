@@ -1,0 +1,133 @@
+//! `gatekeeper binary NEW --base OLD`: red for a kernel that got worse, green for one that did not, and no verdict where
+//! nothing is compared.
+
+use crate::binaries::nvcc;
+use crate::common::{run, stderr, stdout};
+use std::path::Path;
+
+/// The head holds fewer blocks on an SM, has a new kernel and lacks one.
+const SOURCE: &str = r#"
+#ifdef HEAD
+#define BOUNDS __launch_bounds__(256)
+#define OTHER fresh
+#define STEP(x, n) sqrtf(x) / (x + n)
+#else
+#define BOUNDS __launch_bounds__(256, 8)
+#define OTHER gone
+#define STEP(x, n) (float)((int)x ^ (n << 3))
+#endif
+extern "C" __global__ void BOUNDS busy(const float *x, float *y) {
+    float a[64];
+#pragma unroll
+    for (int i = 0; i < 64; i++) a[i] = x[threadIdx.x + 256 * i];
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 64; i++) sum = sum * a[63 - i] + a[i];
+    y[threadIdx.x] = sum;
+}
+extern "C" __global__ void same(float *y) { y[threadIdx.x] *= 2; }
+extern "C" __global__ void OTHER(float *y, int n) {
+    for (int i = 0; i < n; i++) y[i] = STEP(y[i], n);
+}
+"#;
+
+fn built() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("k.cu"), SOURCE).unwrap();
+    let build = |to: &str, flags: &[&str]| {
+        let always = ["-cubin", "-arch=sm_90", "k.cu", "-o", to];
+        nvcc(dir.path(), &[&always, flags].concat());
+    };
+    build("old.cubin", &[]);
+    build("new.cubin", &["-DHEAD"]);
+    dir
+}
+
+/// What is printed on standard output and error.
+fn compare(dir: &Path, head: &str, base: &str, options: &[&str], code: i32) -> String {
+    let output = run(
+        dir,
+        &[&["binary", head, "--base", base], options].concat(),
+        code,
+    );
+    stdout(&output) + &stderr(&output)
+}
+
+#[test]
+fn fewer_resident_blocks_fail_and_more_pass() {
+    let dir = built();
+    let said = compare(dir.path(), "new.cubin", "old.cubin", &[], 1);
+    assert!(said.contains("matched  2 kernels: 2 by name"), "{said}");
+    assert!(said.contains("new      1 kernel: fresh"), "{said}");
+    assert!(said.contains("removed  1 kernel: gone"), "{said}");
+    assert!(said.contains("✗ busy/- [sm_90]"), "{said}");
+    assert!(said.contains("occupancy 100 % -> 37.5 %"), "{said}");
+    // There is nothing to build and run again.
+    assert!(!said.contains("gatekeeper run"), "{said}");
+    assert!(!said.contains("✗ same"), "{said}");
+    // The other way round the stack gets worse, as registers are spilled to it, and occupancy gets better.
+    let said = compare(dir.path(), "old.cubin", "new.cubin", &[], 1);
+    assert!(said.contains("stack"), "{said}");
+    let occupancy = ["--limit", "occupancy=-0%"];
+    compare(dir.path(), "old.cubin", "new.cubin", &occupancy, 0);
+}
+
+#[test]
+fn the_same_file_is_no_change() {
+    let dir = built();
+    for file in ["old.cubin", "new.cubin"] {
+        let said = compare(dir.path(), file, file, &[], 0);
+        assert!(said.contains("matched  3 kernels: 3 by name"), "{said}");
+        assert!(!said.contains("removed"), "{said}");
+    }
+}
+
+#[test]
+fn a_limit_of_the_command_replaces_the_usual_ones() {
+    let dir = built();
+    let registers = ["--limit", "registers=+0%"];
+    let said = compare(dir.path(), "new.cubin", "old.cubin", &registers, 1);
+    assert!(
+        said.contains("registers 32 -> 71, +121.9 %, limit +0 %"),
+        "{said}"
+    );
+    let wide = ["--limit", "registers=+900%"];
+    compare(dir.path(), "new.cubin", "old.cubin", &wide, 0);
+}
+
+#[test]
+fn files_without_a_common_kernel_are_not_judged() {
+    let dir = built();
+    let source =
+        "extern \"C\" __global__ void other(int *p) { atomicAdd(p, __ballot_sync(~0u, *p)); }";
+    std::fs::write(dir.path().join("other.cu"), source).unwrap();
+    let to = ["-cubin", "-arch=sm_90", "other.cu", "-o", "other.cubin"];
+    nvcc(dir.path(), &to);
+    let said = compare(dir.path(), "other.cubin", "old.cubin", &[], 3);
+    assert!(said.contains("matched  0 kernels"), "{said}");
+}
+
+#[test]
+fn mistakes_on_the_command_line_say_what_to_write() {
+    let dir = built();
+    let path = dir.path();
+    let spills = ["--limit", "spills=+0%"];
+    let said = compare(path, "new.cubin", "old.cubin", &spills, 2);
+    assert!(said.contains("`spills` is none of registers"), "{said}");
+    let better = ["--limit", "occupancy=+5%"];
+    let said = compare(path, "new.cubin", "old.cubin", &better, 2);
+    assert!(said.contains("for example occupancy=-5%"), "{said}");
+    run(path, &["binary", "new.cubin", "--limit", "stack=+0%"], 2);
+    run(path, &["binary", "new.cubin", "--format", "sarif"], 2);
+    compare(path, "new.cubin", "missing.cubin", &[], 4);
+}
+
+#[test]
+fn every_format_has_the_verdicts() {
+    let dir = built();
+    for format in ["markdown", "json", "html", "junit", "github", "sarif"] {
+        let options = ["--format", format];
+        let said = compare(dir.path(), "new.cubin", "old.cubin", &options, 1);
+        assert!(said.contains("busy"), "{format}: {said}");
+    }
+}
