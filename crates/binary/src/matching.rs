@@ -257,12 +257,12 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
     let mut of_heads = heads.groups(pass, &heads.left);
     // Which of several members a kernel moved to is not known, unless its name or code says it.
     let is_told = pass.member || (pass.code && pass.by == MatchedBy::Name);
-    let many = match !is_told {
-        true => [
+    let many = match is_told {
+        true => [HashSet::new(), HashSet::new()],
+        false => [
             bases.in_several_members(pass),
             heads.in_several_members(pass),
         ],
-        false => [HashSet::new(), HashSet::new()],
     };
     for (key, of_base) in bases.groups(pass, &bases.left) {
         if many.iter().any(|it| it.contains(&key)) {
