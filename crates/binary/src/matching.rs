@@ -78,6 +78,7 @@ struct Key<'k> {
     code: Option<[u8; 32]>,
 }
 
+/// Says for every kernel of either listing what became of it.
 pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
     let (mut bases, mut heads) = (Side::new(base), Side::new(head));
     heads.members = renamed_members(base, head);
@@ -135,7 +136,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Those that the other side has no machine code for, and how many kernels each has.
+    /// The architectures that the other side has no machine code for, with how many kernels there are for each.
     fn set_aside_architectures(&mut self, others: &HashSet<Arch>) -> BTreeMap<Arch, usize> {
         let mut aside = BTreeMap::new();
         for kernel in self.kernels {
@@ -225,9 +226,9 @@ fn renamed_members<'a>(base: &'a Listing, head: &'a Listing) -> HashMap<&'a str,
     let mut new: Vec<_> = heads.difference(&bases).copied().collect();
     let mut renamed = HashMap::new();
     let file = |member: &str| normal::member(member.rsplit('/').next().unwrap_or(member));
-    for name in [&normal::member as &dyn Fn(&str) -> String, &file, &|_| {
-        String::new()
-    }] {
+    let any = |_: &str| String::new();
+    let names: [&dyn Fn(&str) -> String; 3] = [&normal::member, &file, &any];
+    for name in names {
         let by_name = |members: &[&'a str]| {
             let mut names: BTreeMap<String, Vec<&'a str>> = BTreeMap::new();
             for member in members {
@@ -236,14 +237,16 @@ fn renamed_members<'a>(base: &'a Listing, head: &'a Listing) -> HashMap<&'a str,
             names
         };
         let gone_by_name = by_name(&gone);
+        let mut found = HashSet::new();
         for (name, heads) in by_name(&new) {
             let bases = gone_by_name.get(&name).map(Vec::as_slice);
             if let ([head], Some([base])) = (heads.as_slice(), bases) {
                 renamed.insert(*head, *base);
-                gone.retain(|it| it != base);
-                new.retain(|it| it != head);
+                found.insert(*base);
             }
         }
+        gone.retain(|it| !found.contains(it));
+        new.retain(|it| !renamed.contains_key(it));
     }
     renamed
 }
@@ -257,12 +260,12 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
     let mut of_heads = heads.groups(pass, &heads.left);
     // Which of several members a kernel moved to is not known, unless its name or code says it.
     let is_told = pass.member || (pass.code && pass.by == MatchedBy::Name);
-    let many = match !is_told {
-        true => [
+    let many = match is_told {
+        true => [HashSet::new(), HashSet::new()],
+        false => [
             bases.in_several_members(pass),
             heads.in_several_members(pass),
         ],
-        false => [HashSet::new(), HashSet::new()],
     };
     for (key, of_base) in bases.groups(pass, &bases.left) {
         if many.iter().any(|it| it.contains(&key)) {

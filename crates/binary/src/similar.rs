@@ -11,9 +11,12 @@ use std::collections::HashMap;
 /// Shorter code says nothing of where it comes from: a fill, a copy, a body that is empty for this architecture.
 const FEWEST_INSTRUCTIONS: u64 = 48;
 
-/// Of the instructions of two kernels, the share that both have. With these limits, of kernels whose names were hidden in
-/// versions of public wheels, a quarter to a half found their partner, and none a wrong one. Of kernels whose
-/// partner was taken away, at most one of a hundred got another one, a sibling by template.
+/// The share of the instructions of two kernels that both must have.
+///
+/// With these limits, names were hidden in pairs of public wheels (bitsandbytes, cupy, libcuml, spconv; the same compiler
+/// and others). No kernel got a wrong partner while its own was there. Of kernels whose code had changed, 2 to 44 of a
+/// hundred got theirs. Where a tenth of the kernels was taken out of either file, under 4 of a thousand
+/// of these got a sibling by template, whose code is similar.
 const LEAST_SIMILARITY: f64 = 0.95;
 
 /// How much less similar everything else must be.
