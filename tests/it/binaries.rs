@@ -355,9 +355,13 @@ fn damage_is_named_with_its_byte() {
     // The entry's claim of how large it is unpacked.
     let mut greedy = whole.clone();
     greedy[16 + 56..16 + 64].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    let packed = u32::from_le_bytes(whole[16 + 16..16 + 20].try_into().unwrap());
+    let limit = 2048 * u64::from(packed);
     refuse(
         &greedy,
-        "byte 16: the entry claims to unpack to 1099511627776 bytes; the limit is 1073741824",
+        &format!(
+            "byte 16: the entry claims to unpack to 1099511627776 bytes; the limit is {limit}"
+        ),
     );
     let mut broken = whole;
     broken[16 + 64 + 20] ^= 0xff;
@@ -618,13 +622,19 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
     python_zip(
         dir,
         "names.whl",
-        "z.write('k.cubin', '../../up.cubin'); z.writestr('/root.cubin', open('k.cubin', 'rb').read()); z.writestr('\\x1b[2J', b'x')",
+        "z.write('k.cubin', '../../up.cubin'); z.writestr('/root.cubin', open('k.cubin', 'rb').read())",
     );
     let listing = listed(dir, "names.whl");
     let names: Vec<String> = members(&listing).into_keys().collect();
     assert_eq!(names, ["../../up.cubin", "/root.cubin"]);
     assert_eq!(std::fs::read_dir(dir).unwrap().count(), before.len() + 1);
     assert!(!dir.join("../../up.cubin").exists() && !Path::new("/root.cubin").exists());
+    python_zip(dir, "line.whl", "z.writestr('a\\nok.so', b'\\x7fELF')");
+    let output = run(dir, &["binary", "line.whl"], 4);
+    assert_eq!(
+        stderr(&output),
+        "error: line.whl: a\u{fffd}ok.so: byte 0: the ELF header is damaged or cut off\n"
+    );
     // Two members of one name.
     python_zip(
         dir,

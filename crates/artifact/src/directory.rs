@@ -6,6 +6,7 @@ use binary::{Format, Listing};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::fs::Metadata;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
@@ -14,7 +15,9 @@ use system::files::Kind;
 /// `None`: no file in it has GPU code.
 pub fn read(dir: &Path) -> Result<Option<Listing>> {
     let read_file = |path: &PathBuf| {
+        // A name can have line breaks.
         let at = path.display().to_string();
+        let at = at.replace(char::is_control, "\u{fffd}");
         let bytes = Mapped::open(path).map_err(|error| {
             Error::environment(format!("the file cannot be read: {error}")).at(&at)
         })?;
@@ -31,15 +34,16 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<(PathBuf, Metadata)> = Vec::new();
     let mut left = vec![dir.to_owned()];
     while let Some(dir) = left.pop() {
-        let failed = |error: std::io::Error| {
+        let failed = |error: io::Error| {
             Error::environment(format!("the directory cannot be read: {error}")).at(dir.display())
         };
         for entry in std::fs::read_dir(&dir).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let is_link = entry.file_type().map_err(failed)?.is_symlink();
-            // A link may lead nowhere, and a file be gone by now.
-            let Ok(about) = std::fs::metadata(entry.path()) else {
-                continue;
+            let about = match std::fs::metadata(entry.path()) {
+                // A link may lead nowhere, and a file be gone by now.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                about => about.map_err(failed)?,
             };
             match Kind::of(&about) {
                 Kind::File => found.push((entry.path(), about)),

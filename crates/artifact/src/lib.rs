@@ -80,7 +80,6 @@ fn looks_like(bytes: &[u8]) -> &'static str {
         }
         [b'M', b'L', 0xef, b'R', ..] => "it is MLIR bytecode without GPU code",
         [0x1f, 0x8b, ..] => "it is compressed with gzip; unpack it first",
-        // Alone of what is left, it can be read.
         [0x50, 0xed, 0x55, 0xba, ..] => "it is a container for GPU code, and it is empty",
         _ if bytes.starts_with(b"//") || is_text(bytes) => {
             "it is text, such as a source, and not a compiled file"

@@ -102,7 +102,9 @@ pub fn read(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
 }
 
 fn place(archive: &str, member: &Member) -> String {
-    format!("{archive}: {}", member.name)
+    // A name can have line breaks.
+    let name = member.name.replace(char::is_control, "\u{fffd}");
+    format!("{archive}: {name}")
 }
 
 fn check_sizes(members: &[Member], packed: u64) -> Result<()> {

@@ -22,6 +22,9 @@ pub const MOST_UNPACKED: u64 = 1 << 30;
 /// No block of LZ4 grows more than this: a byte of its stream stands for at most 255 bytes.
 const LZ4_RATIO: u64 = 255;
 
+/// A block of zstd can grow without limit. No entry of cublas or cudnn 9 grows to more than 135 times its size.
+const ZSTD_RATIO: u64 = 2048;
+
 const PTX: u16 = 1;
 const MACHINE_CODE: u16 = 2;
 
@@ -149,10 +152,11 @@ fn unpack<'a>(entry: &Entry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {
     }
     let damaged = || Error::at(at, Problem::Damaged("packed code"));
     let claimed = entry.unpacked_size;
-    let limit = match entry.flags & LZ4 {
-        0 => MOST_UNPACKED,
-        _ => MOST_UNPACKED.min((entry.payload.len() as u64).saturating_mul(LZ4_RATIO)),
+    let ratio = match entry.flags & LZ4 {
+        0 => ZSTD_RATIO,
+        _ => LZ4_RATIO,
     };
+    let limit = MOST_UNPACKED.min((entry.payload.len() as u64).saturating_mul(ratio));
     if claimed > limit {
         return Err(Error::at(at, Problem::TooLarge { claimed, limit }));
     }
