@@ -5,6 +5,7 @@ use super::{
     command_line, counted, history, make_dir, print, remark, terminal_options, watch, write_file,
 };
 use crate::cli::RunArgs;
+use crate::compilers::CompilerRequest;
 use crate::revisions::{self, BaseRequest};
 use config::{Loaded, Selection};
 use judge::Index;
@@ -83,12 +84,13 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         shard,
         command: command_line(),
     };
+    let loosening = match args.allow_loosened {
+        true => Loosening::Allowed,
+        false => Loosening::Fails,
+    };
     let base = args.base.as_ref().map(|revision| BaseRequest {
         revision: revision.clone(),
-        loosening: match args.allow_loosened {
-            true => Loosening::Allowed,
-            false => Loosening::Fails,
-        },
+        loosening,
         instead: Selection {
             filters: Vec::new(),
             ..selection
@@ -96,8 +98,16 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     });
     let progress = Progress::new(args.output.verbosity());
     let on = |event| progress.on(event);
-    let outcome = revisions::find_change(base.as_ref(), loaded, &cache, &on)
-        .and_then(|change| pipeline::run(&request, change, &cache, &on));
+    let compilers = CompilerRequest {
+        toolchain: args.toolchain.clone(),
+        base: args.base_toolchain.clone(),
+        loosening,
+    };
+    let outcome =
+        revisions::find_change(base.as_ref(), loaded, &cache, &on).and_then(|mut change| {
+            compilers.apply(&mut change)?;
+            pipeline::run(&request, change, &cache, &on)
+        });
     progress.clear();
     let record = outcome?;
     let index = Index::new(&record);
