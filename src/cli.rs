@@ -247,6 +247,10 @@ pub struct RunArgs {
     /// Build with this compiler, named in the same ways, in the place of the one that gates.yaml pins
     #[arg(long, value_name = "TOOLCHAIN")]
     pub toolchain: Option<Choice>,
+    /// Where a gate fails against --base-toolchain, run what failed again with one more part exchanged each time, and
+    /// print which part (nvcc, nvvm or ptxas) is to blame
+    #[arg(long, requires = "base_toolchain")]
+    pub blame: bool,
     /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or
     /// references; for the edit loop and for git hooks
     #[arg(long, value_name = "REF")]

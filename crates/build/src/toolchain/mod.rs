@@ -23,7 +23,7 @@ pub use index::list_offered;
 pub use install::{Installed, install, install_disassembler, list_installed};
 pub use parts::{Part, find_parts, version_in};
 pub use profiler::{Profiler, find_profiler, may_read_counters};
-pub use releases::{Release, is_version, known_releases, sort_versions};
+pub use releases::{Release, compare_versions, is_version, known_releases, sort_versions};
 pub use sanitizer::{Sanitizer, find_sanitizer};
 
 use model::CompilerFacts;

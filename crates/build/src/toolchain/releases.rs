@@ -55,7 +55,7 @@ pub fn is_version(text: &str) -> bool {
 }
 
 /// By numbers: 13.10 is newer than 13.9.
-pub(super) fn compare_versions(a: &str, b: &str) -> Ordering {
+pub fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
         let parts = text.split('.');
         parts.map(|part| part.parse().unwrap_or(0)).collect()
