@@ -241,14 +241,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "REF", group = "against")]
     pub base: Option<String>,
     /// Compare with these same files, built by this compiler: a version on PyPI (13.0, 13.0.88), the directory of a
-    /// toolkit, or parts of several (13.2,ptxas=13.0; the parts are nvcc, nvvm and ptxas)
+    /// toolkit, or parts of several (13.2,ptxas=13.0; the parts are nvcc, headers, nvvm and ptxas)
     #[arg(long, value_name = "TOOLCHAIN", group = "against")]
     pub base_toolchain: Option<Choice>,
     /// Build with this compiler, named in the same ways, in the place of the one that gates.yaml pins
     #[arg(long, value_name = "TOOLCHAIN")]
     pub toolchain: Option<Choice>,
     /// Where a gate fails against --base-toolchain, run what failed again with one more part exchanged each time, and
-    /// print which part (nvcc, nvvm or ptxas) is to blame
+    /// print which part is to blame
     #[arg(long, requires = "base_toolchain")]
     pub blame: bool,
     /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or

@@ -94,7 +94,7 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
         }))
     });
     let [base, head] = sides;
-    let (mut sources, head): ([Source; 3], [Source; 3]) = (base?, head?);
+    let (mut sources, head): ([Source; 4], [Source; 4]) = (base?, head?);
     let facts = |source: &Source| {
         let choice = Choice {
             whole: Some(source.clone()),
@@ -123,13 +123,18 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
         if let (Some(own), Some(new)) = (sources.get_mut(at), head.get(at)) {
             *own = new.clone();
         }
-        let [nvcc, nvvm, ptxas] = sources.clone();
+        let [nvcc, headers, nvvm, ptxas] = sources.clone();
         Step {
             part,
             versions,
             compiler: Choice {
                 whole: Some(nvcc),
-                parts: [(Component::Nvvm, nvvm), (Component::Ptxas, ptxas)].into(),
+                parts: [
+                    (Component::Headers, headers),
+                    (Component::Nvvm, nvvm),
+                    (Component::Ptxas, ptxas),
+                ]
+                .into(),
             },
         }
     });

@@ -140,7 +140,7 @@ fn mistakes_on_the_command_line_are_usage_errors() {
     );
     says(
         &["run", "--toolchain", "13.2,cicc=13.0"],
-        "there is no part `cicc`; the parts are nvcc, nvvm, ptxas",
+        "there is no part `cicc`; the parts are nvcc, headers, nvvm, ptxas",
     );
     says(
         &["run", "--base", "HEAD", "--base-toolchain", "13.0"],

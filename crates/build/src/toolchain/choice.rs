@@ -31,8 +31,10 @@ model::named! {
     /// A part of a compiler that can be exchanged alone, in the order in which they work.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
     pub enum Component {
-        /// The driver, the headers, and all that no other part is.
+        /// The driver, and all that no other part is.
         Nvcc = "nvcc",
+        /// The toolkit's own: `cuda_fp8.h` and CCCL are code that ends up in a kernel.
+        Headers = "headers",
         /// From C++ to PTX: cicc and libdevice.
         Nvvm = "nvvm",
         /// From PTX to machine code.
@@ -166,11 +168,11 @@ mod tests {
         );
         assert_eq!(
             says("13.2,ptxas"),
-            "`ptxas` is not a part with its version, such as ptxas=13.0; the parts are nvcc, nvvm, ptxas"
+            "`ptxas` is not a part with its version, such as ptxas=13.0; the parts are nvcc, headers, nvvm, ptxas"
         );
         assert_eq!(
             says("13.2,cicc=13.0"),
-            "there is no part `cicc`; the parts are nvcc, nvvm, ptxas"
+            "there is no part `cicc`; the parts are nvcc, headers, nvvm, ptxas"
         );
         assert_eq!(says("13.2,ptxas=13.0,ptxas=13.1"), "ptxas is named twice");
     }

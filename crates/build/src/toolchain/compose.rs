@@ -22,8 +22,8 @@ pub(super) fn compose(
     search: &Search,
 ) -> Result<Toolchain> {
     let of = |part: Component| parts.get(&part).unwrap_or(&whole);
-    let [nvcc, nvvm, ptxas] = Component::ALL.map(of);
-    let version = version(nvcc, nvvm, ptxas);
+    let [nvcc, headers, nvvm, ptxas] = Component::ALL.map(of);
+    let version = version(nvcc, [headers, nvvm, ptxas]);
     if version == nvcc.facts.version {
         return Ok(nvcc.clone());
     }
@@ -31,6 +31,7 @@ pub(super) fn compose(
     let [nvcc_layout, nvvm_layout, ptxas_layout] = from;
     let places = Places {
         bin: real(&nvcc_layout?.here)?,
+        include: real(&headers.include)?,
         nvvm: real(&nvvm_layout?.cicc.join(".."))?,
         ptxas: real(&ptxas_layout?.here.join("ptxas"))?,
     };
@@ -51,9 +52,9 @@ pub(super) fn compose(
 }
 
 /// `13.2.86+ptxas13.0.88`
-fn version(nvcc: &Toolchain, nvvm: &Toolchain, ptxas: &Toolchain) -> String {
+fn version(nvcc: &Toolchain, others: [&Toolchain; 3]) -> String {
     let mut version = nvcc.facts.version.clone();
-    for (part, own) in [(Component::Nvvm, nvvm), (Component::Ptxas, ptxas)] {
+    for (part, own) in Component::ALL.into_iter().skip(1).zip(others) {
         if own.facts.digest != nvcc.facts.digest {
             version += &format!("+{part}{}", own.facts.version);
         }
@@ -70,6 +71,7 @@ fn real(path: &Path) -> Result<PathBuf> {
 struct Places {
     /// Of the toolkit that has nvcc.
     bin: PathBuf,
+    include: PathBuf,
     nvvm: PathBuf,
     ptxas: PathBuf,
 }
@@ -79,7 +81,7 @@ impl Places {
     fn link(&self, cache: &Cache) -> Result<PathBuf> {
         let dir = cache.dir(DIR)?;
         let mut name = blake3::Hasher::new();
-        for place in [&self.bin, &self.nvvm, &self.ptxas] {
+        for place in [&self.bin, &self.include, &self.nvvm, &self.ptxas] {
             name.update(place.as_os_str().as_encoded_bytes());
             name.update(&[0]);
         }
@@ -103,8 +105,9 @@ impl Places {
         link_all(&self.bin, &new.join("bin"), &["ptxas"])?;
         symlink(&self.ptxas, new.join("bin/ptxas"))?;
         if let Some(top) = self.bin.parent() {
-            link_all(top, &new, &["bin", "nvvm"])?;
+            link_all(top, &new, &["bin", "include", "nvvm"])?;
         }
+        symlink(&self.include, new.join("include"))?;
         symlink(&self.nvvm, new.join("nvvm"))?;
         std::fs::rename(&new, home)
     }

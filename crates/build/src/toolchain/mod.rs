@@ -59,15 +59,12 @@ impl Toolchain {
         // `PREFIX/bin/nvcc`. One that is composed has links to its parts, which lie under other prefixes.
         let beside = |name: &str| self.nvcc.parent()?.join(name).canonicalize().ok();
         let links = ["ptxas", "../nvvm/bin/cicc"].into_iter().filter_map(beside);
-        let all = programs
-            .iter()
-            .cloned()
-            .chain(links)
-            .chain([self.nvcc.clone()]);
+        let all = programs.iter().cloned().chain(links);
         let prefixes = all.filter_map(|it| Some(it.parent()?.parent()?.to_owned()));
         let mut places: Vec<PathBuf> = prefixes.collect();
         places.extend(programs);
         places.push(self.include.clone());
+        places.extend(self.include.canonicalize().ok());
         places.extend(self.library_dir.clone());
         places
     }
