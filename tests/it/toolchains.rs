@@ -2,7 +2,7 @@
 //! `ld.global.nc.b16` loads for a byte. 13.1 and 13.2.86 do not.
 
 use crate::common::{
-    RECORD, copies, edit, failed, gatekeeper, gates_that_failed, root, run, simulate, stderr,
+    RECORD, copies, edit, failed, gatekeeper, gates_that_failed, git, root, run, simulate, stderr,
     stdout,
 };
 use std::path::Path;
@@ -73,6 +73,22 @@ fn registers_that_rise_with_the_compiler_fail() {
     assert!(message.starts_with("registers 10 -> "), "{message}");
     // The other way round it gets better.
     compare(project.path(), NEW, OLD, 0);
+}
+
+/// As a bot does that bumps dependencies: `--base` builds each side by the compiler that its gates.yaml pins.
+#[test]
+fn a_pull_request_that_bumps_the_pinned_compiler_is_gated() {
+    let project = split();
+    let dir = project.path();
+    let pin = |version: &str| format!("version: 1\ntoolchain: {{cuda: \"{version}\"}}");
+    edit(&dir.join("gates.yaml"), "version: 1", &pin(OLD));
+    git(dir, &["init", "--quiet"]);
+    git(dir, &["add", "."]);
+    git(dir, &["commit", "--quiet", "--message", "pinned"]);
+    edit(&dir.join("gates.yaml"), &pin(OLD), &pin(NEW));
+    let said = simulate(dir, &["--base", "HEAD"], 1);
+    assert_eq!(gates_that_failed(dir), ["max_err <= 0"]);
+    assert!(said.contains("nvcc 13.2.51 (base: 13.0.88)"), "{said}");
 }
 
 /// Links to a toolkit, with a file of its own that says nothing else.
