@@ -3,6 +3,7 @@
 use crate::micro;
 use crate::tune::Method;
 use artifact::AllowedChange;
+use build::toolchain::{Choice, PROVIDED};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use config::Budget;
 use model::{Arch, DEFAULT_CONFIG, Metric};
@@ -100,12 +101,13 @@ pub enum Command {
     Tune(TuneArgs),
     /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
-    /// Install or show the compiler
+    /// Install, list or show compilers
     #[command(
         subcommand,
         after_help = "Examples:
   gatekeeper toolchain install    once; `run` then needs no --provision
-  gatekeeper toolchain show       which nvcc `run` uses"
+  gatekeeper toolchain show       which nvcc `run` uses
+  gatekeeper toolchain list       which versions there are"
     )]
     Toolchain(ToolchainCommand),
     /// Show what the cache directory holds, or remove what was not used for long
@@ -237,8 +239,19 @@ pub struct RunArgs {
     pub sim_budget: Option<u64>,
     /// Compare with this revision (a branch, tag or commit): it is built as well, relative limits on times are
     /// measured interleaved with it on this GPU, and gates looser than the base's fail
-    #[arg(long, value_name = "REF")]
+    #[arg(long, value_name = "REF", group = "against")]
     pub base: Option<String>,
+    /// Compare with these same files, built by this compiler: a version on PyPI (13.0, 13.0.88), the directory of a
+    /// toolkit, or parts of several (13.2,ptxas=13.0; the parts are nvcc, headers, nvvm and ptxas)
+    #[arg(long, value_name = "TOOLCHAIN", group = "against")]
+    pub base_toolchain: Option<Choice>,
+    /// Build with this compiler, named in the same ways, in the place of the one that gates.yaml pins
+    #[arg(long, value_name = "TOOLCHAIN")]
+    pub toolchain: Option<Choice>,
+    /// Where a gate fails against --base-toolchain, run what failed again with one more part exchanged each time, and
+    /// print which part is to blame
+    #[arg(long, requires = "base_toolchain")]
+    pub blame: bool,
     /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or
     /// references; for the edit loop and for git hooks
     #[arg(long, value_name = "REF")]
@@ -253,10 +266,10 @@ pub struct RunArgs {
     pub costs: Option<PathBuf>,
     /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
     /// maintainers can add
-    #[arg(long, requires = "base")]
+    #[arg(long, requires = "against")]
     pub allow_loosened: bool,
-    /// With --base, also time cases whose machine code, launch and arguments are those of the base
-    #[arg(long, requires = "base")]
+    /// Against a base, also time cases whose machine code, launch and arguments are those of the base
+    #[arg(long, requires = "against")]
     pub time_unchanged: bool,
     /// Also time the rivals of gates.yaml, and compare with them; a rival that a gate names is timed without this.
     /// Needs a GPU
@@ -272,7 +285,7 @@ pub struct RunArgs {
     /// After all timings, profile correct cases with Nsight Compute, for gates on its metrics; needs a GPU
     #[arg(long)]
     pub profile: bool,
-    /// Install the pinned compiler into the cache directory if there is none
+    /// Install the compilers that are needed into the cache directory if they are not there
     #[arg(long)]
     pub provision: bool,
     /// Directory for record.json, report.json, report.md, report.html and junit.xml
@@ -762,10 +775,19 @@ Exit codes: 0, or 2 if one is broken or none matches.")]
 
 #[derive(Debug, Subcommand)]
 pub enum ToolchainCommand {
-    /// Install the pinned compiler into the cache directory
+    /// Install a compiler into the cache directory
+    #[command(after_help = "Examples:
+  gatekeeper toolchain install         CUDA 13.0, as `run --provision` does; needs python3 with pip
+  gatekeeper toolchain install 13.2    the newest update of CUDA 13.2")]
+    Install {
+        /// A version of nvcc on PyPI, or the beginning of one
+        #[arg(value_name = "VERSION", default_value = PROVIDED)]
+        version: String,
+    },
+    /// List the compilers that are installed, and those that PyPI has
     #[command(after_help = "Example:
-  gatekeeper toolchain install    as `run --provision` does; needs python3 with pip")]
-    Install,
+  gatekeeper toolchain list    each version of nvcc; without a network, those that gatekeeper knows")]
+    List,
     /// Print which compiler `run` would use
     #[command(after_help = "Example:
   gatekeeper toolchain show    version and path of nvcc and of the host compiler")]

@@ -9,6 +9,7 @@
 pub mod calibrate;
 pub mod cli;
 pub mod cmd;
+pub mod compilers;
 pub mod doctor;
 pub mod init;
 pub mod micro;

@@ -48,7 +48,10 @@ fn main() -> ExitCode {
         Command::Init(args) => cmd::init::run(&args),
         Command::Schema { of } => cmd::config::schema(of),
         Command::Doctor(args) => cmd::doctor::run(&args),
-        Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
+        Command::Toolchain(ToolchainCommand::Install { version }) => {
+            cmd::toolchain::install(&version)
+        }
+        Command::Toolchain(ToolchainCommand::List) => cmd::toolchain::list(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
         Command::Cache(CacheCommand::Show) => cmd::cache::show(),
         Command::Cache(CacheCommand::Prune {

@@ -303,7 +303,7 @@ fn nothing_compiles(survey: &Survey, missing: &[MissingHeader]) -> Error {
 fn find_compiler(args: &InitArgs, cache: &Cache) -> Result<Toolchain> {
     match toolchain::find(None, cache) {
         Err(_) if args.provision => {
-            toolchain::install(cache, &|line| remark(line))?;
+            toolchain::install(toolchain::PROVIDED, cache, &|line| remark(line))?;
             toolchain::find(None, cache)
         }
         found => found,

@@ -3,6 +3,7 @@
 
 pub mod baseline;
 pub mod binary;
+mod blame;
 pub mod cache;
 pub mod calibrate;
 pub mod config;

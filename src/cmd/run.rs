@@ -2,13 +2,16 @@
 
 use super::progress::Progress;
 use super::{
-    command_line, counted, history, make_dir, print, remark, terminal_options, watch, write_file,
+    blame, command_line, counted, history, make_dir, print, remark, terminal_options, watch,
+    write_file,
 };
 use crate::cli::RunArgs;
+use crate::compilers::{CompilerRequest, Step, find_steps};
 use crate::revisions::{self, BaseRequest};
+use build::toolchain::Choice;
 use config::{Loaded, Selection};
 use judge::Index;
-use model::Loosening;
+use model::{Conclusion, Loosening};
 use pipeline::{AskedShard, Profile, Request};
 use records::shard::Part;
 use records::store;
@@ -83,23 +86,36 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         shard,
         command: command_line(),
     };
+    let loosening = match args.allow_loosened {
+        true => Loosening::Allowed,
+        false => Loosening::Fails,
+    };
     let base = args.base.as_ref().map(|revision| BaseRequest {
         revision: revision.clone(),
-        loosening: match args.allow_loosened {
-            true => Loosening::Allowed,
-            false => Loosening::Fails,
-        },
+        loosening,
         instead: Selection {
             filters: Vec::new(),
-            ..selection
+            ..selection.clone()
         },
     });
     let progress = Progress::new(args.output.verbosity());
     let on = |event| progress.on(event);
-    let outcome = revisions::find_change(base.as_ref(), loaded, &cache, &on)
-        .and_then(|change| pipeline::run(&request, change, &cache, &on));
-    progress.clear();
-    let record = outcome?;
+    let compilers = CompilerRequest {
+        toolchain: args.toolchain.clone(),
+        base: args.base_toolchain.clone(),
+        loosening,
+    };
+    let run = |compilers: &CompilerRequest, loaded: Loaded| {
+        let change = revisions::find_change(base.as_ref(), loaded, &cache, &on);
+        let outcome = change.and_then(|mut change| {
+            compilers.apply(&mut change)?;
+            pipeline::run(&request, change, &cache, &on)
+        });
+        progress.clear();
+        outcome
+    };
+    let pin = Choice::pin(loaded.toolchain.cuda.as_deref());
+    let record = run(&compilers, loaded)?;
     let index = Index::new(&record);
     let judgement = index.judge();
     let history = history::load_next_to(&args.config.config);
@@ -112,6 +128,29 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         &input,
         terminal_options(args.output.verbosity()),
     ))?;
+    if let (true, Some(theirs), Conclusion::Fail) =
+        (args.blame, &compilers.base, judgement.conclusion)
+    {
+        let ours = compilers.toolchain.as_ref().unwrap_or(&pin);
+        let rerun = |step: &Step, filters: Vec<String>| {
+            let selection = Selection {
+                filters,
+                ..selection.clone()
+            };
+            let compilers = CompilerRequest {
+                toolchain: Some(step.compiler.clone()),
+                ..compilers.clone()
+            };
+            let loaded = config::load(&args.config.config, &selection)?;
+            let record = run(&compilers, loaded)?;
+            Ok(Index::new(&record).judge().verdicts)
+        };
+        blame::blame(
+            &find_steps(theirs, ours, &cache)?,
+            &judgement.verdicts,
+            &rerun,
+        )?;
+    }
     if args.output.verbosity() == Verbosity::Quiet {
         return Ok(judgement.conclusion.into());
     }

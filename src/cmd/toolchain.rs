@@ -1,4 +1,4 @@
-//! `toolchain`: install the pinned compiler, or say which one `run` would take.
+//! `toolchain`: install a compiler, list those that there are, or say which one `run` would take.
 
 use super::{has_no_gates, remark, say};
 use crate::cli::ConfigArg;
@@ -6,13 +6,52 @@ use build::toolchain::{self, Toolchain};
 use config::Selection;
 use report::exit::Exit;
 use system::cache::Cache;
-use system::error::Result;
+use system::error::{Error, Result};
 
-pub fn install() -> Result<Exit> {
+pub fn install(version: &str) -> Result<Exit> {
+    if !toolchain::is_version(version) {
+        return Err(
+            Error::usage(format!("`{version}` is not a version of CUDA"))
+                .help("examples: 13.2, or an update of it as its nvcc has it, 13.2.78"),
+        );
+    }
     let cache = Cache::open()?;
-    let toolchain = toolchain::install(&cache, &|line| remark(line))?;
+    let toolchain = toolchain::install(version, &cache, &|line| remark(line))?;
     toolchain::install_disassembler(&cache, &|line| remark(line))?;
     say(&describe(&toolchain))?;
+    Ok(Exit::Held)
+}
+
+pub fn list() -> Result<Exit> {
+    let cache = Cache::open()?;
+    let installed = toolchain::list_installed(&cache, &|_| true)?;
+    let known = || {
+        let known = toolchain::known_releases();
+        known.into_iter().map(|it| it.version.to_owned()).collect()
+    };
+    let (offered, problem) = match toolchain::list_offered() {
+        Ok(offered) => (offered, None),
+        Err(problem) => (known(), Some(problem)),
+    };
+    let mut versions: Vec<String> = offered;
+    let others = installed.iter().map(|it| it.version.clone());
+    let others: Vec<_> = others.filter(|it| !versions.contains(it)).collect();
+    versions.extend(others);
+    toolchain::sort_versions(&mut versions);
+    let mut text = String::new();
+    for version in &versions {
+        let place = installed.iter().find(|it| it.version == *version);
+        let place = place.map_or_else(String::new, |it| it.nvcc.display().to_string());
+        text += format!("{version:<10}{place}").trim_end();
+        text.push('\n');
+    }
+    say(&text)?;
+    if let Some(problem) = problem {
+        remark(
+            "PyPI was not reached: these are the versions that this gatekeeper knows, and PyPI may have more",
+        );
+        remark(problem.lines().last().unwrap_or_default());
+    }
     Ok(Exit::Held)
 }
 

@@ -2,10 +2,11 @@
 
 use super::BaseRequest;
 use super::moved::{self, Moves};
+use build::toolchain::Choice;
 use config::{Loaded, Whole};
 use judge::renames;
 use model::{Base, Plan, Reference};
-use pipeline::{BaseSide, MENDS};
+use pipeline::{Apart, BaseSide, MENDS};
 use records::repo;
 use records::store;
 use std::collections::BTreeSet;
@@ -55,6 +56,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     let mut base = Base {
         revision: asked.revision.clone(),
         commit: tree.commit.clone(),
+        toolchain: None,
         plan,
         gates,
         baselines,
@@ -86,11 +88,13 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     use_names_of_head(&mut base, &head.whole);
     Ok(BaseSide {
         asked: base,
-        pin,
+        compiler: Choice::pin(pin.as_deref()),
         root: root_of_base,
-        top: tree.top.clone(),
-        head_files: repo::tracked(&top)?,
-        head_top: top,
+        apart: Some(Apart {
+            top: tree.top.clone(),
+            head_files: repo::tracked(&top)?,
+            head_top: top,
+        }),
         files: Box::new(tree),
     })
 }

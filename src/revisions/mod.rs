@@ -7,6 +7,7 @@ mod past;
 
 pub use base::find as find_base;
 
+use build::toolchain::Choice;
 use config::{Loaded, Selection};
 use model::{DrawnSeed, Loosening};
 use pipeline::event::Event;
@@ -60,6 +61,7 @@ pub fn find_change(
         sources: repo::digest(&head.root),
         checkout: repo::checkout(&head.root, |name| std::env::var(name).ok()),
         anchors: past::anchors(&head.root, &head.gates)?,
+        compiler: Choice::pin(head.toolchain.cuda.as_deref()),
         head,
         commit,
         base,

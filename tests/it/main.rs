@@ -50,6 +50,7 @@ mod simulator;
 mod slurm;
 mod sources;
 mod standings;
+mod toolchains;
 mod tune;
 mod tutorial;
 mod upgrades;

@@ -105,14 +105,20 @@ pub enum Side {
 /// The directories whose owner is known. One can be inside another: a cache in head's tree has the base's tree in it.
 #[derive(Debug)]
 pub struct Trees {
-    head: Directory,
-    base: Directory,
+    /// `None` where both sides are made of one tree.
+    sides: Option<Sides>,
     tools: Vec<Directory>,
     /// Head's files that may have a second name elsewhere. Only those that git knows: package managers link what they
     /// install to one copy of it.
     files_of_head: Vec<PathBuf>,
     /// The ids of those that have several hard links.
     ids_of_head: OnceLock<BTreeSet<Id>>,
+}
+
+#[derive(Debug)]
+struct Sides {
+    head: Directory,
+    base: Directory,
 }
 
 /// By its path, and by what it is: a mount shows it under a second path.
@@ -146,9 +152,21 @@ impl Trees {
     /// `tools` are directories that are neither side's, wherever they lie: compilers, and where this program writes.
     pub fn new(head: &Path, base: &Path, tools: &[PathBuf]) -> Self {
         Self {
-            head: Directory::at(head),
-            base: Directory::at(base),
+            sides: Some(Sides {
+                head: Directory::at(head),
+                base: Directory::at(base),
+            }),
             tools: tools.iter().map(|dir| Directory::at(dir)).collect(),
+            files_of_head: Vec::new(),
+            ids_of_head: OnceLock::new(),
+        }
+    }
+
+    /// For two sides that are made of the same files. No file is only the one's, and each has to be the same for both.
+    pub fn shared() -> Self {
+        Self {
+            sides: None,
+            tools: Vec::new(),
             files_of_head: Vec::new(),
             ids_of_head: OnceLock::new(),
         }
@@ -178,12 +196,13 @@ impl Trees {
 
     /// By the innermost directory that is known.
     fn owner(&self, file: &FileRead) -> Option<Side> {
+        let sides = self.sides.as_ref()?;
         for dir in file.real.ancestors().skip(1) {
             let id = id(dir);
-            if self.base.is(dir, id) {
+            if sides.base.is(dir, id) {
                 return Some(Side::Base);
             }
-            if self.head.is(dir, id) {
+            if sides.head.is(dir, id) {
                 return Some(Side::Head);
             }
             if self.tools.iter().any(|tool| tool.is(dir, id)) {
@@ -193,15 +212,16 @@ impl Trees {
         self.is_linked_to_head(file).then_some(Side::Head)
     }
 
-    /// Head's tree, as it is for whatever is run for the base.
-    pub fn hide_head(&self) -> Hidden {
-        let others = self.tools.iter().chain([&self.base]);
-        let inside = others.filter(|it| it.path != self.head.path);
-        let inside = inside.filter(|it| it.path.starts_with(&self.head.path));
-        Hidden {
-            dir: self.head.path.clone(),
+    /// Head's tree, as it is for whatever is run for the base. `None` where that is the base's, too.
+    pub fn hide_head(&self) -> Option<Hidden> {
+        let Sides { head, base } = self.sides.as_ref()?;
+        let others = self.tools.iter().chain([base]);
+        let inside = others.filter(|it| it.path != head.path);
+        let inside = inside.filter(|it| it.path.starts_with(&head.path));
+        Some(Hidden {
+            dir: head.path.clone(),
             but: inside.map(|it| it.path.clone()).collect(),
-        }
+        })
     }
 
     /// The first file by which the two sides are not apart.
@@ -335,7 +355,7 @@ mod tests {
                 who(trees.find_crossing(&crossed, &theirs)),
                 Some((Some(Side::Head), base.join("a.h")))
             );
-            let hidden = trees.hide_head();
+            let hidden = trees.hide_head().unwrap();
             assert_eq!(hidden.dir, head);
             assert_eq!(hidden.but.len(), usize::from(inner != "base") + 1);
         }

@@ -223,8 +223,8 @@ fn text<T>(read: object::read::Result<T>) -> Result<T> {
     read.map_err(|error| format!("the cubin cannot be read: {error}"))
 }
 
-/// Identifies what the simulator executes of a module, and which of its entries are `called`: not the architecture,
-/// comments, and where its lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
+/// Identifies what the simulator executes of a module, and which of its entries are `called`: not the architecture, the
+/// version of PTX, comments, and where its lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
 pub fn ptx_identity(called: &[&str], ptx: &str) -> String {
     let mut digest = blake3::Hasher::new();
     digest.update(called.join(" ").as_bytes());
@@ -233,7 +233,7 @@ pub fn ptx_identity(called: &[&str], ptx: &str) -> String {
         let first = line.split_whitespace().next().unwrap_or_default();
         in_section |= first == ".section";
         let is_code = !in_section
-            && !matches!(first, "" | ".target" | ".loc" | ".file")
+            && !matches!(first, "" | ".version" | ".target" | ".loc" | ".file")
             && !first.starts_with("//");
         if is_code {
             digest.update(b"\n");
@@ -351,6 +351,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             let value = match (attribute.kind, attribute.value.split_first_chunk::<4>()) {
                 // Begins with an index into the symbol table, where neighbours count.
                 (Attribute::PARAM_CBANK, Some((_, rest))) => rest,
+                (Attribute::CUDA_RELEASE, _) => &Attribute::CUDA_13_0,
                 _ => attribute.value,
             };
             self.bytes(value);
@@ -454,6 +455,10 @@ impl Attribute<'_> {
     const FRAME: u8 = 0x11;
     const REGISTERS: u8 = 0x2f;
     const BARRIERS: u8 = 0x4c;
+    /// The release of the compiler (`EIATTR_CUDA_API_VERSION`), which changes nothing that executes.
+    const CUDA_RELEASE: u8 = 0x37;
+    /// All releases count as this one, which keeps the identities in baselines that were taken with it.
+    const CUDA_13_0: [u8; 4] = 130_u32.to_le_bytes();
 }
 
 struct Attributes<'a>(&'a [u8]);

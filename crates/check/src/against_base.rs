@@ -278,7 +278,7 @@ mod tests {
                 References::open(root, &cache, Some(Path::new("g++")), hidden).unwrap()
             };
             let trees = Trees::new(&head_root, &base_root, &[]);
-            let hidden = Some(trees.hide_head());
+            let hidden = trees.hide_head();
             let hidden = HiddenFrom {
                 compilers: hidden.clone(),
                 programs: hidden,
@@ -304,7 +304,7 @@ mod tests {
             let [base, head] = ["base", "head"].map(|it| self.dir.path().join(it));
             let compiler = Some(Path::new("g++"));
             let hidden = HiddenFrom {
-                compilers: Some(Trees::new(&head, &base, &[]).hide_head()),
+                compilers: Trees::new(&head, &base, &[]).hide_head(),
                 programs: None,
             };
             let theirs = References::open(&base, &cache, compiler, hidden).unwrap();

@@ -13,6 +13,7 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
     let mut beside = AgainstBase {
         revision: base.revision.clone(),
         commit: base.commit.clone(),
+        toolchain: base.toolchain.clone(),
         changed: Vec::new(),
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|it| it.unchanged),

@@ -132,6 +132,7 @@ pub fn environment() -> Environment {
             host: "g++ 12.2.0".into(),
         }),
         device: Seen::Got(device()),
+        toolchain: None,
         base_compiler: None,
         simulator: None,
         parts: vec![],

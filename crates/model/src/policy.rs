@@ -144,14 +144,18 @@ pub fn with_single_blanks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Another revision of the same repository: its demands on its kernels, and how it calls them.
+/// Another revision of the same repository, or the same files under another compiler: its demands on its kernels, and
+/// how it calls them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
-    /// As it was named: `origin/main`.
+    /// As it was named: `origin/main`, `nvcc 13.0`.
     pub revision: String,
-    /// Abbreviated hash.
+    /// Abbreviated hash. Empty outside git, where the base is the same files.
     pub commit: String,
+    /// The compiler that makes it the base of the same files: `13.0`, as `--base-toolchain` named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolchain: Option<String>,
     /// Whole, whatever was selected of head, and under head's names; so are gates, baselines and acceptances.
     pub plan: Plan,
     pub gates: Vec<Gate>,

@@ -86,7 +86,10 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkout: Option<Checkout>,
     pub compiler: Seen<CompilerFacts>,
-    /// The compiler of the base revision, where that is another.
+    /// The compiler as the command line named it: `13.2,ptxas=13.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolchain: Option<String>,
+    /// The compiler of the base, where that is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_compiler: Option<CompilerFacts>,
     /// The GPU. `NotRun` where there is none, or the simulator was asked for instead; `Fault` where there

@@ -58,10 +58,13 @@ pub struct Effort {
 /// The revision that a run was held against, and how its timed cases stand to it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AgainstBase {
-    /// As it was named: `origin/main`.
+    /// As it was named: `origin/main`, `nvcc 13.0`.
     pub revision: String,
     /// Abbreviated hash.
     pub commit: String,
+    /// The compiler that makes it the base of the same files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolchain: Option<String>,
     /// Timed interleaved with the base.
     pub changed: Vec<CaseId>,
     /// Same machine code, launch and arguments.

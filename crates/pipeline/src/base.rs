@@ -15,19 +15,22 @@ use system::error::{Diagnostic, Error, Result};
 /// The trees of both sides. Compilers, and the directories that this program writes to, belong to neither side: they may
 /// lie in head's tree, too.
 pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Result<Trees> {
+    let Some(apart) = &base.apart else {
+        return Ok(Trees::shared());
+    };
     let mut tools: Vec<PathBuf> = toolchains.iter().flat_map(|it| it.places()).collect();
     for name in ["scratch", "reference-programs"] {
         tools.push(cache.dir(name)?);
     }
-    let trees = Trees::new(&base.head_top, &base.top, &tools);
-    Ok(trees.with_files_of_head(base.head_files.clone()))
+    let trees = Trees::new(&apart.head_top, &apart.top, &tools);
+    Ok(trees.with_files_of_head(apart.head_files.clone()))
 }
 
 /// The references of the base read nothing of head's.
 pub fn hidden_from_base(trees: &Trees) -> HiddenFrom {
     HiddenFrom {
-        compilers: Some(trees.hide_head()),
-        programs: Some(trees.hide_head()),
+        compilers: trees.hide_head(),
+        programs: trees.hide_head(),
     }
 }
 
@@ -35,7 +38,7 @@ pub fn hidden_from_base(trees: &Trees) -> HiddenFrom {
 pub fn hidden_from_head(trees: &Trees) -> HiddenFrom {
     HiddenFrom {
         compilers: None,
-        programs: Some(trees.hide_head()),
+        programs: trees.hide_head(),
     }
 }
 

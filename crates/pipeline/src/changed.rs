@@ -6,7 +6,7 @@ use super::base;
 use super::request::BaseSide;
 use build::FoundArtifact;
 use build::apart::{Reader, Reads};
-use build::toolchain;
+use build::toolchain::{self, Choice};
 use check::cache::References;
 use check::reference::user::HiddenFrom;
 use config::Loaded;
@@ -25,7 +25,7 @@ use system::error::{Error, Result};
 pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BTreeSet<String>> {
     let all: BTreeSet<String> = head.all.iter().map(|id| id.kernel.clone()).collect();
     let (pin, accepted) = (&head.toolchain.cuda, config::load_acceptances(head)?);
-    if found.pin != *pin || found.asked.accepted != accepted {
+    if found.compiler != Choice::pin(pin.as_deref()) || found.asked.accepted != accepted {
         return Ok(all);
     }
     // Without a compiler the cache cannot be asked: the run then installs one, or says what is missing.

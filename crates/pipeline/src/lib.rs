@@ -28,7 +28,7 @@ mod work;
 pub use base::MENDS;
 pub use bench::{Bench, CandidateBuilder};
 pub use changed::find_changed;
-pub use request::{BaseSide, Change, Profile, Request};
+pub use request::{Apart, BaseSide, Change, Profile, Request};
 pub use shard::AskedShard;
 
 use answers::Answers;

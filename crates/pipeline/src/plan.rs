@@ -4,7 +4,7 @@ use super::request::{Change, Profile, Request};
 use super::{base, shard};
 use crate::event::Event;
 use build::apart::{Reads, Trees};
-use build::toolchain::{self, Profiler, Toolchain};
+use build::toolchain::{self, Choice, Profiler, Toolchain};
 use check::cache::References;
 use config::{Loaded, Places};
 use model::{
@@ -34,6 +34,8 @@ pub(super) struct Planned {
     /// Where a part of the cases is run: `plan` and `policy` are that part's.
     pub shard: Option<Shard>,
     pub toolchain: Toolchain,
+    /// As the command line names it.
+    pub named_compiler: Option<String>,
     pub references: References,
     pub base: Option<BaseTree>,
     /// Only where it is asked for.
@@ -77,6 +79,7 @@ pub(super) fn plan(
         sources,
         checkout,
         anchors,
+        compiler,
         base,
         ..
     } = change;
@@ -96,17 +99,28 @@ pub(super) fn plan(
         plan,
         gates,
         targets,
-        toolchain: pin,
         ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
-    let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
+    let toolchain = find_compiler(request, &compiler, cache, on)?;
     let base = base.map(|mut side| {
         side.asked.plan.profiling = plan.profiling;
-        let theirs = match side.pin == pin.cuda {
+        let theirs = match side.compiler == compiler {
             true => toolchain.clone(),
-            false => find_compiler(request, side.pin.as_deref(), cache, on).map_err(of_base)?,
+            false => find_compiler(request, &side.compiler, cache, on).map_err(|error| {
+                match side.apart {
+                    Some(_) => of_base(error),
+                    None => error,
+                }
+            })?,
         };
+        if side.apart.is_none() && theirs.facts == toolchain.facts {
+            return Err(Error::usage(format!(
+                "nothing to compare: head and base are the same files, and both compilers are nvcc {}",
+                theirs.facts.version
+            ))
+            .help("name another compiler with --toolchain or --base-toolchain"));
+        }
         let trees = base::trees(&side, &[&toolchain, &theirs], cache)?;
         let host = Some(theirs.host_compiler.as_path());
         let references = References::open(&side.root, cache, host, base::hidden_from_base(&trees))?;
@@ -143,6 +157,7 @@ pub(super) fn plan(
         checkout,
         shard,
         toolchain,
+        named_compiler: compiler.named(),
         references,
         base: tree,
         profiler,
@@ -191,6 +206,7 @@ impl Planned {
             sources: self.sources.clone(),
             checkout: Some(self.checkout.clone()),
             compiler: Seen::Got(self.toolchain.facts.clone()),
+            toolchain: self.named_compiler.clone(),
             base_compiler: self.base_compiler().cloned(),
             device: device.clone(),
             simulator,
@@ -251,14 +267,13 @@ fn of_base(error: Error) -> Error {
 
 fn find_compiler(
     request: &Request,
-    pin: Option<&str>,
+    choice: &Choice,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Toolchain> {
-    match toolchain::find(pin, cache) {
+    match toolchain::find_choice(choice, cache) {
         Err(_) if request.provision => {
-            toolchain::install(cache, &|line| on(Event::Waiting(line.to_owned())))?;
-            toolchain::find(pin, cache)
+            toolchain::provide(choice, cache, &|line| on(Event::Waiting(line.to_owned())))
         }
         found => found,
     }

@@ -201,8 +201,8 @@ impl Builds {
                 },
                 units,
             )) => {
-                let (what, hidden) = ("base revision of ", trees.hide_head());
-                let mut built = build_all(what, Some(&hidden), root, toolchain, &units)?;
+                let (what, hidden) = ("base of ", trees.hide_head());
+                let mut built = build_all(what, hidden.as_ref(), root, toolchain, &units)?;
                 if let Some(base) = &planned.policy.base {
                     refuse_misfits(&base.plan, None, &mut built);
                 }

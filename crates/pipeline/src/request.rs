@@ -1,6 +1,7 @@
 //! The request for a run, and the change that it is about.
 
 use crate::shard::AskedShard;
+use build::toolchain::Choice;
 use config::Loaded;
 use model::{Anchor, Base, Checkout};
 use run::device::DeviceChoice;
@@ -45,6 +46,8 @@ pub struct Change {
     pub checkout: Checkout,
     /// Older baselines that gates of head name.
     pub anchors: Vec<Anchor>,
+    /// The compiler that builds head.
+    pub compiler: Choice,
     pub base: Option<BaseSide>,
 }
 
@@ -52,17 +55,23 @@ pub struct Change {
 pub struct BaseSide {
     /// Plan, gates and baselines, under head's names.
     pub asked: Base,
-    /// Version of the compiler that it asks for.
-    pub pin: Option<String>,
+    /// The compiler that builds it.
+    pub compiler: Choice,
     /// The directory of its gates.yaml.
     pub root: PathBuf,
+    /// `None` where it is made of head's own files.
+    pub apart: Option<Apart>,
+    /// Keeps its files where they are.
+    pub files: Box<dyn Any + Send + Sync>,
+}
+
+/// The tree of a base that has one of its own.
+pub struct Apart {
     /// The whole tree.
     pub top: PathBuf,
     /// Head's whole tree, which the base may not read, and the files in it.
     pub head_top: PathBuf,
     pub head_files: Vec<PathBuf>,
-    /// Keeps its files where they are.
-    pub files: Box<dyn Any + Send + Sync>,
 }
 
 /// Whether cases are profiled.

@@ -70,11 +70,11 @@ impl EvidenceSide {
         }
     }
 
-    /// `base revision of `, before what is done.
+    /// `base of `, before what is done.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Head => "",
-            Self::Base => "base revision of ",
+            Self::Base => "base of ",
         }
     }
 }

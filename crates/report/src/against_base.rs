@@ -31,6 +31,7 @@ pub fn compared_with(base: &AgainstBase) -> String {
         false => counts.join(", "),
     };
     match revision(base) {
+        compiler if base.toolchain.is_some() => format!("{compiler}: {counts}"),
         hash if hash == commit(base) => format!("{hash}: {counts}"),
         name => format!("{name} ({}): {counts}", commit(base)),
     }

@@ -294,10 +294,13 @@ pub fn run_command(
 ) -> String {
     let is_simulated = environment.simulator.is_some() && environment.device.got().is_none();
     let device = if is_simulated { " --device sim" } else { "" };
-    let base = base.map_or_else(String::new, |base| {
-        format!(" --base {}", quoted(&base.revision))
+    let base = base.map_or_else(String::new, |base| match &base.toolchain {
+        Some(toolchain) => format!(" --base-toolchain {}", quoted(toolchain)),
+        None => format!(" --base {}", quoted(&base.revision)),
     });
-    let run = format!("run{device}{base}");
+    let toolchain = environment.toolchain.as_ref();
+    let toolchain = toolchain.map_or_else(String::new, |it| format!(" --toolchain {}", quoted(it)));
+    let run = format!("run{device}{base}{toolchain}");
     command(&run, environment, subject)
 }
 

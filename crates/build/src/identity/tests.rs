@@ -243,6 +243,29 @@ fn a_launcher_is_its_host_code_too() {
 }
 
 #[test]
+fn the_release_of_the_compiler_is_not_code() {
+    let source = "extern \"C\" __global__ void k(float* o) { *o = 1; }";
+    let bench = Bench::new(&[("k.cu", source)]);
+    let built = bench.one(&entry("k.cu", "k"));
+    let Some(crate::Artifact::Cubin { path, .. }) = &built.artifact else {
+        panic!("{built:?}");
+    };
+    let bytes = std::fs::read(path).unwrap();
+    let identity = |bytes: &[u8]| Cubin::parse(bytes).unwrap().identity("k").unwrap();
+    // The attribute with its length, and the release as 13.0's compiler writes it.
+    let attribute = [4, Attribute::CUDA_RELEASE, 4, 0, 130, 0, 0, 0];
+    let at = bytes.windows(8).position(|it| it == attribute).unwrap();
+    let patched = |offset: usize, byte: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at + offset] = byte;
+        identity(&bytes)
+    };
+    assert_eq!(patched(4, 131), identity(&bytes));
+    // Another attribute of that value is not one that is known to change nothing.
+    assert_ne!(patched(1, 0x66), identity(&bytes));
+}
+
+#[test]
 fn nonsense_is_an_error() {
     assert!(Cubin::parse(b"").is_err());
     assert!(Cubin::parse(b"\x7fELF and nothing more").is_err());
@@ -262,6 +285,8 @@ fn ptx_is_the_same_whatever_it_is_for_and_wherever_its_lines_are() {
     let one = identity("sm_80", 7, "mov.u32 %r1, 1;");
     assert_eq!(one, identity("sm_90", 7, "mov.u32 %r1, 1;"));
     assert_eq!(one, identity("sm_80", 9, "mov.u32 %r1, 1;"));
+    let newer = ptx("sm_80", 7, "mov.u32 %r1, 1;").replace(".version 9.0", ".version 9.5");
+    assert_eq!(one, ptx_identity(&["k"], &newer));
     assert_ne!(one, identity("sm_80", 7, "mov.u32 %r1, 2;"));
     // Another entry of the same module runs other code.
     assert_ne!(

@@ -1,9 +1,10 @@
-//! The pinned compiler from NVIDIA's wheels, into the cache.
+//! Compilers from NVIDIA's wheels, into the cache.
 //!
 //! pip and uv are not confined: they need the network, and the user's settings for it. So nothing of a checkout may
 //! reach them, and whichever mirror answers, only the wheels of these digests are installed.
 
-use super::{Search, Toolchain, find_in, output_of};
+use super::releases::{self, can_be_installed, compare_versions, is_version};
+use super::{Search, Toolchain, index, output_of, probe};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,16 +17,14 @@ use system::files;
 use system::process::helper;
 use system::temporary::{self, TemporaryDir};
 
-/// The version that `nvcc --version` of the wheels below prints.
-pub(super) const NVCC_VERSION: &str = "13.0.88";
-
 /// Wheels that are installed together, in a directory of their own.
-struct Package {
+pub(super) struct Package {
     what: &'static str,
-    version: &'static str,
     /// The name of the directory, before the version.
     name: &'static str,
-    wheels: &'static [Wheel],
+    version: String,
+    /// Each wheel with its version and digests, as pip reads it.
+    requirements: String,
     /// Without it nothing is installed.
     program: &'static str,
     size: &'static str,
@@ -33,95 +32,41 @@ struct Package {
     by_hand: &'static str,
 }
 
-/// One of a package index, for both processors that the wheels are made for.
-struct Wheel {
-    name: &'static str,
-    version: &'static str,
-    /// SHA-256 of the files for x86-64 and for aarch64.
-    digests: [&'static str; 2],
-}
+/// Takes machine code apart, for `explain`. In a place of its own, because nothing else needs it. Its first wheel is of
+/// CUDA 13.2; each reads the machine code of all CUDA releases before it.
+const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.5.37 \
+--hash=sha256:d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca \
+--hash=sha256:a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605\n";
 
-impl Wheel {
-    /// A line of a file of requirements.
-    fn requirement(&self) -> String {
-        let digests = self.digests.map(|it| format!(" --hash=sha256:{it}"));
-        format!("{}=={}{}\n", self.name, self.version, digests.concat())
+impl Package {
+    /// A CUDA compiler. `version` is that of its nvcc.
+    pub(super) fn compiler(version: String, requirements: String) -> Self {
+        Self {
+            what: "CUDA",
+            name: COMPILER,
+            version,
+            requirements,
+            program: "bin/nvcc",
+            size: "105 to 130 MB to fetch, up to 350 MB on disk",
+            by_hand: "install CUDA 13 by hand and put nvcc on PATH",
+        }
+    }
+
+    fn disassembler() -> Self {
+        Self {
+            what: "nvdisasm",
+            name: "nvdisasm",
+            version: "13.5.37".to_owned(),
+            requirements: DISASSEMBLER.to_owned(),
+            program: "bin/nvdisasm",
+            size: "5 MB to fetch, 6 MB on disk",
+            by_hand: "install CUDA 13 by hand and put nvdisasm on PATH",
+        }
     }
 }
 
-/// CUDA 13.0 update 2, exactly. nvvm and crt are pinned because nvcc's own wheel asks for them without an
-/// upper bound, and nvvm 13.5 writes PTX that ptxas 13.0 refuses. The `cuda-toolkit` package is only a
-/// list of these, so they are named and nothing is resolved.
-const COMPILER: Package = Package {
-    what: "CUDA",
-    version: NVCC_VERSION,
-    name: "cuda",
-    wheels: &[
-        Wheel {
-            name: "nvidia-cuda-nvcc",
-            version: "13.0.88",
-            digests: [
-                "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03",
-                "c7ff28f86a24effdc6c034fa15230c549a273e4771b10a7fec14996f8cf3307f",
-            ],
-        },
-        Wheel {
-            name: "nvidia-nvvm",
-            version: "13.0.88",
-            digests: [
-                "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0",
-                "c4376a291d72d22a315d9d2f69bdae8f8cd83a627f75bad395cee49a0fe65dc1",
-            ],
-        },
-        Wheel {
-            name: "nvidia-cuda-crt",
-            version: "13.0.88",
-            digests: [
-                "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4",
-                "ee2ea2a97073e02ee62bb27841f437332be2c248e3eac013df07997ada39c003",
-            ],
-        },
-        Wheel {
-            name: "nvidia-cuda-runtime",
-            version: "13.0.96",
-            digests: [
-                "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
-                "ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55",
-            ],
-        },
-        Wheel {
-            name: "nvidia-cuda-cccl",
-            version: "13.0.85",
-            digests: [
-                "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649",
-                "6f0203e29fed809ee2b7fe9b1344df66ecab990c37d6a2e0e189b26d6c97ed7c",
-            ],
-        },
-    ],
-    program: "bin/nvcc",
-    size: "105 MB to fetch, 270 MB on disk",
-    by_hand: "install CUDA 13 by hand and put nvcc on PATH",
-};
-
-/// Takes machine code apart, for `explain`. In a place of its own, because nothing else needs it. Its first wheel is of
-/// CUDA 13.2; each reads the machine code of all CUDA releases before it.
-const DISASSEMBLER: Package = Package {
-    what: "nvdisasm",
-    version: "13.5.37",
-    name: "nvdisasm",
-    wheels: &[Wheel {
-        name: "nvidia-cuda-nvdisasm",
-        version: "13.5.37",
-        digests: [
-            "d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca",
-            "a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605",
-        ],
-    }],
-    program: "bin/nvdisasm",
-    size: "5 MB to fetch, 6 MB on disk",
-    by_hand: "install CUDA 13 by hand and put nvdisasm on PATH",
-};
-
+/// How the directories of compilers begin.
+const COMPILER: &str = "cuda";
 /// A directory in the cache.
 pub(super) const DIR: &str = "toolchains";
 /// Where the wheels put the toolkit.
@@ -170,34 +115,89 @@ impl Package {
     }
 }
 
-/// nvcc of the provisioned compiler, if it is there and whole.
-pub(super) fn installed(cache: &Cache) -> Result<Option<PathBuf>> {
-    COMPILER.installed(cache)
+/// A compiler in the cache that is whole.
+pub struct Installed {
+    /// Of its nvcc.
+    pub version: String,
+    pub nvcc: PathBuf,
+}
+
+/// Those whose version is meant, the newest first.
+///
+/// # Errors
+/// Environment, where the cache cannot be read.
+pub fn list_installed(cache: &Cache, is_meant: &dyn Fn(&str) -> bool) -> Result<Vec<Installed>> {
+    let mut versions = Vec::new();
+    for dir in cache.layered(DIR)?.places("") {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let version = name
+                .strip_prefix(COMPILER)
+                .and_then(|it| it.strip_prefix('-'));
+            let version = version.filter(|it| is_version(it) && is_meant(it));
+            versions.extend(version.map(str::to_owned));
+        }
+    }
+    versions.sort_by(|a, b| compare_versions(b, a));
+    versions.dedup();
+    let mut all = Vec::new();
+    for version in versions {
+        let package = Package::compiler(version, String::new());
+        if let Some(nvcc) = package.installed(cache)? {
+            let version = package.version;
+            all.push(Installed { version, nvcc });
+        }
+    }
+    Ok(all)
 }
 
 /// nvdisasm, if it is there and whole.
 pub(super) fn installed_disassembler(cache: &Cache) -> Result<Option<PathBuf>> {
-    DISASSEMBLER.installed(cache)
+    Package::disassembler().installed(cache)
 }
 
-/// Installs CUDA 13.0's compiler into the cache unless it is there. Two at once wait for each other.
+/// Installs the newest CUDA compiler of this version into the cache unless it is there. Two at once wait for each other.
 /// `progress` gets one line at a time.
 ///
 /// # Errors
-/// Environment: no host compiler, no python3, no pip, pip failed, or the cache cannot be written.
-pub fn install(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
-    install_in(cache, progress, &Search::from_environment())
+/// Usage, where there is no such version. Environment: no host compiler, no python3, no pip, pip failed, or the cache
+/// cannot be written.
+pub fn install(version: &str, cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
+    install_in(version, cache, progress, &Search::from_environment())
 }
 
 pub(super) fn install_in(
+    version: &str,
     cache: &Cache,
     progress: &dyn Fn(&str),
     search: &Search,
 ) -> Result<Toolchain> {
+    if !can_be_installed(version) {
+        return Err(Error::usage(format!(
+            "CUDA {version} cannot be installed: PyPI has whole compilers from 13.0 on"
+        ))
+        .help("`gatekeeper toolchain list` shows them"));
+    }
     // Said before anything is fetched.
-    search.host_compiler()?;
-    COMPILER.install(cache, progress, search)?;
-    find_in(Some(NVCC_VERSION), cache, search)
+    let host_compiler = search.host_compiler()?;
+    let package = match releases::newest(version) {
+        Some(known) => Package::compiler(known.version.to_owned(), known.requirements.to_owned()),
+        None => {
+            let named = Package::compiler(version.to_owned(), String::new());
+            match named.installed(cache)? {
+                Some(_) => named,
+                None => index::ask(version, cache, progress, search)?,
+            }
+        }
+    };
+    package.install(cache, progress, search)?;
+    let nvcc = package.installed(cache)?.ok_or_else(|| {
+        Error::environment(format!(
+            "CUDA {} is gone from the cache again",
+            package.version
+        ))
+    })?;
+    probe::probe(&nvcc, probe::nvcc_version(&nvcc)?, &host_compiler, cache)
 }
 
 /// Installs nvdisasm into the cache unless there is one.
@@ -205,11 +205,11 @@ pub(super) fn install_in(
 /// # Errors
 /// As of [`install`].
 pub fn install_disassembler(cache: &Cache, progress: &dyn Fn(&str)) -> Result<()> {
-    DISASSEMBLER.install(cache, progress, &Search::from_environment())
+    Package::disassembler().install(cache, progress, &Search::from_environment())
 }
 
 /// Held until dropped; the kernel releases it where a process dies.
-fn lock(dir: &Path, what: &str, progress: &dyn Fn(&str)) -> Result<File> {
+pub(super) fn lock(dir: &Path, what: &str, progress: &dyn Fn(&str)) -> Result<File> {
     let file = dir.join("install.lock");
     let unusable = |error: std::io::Error| {
         Error::environment(format!("{} cannot be locked: {error}", file.display()))
@@ -242,7 +242,7 @@ impl Package {
     }
 
     fn fetch(&self, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
-        let installer = Installer::find(search, self)?;
+        let installer = Installer::find(search, self.what, self.by_hand)?;
         let unwritable = |error: std::io::Error| {
             Error::environment(format!(
                 "{} cannot be written to {}: {error}",
@@ -272,8 +272,7 @@ impl Package {
             self.what, self.version, self.size
         ));
         let requirements = staging.path().join("requirements.txt");
-        let lines = self.wheels.iter().map(Wheel::requirement);
-        std::fs::write(&requirements, lines.collect::<String>()).map_err(unwritable)?;
+        std::fs::write(&requirements, &self.requirements).map_err(unwritable)?;
         let mut command = installer.command();
         command
             .env("TMPDIR", &temporary)
@@ -323,7 +322,7 @@ fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::
 }
 
 /// The program that fetches wheels.
-enum Installer {
+pub(super) enum Installer {
     /// A python that has it.
     Pip(PathBuf),
     Uv(PathBuf),
@@ -332,7 +331,7 @@ enum Installer {
 impl Installer {
     /// The environments that uv makes have a python without pip, and are the first on PATH in what it runs (`uvx`): then
     /// another python has one, or uv is there.
-    fn find(search: &Search, package: &Package) -> Result<Self> {
+    pub(super) fn find(search: &Search, what: &str, by_hand: &str) -> Result<Self> {
         let mut first = None;
         for python in search.all_of("python3") {
             let mut pip = isolated(&python);
@@ -345,7 +344,6 @@ impl Installer {
         if let Some(uv) = search.program("uv") {
             return Ok(Self::Uv(uv));
         }
-        let what = package.what;
         let (wrong, help) = match first {
             None => (
                 format!(
@@ -364,10 +362,10 @@ impl Installer {
         };
         Err(Error::environment(wrong)
             .help(help)
-            .help(format!("or {}", package.by_hand)))
+            .help(format!("or {by_hand}")))
     }
 
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Pip(_) => "pip",
             Self::Uv(_) => "uv",
@@ -375,7 +373,7 @@ impl Installer {
     }
 
     /// Where one sets a mirror.
-    fn mirrors(&self) -> &'static str {
+    pub(super) fn mirrors(&self) -> &'static str {
         match self {
             Self::Pip(_) => "check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror",
             Self::Uv(_) => {
@@ -390,16 +388,12 @@ impl Installer {
         let wheels_alone = ["--no-deps", "--only-binary", ":all:", "--require-hashes"];
         match self {
             Self::Pip(python) => {
-                let mut command = isolated(python);
-                told(&mut command, "PIP_", &PIP_SETTINGS);
+                let mut command = pip(python);
                 command
-                    // Each of these makes pip refuse --target, and may be in the user's own file.
-                    .env("PIP_USER", "0")
-                    .env("PIP_REQUIRE_VIRTUALENV", "0")
-                    .args(["-m", "pip", "install"])
+                    .arg("install")
                     .args(wheels_alone)
                     .args(["--no-cache-dir", "--no-compile", "--no-input"])
-                    .args(["--disable-pip-version-check", "--progress-bar", "off"]);
+                    .args(["--progress-bar", "off"]);
                 command
             }
             Self::Uv(uv) => {
@@ -457,6 +451,18 @@ fn told(command: &mut Command, program: &str, kept: &[&str]) {
             command.env_remove(&name);
         }
     }
+}
+
+/// pip with the user's settings for the network and no others.
+pub(super) fn pip(python: &Path) -> Command {
+    let mut command = isolated(python);
+    told(&mut command, "PIP_", &PIP_SETTINGS);
+    command
+        // Each of these makes pip refuse --target, and may be in the user's own file.
+        .env("PIP_USER", "0")
+        .env("PIP_REQUIRE_VIRTUALENV", "0")
+        .args(["-m", "pip", "--disable-pip-version-check"]);
+    command
 }
 
 /// A python that imports nothing from where it starts, from `PYTHONPATH` or from the user's own packages, and writes no
@@ -518,7 +524,11 @@ impl Package {
             let lines = BufReader::new(stdout).lines();
             let mut downloads = 0;
             for line in lines.map_while(std::io::Result::ok) {
-                if let Some(told) = step(line.trim(), &mut downloads, self.wheels.len()) {
+                if let Some(told) = step(
+                    line.trim(),
+                    &mut downloads,
+                    self.requirements.lines().count(),
+                ) {
                     progress(&told);
                 }
             }

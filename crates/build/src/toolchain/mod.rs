@@ -3,23 +3,31 @@
 //! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
 
 mod breakage;
+mod choice;
+mod compose;
 mod disassembler;
+mod index;
 mod install;
 mod parts;
 mod probe;
 mod profiler;
+mod releases;
 mod sanitizer;
 #[doc(hidden)]
 pub mod testing;
 
 pub use breakage::find_breakage;
+pub use choice::{Choice, Component, Source};
 pub use disassembler::{Disassembler, find_disassembler};
-pub use install::{install, install_disassembler};
+pub use index::list_offered;
+pub use install::{Installed, install, install_disassembler, list_installed};
 pub use parts::{Part, find_parts, version_in};
 pub use profiler::{Profiler, find_profiler, may_read_counters};
+pub use releases::{Release, compare_versions, is_version, known_releases, sort_versions};
 pub use sanitizer::{Sanitizer, find_sanitizer};
 
 use model::CompilerFacts;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -48,17 +56,21 @@ impl Toolchain {
             .into_iter()
             .filter_map(|program| program.canonicalize().ok())
             .collect();
-        // `PREFIX/bin/nvcc`
-        let prefixes = programs.iter().filter_map(|it| it.parent()?.parent());
-        let mut places: Vec<PathBuf> = prefixes.map(Path::to_owned).collect();
+        // `PREFIX/bin/nvcc`. One that is composed has links to its parts, which lie under other prefixes.
+        let beside = |name: &str| self.nvcc.parent()?.join(name).canonicalize().ok();
+        let links = ["ptxas", "../nvvm/bin/cicc"].into_iter().filter_map(beside);
+        let all = programs.iter().cloned().chain(links);
+        let prefixes = all.filter_map(|it| Some(it.parent()?.parent()?.to_owned()));
+        let mut places: Vec<PathBuf> = prefixes.collect();
         places.extend(programs);
         places.push(self.include.clone());
+        places.extend(self.include.canonicalize().ok());
         places.extend(self.library_dir.clone());
         places
     }
 }
 
-/// The CUDA release that `install` provides, and the only one that it can.
+/// The CUDA release that is installed for whoever names none.
 pub const PROVIDED: &str = "13.0";
 
 /// Where to look; from the environment, or made up by a test.
@@ -163,22 +175,42 @@ pub fn find(pin: Option<&str>, cache: &Cache) -> Result<Toolchain> {
 }
 
 pub(crate) fn find_in(pin: Option<&str>, cache: &Cache, search: &Search) -> Result<Toolchain> {
-    let candidates = install::installed(cache)?
-        .into_iter()
-        .chain(search.programs("nvcc"));
-    let mut others = Vec::new();
-    for nvcc in candidates {
-        let version = probe::nvcc_version(&nvcc)?;
-        if pin.is_none_or(|pin| matches_pin(&version, pin)) {
-            return probe::probe(&nvcc, version, &search.host_compiler()?, cache);
-        }
-        others.push(format!("{} is {version}", nvcc.display()));
+    find_version(pin, cache, search)?.map_err(|others| Error::Environment(missing(pin, &others)))
+}
+
+/// The first compiler of a version, or those that are there instead.
+fn find_version(
+    version: Option<&str>,
+    cache: &Cache,
+    search: &Search,
+) -> Result<std::result::Result<Toolchain, Vec<String>>> {
+    let is_wanted = |own: &str| version.is_none_or(|version| matches_pin(own, version));
+    let is_provided = |own: &str| matches_pin(own, PROVIDED);
+    let installed = |is_it: &dyn Fn(&str) -> bool| {
+        let found = list_installed(cache, &|own| is_wanted(own) && is_it(own));
+        found.map(|all| all.into_iter().map(|it| it.nvcc))
+    };
+    let mut candidates: Vec<PathBuf> = installed(&is_provided)?.collect();
+    let others = installed(&|own| !is_provided(own))?;
+    let found = search.programs("nvcc");
+    // A run that names no version stays with its compiler, whatever another run has installed.
+    match version {
+        Some(_) => candidates.extend(others.chain(found)),
+        None => candidates.extend(found.chain(others)),
     }
-    Err(Error::Environment(missing(pin, &others)))
+    let mut of_others = Vec::new();
+    for nvcc in candidates {
+        let own = probe::nvcc_version(&nvcc)?;
+        if is_wanted(&own) {
+            return probe::probe(&nvcc, own, &search.host_compiler()?, cache).map(Ok);
+        }
+        of_others.push(format!("{} is {own}", nvcc.display()));
+    }
+    Ok(Err(of_others))
 }
 
 fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
-    let provided = pin.is_none_or(|pin| matches_pin(install::NVCC_VERSION, pin));
+    let can_be_installed = pin.is_none_or(releases::can_be_installed);
     let message = match pin {
         None => "no CUDA compiler: nvcc is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda".to_owned(),
         Some(pin) if others.is_empty() => {
@@ -188,7 +220,7 @@ fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
     };
     let diagnostic = Diagnostic::new(message);
     let by_hand = pin.unwrap_or("13");
-    if provided {
+    if can_be_installed {
         diagnostic.help(format!(
             "run with --provision, or install CUDA {by_hand} and put nvcc on PATH"
         ))
@@ -196,10 +228,73 @@ fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
         diagnostic
             .help(format!("install CUDA {by_hand} and put its nvcc on PATH"))
             .help(format!(
-                "or pin {PROVIDED} in gates.yaml: --provision installs {} only",
-                install::NVCC_VERSION
+                "or pin {PROVIDED} or newer in gates.yaml: --provision installs no older one"
             ))
     }
+}
+
+/// The compiler that one side of a change asks for.
+///
+/// # Errors
+/// Environment: it is not there, is incomplete, or its parts are not to be put together.
+pub fn find_choice(choice: &Choice, cache: &Cache) -> Result<Toolchain> {
+    let search = Search::from_environment();
+    let whole = match &choice.whole {
+        Some(source) => find_source(source, cache, &search)?,
+        None => find_in(None, cache, &search)?,
+    };
+    let parts = choice.parts.iter();
+    let parts = parts.map(|(part, source)| Ok((*part, find_source(source, cache, &search)?)));
+    let parts: BTreeMap<_, _> = parts.collect::<Result<_>>()?;
+    compose::compose(whole, &parts, cache, &search)
+}
+
+fn find_source(source: &Source, cache: &Cache, search: &Search) -> Result<Toolchain> {
+    match source {
+        Source::Pin(pin) => find_in(Some(pin), cache, search),
+        Source::Release(version) => find_version(Some(version), cache, search)?.map_err(|others| {
+            let others = match others.is_empty() {
+                true => String::new(),
+                false => format!("; {}", others.join("; ")),
+            };
+            Error::environment(format!(
+                "CUDA {version} is neither installed nor on PATH, in CUDA_HOME or in /usr/local/cuda{others}"
+            ))
+            .help(format!(
+                "run with --provision, or once `gatekeeper toolchain install {version}`"
+            ))
+        }),
+        Source::Home(home) => {
+            let nvcc = home.join("bin/nvcc");
+            let version = probe::nvcc_version(&nvcc)?;
+            probe::probe(&nvcc, version, &search.host_compiler()?, cache)
+        }
+    }
+}
+
+/// As [`find_choice`], and installs what is missing.
+///
+/// # Errors
+/// As of [`find_choice`] and [`install`].
+pub fn provide(choice: &Choice, cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
+    let search = Search::from_environment();
+    if choice.whole.is_none() && find_in(None, cache, &search).is_err() {
+        install(PROVIDED, cache, progress)?;
+    }
+    for source in choice.sources() {
+        let (Source::Pin(version) | Source::Release(version)) = source else {
+            continue;
+        };
+        if !releases::can_be_installed(version) || find_source(source, cache, &search).is_ok() {
+            continue;
+        }
+        match (install(version, cache, progress), source) {
+            // It may be one that somebody has to install by hand: said by who looks for it.
+            (Err(Error::Usage(_)), Source::Pin(_)) => {}
+            (done, _) => drop(done?),
+        }
+    }
+    find_choice(choice, cache)
 }
 
 /// `13.0` matches 13.0.88 and not 13.05.

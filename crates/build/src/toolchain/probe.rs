@@ -88,7 +88,7 @@ fn host_version(program: &Path) -> Result<String> {
 pub(super) struct ToolkitLayout {
     pub(super) here: PathBuf,
     top: PathBuf,
-    cicc: PathBuf,
+    pub(super) cicc: PathBuf,
     libdevice: PathBuf,
 }
 

@@ -1,6 +1,6 @@
 //! A real compiler for tests, by the same code that provisions one for users.
 
-use super::{Toolchain, install};
+use super::{PROVIDED, Toolchain, install};
 use std::sync::OnceLock;
 use system::cache::Cache;
 
@@ -16,7 +16,7 @@ pub fn toolchain() -> Toolchain {
 
 #[allow(clippy::panic)]
 fn provisioned() -> Toolchain {
-    let found = Cache::open().and_then(|cache| install(&cache, &|_| {}));
+    let found = Cache::open().and_then(|cache| install(PROVIDED, &cache, &|_| {}));
     match found {
         Ok(toolchain) => toolchain,
         Err(error) => panic!("tests need the pinned nvcc: {error}"),

@@ -42,7 +42,7 @@ impl Machine {
     }
 
     fn install(&self) -> Result<Toolchain> {
-        install::install_in(&self.cache, &|_| {}, &self.search)
+        install::install_in(PROVIDED, &self.cache, &|_| {}, &self.search)
     }
 
     /// The message without this test's directories.
@@ -160,7 +160,7 @@ gates.yaml pins nvcc 13.0; DIR/cuda/bin/nvcc is 12.4.131
     insta::assert_snapshot!(machine.says(machine.find(Some("11.8"))), @"
 gates.yaml pins nvcc 11.8; DIR/cuda/bin/nvcc is 12.4.131
   help: install CUDA 11.8 and put its nvcc on PATH
-  help: or pin 13.0 in gates.yaml: --provision installs 13.0.88 only
+  help: or pin 13.0 or newer in gates.yaml: --provision installs no older one
 ");
 }
 
@@ -291,7 +291,10 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     );
     let started = said.split(' ').nth(1);
     assert_eq!(started, Some("/"), "no directory of a checkout: {said}");
-    assert!(said.contains(" -I -B -m pip install "), "{said}");
+    assert!(
+        said.contains(" -I -B -m pip --disable-pip-version-check install "),
+        "{said}"
+    );
     assert!(said.contains(" --require-hashes "), "{said}");
     let asked = machine.dir.path().join("pip-calls.requirements");
     let asked = std::fs::read_to_string(asked).unwrap();
@@ -441,13 +444,14 @@ fn progress_is_pips() {
     );
     let lines = std::sync::Mutex::new(Vec::new());
     install::install_in(
+        PROVIDED,
         &machine.cache,
         &|line| lines.lock().unwrap().push(line.to_owned()),
         &machine.search,
     )
     .unwrap();
     insta::assert_snapshot!(lines.into_inner().unwrap().join("\n"), @"
-installing CUDA 13.0.88 (105 MB to fetch, 270 MB on disk)
+installing CUDA 13.0.88 (105 to 130 MB to fetch, up to 350 MB on disk)
 downloading nvidia_nvvm, 60 MB (1 of 5)
 installed CUDA 13.0.88
 ");

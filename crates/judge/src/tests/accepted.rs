@@ -193,6 +193,10 @@ fn unjudged_acceptances_are_not_called_unused() {
     inconclusive.policy.baselines.clear();
     assert_eq!(failures(&inconclusive), []);
 
+    let mut other_compiler = with(record(), five());
+    other_compiler.environment.toolchain = Some("13.2".into());
+    assert_eq!(failures(&other_compiler), []);
+
     // An error on a GPU differs from one in the simulator.
     let errors = accept(vec![small()], at_most(Metric::MaxErr, 0.1));
     assert_eq!(failures(&with(record_simulated(), errors.clone())), []);

@@ -123,6 +123,7 @@ fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
     record.policy.base = Some(Base {
         revision: "origin/main".into(),
         commit: "0a34415aaaaa".into(),
+        toolchain: None,
         plan: record.plan.clone(),
         gates,
         baselines: Vec::new(),

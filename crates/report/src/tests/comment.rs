@@ -171,6 +171,7 @@ fn base() -> Base {
     Base {
         revision: "main".into(),
         commit: "0a34415aaaaa".into(),
+        toolchain: None,
         plan: fixture::plan(),
         gates: fixture::gates(),
         baselines: Vec::new(),

@@ -216,6 +216,7 @@ fn environment(file: &File) -> Environment {
             program: file.writer.clone(),
         }),
         device: Seen::Got(device(&file.device)),
+        toolchain: None,
         base_compiler: None,
         simulator: None,
         parts: Vec::new(),

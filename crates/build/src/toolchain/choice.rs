@@ -1,0 +1,179 @@
+//! A compiler as a person asks for it: a release, the directory of a toolkit, or parts of several.
+
+use super::releases::is_version;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The compiler that one side of a change asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// `None`: whichever is found first.
+    pub whole: Option<Source>,
+    /// The parts that come from elsewhere.
+    pub parts: BTreeMap<Component, Source>,
+}
+
+/// Where a compiler or a part of one comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `13.0`, as gates.yaml pins it.
+    Pin(String),
+    /// `13.0` or `13.0.88`, as the command line names it.
+    Release(String),
+    /// The directory that has `bin/nvcc`.
+    Home(PathBuf),
+}
+
+model::named! {
+    /// A part of a compiler that can be exchanged alone, in the order in which they work.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    pub enum Component {
+        /// The driver, and all that no other part is.
+        Nvcc = "nvcc",
+        /// The toolkit's own: `cuda_fp8.h` and CCCL are code that ends up in a kernel.
+        Headers = "headers",
+        /// From C++ to PTX: cicc and libdevice.
+        Nvvm = "nvvm",
+        /// From PTX to machine code.
+        Ptxas = "ptxas",
+    }
+}
+
+impl Choice {
+    pub fn pin(version: Option<&str>) -> Self {
+        Self {
+            whole: version.map(|version| Source::Pin(version.to_owned())),
+            parts: BTreeMap::new(),
+        }
+    }
+
+    /// As the command line names it; `None` where gates.yaml names it, or nobody.
+    pub fn named(&self) -> Option<String> {
+        let is_named = !matches!(self.whole, None | Some(Source::Pin(_)));
+        is_named.then(|| self.to_string())
+    }
+
+    /// All that it names.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.whole.iter().chain(self.parts.values())
+    }
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if is_version(text) {
+            return Ok(Self::Release(text.to_owned()));
+        }
+        if !text.contains('/') {
+            return Err(format!(
+                "`{text}` is neither a version, such as 13.2 or 13.2.78, nor the path of a toolkit, such as /usr/local/cuda"
+            ));
+        }
+        let home = PathBuf::from(text);
+        if !home.join("bin/nvcc").is_file() {
+            return Err(format!("{text} is not a toolkit: it has no bin/nvcc"));
+        }
+        std::path::absolute(home)
+            .map(Self::Home)
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// `13.2`, `/opt/cuda`, `13.2,ptxas=13.0`
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut items = text.split(',');
+        let whole: Source = items.next().unwrap_or_default().parse()?;
+        let mut parts = BTreeMap::new();
+        for item in items {
+            let names = || Component::ALL.map(Component::name).join(", ");
+            let Some((name, source)) = item.split_once('=') else {
+                return Err(format!(
+                    "`{item}` is not a part with its version, such as ptxas=13.0; the parts are {}",
+                    names()
+                ));
+            };
+            let Some(part) = Component::ALL.into_iter().find(|it| it.name() == name) else {
+                return Err(format!(
+                    "there is no part `{name}`; the parts are {}",
+                    names()
+                ));
+            };
+            if parts.insert(part, source.parse()?).is_some() {
+                return Err(format!("{name} is named twice"));
+            }
+        }
+        Ok(Self {
+            whole: Some(whole),
+            parts,
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pin(version) | Self::Release(version) => f.write_str(version),
+            Self::Home(home) => write!(f, "{}", home.display()),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.whole {
+            Some(whole) => write!(f, "{whole}")?,
+            None => f.write_str("any")?,
+        }
+        self.parts
+            .iter()
+            .try_for_each(|(part, source)| write!(f, ",{}={source}", part.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_written_as_it_is_read() {
+        for text in [
+            "13.2",
+            "13.2.78",
+            "13.2,ptxas=13.0",
+            "13.2,nvvm=13.1.80,ptxas=13.0",
+        ] {
+            let choice: Choice = text.parse().unwrap();
+            assert_eq!(choice.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_mistake_says_how_it_is_written() {
+        let says = |text: &str| text.parse::<Choice>().unwrap_err();
+        assert_eq!(
+            says("newest"),
+            "`newest` is neither a version, such as 13.2 or 13.2.78, nor the path of a toolkit, such as /usr/local/cuda"
+        );
+        assert_eq!(
+            says("/no/such"),
+            "/no/such is not a toolkit: it has no bin/nvcc"
+        );
+        assert_eq!(
+            says("13.2,ptxas"),
+            "`ptxas` is not a part with its version, such as ptxas=13.0; the parts are nvcc, headers, nvvm, ptxas"
+        );
+        assert_eq!(
+            says("13.2,cicc=13.0"),
+            "there is no part `cicc`; the parts are nvcc, headers, nvvm, ptxas"
+        );
+        assert_eq!(says("13.2,ptxas=13.0,ptxas=13.1"), "ptxas is named twice");
+    }
+}

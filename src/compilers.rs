@@ -1,0 +1,176 @@
+//! Sides of a change from compilers: the same files, built by two. Knows nothing of workers, devices or judges;
+//! `pipeline` knows nothing of where a side comes from.
+
+use build::toolchain::{self, Choice, Component, Source};
+use model::{Base, Loosening, Outcome};
+use pipeline::{BaseSide, Change};
+use records::store;
+use std::path::Path;
+use system::cache::Cache;
+use system::error::Result;
+
+/// The compilers of the command line, in the place of those that gates.yaml pins.
+#[derive(Clone, Debug)]
+pub struct CompilerRequest {
+    /// Of both sides, unless the base has one of its own.
+    pub toolchain: Option<Choice>,
+    /// Makes the same files the base.
+    pub base: Option<Choice>,
+    /// What a base that cannot be compared with means.
+    pub loosening: Loosening,
+}
+
+impl CompilerRequest {
+    /// Sets the compilers of a change, and its base where a compiler makes one.
+    ///
+    /// # Errors
+    /// Usage or environment, where baselines or acceptances cannot be read.
+    pub fn apply(&self, change: &mut Change) -> Result<()> {
+        if let Some(choice) = &self.toolchain {
+            change.compiler = choice.clone();
+            if let Some(base) = &mut change.base {
+                base.compiler = choice.clone();
+            }
+        }
+        if let Some(choice) = &self.base {
+            change.base = Some(self.same_files(change, choice)?);
+        }
+        Ok(())
+    }
+
+    /// The files of head as they are, with all that they ask.
+    fn same_files(&self, change: &Change, compiler: &Choice) -> Result<BaseSide> {
+        let head = &change.head;
+        // Files that are broken are head's to report.
+        let (baselines, _) = store::load_baselines(&head.root)?;
+        Ok(BaseSide {
+            asked: Base {
+                revision: format!("nvcc {compiler}"),
+                commit: change.commit.clone().unwrap_or_default(),
+                toolchain: Some(compiler.to_string()),
+                plan: head.whole.plan.clone(),
+                gates: head.whole.gates.clone(),
+                baselines,
+                accepted: config::load_acceptances(head)?,
+                renames: Vec::new(),
+                moved: Vec::new(),
+                gone: Vec::new(),
+                loosening: self.loosening,
+            },
+            compiler: compiler.clone(),
+            root: head.root.clone(),
+            apart: None,
+            files: Box::new(()),
+        })
+    }
+}
+
+/// A step on the way from one compiler to another: one more part is the other's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub part: Component,
+    /// The part before and after it.
+    pub versions: [String; 2],
+    /// The compiler after it.
+    pub compiler: Choice,
+}
+
+/// The way from the base's compiler to head's. A newer part reads what an older one writes, and not the other way round:
+/// the way up begins with the last part, and the way down with the first.
+///
+/// # Errors
+/// Environment, where one of the two is not there.
+pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Step>> {
+    let sides = [base, head].map(|choice| {
+        let whole = Choice {
+            whole: choice.whole.clone(),
+            ..Choice::default()
+        };
+        let home = toolchain::find_choice(&whole, cache)?.nvcc;
+        let home = home.parent().and_then(Path::parent).map(Path::to_owned);
+        Ok(Component::ALL.map(|part| {
+            let named = choice.parts.get(&part).cloned();
+            named.unwrap_or_else(|| Source::Home(home.clone().unwrap_or_default()))
+        }))
+    });
+    let [base, head] = sides;
+    let (mut sources, head): ([Source; 4], [Source; 4]) = (base?, head?);
+    let facts = |source: &Source| {
+        let choice = Choice {
+            whole: Some(source.clone()),
+            ..Choice::default()
+        };
+        toolchain::find_choice(&choice, cache).map(|it| it.facts)
+    };
+    let mut found = Vec::new();
+    for (at, part) in Component::ALL.into_iter().enumerate() {
+        let (Some(from), Some(to)) = (sources.get(at), head.get(at)) else {
+            continue;
+        };
+        let (from, to) = (facts(from)?, facts(to)?);
+        if from.digest != to.digest {
+            found.push((at, part, [from.version, to.version]));
+        }
+    }
+    let is_upward = |versions: &[String; 2]| {
+        let [from, to] = versions;
+        toolchain::compare_versions(from, to).is_lt()
+    };
+    if found.iter().any(|(_, _, versions)| is_upward(versions)) {
+        found.reverse();
+    }
+    let steps = found.into_iter().map(|(at, part, versions)| {
+        if let (Some(own), Some(new)) = (sources.get_mut(at), head.get(at)) {
+            *own = new.clone();
+        }
+        let [nvcc, headers, nvvm, ptxas] = sources.clone();
+        Step {
+            part,
+            versions,
+            compiler: Choice {
+                whole: Some(nvcc),
+                parts: [
+                    (Component::Headers, headers),
+                    (Component::Nvvm, nvvm),
+                    (Component::Ptxas, ptxas),
+                ]
+                .into(),
+            },
+        }
+    });
+    Ok(steps.collect())
+}
+
+/// The steps of which one broke a gate, by what the gate said after each step; it held before the first, and does not
+/// hold after the last. More than one where a compiler in between gives no answer.
+pub fn find_guilty(outcomes: &[Option<Outcome>]) -> std::ops::Range<usize> {
+    let mut from = 0;
+    for (at, outcome) in outcomes.iter().enumerate() {
+        match outcome {
+            Some(Outcome::Fail) => return from..at + 1,
+            Some(Outcome::Pass) => from = at + 1,
+            _ => {}
+        }
+    }
+    from.min(outcomes.len().saturating_sub(1))..outcomes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guilty_step_is_the_first_after_which_the_gate_fails() {
+        use Outcome::{Fail, Inconclusive, Pass};
+        for (outcomes, guilty) in [
+            (&[Some(Fail), Some(Fail), Some(Fail)][..], 0..1),
+            (&[Some(Pass), Some(Fail), Some(Fail)], 1..2),
+            (&[Some(Pass), Some(Pass), Some(Fail)], 2..3),
+            (&[Some(Pass), None, Some(Fail)], 1..3),
+            (&[Some(Inconclusive), None, Some(Fail)], 0..3),
+            (&[Some(Fail)], 0..1),
+        ] {
+            assert_eq!(find_guilty(outcomes), guilty, "{outcomes:?}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Two compilers as the sides of a change. CUDA 13.2.51 drops a mask on sm_100 and newer: its cicc takes the word that
+//! `ld.global.nc.b16` loads for a byte. 13.1 and 13.2.86 do not.
+
+use crate::common::{
+    RECORD, copies, edit, failed, gatekeeper, gates_that_failed, git, root, run, simulate, stderr,
+    stdout,
+};
+use std::path::Path;
+use tempfile::TempDir;
+
+const OLD: &str = "13.0.88";
+const NEW: &str = "13.2.51";
+
+/// A kernel that splits words into bytes.
+fn split() -> TempDir {
+    crate::common::copy_of("tests/fixtures/split")
+}
+
+/// A kernel that needs more registers where a newer compiler makes it.
+fn heavier_when_newer() -> TempDir {
+    let source = "#if __CUDACC_VER_MINOR__ >= 2\n\
+        float all[24], sum = 0;\n\
+        for (int j = 0; j < 24; ++j) all[j] = x[(i + j * 7) % 256];\n\
+        for (int j = 0; j < 24; ++j) sum += all[j] * all[23 - j];\n\
+        y[i] = sum > 1e30f ? sum : v;\n\
+        #else\n\
+        y[i] = v;\n\
+        #endif";
+    let project = copies(&[("copy", "", source)]);
+    let gates = project.path().join("gates.yaml");
+    edit(&gates, "{max_err: 0}", "{max_err: 0, registers: \"+0%\"}");
+    project
+}
+
+fn compare(dir: &Path, base: &str, head: &str, code: i32) -> String {
+    let args = ["--base-toolchain", base, "--toolchain", head, "--blame"];
+    simulate(dir, &args, code)
+}
+
+#[test]
+fn a_miscompiled_kernel_fails_and_the_part_that_did_it_is_named() {
+    let project = split();
+    let said = compare(project.path(), OLD, NEW, 1);
+    assert_eq!(gates_that_failed(project.path()), ["max_err <= 0"]);
+    assert!(
+        said.contains("blame    nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate\n"),
+        "{said}"
+    );
+    // The same with the other compiler's part in its place.
+    let mended = format!("{NEW},nvvm={OLD}");
+    let said = compare(project.path(), OLD, &mended, 0);
+    assert!(!said.contains("blame"), "{said}");
+    let record = std::fs::read_to_string(project.path().join(RECORD)).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let record = &record["record"];
+    let environment = &record["environment"];
+    assert_eq!(environment["toolchain"], "13.2.51,nvvm=13.0.88");
+    let head = &environment["compiler"]["got"]["version"];
+    assert_eq!(head, "13.2.51+nvvm13.0.88", "{environment}");
+    assert_eq!(environment["base_compiler"]["version"], "13.0.88");
+    assert_eq!(record["policy"]["base"]["toolchain"], "13.0.88");
+}
+
+#[test]
+fn registers_that_rise_with_the_compiler_fail() {
+    let project = heavier_when_newer();
+    let said = compare(project.path(), OLD, NEW, 1);
+    let gates = gates_that_failed(project.path());
+    assert_eq!(gates, ["registers +0%", "counters +0%"], "{said}");
+    let blamed = "blame    nvcc 13.0.88 -> 13.2.51: 2 of 2 failed gates\n";
+    assert!(said.contains(blamed), "{said}");
+    let (_, message) = failed(project.path()).remove(0);
+    assert!(message.starts_with("registers 10 -> "), "{message}");
+    // The other way round it gets better.
+    compare(project.path(), NEW, OLD, 0);
+}
+
+/// As a bot does that bumps dependencies: `--base` builds each side by the compiler that its gates.yaml pins.
+#[test]
+fn a_pull_request_that_bumps_the_pinned_compiler_is_gated() {
+    let project = split();
+    let dir = project.path();
+    let pin = |version: &str| format!("version: 1\ntoolchain: {{cuda: \"{version}\"}}");
+    edit(&dir.join("gates.yaml"), "version: 1", &pin(OLD));
+    git(dir, &["init", "--quiet"]);
+    git(dir, &["add", "."]);
+    git(dir, &["commit", "--quiet", "--message", "pinned"]);
+    edit(&dir.join("gates.yaml"), &pin(OLD), &pin(NEW));
+    let said = simulate(dir, &["--base", "HEAD"], 1);
+    assert_eq!(gates_that_failed(dir), ["max_err <= 0"]);
+    assert!(said.contains("nvcc 13.2.51 (base: 13.0.88)"), "{said}");
+}
+
+/// Links to a toolkit, with a file of its own that says nothing else.
+fn another_of_the_same(into: &Path) {
+    let nvcc = build::toolchain::testing::toolchain().nvcc;
+    let bin = nvcc.parent().unwrap();
+    for (from, to) in [
+        (bin.parent().unwrap(), into.into()),
+        (bin, into.join("bin")),
+    ] {
+        std::fs::create_dir_all(&to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name();
+            if name != "bin" && name != "nvcc.profile" {
+                std::os::unix::fs::symlink(entry.path(), to.join(name)).unwrap();
+            }
+        }
+    }
+    let profile = std::fs::read_to_string(bin.join("nvcc.profile")).unwrap();
+    std::fs::write(into.join("bin/nvcc.profile"), profile + "\n").unwrap();
+}
+
+#[test]
+fn the_same_compiler_under_another_digest_changes_nothing() {
+    let project = split();
+    let toolkit = tempfile::tempdir().unwrap();
+    another_of_the_same(toolkit.path());
+    let toolkit = toolkit.path().to_str().unwrap();
+    let said = compare(project.path(), toolkit, OLD, 0);
+    assert!(said.contains("nvcc 13.0.88 (base: 13.0.88)"), "{said}");
+}
+
+#[test]
+fn two_sides_that_are_one_are_refused() {
+    let project = split();
+    let same = |base: &str, head: &str| {
+        let args = ["run", "--device", "sim", "--base-toolchain", base];
+        let output = run(
+            project.path(),
+            &[&args[..], &["--toolchain", head]].concat(),
+            2,
+        );
+        assert_eq!(
+            stderr(&output),
+            "error: nothing to compare: head and base are the same files, and both compilers are nvcc 13.0.88\n  \
+             help: name another compiler with --toolchain or --base-toolchain\n"
+        );
+    };
+    build::toolchain::testing::toolchain();
+    same("13.0", "13.0");
+    same("13.0", "13.0,ptxas=13.0.88");
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_usage_errors() {
+    let project = split();
+    let says = |args: &[&str], what: &str| {
+        let output = run(project.path(), args, 2);
+        assert!(stderr(&output).contains(what), "{}", stderr(&output));
+    };
+    says(
+        &["run", "--base-toolchain", "newest"],
+        "`newest` is neither a version, such as 13.2 or 13.2.78, nor the path of a toolkit",
+    );
+    says(
+        &["run", "--toolchain", "13.2,cicc=13.0"],
+        "there is no part `cicc`; the parts are nvcc, headers, nvvm, ptxas",
+    );
+    says(
+        &["run", "--base", "HEAD", "--base-toolchain", "13.0"],
+        "cannot be used with",
+    );
+    says(&["run", "--blame"], "--base-toolchain");
+    says(
+        &["toolchain", "install", "12.4"],
+        "error: CUDA 12.4 cannot be installed: PyPI has whole compilers from 13.0 on",
+    );
+    says(
+        &["toolchain", "install", "13.2rc1"],
+        "error: `13.2rc1` is not a version of CUDA",
+    );
+    says(
+        &["toolchain", "install", "13.99"],
+        "error: the package index has no CUDA compiler 13.99",
+    );
+}
+
+#[test]
+fn a_compiler_that_is_not_installed_is_said_to_be() {
+    let project = split();
+    let args = ["run", "--base-toolchain", "13.0.47", "--device", "sim"];
+    let output = run(project.path(), &args, 4);
+    assert!(
+        stderr(&output).starts_with("error: CUDA 13.0.47 is neither installed nor on PATH"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("`gatekeeper toolchain install 13.0.47`"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Without a network the list is what is known, and says so.
+#[test]
+fn compilers_are_listed_without_a_network() {
+    build::toolchain::testing::toolchain();
+    let offline = |args: &[&str]| {
+        let mut command = gatekeeper();
+        command.env("PIP_NO_INDEX", "1").env("UV_OFFLINE", "1");
+        command.current_dir(root()).args(args).output().unwrap()
+    };
+    let output = offline(&["toolchain", "list"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let listed = stdout(&output);
+    let versions: Vec<_> = listed
+        .lines()
+        .map(|it| it.split_whitespace().next())
+        .collect();
+    for version in ["13.0.48", OLD, NEW, "13.5.37"] {
+        assert!(versions.contains(&Some(version)), "{listed}");
+    }
+    let own = listed.lines().find(|it| it.starts_with(OLD)).unwrap();
+    assert!(own.ends_with("bin/nvcc"), "{own}");
+    assert!(
+        stderr(&output).starts_with("PyPI was not reached: these are the versions"),
+        "{}",
+        stderr(&output)
+    );
+    // Nobody can say whether there is one that gatekeeper does not know.
+    let output = offline(&["toolchain", "install", "13.99"]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("could not look CUDA 13.99 up"),
+        "{}",
+        stderr(&output)
+    );
+}
