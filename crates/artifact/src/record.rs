@@ -247,6 +247,7 @@ fn environment(config: &str, circumstances: &Circumstances) -> Environment {
         checkout: None::<Checkout>,
         compiler: Seen::NotRun(NotRun::Compiled),
         base_compiler: None,
+        toolchain: None,
         device: Seen::NotRun(NotRun::Compiled),
         simulator: None,
         parts: Vec::new(),
