@@ -1,6 +1,8 @@
 //! Two compilers as the sides of a change. CUDA 13.2.51 drops a mask on sm_100 and newer: its cicc takes the word that
 //! `ld.global.nc.b16` loads for a byte. 13.1 and 13.2.86 do not.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use crate::common::{
     RECORD, copies, edit, failed, gatekeeper, gates_that_failed, git, root, run, simulate, stderr,
     stdout,

@@ -1,6 +1,8 @@
 //! `gatekeeper binary NEW --base OLD`: red for a kernel that got worse, green for one that did not, and no verdict where
 //! nothing is compared.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use crate::binaries::nvcc;
 use crate::common::{run, stderr, stdout};
 use std::path::Path;

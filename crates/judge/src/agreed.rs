@@ -137,11 +137,8 @@ impl<'a> View<'_, 'a> {
     /// Whether a case has a baseline of this kind under this run's key, whatever figures it holds.
     pub(super) fn has_baseline(self, id: &CaseId, facet: Facet) -> bool {
         let key = self.key(&Subject::Case(id.clone()), facet);
-        self.policy().baselines.iter().any(|it| {
-            (&it.kernel, &it.variant) == (&id.kernel, &id.variant)
-                && Ok(&it.key) == key.as_ref()
-                && it.cases.contains_key(&id.shape)
-        })
+        let mut baselines = self.baselines_of(&id.kernel, &id.variant).iter();
+        baselines.any(|it| Ok(&it.key) == key.as_ref() && it.cases.contains_key(&id.shape))
     }
 
     /// The value that the last baseline agreed on.
@@ -154,7 +151,10 @@ impl<'a> View<'_, 'a> {
         let policy = self.policy();
         let facet = metric.facet();
         let key = self.key(subject, facet)?;
-        let shelf = Shelf::of(&policy.baselines, subject, metric, &key, self.plan());
+        let (kernel, variant) = (subject.kernel(), subject.variant());
+        let baselines = self.baselines_of(kernel, variant).iter().copied();
+        let units = self.units_of(kernel, variant);
+        let shelf = Shelf::of(baselines, subject, metric, &key, units);
         if let Some(agreed) = shelf.agreed()? {
             return Ok(usable(metric, &agreed, &Against::Baseline)?);
         }
@@ -195,8 +195,8 @@ impl<'a> View<'_, 'a> {
         let since = anchor.since.clone();
         let found = anchor.found.clone();
         let key = self.key(subject, facet)?;
-        let plan = self.plan();
-        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key, plan);
+        let units = self.units_of(subject.kernel(), subject.variant());
+        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key, units);
         if let Some(agreed) = shelf.agreed()? {
             return usable(metric, &agreed, &Against::Anchor { since, found });
         }
@@ -263,23 +263,20 @@ struct Shelf<'a> {
 }
 
 impl<'a> Shelf<'a> {
+    /// `units`: those of the subject's variant.
     fn of(
-        baselines: &'a [Baseline],
+        baselines: impl IntoIterator<Item = &'a Baseline>,
         subject: &'a Subject,
         metric: Metric,
         key: &BaselineKey,
-        plan: &Plan,
+        units: &[&Unit],
     ) -> Self {
         // A value that another unit of the plan has agreed on is not this one's under another key.
         let is_of_another = |theirs: &BaselineKey| {
             theirs.arch() != key.arch()
-                && plan.units.iter().any(|unit| {
-                    (unit.id.kernel.as_str(), unit.id.variant.as_str())
-                        == (subject.kernel(), subject.variant())
-                        && Some(unit.id.arch) == theirs.arch()
-                })
+                && units.iter().any(|unit| Some(unit.id.arch) == theirs.arch())
         };
-        let mine = baselines.iter().filter(|baseline| {
+        let mine = baselines.into_iter().filter(|baseline| {
             baseline.kernel == subject.kernel()
                 && baseline.variant == subject.variant()
                 && !is_of_another(&baseline.key)

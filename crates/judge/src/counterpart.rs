@@ -134,7 +134,7 @@ pub(super) fn is_same_call(a: &Case, b: &Case) -> bool {
 pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequired> {
     let base = view.base().ok_or(NotRequired::OtherDevice)?;
     match &gate.subject {
-        Subject::Unit(id) => match base.plan().unit(id) {
+        Subject::Unit(id) => match base.planned_unit(id) {
             Some(_) => Ok(()),
             None => Err(NotRequired::NotAtBase),
         },

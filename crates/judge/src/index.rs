@@ -47,6 +47,11 @@ pub(super) struct Filed<'a> {
     is_revision: bool,
     pub gates: Pieces<&'a Subject, &'a Gate>,
     cases: HashMap<&'a CaseId, &'a Case>,
+    units: HashMap<&'a UnitId, &'a Unit>,
+    /// By kernel and variant.
+    variants: Pieces<(&'a str, &'a str), &'a Unit>,
+    /// The policy's, by kernel and variant.
+    baselines: Pieces<(&'a str, &'a str), &'a Baseline>,
     pub builds: Pieces<&'a UnitId, &'a Seen<BuildFacts>>,
     pub codes: Pieces<&'a UnitId, &'a Seen<CodeFacts>>,
     pub base_references: Pieces<&'a CaseId, &'a Seen<BaseReference>>,
@@ -109,6 +114,9 @@ impl<'a> Filed<'a> {
             is_revision,
             gates: Pieces::new(),
             cases: plan.cases.iter().map(|case| (&case.id, case)).collect(),
+            units: plan.units.iter().map(|unit| (&unit.id, unit)).collect(),
+            variants: Pieces::new(),
+            baselines: Pieces::new(),
             builds: Pieces::new(),
             codes: Pieces::new(),
             base_references: Pieces::new(),
@@ -122,6 +130,14 @@ impl<'a> Filed<'a> {
         };
         for gate in &policy.gates {
             filed.gates.add(&gate.subject, gate);
+        }
+        for unit in &plan.units {
+            let key = (unit.id.kernel.as_str(), unit.id.variant.as_str());
+            filed.variants.add(key, unit);
+        }
+        for baseline in &policy.baselines {
+            let key = (baseline.kernel.as_str(), baseline.variant.as_str());
+            filed.baselines.add(key, baseline);
         }
         for piece in evidence {
             filed.file(piece);
@@ -286,6 +302,26 @@ impl<'i, 'a> View<'i, 'a> {
     /// One of the plan's, by its name.
     pub(super) fn planned_case(self, id: &CaseId) -> Option<&'a Case> {
         self.filed().cases.get(id).copied()
+    }
+
+    pub(super) fn planned_unit(self, id: &UnitId) -> Option<&'a Unit> {
+        self.filed().units.get(id).copied()
+    }
+
+    /// The units of a variant, one for each architecture.
+    pub(super) fn units_of<'s>(self, kernel: &'s str, variant: &'s str) -> &'s [&'s Unit]
+    where
+        'i: 's,
+    {
+        self.filed().variants.of(&(kernel, variant))
+    }
+
+    /// The policy's baselines of a variant.
+    pub(super) fn baselines_of<'s>(self, kernel: &'s str, variant: &'s str) -> &'s [&'s Baseline]
+    where
+        'i: 's,
+    {
+        self.filed().baselines.of(&(kernel, variant))
     }
 
     /// The base, for the same architecture. `None` where there is none that head can be compared with.

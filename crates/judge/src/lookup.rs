@@ -26,7 +26,7 @@ impl<'i, 'a> View<'i, 'a> {
     }
 
     pub fn unit(self, id: &UnitId) -> Judged<&'a Unit> {
-        self.planned(self.plan().unit(id), &id.kernel, id.to_string())
+        self.planned(self.planned_unit(id), &id.kernel, id.to_string())
     }
 
     pub fn case(self, id: &CaseId) -> Judged<&'a Case> {

@@ -136,8 +136,7 @@ pub(super) fn gone(view: View) -> Vec<Note> {
         let (kernel, variant) = (&baseline.kernel, &baseline.variant);
         for shape in baseline.cases.keys() {
             let known = if baseline.key.facet() == Facet::Resources {
-                let mut units = view.plan().units.iter();
-                units.any(|unit| unit.id.kernel == *kernel && unit.id.variant == *variant)
+                !view.units_of(kernel, variant).is_empty()
             } else {
                 view.plan().cases.iter().any(|case| {
                     case.id.kernel == *kernel

@@ -51,19 +51,21 @@ fn matched(matching: &Matching) -> String {
 }
 
 fn listed(kernels: &[&Kernel]) -> Vec<String> {
-    let names: BTreeSet<String> = kernels.iter().map(|it| short(&it.name)).collect();
-    if names.is_empty() {
+    if kernels.is_empty() {
         return Vec::new();
     }
+    let symbols: BTreeSet<&str> = kernels.iter().map(|it| it.name.as_str()).collect();
+    // Instances of a template can be shortened to the same.
+    let names: BTreeSet<String> = symbols.iter().map(|it| short(it)).collect();
     let written: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
-    let more = match names.len().saturating_sub(MOST_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+    let more = match names.len() > MOST_NAMES {
+        true => ", ...",
+        false => "",
     };
     let written = written.join(", ");
     vec![format!(
         "{}: {written}{more}",
-        plural(names.len(), "kernel")
+        plural(symbols.len(), "kernel")
     )]
 }
 

@@ -65,7 +65,7 @@ fn has_verdict(view: View, base: View, verdict: &Verdict) -> Option<bool> {
     };
     let is_there = match &verdict.subject {
         Subject::Case(id) => base.planned_case(id).is_some(),
-        Subject::Unit(id) => base.plan().unit(id).is_some(),
+        Subject::Unit(id) => base.planned_unit(id).is_some(),
     };
     if !is_there {
         return Some(false).filter(|_| is_absolute);
