@@ -1,5 +1,6 @@
-//! Opens what a user names, and lists its GPU kernels: a compiled file, a wheel, a directory, the cache of a compiler. Knows
-//! nothing of gates. `binary` reads the bytes; files, archives and directories are the matter of this crate.
+//! Opens what a user names, and lists its GPU kernels: a compiled file, a wheel, a directory, the cache of a compiler. Makes
+//! two listings two records, for the judge. `binary` reads the bytes; files, archives and directories are the matter of this
+//! crate.
 
 mod directory;
 mod map;
