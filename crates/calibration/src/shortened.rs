@@ -132,20 +132,20 @@ mod tests {
 
     #[test]
     fn samples_of_one_launch_are_dropped_once() {
-        let mut long = process(6, 1_000_000, 12, 1_000_000);
+        let mut long = process(9, 1_000_000, 18, 1_000_000);
         Protocol::default().shorten(&mut long, 1);
-        assert_eq!((long.blocks.len(), long.single.base.len()), (3, 6));
-        assert_eq!(long.device_us, Some(50_000 - 3 * (4 * 1010 + 100)));
+        assert_eq!((long.blocks.len(), long.single.base.len()), (7, 14));
+        assert_eq!(long.device_us, Some(50_000 - 2 * (4 * 1010 + 100)));
     }
 
     #[test]
     fn a_process_of_today_is_kept_whole() {
-        for mut today in [
-            process(11, 200_000, 10, 21_000),
-            process(3, 1_000_000, 6, 1_000_000),
+        for (mut today, launches) in [
+            (process(11, 200_000, 10, 21_000), 10),
+            (process(7, 1_000_000, 14, 1_000_000), 1),
         ] {
             let before = today.clone();
-            Protocol::default().shorten(&mut today, 10);
+            Protocol::default().shorten(&mut today, launches);
             assert_eq!(today, before);
         }
     }
