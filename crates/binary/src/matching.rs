@@ -289,38 +289,33 @@ fn pair_group<'a>(
     of_head: &[usize],
     pass: Pass,
 ) -> Vec<(usize, usize)> {
-    let in_order = || {
-        of_base
-            .iter()
-            .copied()
-            .zip(of_head.iter().copied())
-            .collect()
-    };
-    let is_named = pass.by != MatchedBy::Code;
-    let is_clear = of_base.len() == 1 && of_head.len() == 1;
-    let count = of_base.len().saturating_mul(of_head.len());
-    if is_clear || (is_named && pass.code) || count > MOST_COMPARED {
-        return in_order();
-    }
     let kernels = |side: &Side<'a>, places: &[usize]| {
         let kernels = places
             .iter()
             .filter_map(|at| Some((*at, side.kernels.get(*at)?)));
         let mut kernels: Vec<_> = kernels.collect();
-        // A stable sort: the order decides between kernels with one name.
+        // A stable sort: the order decides between kernels with one name in one member.
         kernels.sort_by_key(|(_, it)| (it.name.as_str(), it.member.as_deref()));
         kernels
     };
+    let (of_base, of_head) = (kernels(bases, of_base), kernels(heads, of_head));
+    let is_named = pass.by != MatchedBy::Code;
+    let is_clear = of_base.len() == 1 && of_head.len() == 1;
+    let count = of_base.len().saturating_mul(of_head.len());
+    if is_clear || (is_named && pass.code) || count > MOST_COMPARED {
+        let pairs = of_base.into_iter().zip(of_head);
+        return pairs.map(|((one, _), (other, _))| (one, other)).collect();
+    }
     let mut scored = Vec::new();
-    for (first, (one, base)) in kernels(bases, of_base).into_iter().enumerate() {
-        for (second, (other, head)) in kernels(heads, of_head).into_iter().enumerate() {
+    for (first, (one, base)) in of_base.iter().enumerate() {
+        for (second, (other, head)) in of_head.iter().enumerate() {
             let score = match is_named {
                 true => similar::similarity(base, head, 0.0).unwrap_or_default(),
                 false => normal::likeness(&base.name, &head.name),
             };
             // The same whichever of the two listings comes first.
             let tie = (first.min(second), first.max(second));
-            scored.push((score, tie, one, other));
+            scored.push((score, tie, *one, *other));
         }
     }
     scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
