@@ -29,6 +29,10 @@ const NOT_TYPED: &[(&str, &str)] = &[
         r#"docker run --rm --gpus all -v "$PWD:/work" gatekeeper run"#,
         ENGINE,
     ),
+    (
+        "gatekeeper binary new.whl --base old.whl --limit registers=+0% --limit stack=+0%",
+        "the reader's own",
+    ),
     ("gatekeeper doctor --peaks", GPU),
     ("gatekeeper profile 'sdpa_*/stage2'", GPU),
     (
