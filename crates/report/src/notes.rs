@@ -1,6 +1,6 @@
 //! Notes next to the verdicts, a line each.
 
-use super::against_base;
+use super::{against_base, summary};
 use model::*;
 use std::collections::{BTreeMap, BTreeSet};
 use wording::names::{in_words, named};
@@ -175,7 +175,7 @@ fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
     let worse = judgement.verdicts.iter().filter(is_worse);
     let worse: BTreeSet<&Subject> = worse.map(|verdict| &verdict.subject).collect();
     let worse: Vec<_> = worse.into_iter().collect();
-    if worse.is_empty() {
+    if worse.is_empty() || !summary::is_ours(&record.environment) {
         return None;
     }
     let command = words::accept_worse_command(&record.environment, &worse);

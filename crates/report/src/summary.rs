@@ -20,7 +20,7 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
 }
 
 /// Whether gatekeeper built and ran it, and has gates for it.
-fn is_ours(environment: &Environment) -> bool {
+pub(super) fn is_ours(environment: &Environment) -> bool {
     environment.other_program().is_none() && !environment.is_compiled()
 }
 
