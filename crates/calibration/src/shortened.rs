@@ -19,7 +19,7 @@ impl Default for Protocol {
     fn default() -> Self {
         Self {
             blocks: 32,
-            least_blocks: 7,
+            least_blocks: 3,
             blocks_ns: 10_000_000,
             singles: 10,
         }
@@ -29,6 +29,10 @@ impl Default for Protocol {
 /// The GPU spins at least this long before each sample, and as long as `CLOCK_NS` before each block to read its clock.
 const SPIN_NS: u64 = 10_000;
 const CLOCK_NS: u64 = 100_000;
+
+/// As `run` takes of launches of milliseconds.
+const ROBUST_BLOCKS: f64 = 7.0;
+const ROBUST_NS: f64 = 100e6;
 
 impl Recording {
     /// Keeps of each process the first samples, as many as `protocol` takes. GPU times fall by what the other samples
@@ -90,7 +94,8 @@ impl Protocol {
         let sides = [&process.single.base, &process.single.head];
         let alone = sides.into_iter().filter_map(|ns| side(ns));
         let block_ns = 4.0 * f64::from(launches) * alone.fold(f64::INFINITY, f64::min);
-        let fit = self.blocks_ns as f64 / block_ns.max(1.0);
+        let robust = ROBUST_BLOCKS.min(ROBUST_NS / block_ns.max(1.0)).floor();
+        let fit = (self.blocks_ns as f64 / block_ns.max(1.0)).max(robust);
         (fit as u32).clamp(self.least_blocks.min(self.blocks), self.blocks) as usize
     }
 }

@@ -43,9 +43,8 @@ pub fn pairing(unchanged: bool) -> Pairing {
         // Where processes spread by 0.3 %, these detect +1 % at a tolerance of 0.5 % in 99.9 % of verdicts.
         looks: vec![8, 12, 18, 26, 38, 55],
         blocks: 32,
-        // For launches of milliseconds. Where 4 % of them are slow, 8 % of the blocks are; the median of seven is then
-        // wrong in 0.1 % of processes, and that of three in 1.7 %.
-        least_blocks: 7,
+        // The median of three ignores one that something interrupted.
+        least_blocks: 3,
         // Less costs a little less GPU time, and leaves more changes of 1 % undecided.
         blocks_ns: 10_000_000,
         // Thousands of event ticks.
