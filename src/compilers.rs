@@ -12,11 +12,11 @@ use system::error::Result;
 /// The compilers of the command line, in the place of those that gates.yaml pins.
 #[derive(Clone, Debug)]
 pub struct CompilerRequest {
-    /// Of both sides, unless the base has one of its own.
+    /// The compiler of both sides, unless the base has one of its own.
     pub toolchain: Option<Choice>,
     /// Makes the same files the base.
     pub base: Option<Choice>,
-    /// What a base that cannot be compared with means.
+    /// Whether gates that are looser than the base's fail.
     pub loosening: Loosening,
 }
 

@@ -17,7 +17,7 @@ pub type Rerun<'a> = &'a dyn Fn(&Step, Vec<String>) -> Result<Vec<Verdict>>;
 pub fn blame(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Result<()> {
     let failed: Vec<&Verdict> = verdicts.iter().filter(|it| is_failed(it)).collect();
     let filters: BTreeSet<String> = failed.iter().map(|it| filter(&it.subject)).collect();
-    // What the last step gives is head.
+    // The last step gives head.
     let Some((_, between)) = steps.split_last() else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! What the matching of two listings relies on, in code that nvcc and PTXAS write: digests, instructions of local memory,
+//! The properties that the matching of two listings relies on, in code that nvcc and PTXAS write: digests, instructions of local memory,
 //! and names that differ from build to build.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -123,7 +123,7 @@ fn a_kernel_without_local_instructions_spills_nothing() {
     }
 }
 
-/// What it calls may spill.
+/// A function that it calls may spill.
 #[test]
 fn local_instructions_are_open_until_device_code_is_linked() {
     let dir = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ fn built() -> tempfile::TempDir {
     dir
 }
 
-/// What is printed on standard output and error.
+/// Answers with all that is printed, on standard output and error.
 fn compare(dir: &Path, head: &str, base: &str, options: &[&str], code: i32) -> String {
     let output = run(
         dir,

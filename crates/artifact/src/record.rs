@@ -2,11 +2,11 @@
 //! a plan without cases says that no launch is known.
 
 use binary::{Kernel, Listing, Matching};
-use build::signature::{qualified, whole_name};
+use build::signature::{short_name, whole_name};
 use model::{
-    Arch, BuildFacts, Callable, Checkout, Costs, EntryFacts, Environment, Evidence, Gate, Host,
-    LaunchBounds, Limit, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record, Resources, Rule,
-    Seen, Simulation, Subject, TIMING_PROTOCOL, Unit, UnitId, Unsupported, WarpHazards,
+    Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Gate, Host, LaunchBounds,
+    Limit, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record, Resources, Rule, Seen,
+    Subject, TIMING_PROTOCOL, Unit, UnitId, Unsupported,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AllowedChange {
     pub metric: Metric,
-    /// Of the value at the base, not negative.
+    /// A share of the value at the base, not negative.
     pub change: Num,
 }
 
@@ -122,9 +122,6 @@ fn states(kernel: &Kernel, metric: Metric) -> bool {
     }
 }
 
-/// Characters of a kernel's name in a report. CUTLASS has names of thousands.
-const LONGEST_NAME: usize = 72;
-
 /// Readable names of a listing's kernels, each once for an architecture and member.
 struct Names<'a> {
     counts: HashMap<(String, Option<&'a str>, Arch), usize>,
@@ -135,7 +132,11 @@ impl<'a> Names<'a> {
     fn of(kernels: &[&'a Kernel]) -> Self {
         let mut counts = HashMap::new();
         for kernel in kernels {
-            let key = (short_name(kernel), kernel.member.as_deref(), kernel.arch);
+            let key = (
+                short_name(&kernel.name),
+                kernel.member.as_deref(),
+                kernel.arch,
+            );
             *counts.entry(key).or_default() += 1;
         }
         Self {
@@ -147,7 +148,7 @@ impl<'a> Names<'a> {
     /// Kernels that share a name have a part of their symbol's digest in it, which another version of a library has, too.
     /// Those that share the symbol, as files have kernels of their own, are numbered.
     fn unit(&mut self, kernel: &'a Kernel) -> UnitId {
-        let name = short_name(kernel);
+        let name = short_name(&kernel.name);
         let member = kernel.member.as_deref();
         let key = (name, member, kernel.arch);
         let is_shared = self.counts.get(&key).is_some_and(|count| *count > 1);
@@ -162,15 +163,6 @@ impl<'a> Names<'a> {
             1 => id,
             number => UnitId::new(format!("{}.{number}", id.kernel), id.variant, id.arch),
         }
-    }
-}
-
-/// Without parameters; the start of a long one.
-fn short_name(kernel: &Kernel) -> String {
-    let name = qualified(&kernel.name);
-    match name.char_indices().nth(LONGEST_NAME) {
-        None => name,
-        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
     }
 }
 
@@ -210,20 +202,7 @@ impl Side {
             environment: environment(config, circumstances),
             plan: Plan {
                 units: self.units,
-                cases: Vec::new(),
-                timing: config::default_timing(),
-                simulation: Simulation {
-                    budget: 0,
-                    warp_hazards: WarpHazards::Note,
-                },
-                pairing: None,
-                profiling: None,
-                drawn: None,
-                rivals: Vec::new(),
-                filters: Vec::new(),
-                left_out: std::collections::BTreeSet::new(),
-                expected: Vec::new(),
-                fallbacks: Vec::new(),
+                ..Plan::empty(config::default_timing())
             },
             policy: Policy::NOTHING,
             evidence: self.evidence,
@@ -244,7 +223,7 @@ fn environment(config: &str, circumstances: &Circumstances) -> Environment {
         host: circumstances.host.clone(),
         commit: None,
         sources: None,
-        checkout: None::<Checkout>,
+        checkout: None,
         compiler: Seen::NotRun(NotRun::Compiled),
         base_compiler: None,
         toolchain: None,

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 /// functions.
 const MOST_STEPS: usize = 4;
 
-/// What the machine code of a kernel says.
+/// Facts that the machine code of a kernel states.
 pub struct Code {
     pub digest: [u8; 32],
     pub opcodes: Vec<(u16, u32)>,

@@ -61,7 +61,7 @@ struct Side<'a> {
     left: Vec<usize>,
 }
 
-/// What two kernels must have in common, besides the architecture.
+/// The properties that two kernels must share, besides the architecture.
 #[derive(Clone, Copy)]
 struct Pass {
     by: MatchedBy,
@@ -69,7 +69,7 @@ struct Pass {
     code: bool,
 }
 
-/// What a kernel has of that.
+/// A kernel's own values of these properties.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key<'k> {
     arch: Arch,
@@ -196,7 +196,7 @@ impl<'a> Side<'a> {
         groups
     }
 
-    /// What kernels of several members have in common, with a partner or without one.
+    /// The keys that kernels of several members share, with a partner or without one.
     fn in_several_members(&self, pass: Pass) -> HashSet<Key<'_>> {
         let all: Vec<_> = (0..self.kernels.len()).collect();
         let member = |at: &usize| self.kernels.get(*at).map(|it| it.member.as_deref());
@@ -698,7 +698,7 @@ pub(crate) mod tests {
         found.unwrap()
     }
 
-    /// What it says of the kernels themselves, whatever their order.
+    /// Everything that it says of the kernels, whatever their order.
     fn sorted(matching: &Matching) -> Vec<String> {
         let all = |of: &str, list: &[&Kernel]| -> Vec<String> {
             list.iter().map(|it| format!("{of} {it:?}")).collect()

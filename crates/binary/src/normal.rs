@@ -104,7 +104,7 @@ fn of_file<'a>(text: &'a str, at: usize, marker: &str) -> Option<Found<'a>> {
     })
 }
 
-/// What follows `CUB_` or `_V_`: `300102_SM_750_800_NS`.
+/// The part after `CUB_` or `_V_`: `300102_SM_750_800_NS`.
 fn is_version(text: &str) -> bool {
     let is_number = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
     let mut parts = text.split('_');
@@ -143,7 +143,7 @@ fn of_static(text: &str, at: usize) -> Option<Found<'_>> {
     })
 }
 
-/// What names a file.
+/// A part of a name that stands for a file.
 struct Unit<'a> {
     file: &'a str,
     /// After it there is a hash, and no name.

@@ -355,6 +355,18 @@ pub fn qualified(symbol: &str) -> String {
     demangle(symbol, &options).unwrap_or_else(|| symbol.to_owned())
 }
 
+/// Characters of a name in a report. CUTLASS has names of thousands.
+const LONGEST_SHORT: usize = 72;
+
+/// As [`qualified`]; of a long name the start.
+pub fn short_name(symbol: &str) -> String {
+    let name = qualified(symbol);
+    match name.char_indices().nth(LONGEST_SHORT) {
+        None => name,
+        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
+    }
+}
+
 /// `ns::k<float, 4>(float*, int)` of a symbol; the symbol itself where it is not mangled.
 pub fn whole_name(symbol: &str) -> String {
     let options = DemangleOptions::new().no_return_type();

@@ -2,7 +2,7 @@
 
 use crate::section::{Part, Section};
 use ::binary::{Kernel, MatchedBy, Matching};
-use build::signature::qualified;
+use build::signature::short_name;
 use model::Arch;
 use std::collections::{BTreeMap, BTreeSet};
 use wording::escape;
@@ -12,9 +12,6 @@ pub const TITLE: &str = "Kernels";
 
 /// Names that are written out of a list.
 const MOST_NAMES: usize = 5;
-
-/// Characters. CUTLASS has names of thousands.
-const LONGEST_NAME: usize = 72;
 
 pub fn lay_out<'a>(matching: &Matching) -> Vec<Section<'a>> {
     let line = |label, title: &str, text| Section::new(label, title, vec![Part::Lines(text)]);
@@ -56,7 +53,10 @@ fn listed(kernels: &[&Kernel]) -> Vec<String> {
     }
     let symbols: BTreeSet<&str> = kernels.iter().map(|it| it.name.as_str()).collect();
     // Instances of a template can be shortened to the same.
-    let names: BTreeSet<String> = symbols.iter().map(|it| short(it)).collect();
+    let names: BTreeSet<String> = symbols
+        .iter()
+        .map(|it| escape::visible(&short_name(it)))
+        .collect();
     let written: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
     let more = match names.len() > MOST_NAMES {
         true => ", ...",
@@ -67,15 +67,6 @@ fn listed(kernels: &[&Kernel]) -> Vec<String> {
         "{}: {written}{more}",
         plural(symbols.len(), "kernel")
     )]
-}
-
-/// Without parameters; the start of a long one.
-fn short(symbol: &str) -> String {
-    let name = escape::visible(&qualified(symbol));
-    match name.char_indices().nth(LONGEST_NAME) {
-        None => name,
-        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
-    }
 }
 
 fn architectures(all: &BTreeMap<Arch, usize>, what: &str) -> Vec<String> {

@@ -28,7 +28,7 @@ struct Args {
     seconds: u64,
     #[arg(long, default_value_t = 1)]
     threads: u64,
-    /// Of the first run; each further run has the next number
+    /// The number of the first run; each further run has the next one
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Do this run alone, and write its input to a file
@@ -141,7 +141,7 @@ fn main() -> ExitCode {
                         run.store(0, Relaxed);
                     }
                 };
-                // What would run on all cores runs on this thread, whose memory is counted.
+                // Work for all cores runs on this thread instead, whose memory is counted.
                 let pool = rayon::ThreadPoolBuilder::new()
                     .num_threads(1)
                     .use_current_thread();

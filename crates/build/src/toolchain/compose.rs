@@ -69,7 +69,7 @@ fn real(path: &Path) -> Result<PathBuf> {
 
 /// Where the parts are.
 struct Places {
-    /// Of the toolkit that has nvcc.
+    /// The directory with nvcc.
     bin: PathBuf,
     include: PathBuf,
     nvvm: PathBuf,

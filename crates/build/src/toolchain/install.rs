@@ -117,7 +117,7 @@ impl Package {
 
 /// A compiler in the cache that is whole.
 pub struct Installed {
-    /// Of its nvcc.
+    /// The version of its nvcc.
     pub version: String,
     pub nvcc: PathBuf,
 }

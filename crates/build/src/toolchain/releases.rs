@@ -10,7 +10,7 @@ const KNOWN: &str = include_str!("releases.txt");
 /// A CUDA compiler on PyPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// Of its nvcc: `13.0.88`.
+    /// The version of its nvcc: `13.0.88`.
     pub version: &'static str,
     /// Its wheels, a line each.
     pub(super) requirements: &'static str,
