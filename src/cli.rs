@@ -594,21 +594,35 @@ pub struct HistoryArgs {
   gatekeeper binary libkernels.a --format json | jq .   the same for programs
   gatekeeper binary new.whl --base old.whl              compare the kernels of two builds, and judge them
   gatekeeper binary new.so --base old.so --limit registers=+0% --limit stack=+0%
+  gatekeeper binary k.ptx --base-toolchain 13.0 --toolchain 13.3 --arch sm_90    the same PTX by two ptxas
 
-Exit codes: 0 (with --base: every limit holds), 1 a limit is broken, 2 wrong usage, or there is no GPU code, 3 undecided, \
+Exit codes: 0 (with a base: every limit holds), 1 a limit is broken, 2 wrong usage, or there is no GPU code, 3 undecided, \
 4 something cannot be read or is damaged.")]
 pub struct BinaryArgs {
     /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Compare with this older file, wheel or directory, kernel by kernel
-    #[arg(long, value_name = "OLD")]
+    #[arg(long, value_name = "OLD", group = "old")]
     pub base: Option<PathBuf>,
-    /// With --base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, blocks_per_sm and
+    /// Compare with the same PTX, assembled by this compiler, named as for `run`: 13.0, a directory, 13.2,ptxas=13.0
+    #[arg(long, value_name = "TOOLCHAIN", group = "old")]
+    pub base_toolchain: Option<Choice>,
+    /// Assemble the PTX of FILE with this compiler and list or compare that, not the machine code that is there
+    /// [default: with --base-toolchain the one that `run` finds]
+    #[arg(long, value_name = "TOOLCHAIN")]
+    pub toolchain: Option<Choice>,
+    /// Assemble for this architecture [default: the target that each PTX names]
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Option<Arch>,
+    /// Install the compilers that are needed into the cache directory if they are not there
+    #[arg(long)]
+    pub provision: bool,
+    /// With a base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, blocks_per_sm and
     /// occupancy, where the source states launch bounds [default: occupancy=-0% and stack=+0%]
-    #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "base")]
+    #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "old")]
     pub limit: Vec<AllowedChange>,
-    /// Output format; without --base terminal or json
+    /// Output format; without a base terminal or json
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
     #[command(flatten)]

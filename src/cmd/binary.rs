@@ -2,10 +2,12 @@
 //! one.
 
 use super::judge::render;
-use super::{command_line, print, terminal_options, width};
+use super::{command_line, print, remark, terminal_options, width};
 use crate::cli::{BinaryArgs, Format};
-use artifact::{AllowedChange, Circumstances, DEFAULT_LIMITS, make_records};
+use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, make_records};
 use binary::{Listing, match_kernels};
+use build::assemble::Assembler;
+use build::toolchain::{self, Choice, Toolchain};
 use judge::Index;
 use model::Loosening;
 use report::ReportInput;
@@ -13,28 +15,91 @@ use report::binary as layout;
 use report::exit::Exit;
 use report::terminal::Verbosity;
 use std::path::Path;
+use system::cache::Cache;
 use system::error::{Error, Result};
 
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
-    let listing = artifact::read(&args.file)?;
+    let compilers = Compilers::find(args)?;
+    let read = |path: &Path, compiler: Option<&Toolchain>| match compiler {
+        None => artifact::read(path),
+        Some(toolchain) => {
+            let assembler = Assembler::new(toolchain, &Cache::open()?)?;
+            let arch = args.arch;
+            artifact::read_assembled(path, &Assembly { assembler, arch })
+        }
+    };
+    let [ours, theirs] = [&compilers.head, &compilers.base].map(Option::as_ref);
+    let base = match (&args.base, theirs) {
+        (Some(old), _) => Some(read(old, ours)?),
+        (None, Some(_)) => Some(read(&args.file, theirs)?),
+        (None, None) => None,
+    };
+    let listing = read(&args.file, ours)?;
     let name = args.file.display().to_string();
-    if let Some(base) = &args.base {
-        return compare(args, &name, base, &listing);
+    if let Some(base) = &base {
+        return compare(args, &name, base, &listing, &compilers);
     }
     print(&match args.format {
         Format::Terminal => layout::terminal(&name, &listing, width()) + "\n",
         Format::Json => layout::json(&name, &listing)?,
         _ => {
             return Err(Error::usage("a file alone is listed as terminal or json")
-                .help("name an older file with --base: a comparison has every format"));
+                .help("name an older file with --base, or an older compiler with --base-toolchain: a comparison has every format"));
         }
     })?;
     Ok(Exit::Held)
 }
 
-fn compare(args: &BinaryArgs, name: &str, base: &Path, listing: &Listing) -> Result<Exit> {
-    let base = artifact::read(base)?;
-    let matching = match_kernels(&base, listing);
+/// The compilers whose ptxas assembles each side.
+struct Compilers {
+    /// `None`: files are read as they are.
+    head: Option<Toolchain>,
+    /// The one that makes the same PTX the base.
+    base: Option<Toolchain>,
+}
+
+impl Compilers {
+    fn find(args: &BinaryArgs) -> Result<Self> {
+        let is_assembled = args.toolchain.is_some() || args.base_toolchain.is_some();
+        if !is_assembled {
+            return match args.arch.is_some() || args.provision {
+                true => Err(
+                    Error::usage("--arch and --provision are for PTX that is assembled")
+                        .help("name the compiler with --toolchain, for example --toolchain 13.0"),
+                ),
+                false => Ok(Self {
+                    head: None,
+                    base: None,
+                }),
+            };
+        }
+        let cache = Cache::open()?;
+        let find = |choice: &Choice| match args.provision {
+            true => toolchain::provide(choice, &cache, &remark),
+            false => toolchain::find_choice(choice, &cache),
+        };
+        let head = find(args.toolchain.as_ref().unwrap_or(&Choice::default()))?;
+        let base = args.base_toolchain.as_ref().map(find).transpose()?;
+        if base.as_ref().is_some_and(|it| it.facts == head.facts) {
+            return Err(Error::usage(format!(
+                "nothing to compare: both sides are the same PTX, and both compilers are nvcc {}",
+                head.facts.version
+            ))
+            .help("name another compiler with --toolchain or --base-toolchain"));
+        }
+        let head = Some(head);
+        Ok(Self { head, base })
+    }
+}
+
+fn compare(
+    args: &BinaryArgs,
+    name: &str,
+    base: &Listing,
+    listing: &Listing,
+    compilers: &Compilers,
+) -> Result<Exit> {
+    let matching = match_kernels(base, listing);
     let limits: &[AllowedChange] = match args.limit.as_slice() {
         [] => &DEFAULT_LIMITS,
         named => named,
@@ -45,7 +110,11 @@ fn compare(args: &BinaryArgs, name: &str, base: &Path, listing: &Listing) -> Res
         command: command_line(),
         host: ::run::machine::host(),
     };
-    let records = make_records(name, listing, &matching, limits, &circumstances);
+    let mut records = make_records(name, listing, &matching, limits, &circumstances);
+    let environment = &mut records.head.environment;
+    let version = |it: &Toolchain| it.facts.version.clone();
+    environment.toolchain = compilers.head.as_ref().map(version);
+    environment.base_compiler = compilers.base.as_ref().map(|it| it.facts.clone());
     // Old and new are held to the same limits, those of this command.
     let judgement = judge::compare(&records.base, &records.head, Loosening::Fails);
     let index = Index::against(Some(&records.base), &records.head);

@@ -6,6 +6,7 @@
 mod accepted;
 mod action;
 mod anchors;
+mod assembled;
 mod attempts;
 mod binaries;
 mod browser;

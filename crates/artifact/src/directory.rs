@@ -1,7 +1,7 @@
 //! Directories: a build, an unpacked wheel, the cache of a compiler.
 
 use crate::map::Mapped;
-use crate::read_bytes;
+use crate::{Wanted, list};
 use binary::{Format, Listing};
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use system::error::{Error, Result};
 use system::files::Kind;
 
 /// `None`: no file in it has GPU code.
-pub fn read(dir: &Path) -> Result<Option<Listing>> {
+pub fn read(dir: &Path, wanted: Wanted) -> Result<Option<Listing>> {
     let read_file = |path: &PathBuf| {
         // A name can have line breaks.
         let at = path.display().to_string();
@@ -22,7 +22,7 @@ pub fn read(dir: &Path) -> Result<Option<Listing>> {
             Error::environment(format!("the file cannot be read: {error}")).at(&at)
         })?;
         let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy();
-        let listing = read_bytes(&bytes, &at)?;
+        let listing = list(&bytes, &at, wanted)?;
         Ok(listing.map(|it| (name.into_owned(), it)))
     };
     let members: Vec<Result<Option<_>>> = files(dir)?.par_iter().map(read_file).collect();

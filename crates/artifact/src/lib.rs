@@ -2,11 +2,13 @@
 //! two listings two records, for the judge. `binary` reads the bytes; files, archives and directories are the matter of this
 //! crate.
 
+mod assembled;
 mod directory;
 mod map;
 mod record;
 mod wheel;
 
+pub use assembled::Assembly;
 pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Records, make_records};
 
 use binary::{Format, Listing, Offset, Problem};
@@ -16,18 +18,46 @@ use system::error::{Error, Result};
 
 const NAME_INSTEAD: &str = "name a shared library, an object or a program that nvcc linked, a static library (.a), a cubin, a fat binary or PTX, or a wheel or a directory with such files";
 
+const NAME_PTX_INSTEAD: &str = "name a .ptx file, or a file, wheel or directory that has PTX in it; without --toolchain, --base-toolchain and --arch, machine code is read as it is";
+
+/// The code of a file that is listed.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// Its machine code, and the names of its PTX.
+    AsItIs,
+    /// Its PTX as machine code, and nothing else.
+    Assembled(&'a Assembly<'a>),
+}
+
 /// # Errors
 /// Where nothing in it has GPU code, and where something in it is damaged or cannot be read.
 pub fn read(path: &Path) -> Result<Listing> {
+    open(path, Wanted::AsItIs)
+}
+
+/// Lists the kernels of all PTX in it, as an assembler makes them. The machine code that is there is not looked at.
+///
+/// # Errors
+/// As [`read`], and where PTX cannot be assembled.
+pub fn read_assembled(path: &Path, assembly: &Assembly) -> Result<Listing> {
+    open(path, Wanted::Assembled(assembly))
+}
+
+fn open(path: &Path, wanted: Wanted) -> Result<Listing> {
     let at = path.display().to_string();
-    let without_code = |why: &str| Error::usage(why).at(&at).help(NAME_INSTEAD);
+    let without_code = |why: &str| match wanted {
+        Wanted::AsItIs => Error::usage(why).at(&at).help(NAME_INSTEAD),
+        Wanted::Assembled(_) => Error::usage("nothing in it is PTX")
+            .at(&at)
+            .help(NAME_PTX_INSTEAD),
+    };
     if path.is_dir() {
-        let listing = directory::read(path)?;
+        let listing = directory::read(path, wanted)?;
         return listing.ok_or_else(|| without_code("no file in this directory has GPU code"));
     }
     let bytes = Mapped::open(path)
         .map_err(|error| Error::environment(format!("the file cannot be read: {error}")).at(&at))?;
-    read_bytes(&bytes, &at)?.ok_or_else(|| without_code(looks_like(&bytes)))
+    list(&bytes, &at, wanted)?.ok_or_else(|| without_code(looks_like(&bytes)))
 }
 
 /// The same of what a file has. `at`: how to name it in an error. `None`: it has no GPU code.
@@ -35,10 +65,21 @@ pub fn read(path: &Path) -> Result<Listing> {
 /// # Errors
 /// Where something in it is damaged.
 pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
+    list(bytes, at, Wanted::AsItIs)
+}
+
+fn list(bytes: &[u8], at: &str, wanted: Wanted) -> Result<Option<Listing>> {
     if wheel::is_zip(bytes) {
-        return wheel::read(bytes, at);
+        return wheel::read(bytes, at, wanted);
     }
-    match binary::read(bytes) {
+    let listing = match wanted {
+        Wanted::AsItIs => binary::read(bytes),
+        Wanted::Assembled(assembly) => match binary::read_ptx(bytes) {
+            Ok((format, texts)) => Ok(assembly.list_all(format, &texts, at)?),
+            Err(error) => Err(error),
+        },
+    };
+    match listing {
         Ok(listing) => Ok(Some(listing).filter(|it| !it.is_empty())),
         // Further in it is a part of a file that is of the right kind.
         Err(error)

@@ -2,7 +2,7 @@
 //! and nothing else: no file is made that has it.
 
 use crate::map::Mapped;
-use crate::read_bytes;
+use crate::{Wanted, list};
 use binary::{Format, Listing};
 use rayon::prelude::*;
 use std::fmt::Display;
@@ -46,7 +46,7 @@ pub fn is_zip(bytes: &[u8]) -> bool {
 }
 
 /// `at`: how to name the archive in an error. `None`: no member of it has GPU code.
-pub fn read(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
+pub fn read(bytes: &[u8], at: &str, wanted: Wanted) -> Result<Option<Listing>> {
     let damaged = |error: ZipError| {
         let end = bytes.len();
         Error::environment(format!(
@@ -89,11 +89,16 @@ pub fn read(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
     let read_member = |member: &Member| {
         let at = place(at, member);
         let listing = match member.size > MOST_IN_MEMORY {
-            true => read_bytes(
+            true => list(
                 &unpack_into_file(&archive, member).map_err(|it| it.at(&at))?,
                 &at,
+                wanted,
             ),
-            false => read_bytes(&unpack(&archive, member).map_err(|it| it.at(&at))?, &at),
+            false => list(
+                &unpack(&archive, member).map_err(|it| it.at(&at))?,
+                &at,
+                wanted,
+            ),
         };
         Ok(listing?.map(|it| (member.name.clone(), it)))
     };

@@ -124,7 +124,15 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
     (own >= 64).then_some((entry, after))
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// The PTX that it is, with its target; `None`: it is something else. `at`: in the file.
+    pub fn ptx(&self, at: u64) -> Result<Option<(Arch, Cow<'a, [u8]>)>, Error> {
+        match self.kind {
+            PTX => Ok(Some((self.arch, unpack(self, at)?))),
+            _ => Ok(None),
+        }
+    }
+
     /// `at`: in the file.
     pub fn read(&self, at: u64) -> Result<Content, Error> {
         let Entry { kind, arch, .. } = *self;

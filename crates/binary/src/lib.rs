@@ -122,6 +122,16 @@ pub struct Ptx {
     pub member: Option<String>,
 }
 
+/// The text of PTX, as an assembler reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PtxText<'a> {
+    /// Its own target.
+    pub arch: Arch,
+    pub text: Cow<'a, [u8]>,
+    /// As of a kernel.
+    pub member: Option<String>,
+}
+
 /// An entry of a fat binary that is neither machine code nor PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
@@ -194,11 +204,22 @@ impl Listing {
     }
 
     /// Adds what a file lists to what the directory or archive lists that has it under this name.
-    pub fn add_member(&mut self, name: &str, listing: Self) {
+    pub fn add_member(&mut self, name: &str, mut listing: Self) {
         let within = |member: Option<String>| match member {
             Some(member) => Some(format!("{name}({member})")),
             None => Some(name.to_owned()),
         };
+        for member in (listing.kernels.iter_mut().map(|it| &mut it.member))
+            .chain(listing.ptx.iter_mut().map(|it| &mut it.member))
+            .chain(listing.others.iter_mut().map(|it| &mut it.member))
+        {
+            *member = within(member.take());
+        }
+        self.append(listing);
+    }
+
+    /// Adds what another part of the same file lists.
+    pub fn append(&mut self, listing: Self) {
         let Self {
             format: _,
             mut kernels,
@@ -206,12 +227,6 @@ impl Listing {
             mut others,
             compilers,
         } = listing;
-        for member in (kernels.iter_mut().map(|it| &mut it.member))
-            .chain(ptx.iter_mut().map(|it| &mut it.member))
-            .chain(others.iter_mut().map(|it| &mut it.member))
-        {
-            *member = within(member.take());
-        }
         self.kernels.append(&mut kernels);
         self.ptx.append(&mut ptx);
         self.others.append(&mut others);
@@ -242,7 +257,7 @@ enum Content {
     Other { kind: u16, arch: Arch },
 }
 
-impl Found<'_> {
+impl<'a> Found<'a> {
     fn read(&self) -> Result<Content, Error> {
         let shifted = |error: Error| error.shifted(self.at);
         match &self.code {
@@ -250,6 +265,23 @@ impl Found<'_> {
             Code::Ptx(text) => ptx::read(text).map_err(shifted),
             Code::Entry(entry) => entry.read(self.at),
         }
+    }
+
+    /// `None`: it is no PTX.
+    fn ptx(self) -> Result<Option<PtxText<'a>>, Error> {
+        let (arch, text) = match self.code {
+            Code::Cubin(_) => return Ok(None),
+            Code::Ptx(text) => {
+                let arch = ptx::target(text).map_err(|error| error.shifted(self.at))?;
+                (arch, Cow::Borrowed(text))
+            }
+            Code::Entry(entry) => match entry.ptx(self.at)? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let member = self.member.map(Cow::into_owned);
+        Ok(Some(PtxText { arch, text, member }))
     }
 }
 
@@ -303,7 +335,29 @@ pub fn may_have_code(start: &[u8]) -> bool {
 
 type Find<'a> = fn(&'a [u8], &mut Part<'a, '_>) -> Result<(), Error>;
 
+/// The PTX of a file, and which container that is.
+///
+/// # Errors
+/// As [`read`], but for machine code, which is not looked at.
+pub fn read_ptx(bytes: &[u8]) -> Result<(Format, Vec<PtxText<'_>>), Error> {
+    let (format, found) = find_all(bytes)?;
+    let texts = found.into_iter().map(Found::ptx);
+    let texts: Vec<Option<PtxText>> = texts.collect::<Result<_, _>>()?;
+    Ok((format, texts.into_iter().flatten().collect()))
+}
+
 fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
+    let (format, found) = find_all(bytes)?;
+    // Unpacking takes nearly all of the time. In their order, so that the first error is always the same one.
+    let contents: Vec<Result<Content, Error>> = found.par_iter().map(Found::read).collect();
+    let mut listing = Listing::new(format);
+    for (found, content) in found.into_iter().zip(contents) {
+        listing.add(found.at, found.member, content?);
+    }
+    Ok(listing)
+}
+
+fn find_all(bytes: &[u8]) -> Result<(Format, Vec<Found<'_>>), Error> {
     let (format, find): (_, Find) = match bytes {
         _ if bytes.starts_with(ELF) => match elf::is_cubin(bytes)? {
             true => (Format::Cubin, find_in_elf),
@@ -324,13 +378,7 @@ fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
             found: &mut found,
         },
     )?;
-    // Unpacking takes nearly all of the time. In their order, so that the first error is always the same one.
-    let contents: Vec<Result<Content, Error>> = found.par_iter().map(Found::read).collect();
-    let mut listing = Listing::new(format);
-    for (found, content) in found.into_iter().zip(contents) {
-        listing.add(found.at, found.member, content?);
-    }
-    Ok(listing)
+    Ok((format, found))
 }
 
 fn find_ptx<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {

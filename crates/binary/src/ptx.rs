@@ -14,15 +14,18 @@ pub fn is_ptx(text: &[u8]) -> bool {
 }
 
 pub fn read(ptx: &[u8]) -> Result<Content, Error> {
-    let damaged = || Error::at(0, Problem::Damaged("target of the PTX"));
     Ok(Content::Ptx {
-        arch: target(ptx).ok_or_else(damaged)?,
+        arch: target(ptx)?,
         kernels: kernels(ptx),
     })
 }
 
 /// `.target sm_90a, debug`
-fn target(ptx: &[u8]) -> Option<Arch> {
+pub fn target(ptx: &[u8]) -> Result<Arch, Error> {
+    find_target(ptx).ok_or_else(|| Error::at(0, Problem::Damaged("target of the PTX")))
+}
+
+fn find_target(ptx: &[u8]) -> Option<Arch> {
     let lines = ptx.split(|it| *it == b'\n').map(<[u8]>::trim_ascii);
     let mut targets = lines.filter_map(|it| it.strip_prefix(b".target "));
     let named = targets.next()?.split(|it| b", \t".contains(it));

@@ -1,7 +1,7 @@
 //! The nvcc command for one unit: its arguments, and the few lines of source that are generated around
 //! the user's. Pure; paths of this machine are added where the command is run.
 
-use model::{CType, Callable, Constant, LaunchedEntry, Number, ScalarType, Unit};
+use model::{Arch, CType, Callable, Constant, LaunchedEntry, Number, ScalarType, Unit};
 use std::fmt::Write;
 use system::sources::{self, Made};
 
@@ -109,13 +109,11 @@ pub fn command_line(unit: &Unit) -> String {
 }
 
 fn arguments(unit: &Unit) -> Vec<String> {
-    let arch = unit.id.arch.to_string();
-    let virtual_arch = arch.replacen("sm_", "compute_", 1);
     // Machine code for this architecture alone: with PTX beside it the driver could run something
     // that PTXAS of this toolkit never reported on.
     let mut args = vec![
         "-gencode".into(),
-        format!("arch={virtual_arch},code={arch}"),
+        code_for(unit.id.arch),
         "-lineinfo".into(),
         "-Xptxas".into(),
         "-v".into(),
@@ -132,6 +130,13 @@ fn arguments(unit: &Unit) -> Vec<String> {
     );
     args.extend(unit.flags.iter().cloned());
     args
+}
+
+/// Machine code for this architecture alone, as the value of `-gencode`.
+pub fn code_for(arch: Arch) -> String {
+    let arch = arch.to_string();
+    let virtual_arch = arch.replacen("sm_", "compute_", 1);
+    format!("arch={virtual_arch},code={arch}")
 }
 
 /// nvcc splits the values of its options at commas.

@@ -2,7 +2,7 @@
 
 use super::Outside;
 use super::bounds::launch_bounds;
-use super::command::{self, NvccCall, Way};
+use super::command::{self, NvccCall, Way, code_for};
 use super::cut::PtxModule;
 use super::depend::{ask_for_rules, list_files, list_loaded, list_prerequisites};
 use super::entry::{self, Named, Unresolved};
@@ -13,7 +13,8 @@ use super::ptxas::PtxasReport;
 use super::refused;
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
 use model::{
-    BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, LaunchBounds, Unit,
+    Arch, BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind,
+    LaunchBounds, Unit,
 };
 use object::{Object as _, ObjectSection as _};
 use rayon::prelude::*;
@@ -165,9 +166,9 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
         Ok(ran) => ran,
         Err(fault) => {
             let file = shop.root.join(source);
-            let ptx = match is_too_new(&fault.message) {
-                true => Some(shop.read_ptx(&file)?),
-                false => None,
+            let ptx = match TooNew::find(&fault.message) {
+                Some(_) => Some(shop.read_ptx(&file)?),
+                None => None,
             };
             let each = units.iter().map(|unit| match &ptx {
                 Some(ptx) => not_assembled(unit, ptx, &file, &fault),
@@ -190,20 +191,29 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
     Ok(compiled.collect())
 }
 
-/// Whether PTXAS refused the version of the PTX and looked at nothing else.
-fn is_too_new(said: &str) -> bool {
-    static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"Unsupported \.version ([0-9.]+); current version is '([0-9.]+)'").ok()
-    });
-    let Some(found) = REFUSED.as_ref().and_then(|refused| refused.captures(said)) else {
-        return false;
-    };
-    let version = |group: usize| {
-        let text = found.get(group)?.as_str();
-        let (major, minor) = text.split_once('.')?;
-        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
-    };
-    matches!((version(1), version(2)), (Some(asked), Some(known)) if asked > known)
+/// PTXAS refused the version of the PTX and looked at nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooNew {
+    pub asked: PtxVersion,
+    pub known: PtxVersion,
+}
+
+/// Major and minor.
+pub type PtxVersion = (u32, u32);
+
+impl TooNew {
+    pub fn find(said: &str) -> Option<Self> {
+        static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+            Regex::new(r"Unsupported \.version ([0-9.]+); current version is '([0-9.]+)'").ok()
+        });
+        let found = REFUSED.as_ref()?.captures(said)?;
+        let version = |group: usize| -> Option<PtxVersion> {
+            let (major, minor) = found.get(group)?.as_str().split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        };
+        let (asked, known) = (version(1)?, version(2)?);
+        (asked > known).then_some(Self { asked, known })
+    }
 }
 
 /// A unit of PTX that the simulator may run and this PTXAS does not take. Constants that the host fills are looked up
@@ -248,6 +258,24 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
         included: vec![unit.source.clone()],
         loaded: Vec::new(),
     })
+}
+
+/// Machine code of PTX that belongs to no gates.yaml, with PTXAS's own defaults.
+///
+/// # Errors
+/// Environment, where the machine failed. PTX that PTXAS refuses is the inner error.
+pub fn assemble(
+    shop: Workshop,
+    ptx: &[u8],
+    arch: Arch,
+) -> Result<std::result::Result<Vec<u8>, Fault>> {
+    let file = shop.scratch.join(ASSEMBLED);
+    std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
+    let code = ["-gencode".to_owned(), code_for(arch)];
+    match shop.run(&code, Input::Ptx(&file), Wanted::Cubin)? {
+        Ok(ran) => read(&ran.output).map(Ok),
+        Err(fault) => Ok(Err(fault)),
+    }
 }
 
 fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
@@ -652,6 +680,8 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
 const LARGEST_FILE: u64 = 4 << 30;
 
 const GENERATED: &str = "gatekeeper.cu";
+/// How PTXAS's messages name PTX that belongs to no gates.yaml.
+const ASSEMBLED: &str = "assembled.ptx";
 const KEPT: &str = "kept";
 const READ: &str = "read.d";
 

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod apart;
+pub mod assemble;
 mod bounds;
 mod cache;
 pub mod code;

@@ -27,6 +27,16 @@ impl Arch {
             _ => self.major == major && self.minor <= minor,
         }
     }
+
+    /// Whether PTX for `target` can be assembled for `self`: for this architecture and all later ones, `a` for exactly its
+    /// own, and `f` for its family.
+    pub fn takes_ptx_for(self, target: Self) -> bool {
+        match target.suffix {
+            Some('a') => self == target,
+            Some(_) => self.major == target.major && self.minor >= target.minor,
+            None => (self.major, self.minor) >= (target.major, target.minor),
+        }
+    }
 }
 
 impl fmt::Display for Arch {
@@ -103,6 +113,19 @@ mod tests {
         ] {
             assert!(name.parse::<Arch>().is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn takes_ptx_of_older_architectures() {
+        let takes = |own: &str, target: &str| {
+            let [own, target] = [own, target].map(|it| it.parse::<Arch>().unwrap());
+            own.takes_ptx_for(target)
+        };
+        assert!(takes("sm_90", "sm_80") && takes("sm_90a", "sm_90") && takes("sm_90a", "sm_90a"));
+        assert!(
+            !takes("sm_80", "sm_90") && !takes("sm_90", "sm_90a") && !takes("sm_100", "sm_90a")
+        );
+        assert!(takes("sm_103f", "sm_100f") && !takes("sm_120f", "sm_100f"));
     }
 
     #[test]

@@ -178,7 +178,14 @@ pub fn circumstances(record: &Record) -> String {
         );
     }
     if environment.is_compiled() {
-        return format!("compiled files, nothing was run, {}", environment.started);
+        let files = match (&environment.toolchain, &environment.base_compiler) {
+            (Some(ours), Some(theirs)) => {
+                format!("PTX assembled by nvcc {ours} (base: {})", theirs.version)
+            }
+            (Some(ours), None) => format!("PTX assembled by nvcc {ours}"),
+            (None, _) => "compiled files".to_owned(),
+        };
+        return format!("{files}, nothing was run, {}", environment.started);
     }
     let device = match &environment.device {
         Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),

@@ -2,7 +2,7 @@
 //! does not know. The same machine answered for the base, so it is the change that took them away.
 
 use super::{Comparison, Ended, compare_required, without_answer_of_base};
-use crate::counterpart::NotRequired;
+use crate::counterpart::{NotRequired, required_of_base};
 use crate::index::View;
 use crate::rules::{correctness, findings};
 use crate::unavailable::{Judged, Unavailable};
@@ -16,7 +16,7 @@ pub fn since(view: View) -> Vec<Comparison> {
         let views = view.all_architectures(&case.id);
         views.map(move |view| (&case.id, view))
     });
-    let mut found: Vec<Comparison> = Vec::new();
+    let mut found = resources(view);
     for (id, view) in cases {
         let checks = compare_required(
             asked(view, id),
@@ -40,6 +40,44 @@ pub fn since(view: View) -> Vec<Comparison> {
         }
     }
     found
+}
+
+/// Resources that the base's machine code tells and head's does not: its PTX is too new for head's PTXAS, or head is a
+/// cubin. A compiled file says of each kernel what it can say, and names the rest.
+fn resources(view: View) -> Vec<Comparison> {
+    if view.is_compiled() {
+        return Vec::new();
+    }
+    let units = view.plan().units.iter().flat_map(|unit| {
+        let subject = Subject::Unit(unit.id.clone());
+        let lost = compare_required(
+            view.gates_of(&subject),
+            |gate| required_of_base(view, gate).and(view.base().ok_or(NotRequired::OtherDevice)),
+            |gate, base| Comparison {
+                subject: gate.subject.clone(),
+                demand: BaseDemand::Checks(vec![gate.rule.clone()]),
+                declared: gate.declared.clone(),
+                ended: compare_resource(view, base, gate),
+            },
+        );
+        join(lost)
+    });
+    units.collect()
+}
+
+fn compare_resource(view: View, base: View, gate: &Gate) -> Ended {
+    let metric = gate.rule.metric();
+    let Some(metric) = metric.filter(|it| it.facet() == Facet::Resources) else {
+        return Ended::Held;
+    };
+    match view.metric(&gate.subject, metric) {
+        Err(why) if is_unanswered(&why) => {
+            let of_base = base.built_as_base(&gate.subject);
+            let of_base = of_base.and_then(|()| base.metric(&gate.subject, metric));
+            lose(why.reason, of_base.map(drop))
+        }
+        _ => Ended::Held,
+    }
 }
 
 /// The same of a record that was made on another kind of device, or by another counter model: whatever it answered and
@@ -133,7 +171,14 @@ fn compare_check(view: View, base: View, id: &CaseId, rule: &Rule) -> Ended {
         return Ended::Held;
     }
     let of_base = base.built_as_base(&Subject::Case(id.clone()));
-    let of_base = of_base.and_then(|()| answer(base, id, rule).unwrap_or(Ok(())));
+    lose(
+        reason,
+        of_base.and_then(|()| answer(base, id, rule).unwrap_or(Ok(()))),
+    )
+}
+
+/// The end where head has no answer, by what the base has.
+fn lose(reason: Reason, of_base: Judged<()>) -> Ended {
     let lost = Ended::Failed(Loosened::ChecksLost(Box::new(reason.clone())));
     match of_base {
         Ok(()) => lost,

@@ -1,0 +1,53 @@
+//! The kernels of PTX, as an assembler makes them: what a driver would do where there is no machine code.
+
+use binary::{Format, Listing, PtxText};
+use build::assemble::Assembler;
+use model::Arch;
+use rayon::prelude::*;
+use system::error::{Error, Result};
+
+/// How PTX becomes machine code.
+pub struct Assembly<'a> {
+    pub assembler: Assembler<'a>,
+    /// `None`: for the target that each PTX names itself.
+    pub arch: Option<Arch>,
+}
+
+impl Assembly<'_> {
+    /// Lists the kernels of a file's PTX, in the file's order. `at`: how to name the file in an error.
+    pub fn list_all(&self, format: Format, texts: &[PtxText], at: &str) -> Result<Listing> {
+        let listed: Vec<Result<Listing>> = texts.par_iter().map(|it| self.list(it, at)).collect();
+        let mut all = Listing::new(format);
+        for (ptx, listing) in texts.iter().zip(listed) {
+            match &ptx.member {
+                Some(member) => all.add_member(member, listing?),
+                None => all.append(listing?),
+            }
+        }
+        Ok(all)
+    }
+
+    fn list(&self, ptx: &PtxText, at: &str) -> Result<Listing> {
+        let at = match &ptx.member {
+            Some(member) => format!("{at}: {}", member.replace(char::is_control, "\u{fffd}")),
+            None => at.to_owned(),
+        };
+        let arch = self.arch.unwrap_or(ptx.arch);
+        if !arch.takes_ptx_for(ptx.arch) {
+            return Err(Error::usage(format!(
+                "PTX for {} cannot be assembled for {arch}",
+                ptx.arch
+            ))
+            .at(at)
+            .help(format!(
+                "name --arch {}, or leave --arch out: each PTX is then assembled for its own target",
+                ptx.arch
+            )));
+        }
+        // Text in a fat binary ends with zeros.
+        let end = ptx.text.iter().rposition(|it| *it != 0);
+        let text = &ptx.text[..end.map_or(0, |it| it + 1)];
+        let cubin = (self.assembler.assemble(text, arch)).map_err(|error| error.at(&at))?;
+        binary::read(&cubin).map_err(|error| Error::environment(error.to_string()).at(&at))
+    }
+}
