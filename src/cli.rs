@@ -249,7 +249,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TOOLCHAIN")]
     pub toolchain: Option<Choice>,
     /// Where a gate fails against --base-toolchain, run what failed again with one more part exchanged each time, and
-    /// print which part is to blame
+    /// name the part that is to blame in all reports
     #[arg(long, requires = "base_toolchain")]
     pub blame: bool,
     /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or

@@ -1,8 +1,8 @@
 //! Sides of a change from compilers: the same files, built by two. Knows nothing of workers, devices or judges;
 //! `pipeline` knows nothing of where a side comes from.
 
-use build::toolchain::{self, Choice, Component, Source};
-use model::{Base, Loosening, Outcome};
+use build::toolchain::{self, Choice, Source};
+use model::{Base, Component, Loosening, PartChange};
 use pipeline::{BaseSide, Change};
 use records::store;
 use std::path::Path;
@@ -68,9 +68,7 @@ impl CompilerRequest {
 /// A step on the way from one compiler to another: one more part is the other's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    pub part: Component,
-    /// The part before and after it.
-    pub versions: [String; 2],
+    pub change: PartChange,
     /// The compiler after it.
     pub compiler: Choice,
 }
@@ -125,8 +123,7 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
         }
         let [nvcc, headers, nvvm, ptxas] = sources.clone();
         Step {
-            part,
-            versions,
+            change: PartChange { part, versions },
             compiler: Choice {
                 whole: Some(nvcc),
                 parts: [
@@ -139,38 +136,4 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
         }
     });
     Ok(steps.collect())
-}
-
-/// The steps of which one broke a gate, by what the gate said after each step; it held before the first, and does not
-/// hold after the last. More than one where a compiler in between gives no answer.
-pub fn find_guilty(outcomes: &[Option<Outcome>]) -> std::ops::Range<usize> {
-    let mut from = 0;
-    for (at, outcome) in outcomes.iter().enumerate() {
-        match outcome {
-            Some(Outcome::Fail) => return from..at + 1,
-            Some(Outcome::Pass) => from = at + 1,
-            _ => {}
-        }
-    }
-    from.min(outcomes.len().saturating_sub(1))..outcomes.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_guilty_step_is_the_first_after_which_the_gate_fails() {
-        use Outcome::{Fail, Inconclusive, Pass};
-        for (outcomes, guilty) in [
-            (&[Some(Fail), Some(Fail), Some(Fail)][..], 0..1),
-            (&[Some(Pass), Some(Fail), Some(Fail)], 1..2),
-            (&[Some(Pass), Some(Pass), Some(Fail)], 2..3),
-            (&[Some(Pass), None, Some(Fail)], 1..3),
-            (&[Some(Inconclusive), None, Some(Fail)], 0..3),
-            (&[Some(Fail)], 0..1),
-        ] {
-            assert_eq!(find_guilty(outcomes), guilty, "{outcomes:?}");
-        }
-    }
 }

@@ -11,8 +11,9 @@ use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
 use config::{Loaded, Selection};
 use judge::Index;
-use model::{Conclusion, Loosening};
+use model::{Conclusion, Judgement, Loosening, Record};
 use pipeline::{AskedShard, Profile, Request};
+use records::history::History;
 use records::shard::Part;
 use records::store;
 use report::ReportInput;
@@ -115,19 +116,11 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         outcome
     };
     let pin = Choice::pin(loaded.toolchain.cuda.as_deref());
-    let record = run(&compilers, loaded)?;
-    let index = Index::new(&record);
-    let judgement = index.judge();
+    let mut record = run(&compilers, loaded)?;
     let history = history::load_next_to(&args.config.config);
-    let input = ReportInput {
-        history: history.as_ref(),
-        ..ReportInput::new(&index, &record, &judgement)
-    };
-    write_out(&args.out, &input)?;
-    print(&report::terminal::render(
-        &input,
-        terminal_options(args.output.verbosity()),
-    ))?;
+    let judgement = write_all(args, &record, history.as_ref(), |input| {
+        report::terminal::render(input, terminal_options(args.output.verbosity()))
+    })?;
     if let (true, Some(theirs), Conclusion::Fail) =
         (args.blame, &compilers.base, judgement.conclusion)
     {
@@ -145,11 +138,16 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             let record = run(&compilers, loaded)?;
             Ok(Index::new(&record).judge().verdicts)
         };
-        blame::blame(
-            &find_steps(theirs, ours, &cache)?,
-            &judgement.verdicts,
-            &rerun,
-        )?;
+        let steps = find_steps(theirs, ours, &cache)?;
+        let exchanges = blame::exchange_parts(&steps, &judgement.verdicts, &rerun)?;
+        if !exchanges.is_empty() {
+            record.evidence.extend(exchanges);
+            write_all(args, &record, history.as_ref(), |input| {
+                let blame = report::blame::in_terminal(input.judgement);
+                let options = terminal_options(args.output.verbosity());
+                report::terminal::render_groups(&[vec![blame]], options)
+            })?;
+        }
     }
     if args.output.verbosity() == Verbosity::Quiet {
         return Ok(judgement.conclusion.into());
@@ -166,6 +164,24 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         ));
     }
     Ok(judgement.conclusion.into())
+}
+
+/// Judges a record, leaves it in `--out` with its reports, and prints a part of them.
+fn write_all(
+    args: &RunArgs,
+    record: &Record,
+    history: Option<&History>,
+    printed: impl Fn(&ReportInput) -> String,
+) -> Result<Judgement> {
+    let index = Index::new(record);
+    let judgement = index.judge();
+    let input = ReportInput {
+        history,
+        ..ReportInput::new(&index, record, &judgement)
+    };
+    write_out(&args.out, &input)?;
+    print(&printed(&input))?;
+    Ok(judgement)
 }
 
 /// Everything that is left in `--out`.

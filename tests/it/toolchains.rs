@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{
-    RECORD, copies, edit, failed, gatekeeper, gates_that_failed, git, root, run, simulate, stderr,
-    stdout,
+    RECORD, copies, edit, failed, gatekeeper, gates_that_failed, git, report, root, run, simulate,
+    stderr, stdout,
 };
 use std::path::Path;
 use tempfile::TempDir;
@@ -48,10 +48,12 @@ fn a_miscompiled_kernel_fails_and_the_part_that_did_it_is_named() {
         said.contains("blame    nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate\n"),
         "{said}"
     );
+    blame_is_in_every_report(project.path());
     // The same with the other compiler's part in its place.
     let mended = format!("{NEW},nvvm={OLD}");
     let said = compare(project.path(), OLD, &mended, 0);
     assert!(!said.contains("blame"), "{said}");
+    assert!(!report(project.path()).contains("blames"));
     let record = std::fs::read_to_string(project.path().join(RECORD)).unwrap();
     let record: serde_json::Value = serde_json::from_str(&record).unwrap();
     let record = &record["record"];
@@ -61,6 +63,32 @@ fn a_miscompiled_kernel_fails_and_the_part_that_did_it_is_named() {
     assert_eq!(head, "13.2.51+nvvm13.0.88", "{environment}");
     assert_eq!(environment["base_compiler"]["version"], "13.0.88");
     assert_eq!(record["policy"]["base"]["toolchain"], "13.0.88");
+}
+
+/// Made of the record, so that a comment in CI has it, too.
+fn blame_is_in_every_report(dir: &Path) {
+    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
+    let blames = report["blames"].as_array().unwrap();
+    assert_eq!(blames.len(), 1, "{blames:?}");
+    let change = serde_json::json!([{"part": "nvvm", "versions": [OLD, NEW]}]);
+    assert_eq!(blames[0]["changes"], change);
+    let gates = blames[0]["gates"].as_array().unwrap();
+    assert_eq!(gates.len(), 1, "{gates:?}");
+    assert_eq!(gates[0]["subject"]["case"]["kernel"], "split");
+    for (format, says) in [
+        (
+            "terminal",
+            "blame    nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate\n         split/default@default  max_err <= 0\n",
+        ),
+        (
+            "markdown",
+            "| nvvm 13.0.88 -&gt; 13.2.51 | `split/default@default` | max_err &lt;= 0 |",
+        ),
+        ("html", "nvvm 13.0.88 -&gt; 13.2.51"),
+    ] {
+        let shown = stdout(&run(dir, &["report", RECORD, "--format", format], 0));
+        assert!(shown.contains(says), "{format}: {shown}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub(super) fn empty_judgement() -> Judgement {
         verdicts: Vec::new(),
         problems: Vec::new(),
         base: None,
+        blames: Vec::new(),
         rivals: Vec::new(),
         accepted: Vec::new(),
         wins: Vec::new(),

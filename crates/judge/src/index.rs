@@ -62,6 +62,7 @@ pub(super) struct Filed<'a> {
     pub profiles: Pieces<&'a CaseId, (u32, &'a Seen<ProfileFacts>)>,
     pub pairs: Pieces<&'a CaseId, (u32, &'a Seen<PairFacts>)>,
     pub rivals: Pieces<(&'a str, &'a CaseId), (u32, &'a Seen<RivalFacts>)>,
+    pub exchanges: Vec<&'a Exchange>,
 }
 
 /// One seed of one case, with the architecture as its evidence names it.
@@ -127,6 +128,7 @@ impl<'a> Filed<'a> {
             profiles: Pieces::new(),
             pairs: Pieces::new(),
             rivals: Pieces::new(),
+            exchanges: Vec::new(),
         };
         for gate in &policy.gates {
             filed.gates.add(&gate.subject, gate);
@@ -147,6 +149,7 @@ impl<'a> Filed<'a> {
 
     fn file(&mut self, piece: &'a Evidence) {
         match piece {
+            Evidence::Exchange(exchange) => self.exchanges.push(exchange),
             // The base has an index of its own, and two records are compared by references as they are.
             Evidence::Base(_) | Evidence::Reference { .. } | Evidence::Reused { .. } => {}
             Evidence::Build { unit, facts } => self.builds.add(unit, facts),

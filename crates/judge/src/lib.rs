@@ -39,6 +39,7 @@ mod against_base;
 mod agreed;
 mod baselines;
 mod best;
+mod blame;
 mod conclusion;
 mod counterpart;
 mod index;

@@ -3,7 +3,9 @@
 use super::agreed::Refusals;
 use super::index::{Index, View};
 use super::review::{Opponent, accepted, expected, fallback, references};
-use super::{against_base, baselines, conclusion, notes, problems, review, rivals, rules, targets};
+use super::{
+    against_base, baselines, blame, conclusion, notes, problems, review, rivals, rules, targets,
+};
 use model::*;
 use std::collections::BTreeSet;
 
@@ -51,6 +53,7 @@ pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponen
     judgement.drifts.extend(drifts);
     judgement.rivals = rivals::standings(view);
     judgement.base = against_base::summarise(view);
+    judgement.blames = blame::find(view, &judgement.verdicts);
     judgement.notes.extend(notes::of_cases(view));
     judgement.notes.extend(match opponent {
         Opponent::Nothing => Vec::new(),

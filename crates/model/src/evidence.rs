@@ -78,6 +78,8 @@ pub enum Evidence {
         case: CaseId,
         facts: Seen<BaseReference>,
     },
+    /// With parts of head's compiler in the base's, in the order of the exchanges. No verdict depends on it.
+    Exchange(super::Exchange),
     /// Evidence on the base revision, which runs from its own tree on the same device.
     Base(Box<Evidence>),
     /// One case of head and of base, side by side in one timing process.

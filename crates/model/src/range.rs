@@ -56,6 +56,7 @@ impl Evidence {
             | Self::Time { .. }
             | Self::Code { .. }
             | Self::Reused { .. }
+            | Self::Exchange(_)
             | Self::Reference { .. }
             | Self::BaseReference { .. }
             | Self::Pair { .. }

@@ -129,6 +129,9 @@ pub struct Judgement {
     /// Where a base was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<AgainstBase>,
+    /// Where the run exchanged parts of the compiler: which of them broke which gates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blames: Vec<super::Blame>,
     /// In the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<RivalStanding>,

@@ -5,8 +5,8 @@ use crate::exit::Exit;
 use crate::input::ReportInput;
 use explain::diagnosis::changes;
 use model::{
-    Accepted, AgainstBase, Aimed, Conclusion, Costs, CounterChange, Drift, Environment, Metric,
-    Note, Outcome, Problem, RivalStanding, Verdict, Win,
+    Accepted, AgainstBase, Aimed, Blame, Conclusion, Costs, CounterChange, Drift, Environment,
+    Metric, Note, Outcome, Problem, RivalStanding, Verdict, Win,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,6 +31,9 @@ struct Report<'a> {
     verdicts: Vec<Entry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<&'a AgainstBase>,
+    /// Where `run --blame` exchanged parts of the compiler.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    blames: &'a [Blame],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     rivals: &'a [RivalStanding],
     accepted: Vec<Entry<'a, Accepted>>,
@@ -108,6 +111,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         problems: &judgement.problems,
         verdicts: verdicts.collect(),
         base: judgement.base.as_ref(),
+        blames: &judgement.blames,
         rivals: &judgement.rivals,
         accepted: accepted.collect(),
         wins: &judgement.wins,

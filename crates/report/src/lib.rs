@@ -3,6 +3,7 @@
 mod against_base;
 mod annotations;
 pub mod binary;
+pub mod blame;
 pub mod case;
 mod causes;
 pub mod diagnosis;

@@ -3,7 +3,7 @@
 use super::problems::Block;
 use super::section::{InTerminal, Kind, Part, Room, Section, Table};
 use super::{
-    against_base, causes, diagnosis, explain, not_judged, notes, printed, problems, rivals,
+    against_base, blame, causes, diagnosis, explain, not_judged, notes, printed, problems, rivals,
     standing, summary, targets, values,
 };
 use crate::input::ReportInput;
@@ -71,6 +71,8 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let first = [
         Section::new("", "Problems", vec![Part::Problems(problems)]),
         loosened(judgement),
+        blame::in_terminal(judgement),
+        blame::in_pages(judgement),
         Section::new(
             "printed",
             "Printed by kernels",

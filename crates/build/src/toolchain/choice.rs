@@ -1,7 +1,7 @@
 //! A compiler as a person asks for it: a release, the directory of a toolkit, or parts of several.
 
 use super::releases::is_version;
-use serde::Serialize;
+use model::Component;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -25,21 +25,6 @@ pub enum Source {
     Release(String),
     /// The directory that has `bin/nvcc`.
     Home(PathBuf),
-}
-
-model::named! {
-    /// A part of a compiler that can be exchanged alone, in the order in which they work.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-    pub enum Component {
-        /// The driver, and all that no other part is.
-        Nvcc = "nvcc",
-        /// The toolkit's own: `cuda_fp8.h` and CCCL are code that ends up in a kernel.
-        Headers = "headers",
-        /// From C++ to PTX: cicc and libdevice.
-        Nvvm = "nvvm",
-        /// From PTX to machine code.
-        Ptxas = "ptxas",
-    }
 }
 
 impl Choice {

@@ -1,9 +1,9 @@
 //! A compiler whose parts are of several toolkits: a directory of links to them.
 
-use super::choice::Component;
 use super::install::{DIR, lock};
 use super::probe::{self, ToolkitLayout};
 use super::{Search, Toolchain};
+use model::Component;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ mod sanitizer;
 pub mod testing;
 
 pub use breakage::find_breakage;
-pub use choice::{Choice, Component, Source};
+pub use choice::{Choice, Source};
 pub use disassembler::{Disassembler, find_disassembler};
 pub use index::list_offered;
 pub use install::{Installed, install, install_disassembler, list_installed};

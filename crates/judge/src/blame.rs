@@ -1,0 +1,112 @@
+//! Names the part of head's compiler that broke a gate, by what the gate said as part after part was exchanged.
+
+use super::index::View;
+use model::*;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// In the order of the parts, each with its gates in the order of the verdicts.
+pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
+    let steps = steps(&view.filed().exchanges);
+    // The last one gives head.
+    let Some((_, between)) = steps.split_last() else {
+        return Vec::new();
+    };
+    let mut blamed: BTreeMap<(usize, usize), Vec<BlamedGate>> = BTreeMap::new();
+    for verdict in verdicts.iter().filter(|it| it.outcome == Outcome::Fail) {
+        let Question::Gate(rule) = &verdict.question else {
+            continue;
+        };
+        let is_same = |it: &&&GateAnswer| it.subject == verdict.subject && it.rule == *rule;
+        let between = between.iter().map(|(_, answers)| {
+            let answer = answers.iter().find(is_same);
+            answer.map(|it| it.outcome)
+        });
+        let outcomes: Vec<_> = between.chain([Some(Outcome::Fail)]).collect();
+        let guilty = find_guilty(&outcomes);
+        let gates = blamed.entry((guilty.start, guilty.end)).or_default();
+        gates.push(BlamedGate {
+            subject: verdict.subject.clone(),
+            rule: rule.clone(),
+        });
+    }
+    let blames = blamed.into_iter().map(|((start, end), gates)| {
+        let changes = steps.get(start..end).unwrap_or_default();
+        Blame {
+            changes: changes.iter().map(|(it, _)| (*it).clone()).collect(),
+            gates,
+        }
+    });
+    blames.collect()
+}
+
+/// Each exchange with all answers that there are: shards exchange the same parts, and ask gates of their own.
+fn steps<'a>(exchanges: &[&'a Exchange]) -> Vec<(&'a PartChange, Vec<&'a GateAnswer>)> {
+    let mut steps: Vec<(&PartChange, Vec<&GateAnswer>)> = Vec::new();
+    for Exchange { change, answers } in exchanges {
+        match steps.iter_mut().find(|(known, _)| *known == change) {
+            Some((_, known)) => known.extend(answers),
+            None => steps.push((change, answers.iter().collect())),
+        }
+    }
+    steps
+}
+
+/// The exchanges of which one broke a gate, by what the gate said after each; it held before the first, and does not hold
+/// after the last. More than one where a compiler in between gives no answer.
+fn find_guilty(outcomes: &[Option<Outcome>]) -> Range<usize> {
+    let mut from = 0;
+    for (at, outcome) in outcomes.iter().enumerate() {
+        match outcome {
+            Some(Outcome::Fail) => return from..at + 1,
+            Some(Outcome::Pass) => from = at + 1,
+            _ => {}
+        }
+    }
+    from.min(outcomes.len().saturating_sub(1))..outcomes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guilty_exchange_is_the_first_after_which_the_gate_fails() {
+        use Outcome::{Fail, Inconclusive, Pass};
+        for (outcomes, guilty) in [
+            (&[Some(Fail), Some(Fail), Some(Fail)][..], 0..1),
+            (&[Some(Pass), Some(Fail), Some(Fail)], 1..2),
+            (&[Some(Pass), Some(Pass), Some(Fail)], 2..3),
+            (&[Some(Pass), None, Some(Fail)], 1..3),
+            (&[Some(Inconclusive), None, Some(Fail)], 0..3),
+            (&[Some(Fail)], 0..1),
+        ] {
+            assert_eq!(find_guilty(outcomes), guilty, "{outcomes:?}");
+        }
+    }
+
+    #[test]
+    fn shards_share_their_exchanges() {
+        let change = |part: Component| PartChange {
+            part,
+            versions: ["13.0.88".to_owned(), "13.2.51".to_owned()],
+        };
+        let exchange = |part, subject: &str| Exchange {
+            change: change(part),
+            answers: vec![GateAnswer {
+                subject: Subject::Unit(UnitId::new(subject, "default", "sm_90".parse().unwrap())),
+                rule: Rule::Built,
+                outcome: Outcome::Pass,
+            }],
+        };
+        let all = [
+            exchange(Component::Ptxas, "a"),
+            exchange(Component::Nvvm, "a"),
+            exchange(Component::Ptxas, "b"),
+            exchange(Component::Nvvm, "b"),
+        ];
+        let steps = steps(&all.each_ref());
+        let parts: Vec<_> = steps.iter().map(|(it, all)| (it.part, all.len())).collect();
+        assert_eq!(parts, [(Component::Ptxas, 2), (Component::Nvvm, 2)]);
+    }
+}

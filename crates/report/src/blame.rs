@@ -1,0 +1,56 @@
+//! The part of the compiler that broke a gate, as the judge names it. Decides nothing.
+
+use super::section::{InTerminal, Kind, Part, Section, Table};
+use model::{Blame, Judgement};
+use wording::words::{self, plural};
+
+const TITLE: &str = "The part of the compiler that broke each gate";
+
+/// `nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate`, and the gates.
+pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
+    let all: usize = judgement.blames.iter().map(|it| it.gates.len()).sum();
+    let lines = judgement.blames.iter().map(|blame| {
+        let gates = blame.gates.iter();
+        let gates = gates.map(|it| format!("\n{}  {}", it.subject, words::gate(&it.rule)));
+        format!(
+            "{}: {} of {}{}",
+            parts(blame),
+            blame.gates.len(),
+            plural(all, "failed gate"),
+            gates.collect::<String>()
+        )
+    });
+    Section {
+        in_comment: false,
+        in_page: false,
+        ..Section::new("blame", TITLE, vec![Part::Lines(lines.collect())])
+    }
+}
+
+/// The same for a comment and a page.
+pub fn in_pages(judgement: &Judgement) -> Section<'static> {
+    let rows = judgement.blames.iter().flat_map(|blame| {
+        let row = |subject: String, gate| vec![parts(blame), subject, gate];
+        let gates = blame.gates.iter();
+        gates.map(move |it| row(it.subject.to_string(), words::gate(&it.rule)))
+    });
+    let columns = [
+        ("part", Kind::Text),
+        ("case", Kind::Name),
+        ("gate", Kind::Text),
+    ];
+    let table = Table::new(columns, rows.collect());
+    Section {
+        in_terminal: InTerminal::Never,
+        ..Section::new("", TITLE, vec![Part::Table(table)])
+    }
+}
+
+fn parts(blame: &Blame) -> String {
+    let changes = blame.changes.iter();
+    let changes = changes.map(|it| {
+        let [from, to] = &it.versions;
+        format!("{} {from} -> {to}", it.part)
+    });
+    changes.collect::<Vec<_>>().join(" or ")
+}
