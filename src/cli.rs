@@ -625,6 +625,10 @@ pub struct BinaryArgs {
     /// Output format; without a base terminal or json
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+    /// With a base: also leave record.json, report.json, report.md, report.html and junit.xml in this directory, as `run`
+    /// does
+    #[arg(long, value_name = "DIR", requires = "old")]
+    pub out: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }

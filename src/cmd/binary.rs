@@ -2,7 +2,8 @@
 //! one.
 
 use super::judge::render;
-use super::{command_line, print, remark, terminal_options, width};
+use super::run::{MARKDOWN, empty_out, write_out};
+use super::{command_line, print, remark, terminal_options, width, write_file};
 use crate::cli::{BinaryArgs, Format};
 use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, make_records};
 use binary::{Listing, match_kernels};
@@ -19,6 +20,9 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
+    if let Some(out) = &args.out {
+        empty_out(out)?;
+    }
     let compilers = Compilers::find(args)?;
     let read = |path: &Path, compiler: Option<&Toolchain>| match compiler {
         None => artifact::read(path),
@@ -124,14 +128,25 @@ fn compare(
     };
     let report = render(args.format, args.output, &input)?;
     let kernels = [report::matching::lay_out(&matching)];
+    let with_kernels = |markdown: String| {
+        markdown + "\n" + &report::markdown::render_groups(report::matching::TITLE, &kernels)
+    };
+    if let Some(out) = &args.out {
+        // Whoever reads the record later has no other one next to it.
+        let record = judge::with_baselines_of(&records.base, &records.head);
+        let index = Index::new(&record);
+        let judgement = index.judge();
+        let input = ReportInput::new(&index, &record, &judgement);
+        write_out(out, &input)?;
+        let markdown = with_kernels(report::markdown::render(&input));
+        write_file(&out.join(MARKDOWN), &markdown)?;
+    }
     let verbosity = args.output.verbosity();
     print(&match args.format {
         Format::Terminal if verbosity != Verbosity::Quiet => {
             report::terminal::render_groups(&kernels, terminal_options(verbosity)) + "\n" + &report
         }
-        Format::Markdown => {
-            report + "\n" + &report::markdown::render_groups(report::matching::TITLE, &kernels)
-        }
+        Format::Markdown => with_kernels(report),
         _ => report,
     })?;
     Ok(judgement.conclusion.into())

@@ -225,6 +225,116 @@ fn records_of_shards_are_merged_and_nothing_is_run() {
     }
 }
 
+/// Two files in a directory each, as a workflow downloads them; `then` is what gatekeeper does.
+fn compared(
+    binary: &str,
+    base: &str,
+    args: &str,
+    then: &str,
+) -> (std::process::Output, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    for file in ["new/k-2.whl", "old/k-1.whl", "many/a.whl", "many/b.whl"] {
+        let file = dir.path().join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "").unwrap();
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    program(
+        &at("gatekeeper/bin/gatekeeper"),
+        &format!("#!/bin/bash\nprintf '%s\\n' \"$@\" >> \"$LOG\"\n{then}\n"),
+    );
+    let done = bash(&script("Run the gates"))
+        .current_dir(dir.path())
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_OUTPUT", at("outputs"))
+        .env("GITHUB_STEP_SUMMARY", at("summary"))
+        .env("LOG", at("log"))
+        .envs(["PULL", "KEPT", "LOOSENED_LABEL", "LABEL_SET", "MERGE"].map(|it| (it, "")))
+        .envs([
+            ("OUT", "out"),
+            ("BASE", "HEAD"),
+            ("ALLOW_FALLBACK", "true"),
+            ("ARGS", args),
+            ("BINARY", binary),
+            ("BINARY_BASE", base),
+        ])
+        .output()
+        .unwrap();
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    (done, read("log"), read("outputs"))
+}
+
+#[test]
+fn compiled_files_are_compared_and_nothing_is_run() {
+    let limit = "--limit registers=+0%";
+    let (done, words, outputs) = compared("new/*.whl", "old/*.whl", limit, "exit 1");
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    assert_eq!(
+        words,
+        "binary\n--out\nout\n--limit\nregisters=+0%\n--base=old/k-1.whl\n--\nnew/k-2.whl\n"
+    );
+    assert_eq!(outputs, "exit-code=1\n");
+    // The same file under two compilers.
+    let args = "--base-toolchain 13.0 --toolchain 13.3";
+    let (_, words, _) = compared("new/k-2.whl", "", args, "exit 0");
+    assert_eq!(
+        words,
+        "binary\n--out\nout\n--base-toolchain\n13.0\n--toolchain\n13.3\n--\nnew/k-2.whl\n"
+    );
+    let step = step_named("Provide the compiler").to_string();
+    assert!(step.contains("inputs.binary == ''"), "{step}");
+}
+
+/// Which of two was meant, nobody knows; and a download that left nothing is no pass.
+#[test]
+fn a_glob_of_compiled_files_has_to_match_one() {
+    for (binary, base, says) in [
+        (
+            "many/*.whl",
+            "old/*.whl",
+            "binary: 2 files match many/*.whl",
+        ),
+        (
+            "none/*.whl",
+            "old/*.whl",
+            "binary: 0 files match none/*.whl",
+        ),
+        (
+            "new/*.whl",
+            "none/*.whl",
+            "binary-base: 0 files match none/*.whl",
+        ),
+        ("new/$(id)", "", "binary: 0 files match new/$(id)"),
+    ] {
+        let (done, words, outputs) = compared(binary, base, "", "exit 0");
+        assert_eq!(done.status.code(), Some(2), "{done:?}");
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(said.contains(says), "{said}");
+        assert_eq!((&*words, &*outputs), ("", "exit-code=2\n"));
+    }
+}
+
+/// With the real program: what later steps get.
+#[test]
+fn a_comparison_of_compiled_files_has_the_outputs_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "extern \"C\" __global__ void k(float *x) { x[threadIdx.x] *= 2; }";
+    fs::write(dir.path().join("k.cu"), source).unwrap();
+    let cubin = ["-cubin", "-arch=sm_90", "-o", "k.cubin", "k.cu"];
+    crate::binaries::nvcc(dir.path(), &cubin);
+    let file = dir.path().join("k.cubin").display().to_string();
+    let then = format!("exec {} \"$@\"", common::binary().display());
+    let (done, _, outputs) = compared(&file, &file, "", &then);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert!(
+        outputs.starts_with("exit-code=0\nverdict=pass\ncounts={"),
+        "{outputs}"
+    );
+    assert!(outputs.contains("\"pass\":1,"), "{outputs}");
+    assert!(outputs.contains("out/report.md\n"), "{outputs}");
+}
+
 /// The actions of the step that provides a compiler, with a gatekeeper that finds one or ends with this code.
 fn provided(toolchains: &str, show: &str) -> (String, String) {
     let temp = tempfile::tempdir().unwrap();

@@ -402,3 +402,115 @@ fn every_file_of_the_examples_is_on_their_page() {
         );
     }
 }
+
+/// A pip that writes a wheel named by what it was asked for.
+const PIP: &str = r#"#!/bin/bash
+echo "$PWD: $*" >> "$LOG"
+while [ $# -gt 1 ]; do
+  if [ "$1" = --dest ]; then dest=$2; fi
+  shift
+done
+mkdir -p "$dest"
+echo > "$dest/$1.whl"
+"#;
+
+/// The step of examples/ci/upgrade.yml that downloads the wheels of two requirements.txt: its exit code, and what it said,
+/// asked of pip and left as output.
+fn download(old: &str, new: &str) -> (Option<i32>, String, String, String) {
+    let workflow = parsed("examples/ci/upgrade.yml");
+    let steps = workflow["jobs"]["wheel"]["steps"].as_array().unwrap();
+    let step = steps.iter().find(|it| it["id"] == "wheels").unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    let project = tempfile::tempdir().unwrap();
+    let dir = project.path();
+    git(dir, &["init", "--quiet", "--initial-branch=main"]);
+    for (requirements, message) in [(old, "base"), (new, "head")] {
+        fs::write(dir.join("requirements.txt"), requirements).unwrap();
+        git(dir, &["add", "--all"]);
+        git(dir, &["commit", "--quiet", "--allow-empty", "-m", message]);
+    }
+    program(&at("bin/python3"), PIP);
+    let path = std::env::var("PATH").unwrap();
+    let done = Command::new("bash")
+        .args(["--noprofile", "--norc", "-eo", "pipefail", "-c"])
+        .arg(step["run"].as_str().unwrap())
+        .current_dir(dir)
+        .env("PATH", format!("{}:{path}", at("bin").display()))
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_OUTPUT", at("outputs"))
+        .env("LOG", at("log"))
+        .env("BASE", "HEAD~1")
+        .env("PACKAGE", step["env"]["PACKAGE"].as_str().unwrap())
+        .output()
+        .unwrap();
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    let asked = read("log").replace(
+        temp.path().canonicalize().unwrap().to_str().unwrap(),
+        "TEMP",
+    );
+    (done.status.code(), stdout(&done), asked, read("outputs"))
+}
+
+#[test]
+fn the_wheels_of_both_sides_of_a_bump_are_downloaded() {
+    let old = "torch==2.9.0\nxformers==0.0.31 --hash=sha256:00\n";
+    let (code, said, asked, outputs) = download(old, &old.replace("0.0.31", "0.0.32.post1"));
+    assert_eq!(code, Some(0), "{said}");
+    let pip = |side: &str, version: &str| {
+        format!(
+            "TEMP: -I -m pip download --quiet --no-deps --only-binary :all: --dest {side} xformers=={version}\n"
+        )
+    };
+    assert_eq!(asked, pip("new", "0.0.32.post1") + &pip("old", "0.0.31"));
+    assert_eq!(outputs, "changed=true\n");
+    // Another package was bumped.
+    let (code, said, asked, outputs) = download(old, &old.replace("2.9.0", "2.9.1"));
+    assert_eq!((code, &*asked, &*outputs), (Some(0), "", ""));
+    assert_eq!(said, "xformers stays at 0.0.31.\n");
+}
+
+/// Text of the pull request is a version or nothing.
+#[test]
+fn requirements_that_pin_no_version_are_refused() {
+    let old = "xformers==0.0.31\n";
+    for new in [
+        "xformers>=0.0.31\n",
+        "xformers @ https://example.org/x.whl\n",
+        "xformers==$(id)\n",
+        "xformers==0.0.31\nxformers==0.0.32\n",
+        "",
+    ] {
+        let (code, said, asked, outputs) = download(old, new);
+        assert_eq!((code, &*asked, &*outputs), (Some(2), "", ""), "{new}");
+        assert!(
+            said.contains("does not pin xformers to one version"),
+            "{said}"
+        );
+    }
+    // What stands behind the version is not passed on.
+    let evil = "xformers==0.0.32 --index-url https://example.org\n";
+    let (code, _, asked, _) = download(old, evil);
+    assert_eq!(code, Some(0));
+    assert!(!asked.contains("example.org"), "{asked}");
+}
+
+#[test]
+fn the_workflow_of_a_bump_may_only_read_and_gives_the_action_what_it_takes() {
+    let workflow = parsed("examples/ci/upgrade.yml");
+    assert_eq!(
+        workflow["permissions"],
+        serde_json::json!({"contents": "read"})
+    );
+    let on: Vec<_> = workflow["on"].as_object().unwrap().keys().collect();
+    assert_eq!(on, ["pull_request"]);
+    let steps = workflow["jobs"]["wheel"]["steps"].as_array().unwrap();
+    let checkout = &steps[0]["with"];
+    assert_eq!(checkout["persist-credentials"], false);
+    let is_ours = |it: &&Value| it["uses"] == "OWNER/gatekeeper@main";
+    let ours = steps.iter().find(is_ours).unwrap();
+    let inputs = parsed("action.yml")["inputs"].clone();
+    for input in ours["with"].as_object().unwrap().keys() {
+        assert!(inputs[input].is_object(), "{input}");
+    }
+}

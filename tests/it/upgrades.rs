@@ -97,6 +97,31 @@ fn a_limit_of_the_command_replaces_the_usual_ones() {
     compare(dir.path(), "new.cubin", "old.cubin", &wide, 0);
 }
 
+/// As the action needs it: the comment is made of the record alone.
+#[test]
+fn a_record_of_a_comparison_says_alone_what_the_comparison_said() {
+    let dir = built();
+    let path = dir.path();
+    for (head, base, code) in [("new", "old", 1), ("old", "old", 0)] {
+        let files = [head, base].map(|it| format!("{it}.cubin"));
+        let out = ["--out", "out"];
+        let said = compare(path, &files[0], &files[1], &out, code);
+        let again = stdout(&run(path, &["judge", "out/record.json"], code));
+        assert!(said.ends_with(&again), "{said}\n---\n{again}");
+        let json = run(
+            path,
+            &["judge", "out/record.json", "--format", "json"],
+            code,
+        );
+        let report = std::fs::read_to_string(path.join("out/report.json")).unwrap();
+        assert_eq!(stdout(&json), report);
+        let markdown = std::fs::read_to_string(path.join("out/report.md")).unwrap();
+        let has_new_kernel = markdown.contains("1 kernel: fresh");
+        assert_eq!(has_new_kernel, head == "new", "{markdown}");
+    }
+    run(path, &["binary", "new.cubin", "--out", "out"], 2);
+}
+
 #[test]
 fn files_without_a_common_kernel_are_not_judged() {
     let dir = built();

@@ -96,14 +96,28 @@ pub fn judge(record: &Record) -> Judgement {
     Index::new(record).judge()
 }
 
+/// `head` with what `base` measured as its baselines: judged alone, it says of its gates what [`compare`] says.
+pub fn with_baselines_of(base: &Record, head: &Record) -> Record {
+    let policy = Policy {
+        baselines: baselines_of(base).0,
+        ..head.policy.clone()
+    };
+    Record {
+        policy,
+        ..head.clone()
+    }
+}
+
+fn baselines_of(base: &Record) -> (Vec<Baseline>, agreed::Refusals) {
+    // No verdict depends on where a baseline came from.
+    let index = Index::new(base);
+    baselines::make(base, &index, "base", PairedTimes::Taken, &|_| None)
+}
+
 /// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
 /// other judgement. Anything that head asks less strictly than base follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
-    // No verdict depends on where a baseline came from.
-    let (mut baselines, mut refusals) =
-        baselines::make(base, &Index::new(base), "base", PairedTimes::Taken, &|_| {
-            None
-        });
+    let (mut baselines, mut refusals) = baselines_of(base);
     for case in timed_by_two_protocols(base, head) {
         for baseline in baselines.iter_mut().filter(|it| it.holds_times_of(&case)) {
             baseline.cases.remove(&case.shape);
