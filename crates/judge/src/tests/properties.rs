@@ -115,7 +115,10 @@ fn broken(mut record: Record, breaks: &[Break]) -> Record {
                 Some(Evidence::Rival { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::BaseReference { facts, .. }) => *facts = not_seen(*how),
                 Some(
-                    Evidence::Reference { .. } | Evidence::Reused { .. } | Evidence::Code { .. },
+                    Evidence::Reference { .. }
+                    | Evidence::Reused { .. }
+                    | Evidence::Exchange(_)
+                    | Evidence::Code { .. },
                 )
                 | None => {}
             },
