@@ -106,11 +106,12 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         loosening,
     };
     let run = |compilers: &CompilerRequest, loaded: Loaded| {
-        let change = revisions::find_change(base.as_ref(), loaded, &cache, &on);
-        let outcome = change.and_then(|mut change| {
+        let find_change = |head| {
+            let mut change = revisions::find_change(base.as_ref(), head, &cache, &on)?;
             compilers.apply(&mut change)?;
-            pipeline::run(&request, change, &cache, &on)
-        });
+            Ok(change)
+        };
+        let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
         progress.clear();
         outcome
     };

@@ -7,7 +7,6 @@ use model::{Anchor, Base, Checkout};
 use run::device::DeviceChoice;
 use std::any::Any;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// The request to `run`.
 #[derive(Debug)]
@@ -36,8 +35,6 @@ pub struct Request {
 /// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here; the
 /// program's `revisions` makes a change from git.
 pub struct Change {
-    /// The costs of a run count from here: finding the base is a part of it.
-    pub began: Instant,
     /// Files and what they ask, as they are.
     pub head: Loaded,
     /// For the record: head's commit, a digest of its files, and what people call both.
