@@ -1,13 +1,13 @@
 //! Division that is rounded exactly, or of integers: a dozen instructions, and for some numbers a call.
 
 use crate::code_comparison::{Counted, LineBucket};
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of one division.
 const CYCLES: f64 = 40.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth_of(&divisions);
     if growth.total <= 0.0 {
         return Vec::new();

@@ -1,20 +1,19 @@
 //! More instructions, and no other rule needs to know why.
 
-use crate::counts::counted;
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::Counter;
 
 /// Cycles of one more: below what every rule says that knows more of the same instructions.
 const CYCLES: f64 = 0.1;
 
-pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth(&|_| true);
-    if growth.lines.is_empty() || growth.total <= 0.0 {
+    if !growth.is_more() {
         return Vec::new();
     }
     let mut cause =
         Cause::new(CauseClass::MoreInstructions, growth.total * CYCLES).at(growth.places());
-    let executed = counted(sides, Counter::Instructions).filter(|it| it.growth() > 0.0);
+    let executed = code.executed().filter(|it| it.growth() > 0.0);
     if let Some(executed) = executed {
         cause = cause.with_count(Counter::Instructions, executed);
     }

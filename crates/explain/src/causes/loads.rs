@@ -1,7 +1,7 @@
 //! Loads that are made more often than before, though the source asks for the same: because a store may have changed
 //! what they read (`const __restrict__` is gone), or because they went into a loop.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of one load more.
@@ -9,7 +9,7 @@ const CYCLES: f64 = 30.0;
 /// The notable part of the loads that are gone elsewhere.
 const NOTABLE: f64 = 0.01;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_load = |kind: Kind| matches!(kind, Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_));
     let growth = code.growth(&is_load);
     let (base, head) = code.runs(&is_load);
