@@ -2,15 +2,19 @@
 //! two listings two records, for the judge. `binary` reads the bytes; files, archives and directories are the matter of this
 //! crate.
 
+mod code;
 mod directory;
 mod map;
 mod record;
 mod wheel;
 
-pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Records, make_records};
+pub use code::{MachineCode, read_code};
+pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records};
 
-use binary::{Format, Listing, Offset, Problem};
+use binary::{Cubin, Format, Kernel, Listing, Offset, Problem, Wanted};
 use map::Mapped;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::Path;
 use system::error::{Error, Result};
 
@@ -22,7 +26,7 @@ pub fn read(path: &Path) -> Result<Listing> {
     let at = path.display().to_string();
     let without_code = |why: &str| Error::usage(why).at(&at).help(NAME_INSTEAD);
     if path.is_dir() {
-        let listing = directory::read(path)?;
+        let listing = merge(Format::Directory, directory::each(path, read_bytes)?)?;
         return listing.ok_or_else(|| without_code("no file in this directory has GPU code"));
     }
     let bytes = Mapped::open(path)
@@ -36,10 +40,16 @@ pub fn read(path: &Path) -> Result<Listing> {
 /// Where something in it is damaged.
 pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
     if wheel::is_zip(bytes) {
-        return wheel::read(bytes, at);
+        return merge(Format::Zip, wheel::each(bytes, at, read_bytes)?);
     }
-    match binary::read(bytes) {
-        Ok(listing) => Ok(Some(listing).filter(|it| !it.is_empty())),
+    let listing = if_of_kind(binary::read(bytes), at)?;
+    Ok(listing.filter(|it| !it.is_empty()))
+}
+
+/// `None` of a file that is of another kind than those that have GPU code.
+fn if_of_kind<T>(read: std::result::Result<T, binary::Error>, at: &str) -> Result<Option<T>> {
+    match read {
+        Ok(made) => Ok(Some(made)),
         // Further in it is a part of a file that is of the right kind.
         Err(error)
             if matches!(error.problem, Problem::Unknown | Problem::Foreign)
@@ -51,14 +61,60 @@ pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
     }
 }
 
+/// The machine code that has these kernels, each of them once.
+///
+/// # Errors
+/// Where something is damaged or cannot be read.
+pub fn read_cubins(path: &Path, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
+    let at = path.display().to_string();
+    let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
+    let mut cubins = match path.is_dir() {
+        true => flatten(directory::each(path, read)?)?,
+        false => {
+            let failed = |error| Error::environment(format!("the file cannot be read: {error}"));
+            let bytes = Mapped::open(path).map_err(|error| failed(error).at(&at))?;
+            read(&bytes, &at)?
+        }
+    };
+    let mut known = HashSet::new();
+    for cubin in &mut cubins {
+        let is_new = |it: &Kernel| known.insert((it.name.clone(), it.arch, it.digest));
+        cubin.kernels.retain(is_new);
+    }
+    cubins.retain(|it| !it.kernels.is_empty());
+    Ok(cubins)
+}
+
+fn cubins_of(bytes: &[u8], at: &str, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
+    if wheel::is_zip(bytes) {
+        let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
+        return flatten(wheel::each(bytes, at, read)?);
+    }
+    let cubins = if_of_kind(binary::read_cubins(bytes, wanted), at)?;
+    let cubins = cubins.into_iter().flatten();
+    let owned = cubins.map(|it| Cubin {
+        bytes: Cow::Owned(it.bytes.into_owned()),
+        kernels: it.kernels,
+    });
+    Ok(owned.collect())
+}
+
+fn flatten(members: Vec<Result<(String, Vec<Cubin<'static>>)>>) -> Result<Vec<Cubin<'static>>> {
+    let mut all = Vec::new();
+    for member in members {
+        all.append(&mut member?.1);
+    }
+    Ok(all)
+}
+
 /// The members in their order, by name; the first error in that order.
 fn merge(
     format: Format,
-    members: Vec<Result<Option<(String, Listing)>>>,
+    members: Vec<Result<(String, Option<Listing>)>>,
 ) -> Result<Option<Listing>> {
     let mut all = Listing::new(format);
     for member in members {
-        if let Some((name, listing)) = member? {
+        if let (name, Some(listing)) = member? {
             all.add_member(&name, listing);
         }
     }

@@ -46,11 +46,12 @@ pub struct Compiled<'a> {
 
 impl<'a> Compiled<'a> {
     /// Of a file that says nothing of launches.
-    pub fn alone(arch: Arch, build: &'a BuildFacts, code: Option<&'a CodeFacts>) -> Self {
+    pub fn alone(arch: Arch, build: Option<&'a BuildFacts>, code: Option<&'a CodeFacts>) -> Self {
+        let entries = build.map_or(&[][..], |build| &build.entries);
         Self {
-            build: Some(build),
+            build,
             code,
-            resident: residency::of_largest_blocks(arch, &build.entries),
+            resident: residency::of_largest_blocks(arch, entries),
         }
     }
 

@@ -1,21 +1,46 @@
 //! Causes in words: as text, as markdown and as JSON.
 
 pub use explain::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide, Unexplained};
-use model::CaseId;
+use model::{CodeFacts, NotRun, Seen, Subject};
 use serde::Serialize;
 use std::fmt::Write;
 use system::error::{Error, Result};
-use wording::escape;
+use wording::words::plural;
+use wording::{escape, reasons};
 
 pub const SCHEMA: &str = "gatekeeper.explanation/1";
 
-/// The outcome for one case.
+/// The outcome for one case, or for one kernel of two compiled files.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    pub case: CaseId,
+    #[serde(flatten)]
+    pub subject: Subject,
     pub causes: Vec<Cause>,
     /// Comparisons that were not possible.
     pub gaps: Vec<String>,
+}
+
+/// Kernels of two compiled files, the costliest first.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelExplanations {
+    Explained {
+        kernels: Vec<Explanation>,
+        /// How many more changed, or failed.
+        more: usize,
+    },
+    NotRun(NotRun),
+}
+
+/// Why machine code is not known; `None` where it is.
+pub fn gap(code: &Seen<CodeFacts>) -> Option<String> {
+    let why = match code {
+        Seen::Got(_) => return None,
+        Seen::Fault(fault) => reasons::fault(fault),
+        Seen::Unsupported(why) => reasons::unsupported(why),
+        Seen::NotRun(why) => reasons::not_run(why),
+    };
+    Some(format!("machine code: {why}"))
 }
 
 pub fn unexplained(why: &Unexplained) -> &'static str {
@@ -90,8 +115,13 @@ pub fn share(cause: &Cause) -> String {
 
 pub fn terminal(explanations: &[Explanation]) -> String {
     let mut text = String::new();
-    for Explanation { case, causes, gaps } in explanations {
-        let _ = writeln!(text, "{case}");
+    for Explanation {
+        subject,
+        causes,
+        gaps,
+    } in explanations
+    {
+        let _ = writeln!(text, "{subject}");
         for (at, cause) in causes.iter().enumerate() {
             let _ = writeln!(
                 text,
@@ -100,11 +130,16 @@ pub fn terminal(explanations: &[Explanation]) -> String {
                 cause.class.name(),
                 line(cause)
             );
-            for it in &cause.places {
-                let quoted = it.text.as_deref().unwrap_or_default();
-                let _ = writeln!(text, "       {}  {quoted}", place(it));
+            for (at, it) in cause.places.iter().enumerate() {
+                let _ = match &it.text {
+                    Some(quoted) => writeln!(text, "       {}  {quoted}", place(it)),
+                    // The line above has the first one.
+                    None if at == 0 => Ok(()),
+                    None => writeln!(text, "       {}", place(it)),
+                };
             }
-            if cause.class != CauseClass::NothingChanged {
+            let is_of_case = matches!(subject, Subject::Case(_));
+            if is_of_case && cause.class != CauseClass::NothingChanged {
                 let _ = writeln!(text, "       {}", share(cause));
             }
         }
@@ -118,8 +153,13 @@ pub fn terminal(explanations: &[Explanation]) -> String {
 
 pub fn markdown(explanations: &[Explanation]) -> String {
     let mut text = String::new();
-    for Explanation { case, causes, gaps } in explanations {
-        let _ = writeln!(text, "#### {}\n", escape::markdown(&case.to_string()));
+    for Explanation {
+        subject,
+        causes,
+        gaps,
+    } in explanations
+    {
+        let _ = writeln!(text, "#### {}\n", escape::markdown(&subject.to_string()));
         for (at, cause) in causes.iter().enumerate() {
             let said = escape::markdown(&line(cause));
             let _ = writeln!(text, "{}. `{}` {said}", at + 1, cause.class.name());
@@ -130,6 +170,52 @@ pub fn markdown(explanations: &[Explanation]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Kernels that are written out; a program reads all of them.
+const MOST_KERNELS: usize = 10;
+
+pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
+    let (first, rest) = shown(kernels);
+    let rest = rest.map(|rest| escape::lines(&rest) + "\n");
+    let text = match first {
+        [] => String::new(),
+        first => "why they changed\n\n".to_owned() + &terminal(first),
+    };
+    let gap = if first.is_empty() { "" } else { "\n" };
+    text + &rest.map_or(String::new(), |rest| gap.to_owned() + &rest) + "\n"
+}
+
+pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
+    let (first, rest) = shown(kernels);
+    let rest = rest.map_or(String::new(), |rest| escape::markdown(&rest) + "\n");
+    "### Why they changed\n\n".to_owned() + &markdown(first) + &rest
+}
+
+/// Those that are written out, and a sentence on the others.
+fn shown(kernels: &KernelExplanations) -> (&[Explanation], Option<String>) {
+    match kernels {
+        KernelExplanations::NotRun(why) => {
+            let why = reasons::not_run(why);
+            (&[], Some(format!("not explained: {why}")))
+        }
+        KernelExplanations::Explained { kernels, more: 0 } if kernels.is_empty() => (
+            &[],
+            Some("no kernel changed, so none is explained".to_owned()),
+        ),
+        KernelExplanations::Explained { kernels, more } => {
+            let first = kernels.get(..MOST_KERNELS).unwrap_or(kernels);
+            let hidden = kernels.len() - first.len();
+            let hidden = (hidden > 0).then(|| {
+                let hidden = plural(hidden, "more kernel");
+                format!("{hidden} explained in --format json")
+            });
+            let more =
+                (*more > 0).then(|| format!("{} not explained", plural(*more, "more kernel")));
+            let rest: Vec<String> = hidden.into_iter().chain(more).collect();
+            (first, (!rest.is_empty()).then(|| rest.join("; ")))
+        }
+    }
 }
 
 /// # Errors

@@ -1,9 +1,9 @@
 //! Which kernels of two compiled files are the same, before the verdicts on them.
 
 use crate::section::{Part, Section};
-use ::binary::{Kernel, MatchedBy, Matching};
+use ::binary::{Kernel, MatchedBy, Matching, Pair, Resident, Worsening};
 use build::signature::short_name;
-use model::Arch;
+use model::{Arch, UnitId};
 use std::collections::{BTreeMap, BTreeSet};
 use wording::escape;
 use wording::words::plural;
@@ -13,7 +13,18 @@ pub const TITLE: &str = "Kernels";
 /// Names that are written out of a list.
 const MOST_NAMES: usize = 5;
 
-pub fn lay_out<'a>(matching: &Matching) -> Vec<Section<'a>> {
+/// Kernels that got worse and are written out.
+const MOST_WORSE: usize = 10;
+
+/// A kernel that got worse.
+pub struct Worse<'a> {
+    pub unit: &'a UnitId,
+    pub pair: Pair<'a>,
+    pub worsening: Worsening,
+}
+
+/// `worse`: the costliest first.
+pub fn lay_out<'a>(matching: &Matching, worse: &[Worse]) -> Vec<Section<'a>> {
     let line = |label, title: &str, text| Section::new(label, title, vec![Part::Lines(text)]);
     vec![
         line("matched", "Matched", vec![matched(matching)]),
@@ -30,7 +41,47 @@ pub fn lay_out<'a>(matching: &Matching) -> Vec<Section<'a>> {
             ]
             .concat(),
         ),
+        line("worse", "Got worse, the costliest first", got_worse(worse)),
     ]
+}
+
+fn got_worse(worse: &[Worse]) -> Vec<String> {
+    let shown = worse.iter().take(MOST_WORSE);
+    let lines = shown.map(|it| escape::visible(&it.unit.to_string()) + ": " + &values(it));
+    let more = worse.len().saturating_sub(MOST_WORSE);
+    let more = (more > 0).then(|| format!("and {}", plural(more, "more kernel")));
+    lines.chain(more).collect()
+}
+
+/// Those that are worse, in the order in which they cost.
+fn values(worse: &Worse) -> String {
+    let Worse {
+        pair, worsening, ..
+    } = worse;
+    let Pair { base, head, .. } = pair;
+    let number = |label: &str, of: fn(&Kernel) -> Option<u32>| {
+        let (was, is) = (of(base)?, of(head)?);
+        (is > was).then(|| format!("{label} {was} -> {is}"))
+    };
+    let resident = worsening.resident.filter(|_| worsening.warps > 0.0);
+    let code = (head.code > base.code).then(|| format!("code {} -> {}", base.code, head.code));
+    let values = [
+        resident.map(|it| warps(&it)),
+        number("local memory instructions", |it| it.local_instructions),
+        number("stack", |it| it.stack),
+        code,
+        number("registers", |it| it.registers),
+    ];
+    let values: Vec<String> = values.into_iter().flatten().collect();
+    values.join(", ")
+}
+
+fn warps(resident: &Resident) -> String {
+    let (was, is) = (resident.base.warps_per_sm, resident.head.warps_per_sm);
+    match resident.assumed_block {
+        Some(threads) => format!("warps {was} -> {is} (with blocks of {threads})"),
+        None => format!("warps {was} -> {is}"),
+    }
 }
 
 fn matched(matching: &Matching) -> String {

@@ -11,14 +11,18 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     if !growth.is_more() {
         return Vec::new();
     }
+    // Nobody counted them, and there is not more code: what turns of loops are guessed to be is no reason.
+    let executed = code.executed().filter(|it| it.growth() > 0.0);
+    let (base, head) = code.code_size();
+    if code.executed().is_none() && head <= base {
+        return Vec::new();
+    }
     let mut cause =
         Cause::new(CauseClass::MoreInstructions, growth.total * CYCLES).at(growth.places());
-    let executed = code.executed().filter(|it| it.growth() > 0.0);
     if let Some(executed) = executed {
         cause = cause.with_count(Counter::Instructions, executed);
     }
     // A loop that is unrolled less has less code, and more to execute.
-    let (base, head) = code.code_size();
     if executed.is_none() || head > base {
         cause = cause.with(Measure::CodeSize, base, head);
     }

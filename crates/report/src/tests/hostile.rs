@@ -336,7 +336,7 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
     let explained = cases.map(|case| {
         let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
         explain::Explanation {
-            case: case.id.clone(),
+            subject: Subject::Case(case.id.clone()),
             causes: sides
                 .map(|sides| ::explain::explain(&sides))
                 .unwrap_or_default(),
