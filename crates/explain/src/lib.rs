@@ -54,8 +54,30 @@ pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause
     let causes = causes.collect::<Vec<_>>();
     match causes.is_empty() {
         false => in_order(causes),
-        true => vec![unknown(&code)],
+        true => vec![with_sizes(unknown(&code), &code)],
     }
+}
+
+/// What machine code takes, where it differs: nobody ran it, so it is all there is to say.
+fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
+    let sizes = [&code.base, &code.head].map(|side| {
+        let resources = side.entries().iter().filter_map(|it| it.resources.as_ref());
+        resources.fold((0, 0), |(registers, stack), it| {
+            (it.registers.max(registers), stack + it.stack.unwrap_or(0))
+        })
+    });
+    let [base, head] = sizes;
+    let all = [
+        (Measure::Registers, (base.0, head.0)),
+        (Measure::Stack, (base.1, head.1)),
+        (Measure::CodeSize, code.code_size()),
+    ];
+    for (measure, (base, head)) in all {
+        if base != head {
+            cause = cause.with(measure, base, head);
+        }
+    }
+    cause
 }
 
 /// No rule has found anything.

@@ -42,6 +42,8 @@ enum Spot {
     Line(CodeLine),
     /// Without line tables: the number of a kind of work, which is the same in all of its loops but for how much it is.
     Work(usize),
+    /// Without line tables, where no loop of the other side does the same work: its place among those of its depth.
+    Order(usize, usize),
 }
 
 /// A loop as the other side knows it.
@@ -62,12 +64,12 @@ pub fn pair_by_line(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turn
     let mut sides = [see(base, in_head), see(head, &same)];
     sides.iter_mut().for_each(|it| mark_left_over(it));
     let [of_base, of_head] = sides;
-    pair(
-        &of_base,
-        &of_head,
-        &|loop_| straight(base, in_head, loop_),
-        &|loop_| straight(head, &same, loop_),
-    )
+    let apart = Apart {
+        of_base: &|loop_| straight(base, in_head, loop_),
+        of_head: &|loop_| straight(head, &same, loop_),
+        are_certain: true,
+    };
+    pair(&of_base, &of_head, &apart)
 }
 
 /// For code without line tables.
@@ -76,13 +78,14 @@ pub fn pair_by_work(base: &EntryCode, head: &EntryCode) -> Turns {
     let mut sides = [see(base, &nowhere), see(head, &nowhere)];
     name_by_work(&mut sides);
     sides.iter_mut().for_each(|it| mark_left_over(it));
+    name_by_order(&mut sides);
     let [of_base, of_head] = sides;
-    pair(
-        &of_base,
-        &of_head,
-        &|loop_| moved(loop_, (head, &of_head), (base, &of_base)),
-        &|loop_| moved(loop_, (base, &of_base), (head, &of_head)),
-    )
+    let apart = Apart {
+        of_base: &|loop_| moved(loop_, (head, &of_head), (base, &of_base)),
+        of_head: &|loop_| moved(loop_, (base, &of_base), (head, &of_head)),
+        are_certain: false,
+    };
+    pair(&of_base, &of_head, &apart)
 }
 
 /// The work that stands outside of loops on the other side, and not on the loop's own: that of the loop, if it is the only one
@@ -101,13 +104,16 @@ fn moved(loop_: &Seen, own: (&EntryCode, &[Seen]), other: (&EntryCode, &[Seen]))
     mix
 }
 
-/// `straight_base`: what base has of the work of a loop of head, one after another; `straight_head` the other way round.
-fn pair(
-    of_base: &[Seen],
-    of_head: &[Seen],
-    straight_base: &dyn Fn(&Seen) -> Mix,
-    straight_head: &dyn Fn(&Seen) -> Mix,
-) -> Turns {
+/// Loops without a partner: the work of one may stand on the other side one after another.
+struct Apart<'a> {
+    /// The work that base has of a loop of head.
+    of_base: &'a dyn Fn(&Seen) -> Mix,
+    of_head: &'a dyn Fn(&Seen) -> Mix,
+    /// Whether they surely have none. If not, base's turn often and head's once: what is named as more is more.
+    are_certain: bool,
+}
+
+fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
     let mut base_turns: Vec<f64> = of_base.iter().map(guess).collect();
     let mut head_turns: Vec<f64> = of_head.iter().map(guess).collect();
     let mut found = Vec::new();
@@ -124,14 +130,17 @@ fn pair(
         let turns = match other {
             Some((index, other)) => {
                 partners.insert(at, index);
-                turns(other, loop_)
+                match loop_.spot {
+                    Some(Spot::Order(..)) => 1.0,
+                    _ => turns(other, loop_),
+                }
             }
-            // In base the same work may stand one after another.
             None => {
-                let unrolled = straight_base(loop_);
+                let unrolled = (apart.of_base)(loop_);
                 let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
-                if let (Some(turns), Some(place)) = (turns, head_turns.get_mut(at)) {
-                    *place = turns;
+                let guess = turns.or((!apart.are_certain).then_some(1.0));
+                if let (Some(guess), Some(place)) = (guess, head_turns.get_mut(at)) {
+                    *place = guess;
                 }
                 turns.unwrap_or(1.0)
             }
@@ -143,10 +152,13 @@ fn pair(
     }
     for (at, loop_) in of_base.iter().enumerate() {
         if !partners.values().any(|taken| *taken == at) {
-            let unrolled = straight_head(loop_);
+            let unrolled = (apart.of_head)(loop_);
             let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
             if let (Some(turns), Some(place)) = (turns, base_turns.get_mut(at)) {
-                *place = turns;
+                *place = match apart.are_certain {
+                    true => turns,
+                    false => place.max(turns),
+                };
             }
         }
     }
@@ -165,7 +177,7 @@ fn pair(
         };
         let line = match &loop_.spot {
             Some(Spot::Line(line)) => Some(line.clone()),
-            Some(Spot::Work(_)) | None => None,
+            Some(Spot::Work(_) | Spot::Order(..)) | None => None,
         };
         Some((pair, line))
     });
@@ -249,6 +261,34 @@ fn name_by_work(sides: &mut [Vec<Seen>; 2]) {
             kinds.len() - 1
         });
         loop_.spot = Some(Spot::Work(number));
+    }
+}
+
+/// Gives those that are left of each depth a spot by their order, if both sides have as many.
+fn name_by_order([base, head]: &mut [Vec<Seen>; 2]) {
+    let left = |own: &[Seen], other: &[Seen]| {
+        let mut by_depth: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, loop_) in own.iter().enumerate() {
+            let is_known =
+                |it: &Seen| !it.is_left_over && it.spot == loop_.spot && it.depth == loop_.depth;
+            let has_partner = loop_.spot.is_some() && other.iter().any(is_known);
+            if !has_partner && !loop_.is_left_over {
+                by_depth.entry(loop_.depth).or_default().push(at);
+            }
+        }
+        by_depth
+    };
+    let (of_base, of_head) = (left(base, head), left(head, base));
+    for (depth, bases) in of_base {
+        let heads = of_head.get(&depth).filter(|it| it.len() == bases.len());
+        for (order, (one, other)) in bases.iter().zip(heads.into_iter().flatten()).enumerate() {
+            for loop_ in [base.get_mut(*one), head.get_mut(*other)]
+                .into_iter()
+                .flatten()
+            {
+                loop_.spot = Some(Spot::Order(depth, order));
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::section::{Part, Section};
 use ::binary::{Kernel, MatchedBy, Matching, Pair, Resident, Worsening};
 use build::signature::short_name;
 use model::{Arch, UnitId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wording::escape;
 use wording::words::plural;
 
@@ -46,11 +46,47 @@ pub fn lay_out<'a>(matching: &Matching, worse: &[Worse]) -> Vec<Section<'a>> {
 }
 
 fn got_worse(worse: &[Worse]) -> Vec<String> {
-    let shown = worse.iter().take(MOST_WORSE);
-    let lines = shown.map(|it| escape::visible(&it.unit.to_string()) + ": " + &values(it));
-    let more = worse.len().saturating_sub(MOST_WORSE);
+    let kernels = by_kernel(worse, |it| Some(it.unit));
+    let shown = kernels.iter().take(MOST_WORSE);
+    let lines = shown.map(|(it, others)| {
+        let name = escape::visible(&it.unit.to_string());
+        format!("{name}: {}{}", values(it), also(others))
+    });
+    let more = kernels.iter().skip(MOST_WORSE);
+    let more = more.map(|(_, others)| others.len() + 1).sum::<usize>();
     let more = (more > 0).then(|| format!("and {}", plural(more, "more kernel")));
     lines.chain(more).collect()
+}
+
+/// The first of each kernel, with the architectures of the others. `unit`: `None` of what is no kernel.
+pub(crate) fn by_kernel<T>(
+    all: &[T],
+    unit: impl Fn(&T) -> Option<&UnitId>,
+) -> Vec<(&T, Vec<Arch>)> {
+    let mut kernels: Vec<(&T, Vec<Arch>)> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for it in all {
+        let id = unit(it);
+        let known = id.and_then(|id| {
+            let key = (id.kernel.as_str(), id.variant.as_str());
+            let place = *places.entry(key).or_insert(kernels.len());
+            Some((kernels.get_mut(place)?, id.arch))
+        });
+        match known {
+            Some(((_, others), arch)) => others.push(arch),
+            None => kernels.push((it, Vec::new())),
+        }
+    }
+    kernels
+}
+
+/// ` (and for sm_80, sm_90)`
+pub(crate) fn also(architectures: &[Arch]) -> String {
+    let names: Vec<String> = architectures.iter().map(Arch::to_string).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" (and for {})", names.join(", ")),
+    }
 }
 
 /// Those that are worse, in the order in which they cost.

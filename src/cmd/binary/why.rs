@@ -3,12 +3,13 @@
 use artifact::{MachineCode, Matched, Records};
 use build::code::{Reader, name_files_alike};
 use build::toolchain;
-use explain::{Compiled, explain_compiled};
+use explain::{CauseClass, Compiled, explain_compiled};
 use model::{
     BuildFacts, CodeFacts, Evidence, Judgement, NotRun, Outcome, Record, Seen, Subject, UnitId,
 };
 use rayon::prelude::*;
 use report::explain::{Explanation, KernelExplanations, gap};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use system::cache::Cache;
@@ -39,7 +40,7 @@ pub fn explain_kernels(
         true => differs(it),
         false => failed.contains(&it.unit),
     };
-    let changed: Vec<&Matched> = records.pairs.iter().filter(is_meant).collect();
+    let changed = newest_first(records.pairs.iter().filter(is_meant));
     let explained = changed.get(..MOST_EXPLAINED).unwrap_or(&changed);
     if explained.is_empty() {
         return Ok(KernelExplanations::Explained {
@@ -74,6 +75,30 @@ pub fn explain_kernels(
     })
 }
 
+/// For the newest of its architectures each kernel, in their order; then for the others. nvdisasm does not know old ones.
+fn newest_first<'a>(kernels: impl Iterator<Item = &'a Matched<'a>>) -> Vec<&'a Matched<'a>> {
+    let mut by_kernel: Vec<Vec<&Matched>> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for it in kernels {
+        let key = (it.unit.kernel.as_str(), it.unit.variant.as_str());
+        let place = *places.entry(key).or_insert(by_kernel.len());
+        match by_kernel.get_mut(place) {
+            Some(known) => known.push(it),
+            None => by_kernel.push(vec![it]),
+        }
+    }
+    let mut others = Vec::new();
+    let mut newest = Vec::new();
+    for mut architectures in by_kernel {
+        architectures.sort_by_key(|it| Reverse(it.unit.arch));
+        let mut architectures = architectures.into_iter();
+        newest.extend(architectures.next());
+        others.extend(architectures);
+    }
+    newest.append(&mut others);
+    newest
+}
+
 struct Sides<T> {
     base: T,
     head: T,
@@ -89,7 +114,7 @@ fn explain_kernel(it: &Matched, facts: &Sides<Facts>, code: &Sides<MachineCode>)
         head: code.head.of(pair.head),
     });
     let gaps = code.iter().flat_map(|it| [gap(&it.base), gap(&it.head)]);
-    let gaps = gaps.flatten().take(1).collect();
+    let gaps: Vec<String> = gaps.flatten().take(1).collect();
     if let Some(Sides {
         base: Seen::Got(base),
         head: Seen::Got(head),
@@ -100,9 +125,12 @@ fn explain_kernel(it: &Matched, facts: &Sides<Facts>, code: &Sides<MachineCode>)
     let code = code.as_ref();
     let base = compiled(unit, &facts.base, code.map(|it| &it.base));
     let head = compiled(unit, &facts.head, code.map(|it| &it.head));
+    let mut causes = explain_compiled(base, head);
+    // Where code could not be compared, that no rule knows more says nothing.
+    causes.retain(|it| gaps.is_empty() || it.class != CauseClass::CodeChanged);
     Explanation {
         subject: Subject::Unit(unit.clone()),
-        causes: explain_compiled(base, head),
+        causes,
         gaps,
     }
 }
