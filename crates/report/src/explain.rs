@@ -3,7 +3,7 @@
 use crate::matching::{also, by_kernel};
 pub use explain::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide, Unexplained};
 use model::{Arch, CodeFacts, Metric, NotRun, Num, Seen, Subject, UnitId};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt::Write;
 use system::error::{Error, Result};
 use wording::words::{plural, quantity};
@@ -39,7 +39,22 @@ pub enum KernelExplanations {
         /// How many more changed, or failed.
         more: usize,
     },
+    #[serde(serialize_with = "code_and_message")]
     NotRun(NotRun),
+}
+
+/// As verdicts have them.
+fn code_and_message<S: Serializer>(why: &NotRun, to: S) -> std::result::Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Why {
+        code: &'static str,
+        message: String,
+    }
+    let why = Why {
+        code: why.code(),
+        message: reasons::not_run(why),
+    };
+    why.serialize(to)
 }
 
 /// Why machine code is not known; `None` where it is.
