@@ -82,8 +82,13 @@ fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
 
 /// No rule has found anything.
 fn unknown(code: &CodeComparison) -> Cause {
-    let identity = |side: &Compiled| side.build.map(|build| build.identity.clone());
-    let class = match identity(&code.base) == identity(&code.head) {
+    let is_same = match (code.base.build, code.head.build) {
+        (Some(base), Some(head)) => base.identity == head.identity,
+        // Before device code is linked.
+        (None, None) => code.base.code == code.head.code,
+        _ => false,
+    };
+    let class = match is_same {
         true => CauseClass::NothingChanged,
         false => CauseClass::CodeChanged,
     };

@@ -4,6 +4,8 @@
 use super::{Cause, CodeComparison, Sides};
 
 #[cfg(test)]
+mod compiled_tests;
+#[cfg(test)]
 mod tests;
 
 pub enum Rule {

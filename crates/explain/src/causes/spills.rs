@@ -35,8 +35,10 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
 /// Bytes of both sides; `None` where one does not say it of all its entries.
 fn spilled(code: &CodeComparison, of: fn(&Resources) -> Option<u32>) -> Option<(u32, u32)> {
     let side = |side: &Compiled| {
-        let entries = side.entries().iter();
-        entries.map(|entry| of(entry.resources.as_ref()?)).sum::<Option<u32>>()
+        let entries = side.build?.entries.iter();
+        entries
+            .map(|entry| of(entry.resources.as_ref()?))
+            .sum::<Option<u32>>()
     };
     Some((side(&code.base)?, side(&code.head)?))
 }
