@@ -129,6 +129,21 @@ fn what_is_stored_on_the_stack_and_read_back_is_spilled() {
 }
 
 #[test]
+fn a_reciprocal_without_conversions_of_its_own_is_no_division() {
+    let base = code(&[(Kind::Fp32, 9), (Kind::Conversion, 60)], &[]);
+    let with = |conversions| {
+        let mix = [
+            (Kind::Fp32, 9),
+            (Kind::Conversion, conversions),
+            (Kind::Reciprocal, 2),
+        ];
+        code(&mix, &[])
+    };
+    assert_eq!(classes(&base, &with(60)), [CauseClass::MoreInstructions]);
+    assert_eq!(classes(&base, &with(64))[0], CauseClass::SlowDivision);
+}
+
+#[test]
 fn lines_of_one_side_alone_are_no_lines() {
     let base = code(&[(Kind::Fp32, 9)], &[]);
     let mut head = code(&[(Kind::Fp32, 9), (Kind::Barrier, 2)], &[]);

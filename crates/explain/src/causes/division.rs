@@ -9,7 +9,8 @@ const CYCLES: f64 = 40.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth_of(&divisions);
-    if growth.total <= 0.0 {
+    let is_told = !growth.lines.is_empty() || converts_as_much(code);
+    if growth.total <= 0.0 || !is_told {
         return Vec::new();
     }
     let mut cause = Cause::new(CauseClass::SlowDivision, growth.total * CYCLES).at(growth.places());
@@ -20,6 +21,16 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         }
     }
     vec![cause]
+}
+
+/// Without lines, a conversion that was there before belongs to no reciprocal that is new.
+fn converts_as_much(code: &CodeComparison) -> bool {
+    let more = |kind: Kind| {
+        let (base, head) = code.counts(kind);
+        head.saturating_sub(base)
+    };
+    let unchecked = more(Kind::Reciprocal).saturating_sub(more(Kind::DivisionCheck));
+    more(Kind::Conversion) >= 2 * unchecked
 }
 
 /// A quotient of floats has a check whether it needs the slow way. One of integers takes the reciprocal of a float that
