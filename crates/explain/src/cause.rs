@@ -135,7 +135,8 @@ macro_rules! causes {
             LocalArray = "local-array" => "an array is in local memory",
         }
         Code spills {
-            /// PTXAS spills more bytes; lines that load and store them.
+            /// PTXAS spills more bytes; lines that load and store them. In a compiled file: more is stored on the stack and
+            /// read back.
             Spills = "spills" => "registers are spilled",
         }
         Code double {
