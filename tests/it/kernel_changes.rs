@@ -321,6 +321,44 @@ fn kernels_that_got_worse_are_listed_the_costliest_first() {
 }
 
 #[test]
+fn lists_say_how_many_more_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let kernels: String = (0..12)
+        .map(|at| {
+            format!("extern \"C\" __global__ void k{at}(float *p) {{ p[{at}] = STEP(p[{at}]); }}\n")
+        })
+        .collect();
+    std::fs::write(dir.path().join("k.cu"), kernels).unwrap();
+    let always = ["-cubin", "-arch=sm_90", "k.cu", "-o"];
+    nvcc(
+        dir.path(),
+        &[&always[..], &["old.cubin", "-DSTEP(x)=(x * 2)"]].concat(),
+    );
+    let slower = ["new.cubin", "-DSTEP(x)=(sqrtf(x) / (x + 3))"];
+    nvcc(dir.path(), &[&always[..], &slower].concat());
+    let compare = ["binary", "new.cubin", "--base", "old.cubin", "--explain"];
+    let said = stdout(&run(dir.path(), &[&compare[..], &WIDE].concat(), 0));
+    let worse: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("worse"))
+        .collect();
+    assert_eq!(worse.len(), 11, "{said}");
+    assert_eq!(worse[10], "worse    and 2 more kernels", "{said}");
+    let explained = said
+        .lines()
+        .filter(|line| line.starts_with("  1. [slow-division]"));
+    assert_eq!(explained.count(), 10, "{said}");
+    assert!(
+        said.contains("\n2 more kernels explained in --format json\n"),
+        "{said}"
+    );
+    let json = [&compare[..], &WIDE, &["--format", "json"]].concat();
+    let report: Value = serde_json::from_str(&stdout(&run(dir.path(), &json, 0))).unwrap();
+    let all = &report["explanations"]["explained"]["kernels"];
+    assert_eq!(all.as_array().unwrap().len(), 12);
+}
+
+#[test]
 fn mistakes_on_the_command_line_say_what_to_write() {
     let dir = built(&[]);
     let said = stderr(&run(dir.path(), &["binary", "new/k.cubin", "--explain"], 2));

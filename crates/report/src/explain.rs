@@ -221,7 +221,9 @@ pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
         text.push_str("why they changed\n");
     }
     for (it, others) in &shown.first {
-        let _ = writeln!(text, "\n{}{}", it.subject, also(others));
+        // A symbol of a foreign file can have line breaks.
+        let name = escape::visible(&it.subject.to_string());
+        let _ = writeln!(text, "\n{name}{}", also(others));
         text.push_str(&causes_in_terminal(it));
     }
     if let Some(rest) = &shown.rest {

@@ -9,7 +9,7 @@ const CYCLES: f64 = 40.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth_of(&divisions);
-    let is_told = !growth.lines.is_empty() || converts_as_much(code);
+    let is_told = !growth.lines.is_empty() || is_division_without_lines(code);
     if growth.total <= 0.0 || !is_told {
         return Vec::new();
     }
@@ -23,14 +23,14 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     vec![cause]
 }
 
-/// Without lines, a conversion that was there before belongs to no reciprocal that is new.
-fn converts_as_much(code: &CodeComparison) -> bool {
+/// Whether what is new is a division, where no line says what belongs together: a conversion that was there before belongs
+/// to no reciprocal that is new.
+fn is_division_without_lines(code: &CodeComparison) -> bool {
     let more = |kind: Kind| {
         let (base, head) = code.counts(kind);
         head.saturating_sub(base)
     };
-    let unchecked = more(Kind::Reciprocal).saturating_sub(more(Kind::DivisionCheck));
-    more(Kind::Conversion) >= 2 * unchecked
+    more(Kind::DivisionCheck) > 0 || more(Kind::Conversion) >= 2 * more(Kind::Reciprocal)
 }
 
 /// A quotient of floats has a check whether it needs the slow way. One of integers takes the reciprocal of a float that
