@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 use system::files::Kind;
 
-/// What `read` makes of each file, in the order of their names; `at` is how to name it in an error.
+/// Calls `read` for each file, and answers in the order of their names. Its second argument names the file in an error.
 pub fn each<T: Send>(
     dir: &Path,
     read: impl Fn(&[u8], &str) -> Result<T> + Sync,

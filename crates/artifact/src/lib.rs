@@ -11,10 +11,8 @@ mod wheel;
 pub use code::{MachineCode, read_code};
 pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records};
 
-use binary::{Cubin, Format, Kernel, Listing, Offset, Problem, Wanted};
+use binary::{Format, Listing, Offset, Problem};
 use map::Mapped;
-use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::Path;
 use system::error::{Error, Result};
 
@@ -59,52 +57,6 @@ fn if_of_kind<T>(read: std::result::Result<T, binary::Error>, at: &str) -> Resul
         }
         Err(error) => Err(Error::environment(error.to_string()).at(at)),
     }
-}
-
-/// The machine code that has these kernels, each of them once.
-///
-/// # Errors
-/// Where something is damaged or cannot be read.
-pub fn read_cubins(path: &Path, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
-    let at = path.display().to_string();
-    let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
-    let mut cubins = match path.is_dir() {
-        true => flatten(directory::each(path, read)?)?,
-        false => {
-            let failed = |error| Error::environment(format!("the file cannot be read: {error}"));
-            let bytes = Mapped::open(path).map_err(|error| failed(error).at(&at))?;
-            read(&bytes, &at)?
-        }
-    };
-    let mut known = HashSet::new();
-    for cubin in &mut cubins {
-        let is_new = |it: &Kernel| known.insert((it.name.clone(), it.arch, it.digest));
-        cubin.kernels.retain(is_new);
-    }
-    cubins.retain(|it| !it.kernels.is_empty());
-    Ok(cubins)
-}
-
-fn cubins_of(bytes: &[u8], at: &str, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
-    if wheel::is_zip(bytes) {
-        let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
-        return flatten(wheel::each(bytes, at, read)?);
-    }
-    let cubins = if_of_kind(binary::read_cubins(bytes, wanted), at)?;
-    let cubins = cubins.into_iter().flatten();
-    let owned = cubins.map(|it| Cubin {
-        bytes: Cow::Owned(it.bytes.into_owned()),
-        kernels: it.kernels,
-    });
-    Ok(owned.collect())
-}
-
-fn flatten(members: Vec<Result<(String, Vec<Cubin<'static>>)>>) -> Result<Vec<Cubin<'static>>> {
-    let mut all = Vec::new();
-    for member in members {
-        all.append(&mut member?.1);
-    }
-    Ok(all)
 }
 
 /// The members in their order, by name; the first error in that order.

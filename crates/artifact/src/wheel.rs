@@ -43,8 +43,8 @@ pub fn is_zip(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }
 
-/// What `read` makes of each member that can have GPU code, in the order of their names. `at`: how to name the archive in an
-/// error.
+/// Calls `read` for each member that can have GPU code, and answers in the order of their names. `at`: how to name the
+/// archive in an error.
 pub fn each<T: Send>(
     bytes: &[u8],
     at: &str,

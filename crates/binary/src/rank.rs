@@ -16,7 +16,7 @@ pub struct Resident {
     pub assumed_block: Option<u64>,
 }
 
-/// What is more, or fits less, in one kernel of the head. Kernels are ordered by what it probably costs.
+/// How much one kernel of the head is worse. Kernels are ordered by what that probably costs.
 ///
 /// The first of these that differs between two kernels decides:
 ///

@@ -163,7 +163,7 @@ impl Growth {
 }
 
 impl<'a> CodeComparison<'a> {
-    /// What nobody ran.
+    /// Without any counts: nobody ran it.
     pub fn new(base: Compiled<'a>, head: Compiled<'a>) -> Self {
         let (of_base, of_head) = (base.code, head.code);
         let mut found = Self {

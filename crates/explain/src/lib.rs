@@ -58,7 +58,7 @@ pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause
     }
 }
 
-/// What machine code takes, where it differs: nobody ran it, so it is all there is to say.
+/// Adds sizes that differ: nobody ran it, so they are all there is to say.
 fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
     let sizes = [&code.base, &code.head].map(|side| {
         let resources = side.entries().iter().filter_map(|it| it.resources.as_ref());

@@ -45,7 +45,7 @@ pub struct Compiled<'a> {
 }
 
 impl<'a> Compiled<'a> {
-    /// Of a file that says nothing of launches.
+    /// A side without launches, as a file that was compiled has it.
     pub fn alone(arch: Arch, build: Option<&'a BuildFacts>, code: Option<&'a CodeFacts>) -> Self {
         let entries = build.map_or(&[][..], |build| &build.entries);
         Self {
