@@ -234,7 +234,7 @@ pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
 
 pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
     let shown = Shown::of(kernels);
-    let mut text = "### Why they changed\n\n".to_owned();
+    let mut text = "\n### Why they changed\n\n".to_owned();
     for (it, others) in &shown.first {
         let name = format!("{}{}", it.subject, also(others));
         let _ = writeln!(text, "#### {}\n", escape::markdown(&name));
