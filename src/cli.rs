@@ -594,6 +594,7 @@ pub struct HistoryArgs {
   gatekeeper binary libkernels.a --format json | jq .   the same for programs
   gatekeeper binary new.whl --base old.whl              compare the kernels of two builds, and judge them
   gatekeeper binary new.so --base old.so --limit registers=+0% --limit stack=+0%
+  gatekeeper binary new.so --base old.so --explain      and say why: spills, a loop unrolled less, narrower accesses
 
 Exit codes: 0 (with --base: every limit holds), 1 a limit is broken, 2 wrong usage, or there is no GPU code, 3 undecided, \
 4 something cannot be read or is damaged.")]
@@ -608,6 +609,10 @@ pub struct BinaryArgs {
     /// occupancy, where the source states launch bounds [default: occupancy=-0% and stack=+0%]
     #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "base")]
     pub limit: Vec<AllowedChange>,
+    /// With --base: say why kernels changed, from their machine code: those that fail a limit, or if none does, all that
+    /// differ. Needs nvdisasm, which `gatekeeper toolchain install` installs
+    #[arg(long)]
+    pub explain: bool,
     /// Output format; without --base terminal or json
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,

@@ -1,21 +1,34 @@
 //! `binary`: which GPU kernels a compiled file has, or a wheel or directory of such files, and how they stand to an older
 //! one.
 
+mod why;
+
 use super::judge::render;
 use super::{command_line, print, terminal_options, width};
 use crate::cli::{BinaryArgs, Format};
-use artifact::{AllowedChange, Circumstances, DEFAULT_LIMITS, make_records};
+use artifact::{AllowedChange, Circumstances, DEFAULT_LIMITS, Records, make_records};
 use binary::{Listing, match_kernels};
 use judge::Index;
 use model::Loosening;
 use report::ReportInput;
 use report::binary as layout;
 use report::exit::Exit;
+use report::explain as words;
+use report::matching::Worse;
 use report::terminal::Verbosity;
 use std::path::Path;
 use system::error::{Error, Result};
 
+/// Formats that `--explain` adds to.
+const HAVE_EXPLANATIONS: [Format; 3] = [Format::Terminal, Format::Markdown, Format::Json];
+
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
+    if args.explain && args.base.is_none() {
+        return Err(Error::usage(
+            "--explain says why kernels changed, and one file alone has no change",
+        )
+        .help("name the older file with --base: gatekeeper binary NEW --base OLD --explain"));
+    }
     let listing = artifact::read(&args.file)?;
     let name = args.file.display().to_string();
     if let Some(base) = &args.base {
@@ -32,8 +45,13 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-fn compare(args: &BinaryArgs, name: &str, base: &Path, listing: &Listing) -> Result<Exit> {
-    let base = artifact::read(base)?;
+fn compare(args: &BinaryArgs, name: &str, path: &Path, listing: &Listing) -> Result<Exit> {
+    if args.explain && !HAVE_EXPLANATIONS.contains(&args.format) {
+        return Err(Error::usage(
+            "--explain writes to --format terminal, markdown or json; the other formats have no place for it",
+        ));
+    }
+    let base = artifact::read(path)?;
     let matching = match_kernels(&base, listing);
     let limits: &[AllowedChange] = match args.limit.as_slice() {
         [] => &DEFAULT_LIMITS,
@@ -48,22 +66,46 @@ fn compare(args: &BinaryArgs, name: &str, base: &Path, listing: &Listing) -> Res
     let records = make_records(name, listing, &matching, limits, &circumstances);
     // Old and new are held to the same limits, those of this command.
     let judgement = judge::compare(&records.base, &records.head, Loosening::Fails);
+    let explained = match args.explain {
+        true => Some(why::explain_kernels(
+            path, &args.file, &records, &judgement,
+        )?),
+        false => None,
+    };
     let index = Index::against(Some(&records.base), &records.head);
     let input = ReportInput {
         base: Some(&records.base),
+        kernels: explained.as_ref(),
         ..ReportInput::new(&index, &records.head, &judgement)
     };
     let report = render(args.format, args.output, &input)?;
-    let kernels = [report::matching::lay_out(&matching)];
+    let kernels = [report::matching::lay_out(&matching, &worse(&records))];
     let verbosity = args.output.verbosity();
+    let explained = explained.as_ref();
     print(&match args.format {
         Format::Terminal if verbosity != Verbosity::Quiet => {
-            report::terminal::render_groups(&kernels, terminal_options(verbosity)) + "\n" + &report
+            let why = explained.map_or(String::new(), words::terminal_of_kernels);
+            let kernels = report::terminal::render_groups(&kernels, terminal_options(verbosity));
+            kernels + "\n" + &why + &report
         }
         Format::Markdown => {
-            report + "\n" + &report::markdown::render_groups(report::matching::TITLE, &kernels)
+            let kernels = report::markdown::render_groups(report::matching::TITLE, &kernels);
+            let why = explained.map_or(String::new(), words::markdown_of_kernels);
+            report + "\n" + &kernels + &why
         }
         _ => report,
     })?;
     Ok(judgement.conclusion.into())
+}
+
+fn worse<'a>(records: &'a Records) -> Vec<Worse<'a>> {
+    let pairs = records.pairs.iter();
+    let worse = pairs.filter_map(|it| {
+        Some(Worse {
+            unit: &it.unit,
+            pair: it.pair,
+            worsening: it.worsening?,
+        })
+    });
+    worse.collect()
 }

@@ -30,6 +30,7 @@ mod history;
 mod hostile;
 mod init;
 mod interrupted;
+mod kernel_changes;
 mod launch_state;
 mod loosened;
 mod matching;

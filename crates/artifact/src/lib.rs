@@ -2,12 +2,14 @@
 //! two listings two records, for the judge. `binary` reads the bytes; files, archives and directories are the matter of this
 //! crate.
 
+mod code;
 mod directory;
 mod map;
 mod record;
 mod wheel;
 
-pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Records, make_records};
+pub use code::{MachineCode, read_code};
+pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records};
 
 use binary::{Format, Listing, Offset, Problem};
 use map::Mapped;
@@ -22,7 +24,7 @@ pub fn read(path: &Path) -> Result<Listing> {
     let at = path.display().to_string();
     let without_code = |why: &str| Error::usage(why).at(&at).help(NAME_INSTEAD);
     if path.is_dir() {
-        let listing = directory::read(path)?;
+        let listing = merge(Format::Directory, directory::each(path, read_bytes)?)?;
         return listing.ok_or_else(|| without_code("no file in this directory has GPU code"));
     }
     let bytes = Mapped::open(path)
@@ -36,10 +38,16 @@ pub fn read(path: &Path) -> Result<Listing> {
 /// Where something in it is damaged.
 pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
     if wheel::is_zip(bytes) {
-        return wheel::read(bytes, at);
+        return merge(Format::Zip, wheel::each(bytes, at, read_bytes)?);
     }
-    match binary::read(bytes) {
-        Ok(listing) => Ok(Some(listing).filter(|it| !it.is_empty())),
+    let listing = if_of_kind(binary::read(bytes), at)?;
+    Ok(listing.filter(|it| !it.is_empty()))
+}
+
+/// `None` of a file that is of another kind than those that have GPU code.
+fn if_of_kind<T>(read: std::result::Result<T, binary::Error>, at: &str) -> Result<Option<T>> {
+    match read {
+        Ok(made) => Ok(Some(made)),
         // Further in it is a part of a file that is of the right kind.
         Err(error)
             if matches!(error.problem, Problem::Unknown | Problem::Foreign)
@@ -54,11 +62,11 @@ pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
 /// The members in their order, by name; the first error in that order.
 fn merge(
     format: Format,
-    members: Vec<Result<Option<(String, Listing)>>>,
+    members: Vec<Result<(String, Option<Listing>)>>,
 ) -> Result<Option<Listing>> {
     let mut all = Listing::new(format);
     for member in members {
-        if let Some((name, listing)) = member? {
+        if let (name, Some(listing)) = member? {
             all.add_member(&name, listing);
         }
     }

@@ -1,7 +1,7 @@
 //! Two listings as two records, which the judge compares like those of two runs. A kernel is a unit for each architecture;
 //! a plan without cases says that no launch is known.
 
-use binary::{Kernel, Listing, Matching};
+use binary::{Kernel, Listing, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
     Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Gate, Host, LaunchBounds,
@@ -52,47 +52,67 @@ pub struct Circumstances<'a> {
 }
 
 /// Both records, with the kernels that both listings have, and those that only the new one has.
-pub struct Records {
+pub struct Records<'a> {
     pub base: Record,
     pub head: Record,
+    /// The kernels that both have, those first whose change probably costs most. Gates have the same order.
+    pub pairs: Vec<Matched<'a>>,
+}
+
+/// A kernel of both listings, with what the records call it.
+pub struct Matched<'a> {
+    pub unit: UnitId,
+    pub pair: Pair<'a>,
+    /// `None` where nothing got worse.
+    pub worsening: Option<Worsening>,
 }
 
 /// `head` is the name of the new file, as it was named.
-pub fn make_records(
+pub fn make_records<'a>(
     head: &str,
-    listing: &Listing,
-    matching: &Matching,
+    listing: &'a Listing,
+    matching: &Matching<'a>,
     limits: &[AllowedChange],
     circumstances: &Circumstances,
-) -> Records {
+) -> Records<'a> {
     let mut sides = [Side::default(), Side::default()];
-    let partners: HashMap<*const Kernel, &Kernel> = matching
+    let partners: HashMap<*const Kernel, Pair> = matching
         .pairs
         .iter()
-        .map(|pair| (std::ptr::from_ref(pair.head), pair.base))
+        .map(|pair| (std::ptr::from_ref(pair.head), *pair))
         .collect();
     let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
     kernels.sort_by_key(|it| (&it.name, it.arch, &it.member, it.digest));
     let mut names = Names::of(&kernels);
-    let mut gates = Vec::new();
+    let mut pairs = Vec::new();
     for kernel in kernels {
-        let base = partners.get(&std::ptr::from_ref(kernel)).copied();
+        let pair = partners.get(&std::ptr::from_ref(kernel)).copied();
         let id = names.unit(kernel);
         let [of_base, of_head] = &mut sides;
         of_head.add(id.clone(), kernel);
-        if let Some(base) = base {
-            gates.extend(gates_of(&id, kernel, base, limits));
-            of_base.add(id, base);
+        if let Some(pair) = pair {
+            of_base.add(id.clone(), pair.base);
+            pairs.push(Matched {
+                unit: id,
+                worsening: Worsening::of(&pair),
+                pair,
+            });
         }
     }
+    pairs.sort_by(|one, other| Worsening::costliest_first(&one.worsening, &other.worsening));
+    let gates = pairs.iter().flat_map(|it| {
+        let Pair { base, head, .. } = it.pair;
+        gates_of(&it.unit, head, base, limits)
+    });
     let [base, head] = sides.map(|side| side.record(head, circumstances));
     let policy = Policy {
-        gates,
+        gates: gates.collect(),
         ..Policy::NOTHING
     };
     Records {
         base,
         head: Record { policy, ..head },
+        pairs,
     }
 }
 
