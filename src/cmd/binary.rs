@@ -16,8 +16,11 @@ use std::path::Path;
 use system::error::{Error, Result};
 
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
-    let listing = artifact::read(&args.file)?;
-    let name = args.file.display().to_string();
+    let Some(file) = &args.file else {
+        return super::binaries::run(args);
+    };
+    let listing = artifact::read(file)?;
+    let name = file.display().to_string();
     if let Some(base) = &args.base {
         return compare(args, &name, base, &listing);
     }

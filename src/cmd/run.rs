@@ -1,5 +1,6 @@
 //! `run`: the main job.
 
+use super::binaries::{self, Asked};
 use super::progress::Progress;
 use super::{
     blame, command_line, counted, history, make_dir, print, remark, terminal_options, watch,
@@ -11,8 +12,8 @@ use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
 use config::{Loaded, Selection};
 use judge::Index;
-use model::{Conclusion, Loosening};
-use pipeline::{AskedShard, Profile, Request};
+use model::{Conclusion, Loosening, Record};
+use pipeline::{AskedShard, Change, Profile, Request};
 use records::shard::Part;
 use records::store;
 use report::ReportInput;
@@ -51,6 +52,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     let cache = Cache::open()?;
     let shard = args.shard.map(|part| asked_shard(part, args, &loaded));
     let shard = shard.transpose()?;
+    let asked = Asked::of(args, &loaded)?;
     // A directory that cannot be written is an error before an hour of GPU time, not after it.
     empty_out(&args.out)?;
     if let Some(dump) = &args.dump {
@@ -109,7 +111,13 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         let change = revisions::find_change(base.as_ref(), loaded, &cache, &on);
         let outcome = change.and_then(|mut change| {
             compilers.apply(&mut change)?;
-            pipeline::run(&request, change, &cache, &on)
+            let base = change.base.as_ref().map(binaries::of_base);
+            let mut record = match change.head.plan.units.is_empty() {
+                true => record_of_files(&request.config, change)?,
+                false => pipeline::run(&request, change, &cache, &on)?,
+            };
+            asked.add_to(&mut record, base.as_ref());
+            Ok(record)
         });
         progress.clear();
         outcome
@@ -166,6 +174,27 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         ));
     }
     Ok(judgement.conclusion.into())
+}
+
+/// Where gates.yaml has compiled files alone, nothing is built or run.
+fn record_of_files(config: &Path, change: Change) -> Result<Record> {
+    let Change {
+        head,
+        commit,
+        sources,
+        checkout,
+        base,
+        ..
+    } = change;
+    let mut record = binaries::empty(config);
+    record.policy.accepted = config::load_acceptances(&head)?;
+    record.policy.base = base.map(|side| side.asked);
+    record.environment.commit = commit;
+    record.environment.sources = sources;
+    record.environment.checkout = Some(checkout);
+    record.plan.timing = head.plan.timing;
+    record.plan.simulation = head.plan.simulation;
+    Ok(record)
 }
 
 /// Everything that is left in `--out`.
