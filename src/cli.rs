@@ -615,8 +615,8 @@ pub struct BinaryArgs {
     /// Compare with this older file, wheel or directory, kernel by kernel
     #[arg(long, value_name = "OLD", requires = "file")]
     pub base: Option<PathBuf>,
-    /// With --base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, blocks_per_sm and
-    /// occupancy, where the source states launch bounds [default: occupancy=-0% and stack=+0%]
+    /// With --base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, code,
+    /// local_accesses; where the source states launch bounds blocks_per_sm and occupancy [default: occupancy=-0% and stack=+0%]
     #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "base")]
     pub limit: Vec<AllowedChange>,
     /// Output format; without --base terminal or json
