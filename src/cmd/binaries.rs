@@ -127,6 +127,14 @@ impl Asked {
         open_all(loaded).map(Self::All)
     }
 
+    /// How their kernels were matched with their baselines.
+    pub fn lay_out<'a>(&self) -> Vec<Vec<Section<'a>>> {
+        match self {
+            Self::All(libraries) => libraries.iter().filter_map(lay_out).collect(),
+            Self::None => Vec::new(),
+        }
+    }
+
     /// Adds them to the record of what was run.
     pub fn add_to(&self, record: &mut Record, base: Option<&BaseBinaries>) {
         match self {

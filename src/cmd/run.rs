@@ -132,10 +132,12 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         ..ReportInput::new(&index, &record, &judgement)
     };
     write_out(&args.out, &input)?;
-    print(&report::terminal::render(
-        &input,
-        terminal_options(args.output.verbosity()),
-    ))?;
+    let options = terminal_options(args.output.verbosity());
+    let matched = asked.lay_out();
+    if args.output.verbosity() != Verbosity::Quiet && !matched.is_empty() {
+        print(&(report::terminal::render_groups(&matched, options) + "\n"))?;
+    }
+    print(&report::terminal::render(&input, options))?;
     if let (true, Some(theirs), Conclusion::Fail) =
         (args.blame, &compilers.base, judgement.conclusion)
     {
@@ -153,11 +155,10 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             let record = run(&compilers, loaded)?;
             Ok(Index::new(&record).judge().verdicts)
         };
-        blame::blame(
-            &find_steps(theirs, ours, &cache)?,
-            &judgement.verdicts,
-            &rerun,
-        )?;
+        // No compiler of this run built what was compiled already.
+        let mut built = judgement.verdicts.clone();
+        built.retain(|it| !record.plan.is_compiled(&it.subject));
+        blame::blame(&find_steps(theirs, ours, &cache)?, &built, &rerun)?;
     }
     if args.output.verbosity() == Verbosity::Quiet {
         return Ok(judgement.conclusion.into());

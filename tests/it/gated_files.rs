@@ -495,6 +495,50 @@ fn a_change_cannot_remove_the_section() {
     says(dir, CHANGE, 1, &["count 2 3"]);
 }
 
+/// A file with less in it would hold every limit.
+#[test]
+fn a_change_to_another_file_is_looser() {
+    let project = repository();
+    let dir = project.path();
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\n*.fatbin\n").unwrap();
+    commit(dir);
+    fs::write(dir.join("k.cu"), SOURCE.replace("#ifdef HEAD", "#if 1")).unwrap();
+    fs::create_dir(dir.join("build")).unwrap();
+    fs::copy(dir.join("lib.fatbin"), dir.join("build/lib.fatbin")).unwrap();
+    edit(&dir.join("gates.yaml"), "file: lib.fatbin", "file: build");
+    // Kernels of a directory have the names of its files.
+    says(
+        dir,
+        JUDGE,
+        0,
+        &["same/attention:lib.fatbin [sm_90]", "4 by name"],
+    );
+    loosened(
+        dir,
+        &["LOOSENED", "all-kernels/attention:lib.fatbin [sm_90]"],
+    );
+}
+
+/// Kernels that are gone are said, and are a failure where their number is held.
+#[test]
+fn kernels_that_are_gone_are_listed() {
+    let project = agreed(
+        &GATES.replace("\"+0%\"\n    gates", "\"== 3\"\n    gates"),
+        &["-DMORE"],
+    );
+    let dir = project.path();
+    run(dir, JUDGE, 0);
+    build(dir, BOTH);
+    for args in [JUDGE, &["run"]] {
+        says(
+            dir,
+            args,
+            1,
+            &["removed 1 kernel: more", "count is 2, limit == 3"],
+        );
+    }
+}
+
 #[test]
 fn a_shard_or_a_filter_judges_no_file() {
     let project = crate::common::project();

@@ -124,7 +124,10 @@ pub fn add_libraries(record: &mut Record, libraries: &[Library], base: Option<&B
     for library in libraries {
         let named = library.named();
         let side = library.side(&named);
-        record.policy.gates.extend(gates_of(&library.gates, &named));
+        record
+            .policy
+            .gates
+            .extend(gates_of(&library.gates.name, &library.gates, &named));
         if let Some(baseline) = &library.baseline {
             let agreed = library.agreed(baseline, &named, record);
             record.policy.baselines.extend(agreed.baselines);
@@ -157,8 +160,14 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
                 side.add(id.clone(), kernel);
             }
         }
+        // Under a name of its own, so that a change to another file counts as the end of this one.
+        let is_same_file = library.is_none_or(|it| it.gates.file == gates.file);
+        let name = match is_same_file {
+            true => gates.name.clone(),
+            false => format!("{}:{}", gates.name, gates.file),
+        };
         for &arch in &gates.architectures {
-            side.add_all(all_kernels(&gates.name, arch), &gates.file, 0);
+            side.add_all(all_kernels(&name, arch), &gates.file, 0);
         }
         let agreed = library.zip(baseline.as_ref());
         let agreed = agreed.map(|(library, baseline)| library.agreed(baseline, &named, record));
@@ -166,7 +175,7 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
             return;
         };
         theirs.plan.units.extend(side.units);
-        theirs.gates.extend(gates_of(gates, &named));
+        theirs.gates.extend(gates_of(&name, gates, &named));
         if let Some(Agreed {
             baselines,
             evidence,
@@ -243,11 +252,11 @@ fn count(listing: &Listing, arch: Arch) -> u32 {
     u32::try_from(kernels.count()).unwrap_or(u32::MAX)
 }
 
-/// Every limit on every kernel that it is for.
-fn gates_of(gates: &BinaryGates, named: &[(UnitId, &Kernel)]) -> Vec<Gate> {
+/// Every limit on every kernel that it is for. `name`: that of the file as a whole.
+fn gates_of(name: &str, gates: &BinaryGates, named: &[(UnitId, &Kernel)]) -> Vec<Gate> {
     let mut all = Vec::new();
     for &arch in &gates.architectures {
-        let subject = Subject::Unit(all_kernels(&gates.name, arch));
+        let subject = Subject::Unit(all_kernels(name, arch));
         all.push(Gate {
             subject: subject.clone(),
             rule: Rule::Built,

@@ -45,7 +45,7 @@ pub struct GatesFile {
 /// A compiled file, and the limits of its kernels.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Binary")]
+#[schemars(rename = "CompiledFile")]
 pub struct RawBinary {
     /// A shared library, object, program, static library, cubin, fat binary, wheel or directory, relative to gates.yaml.
     /// Its name can be a glob that fits one file: dist/attention-*.whl.
@@ -68,7 +68,7 @@ pub const KERNELS: &str = "kernels";
 
 impl JsonSchema for RawFileGates {
     fn schema_name() -> Cow<'static, str> {
-        "BinaryGates".into()
+        "CompiledFileGates".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut keys = limits_by_metric(generator, metrics_of_kernels());

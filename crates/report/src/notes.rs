@@ -145,13 +145,16 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
         let config = words::config(&record.environment);
         let built = (!built.is_empty())
             .then(|| line(&built, &format!("gatekeeper baseline update{config}")));
-        // The older of two files is no baseline that could be updated.
-        let has_baseline = record.plan.has_binaries() && !compiled.is_empty();
-        let compiled = has_baseline.then(|| {
-            line(
+        let compiled = (!compiled.is_empty()).then(|| match record.plan.has_binaries() {
+            true => line(
                 &compiled,
                 &words::update_binaries_command(&record.environment),
-            )
+            ),
+            // The older of two files is no baseline that could be updated.
+            false => format!(
+                "the older file does not state every value that is limited of {}",
+                in_words(&record.plan, &compiled)
+            ),
         });
         built.into_iter().chain(compiled)
     });
