@@ -93,6 +93,8 @@ fn of_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
 pub enum Asked {
     All(Vec<Library>),
     /// They are left out.
+    LeftOut,
+    /// gates.yaml has none, and those of the base are left out.
     None,
 }
 
@@ -107,14 +109,15 @@ impl Asked {
             return Ok(Self::All(Vec::new()));
         }
         if !args.filters.is_empty() || args.changed.is_some() {
-            if !loaded.binaries.is_empty() {
-                remark(&format!(
-                    "{} not judged, as kernels are picked: {}; `gatekeeper binary` judges them",
-                    counted(loaded.binaries.len(), "compiled file"),
-                    names(&loaded.binaries)
-                ));
+            if loaded.binaries.is_empty() {
+                return Ok(Self::None);
             }
-            return Ok(Self::None);
+            remark(&format!(
+                "{} not judged, as kernels are picked: {}; `gatekeeper binary` judges them",
+                counted(loaded.binaries.len(), "compiled file"),
+                names(&loaded.binaries)
+            ));
+            return Ok(Self::LeftOut);
         }
         if args.shard.is_some() {
             return Err(Error::usage(format!(
@@ -131,7 +134,7 @@ impl Asked {
     pub fn lay_out<'a>(&self) -> Vec<Vec<Section<'a>>> {
         match self {
             Self::All(libraries) => libraries.iter().filter_map(lay_out).collect(),
-            Self::None => Vec::new(),
+            Self::LeftOut | Self::None => Vec::new(),
         }
     }
 
@@ -139,7 +142,8 @@ impl Asked {
     pub fn add_to(&self, record: &mut Record, base: Option<&BaseBinaries>) {
         match self {
             Self::All(libraries) => artifact::add_libraries(record, libraries, base),
-            Self::None => artifact::leave_out_files(&mut record.policy.accepted),
+            Self::LeftOut => artifact::leave_out_files(&mut record.policy.accepted),
+            Self::None => {}
         }
     }
 }

@@ -139,7 +139,7 @@ fn a_value_that_only_the_new_file_states_is_said_to_be_new() {
     }
     let said = compare(path, "new.cubin", "old.cubin", &["-v"], 0);
     let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let note = "the older file does not state every value that is limited of k/-";
+    let note = "the older file does not state every value that is limited of 1 unit (k/- [sm_90])";
     assert!(whole.contains(note), "{said}");
     assert!(!said.contains("update"), "{said}");
     let said = compare(path, "new.cubin", "old.cubin", &["--format", "json"], 0);
