@@ -595,23 +595,34 @@ pub struct HistoryArgs {
   gatekeeper binary new.whl --base old.whl              compare the kernels of two builds, and judge them
   gatekeeper binary new.so --base old.so --limit registers=+0% --limit stack=+0%
   gatekeeper binary new.so --base old.so --explain      and say why: spills, a loop unrolled less, narrower accesses
+  gatekeeper binary                                     judge the compiled files of gates.yaml
+  gatekeeper binary --update                            accept them as they are, then commit baselines/
 
 Exit codes: 0 (with --base: every limit holds), 1 a limit is broken, 2 wrong usage, or there is no GPU code, 3 undecided, \
 4 something cannot be read or is damaged.")]
 pub struct BinaryArgs {
-    /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these
+    /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these;
+    /// without one, `binaries` of gates.yaml are judged
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Without FILE: write the baselines of `binaries`, to be committed, and judge nothing
+    #[arg(long, conflicts_with = "file")]
+    pub update: bool,
+    /// With --update: accept values that are worse than the agreed ones, too
+    #[arg(long, requires = "update")]
+    pub allow_worse: bool,
     /// Compare with this older file, wheel or directory, kernel by kernel
-    #[arg(long, value_name = "OLD")]
+    #[arg(long, value_name = "OLD", requires = "file")]
     pub base: Option<PathBuf>,
-    /// With --base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, blocks_per_sm and
-    /// occupancy, where the source states launch bounds [default: occupancy=-0% and stack=+0%]
+    /// With --base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, code,
+    /// local_accesses; where the source states launch bounds blocks_per_sm and occupancy [default: occupancy=-0% and stack=+0%]
     #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "base")]
     pub limit: Vec<AllowedChange>,
     /// With --base: say why kernels changed, from their machine code: those that fail a limit, or if none does, all that
     /// differ. Needs nvdisasm, which `gatekeeper toolchain install` installs
-    #[arg(long)]
+    #[arg(long, requires = "file")]
     pub explain: bool,
     /// Output format; without --base terminal or json
     #[arg(long, value_enum, default_value_t = Format::Terminal)]

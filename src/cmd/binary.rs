@@ -23,17 +23,20 @@ use system::error::{Error, Result};
 const HAVE_EXPLANATIONS: [Format; 3] = [Format::Terminal, Format::Markdown, Format::Json];
 
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
+    let Some(file) = &args.file else {
+        return super::binaries::run(args);
+    };
     if args.explain && args.base.is_none() {
         return Err(Error::usage(
             "--explain says why kernels changed, and one file alone has no change",
         )
         .help("name the older file with --base: gatekeeper binary NEW --base OLD --explain"));
     }
-    let listing = artifact::read(&args.file)?;
-    let name = args.file.display().to_string();
+    let listing = artifact::read(file)?;
     if let Some(base) = &args.base {
-        return compare(args, &name, base, &listing);
+        return compare(args, (file, base), &listing);
     }
+    let name = file.display().to_string();
     print(&match args.format {
         Format::Terminal => layout::terminal(&name, &listing, width()) + "\n",
         Format::Json => layout::json(&name, &listing)?,
@@ -45,13 +48,18 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-fn compare(args: &BinaryArgs, name: &str, path: &Path, listing: &Listing) -> Result<Exit> {
+fn compare(
+    args: &BinaryArgs,
+    (file, base_file): (&Path, &Path),
+    listing: &Listing,
+) -> Result<Exit> {
     if args.explain && !HAVE_EXPLANATIONS.contains(&args.format) {
         return Err(Error::usage(
             "--explain writes to --format terminal, markdown or json; the other formats have no place for it",
         ));
     }
-    let base = artifact::read(path)?;
+    let name = file.display().to_string();
+    let base = artifact::read(base_file)?;
     let matching = match_kernels(&base, listing);
     let limits: &[AllowedChange] = match args.limit.as_slice() {
         [] => &DEFAULT_LIMITS,
@@ -63,13 +71,11 @@ fn compare(args: &BinaryArgs, name: &str, path: &Path, listing: &Listing) -> Res
         command: command_line(),
         host: ::run::machine::host(),
     };
-    let records = make_records(name, listing, &matching, limits, &circumstances);
+    let records = make_records(&name, listing, &matching, limits, &circumstances);
     // Old and new are held to the same limits, those of this command.
     let judgement = judge::compare(&records.base, &records.head, Loosening::Fails);
     let explained = match args.explain {
-        true => Some(why::explain_kernels(
-            path, &args.file, &records, &judgement,
-        )?),
+        true => Some(why::explain_kernels(base_file, file, &records, &judgement)?),
         false => None,
     };
     let index = Index::against(Some(&records.base), &records.head);

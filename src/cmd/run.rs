@@ -1,5 +1,6 @@
 //! `run`: the main job.
 
+use super::binaries::{self, Asked};
 use super::progress::Progress;
 use super::{
     blame, command_line, counted, history, make_dir, print, remark, terminal_options, watch,
@@ -11,8 +12,8 @@ use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
 use config::{Loaded, Selection};
 use judge::Index;
-use model::{Conclusion, Loosening};
-use pipeline::{AskedShard, Profile, Request};
+use model::{Conclusion, Loosening, Record};
+use pipeline::{AskedShard, Change, Profile, Request};
 use records::shard::Part;
 use records::store;
 use report::ReportInput;
@@ -51,6 +52,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     let cache = Cache::open()?;
     let shard = args.shard.map(|part| asked_shard(part, args, &loaded));
     let shard = shard.transpose()?;
+    let asked = Asked::of(args, &loaded)?;
     // A directory that cannot be written is an error before an hour of GPU time, not after it.
     empty_out(&args.out)?;
     if let Some(dump) = &args.dump {
@@ -111,7 +113,27 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             compilers.apply(&mut change)?;
             Ok(change)
         };
-        let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
+        let make_record = || {
+            let mut base = None;
+            let mut record = match loaded.plan.units.is_empty() {
+                true => {
+                    let change = find_change(loaded)?;
+                    base = change.base.as_ref().map(binaries::of_base);
+                    record_of_files(&request.config, change)?
+                }
+                false => {
+                    let find_change = |head| {
+                        let change: Change = find_change(head)?;
+                        base = change.base.as_ref().map(binaries::of_base);
+                        Ok(change)
+                    };
+                    pipeline::run(&request, loaded, find_change, &cache, &on)?
+                }
+            };
+            asked.add_to(&mut record, base.as_ref());
+            Ok(record)
+        };
+        let outcome = make_record();
         progress.clear();
         outcome
     };
@@ -125,10 +147,12 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         ..ReportInput::new(&index, &record, &judgement)
     };
     write_out(&args.out, &input)?;
-    print(&report::terminal::render(
-        &input,
-        terminal_options(args.output.verbosity()),
-    ))?;
+    let options = terminal_options(args.output.verbosity());
+    let matched = asked.lay_out();
+    if args.output.verbosity() != Verbosity::Quiet && !matched.is_empty() {
+        print(&(report::terminal::render_groups(&matched, options) + "\n"))?;
+    }
+    print(&report::terminal::render(&input, options))?;
     if let (true, Some(theirs), Conclusion::Fail) =
         (args.blame, &compilers.base, judgement.conclusion)
     {
@@ -146,11 +170,10 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             let record = run(&compilers, loaded)?;
             Ok(Index::new(&record).judge().verdicts)
         };
-        blame::blame(
-            &find_steps(theirs, ours, &cache)?,
-            &judgement.verdicts,
-            &rerun,
-        )?;
+        // No compiler of this run built what was compiled already.
+        let mut built = judgement.verdicts.clone();
+        built.retain(|it| !record.plan.is_compiled(&it.subject));
+        blame::blame(&find_steps(theirs, ours, &cache)?, &built, &rerun)?;
     }
     if args.output.verbosity() == Verbosity::Quiet {
         return Ok(judgement.conclusion.into());
@@ -167,6 +190,27 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         ));
     }
     Ok(judgement.conclusion.into())
+}
+
+/// Where gates.yaml has compiled files alone, nothing is built or run.
+fn record_of_files(config: &Path, change: Change) -> Result<Record> {
+    let Change {
+        head,
+        commit,
+        sources,
+        checkout,
+        base,
+        ..
+    } = change;
+    let mut record = binaries::empty(config);
+    record.policy.accepted = config::load_acceptances(&head)?;
+    record.policy.base = base.map(|side| side.asked);
+    record.environment.commit = commit;
+    record.environment.sources = sources;
+    record.environment.checkout = Some(checkout);
+    record.plan.timing = head.plan.timing;
+    record.plan.simulation = head.plan.simulation;
+    Ok(record)
 }
 
 /// Everything that is left in `--out`.

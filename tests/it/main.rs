@@ -24,6 +24,7 @@ mod edits;
 mod examples;
 mod explain;
 mod explain_command;
+mod gated_files;
 mod gpu;
 mod gpus;
 mod history;

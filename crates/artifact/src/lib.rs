@@ -2,13 +2,19 @@
 //! two listings two records, for the judge. `binary` reads the bytes; files, archives and directories are the matter of this
 //! crate.
 
+mod baseline;
 mod code;
 mod directory;
+mod gates;
 mod map;
 mod record;
 mod wheel;
 
+pub use baseline::{baseline_path, parse_baseline, read_baseline, write_baseline};
 pub use code::{MachineCode, read_code};
+pub use gates::{
+    BaseBinaries, Library, NewBaseline, Worse, add_libraries, empty_record, leave_out_files, open,
+};
 pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records};
 
 use binary::{Format, Listing, Offset, Problem};

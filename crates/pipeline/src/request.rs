@@ -2,7 +2,7 @@
 
 use crate::shard::AskedShard;
 use build::toolchain::Choice;
-use config::Loaded;
+use config::{BinaryGates, Loaded};
 use model::{Anchor, Base, Checkout};
 use run::device::DeviceChoice;
 use std::any::Any;
@@ -52,6 +52,8 @@ pub struct Change {
 pub struct BaseSide {
     /// Plan, gates and baselines, under head's names.
     pub asked: Base,
+    /// The limits on compiled files that it asks for.
+    pub binaries: Vec<BinaryGates>,
     /// The compiler that builds it.
     pub compiler: Choice,
     /// The directory of its gates.yaml.
