@@ -595,33 +595,49 @@ pub struct HistoryArgs {
   gatekeeper binary new.whl --base old.whl              compare the kernels of two builds, and judge them
   gatekeeper binary new.so --base old.so --limit registers=+0% --limit stack=+0%
   gatekeeper binary k.ptx --base-toolchain 13.0 --toolchain 13.3 --arch sm_90    the same PTX by two ptxas
+  gatekeeper binary new.so --base old.so --explain      and say why: spills, a loop unrolled less, narrower accesses
+  gatekeeper binary                                     judge the compiled files of gates.yaml
+  gatekeeper binary --update                            accept them as they are, then commit baselines/
 
 Exit codes: 0 (with a base: every limit holds), 1 a limit is broken, 2 wrong usage, or there is no GPU code, 3 undecided, \
 4 something cannot be read or is damaged.")]
 pub struct BinaryArgs {
-    /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these
+    /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these;
+    /// without one, `binaries` of gates.yaml are judged
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Without FILE: write the baselines of `binaries`, to be committed, and judge nothing
+    #[arg(long, conflicts_with = "file")]
+    pub update: bool,
+    /// With --update: accept values that are worse than the agreed ones, too
+    #[arg(long, requires = "update")]
+    pub allow_worse: bool,
     /// Compare with this older file, wheel or directory, kernel by kernel
-    #[arg(long, value_name = "OLD", group = "old")]
+    #[arg(long, value_name = "OLD", requires = "file", group = "old")]
     pub base: Option<PathBuf>,
     /// Compare with the same PTX, assembled by this compiler, named as for `run`: 13.0, a directory, 13.2,ptxas=13.0
-    #[arg(long, value_name = "TOOLCHAIN", group = "old")]
+    #[arg(long, value_name = "TOOLCHAIN", requires = "file", group = "old")]
     pub base_toolchain: Option<Choice>,
     /// Assemble the PTX of FILE with this compiler and list or compare that, not the machine code that is there
     /// [default: with --base-toolchain the one that `run` finds]
-    #[arg(long, value_name = "TOOLCHAIN")]
+    #[arg(long, value_name = "TOOLCHAIN", requires = "file")]
     pub toolchain: Option<Choice>,
     /// Assemble for this architecture [default: the target that each PTX names]
-    #[arg(long, value_name = "ARCH")]
+    #[arg(long, value_name = "ARCH", requires = "file")]
     pub arch: Option<Arch>,
     /// Install the compilers that are needed into the cache directory if they are not there
-    #[arg(long)]
+    #[arg(long, requires = "file")]
     pub provision: bool,
-    /// With a base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, blocks_per_sm and
-    /// occupancy, where the source states launch bounds [default: occupancy=-0% and stack=+0%]
+    /// With a base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, code, local_accesses;
+    /// where the source states launch bounds blocks_per_sm and occupancy [default: occupancy=-0% and stack=+0%]
     #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "old")]
     pub limit: Vec<AllowedChange>,
+    /// With --base: say why kernels changed, from their machine code: those that fail a limit, or if none does, all that
+    /// differ. Needs nvdisasm, which `gatekeeper toolchain install` installs
+    #[arg(long, requires = "file", conflicts_with_all = ["base_toolchain", "toolchain"])]
+    pub explain: bool,
     /// Output format; without a base terminal or json
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,

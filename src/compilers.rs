@@ -57,6 +57,8 @@ impl CompilerRequest {
                 gone: Vec::new(),
                 loosening: self.loosening,
             },
+            // Files that are compiled already are the same on both sides.
+            binaries: Vec::new(),
             compiler: compiler.clone(),
             root: head.root.clone(),
             apart: None,

@@ -1,11 +1,13 @@
 //! `binary`: which GPU kernels a compiled file has, or a wheel or directory of such files, and how they stand to an older
 //! one.
 
+mod why;
+
 use super::judge::render;
 use super::run::{MARKDOWN, empty_out, write_out};
 use super::{command_line, print, remark, terminal_options, width, write_file};
 use crate::cli::{BinaryArgs, Format};
-use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, make_records};
+use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, Records, make_records};
 use binary::{Listing, match_kernels};
 use build::assemble::Assembler;
 use build::toolchain::{self, Choice, Toolchain};
@@ -14,12 +16,31 @@ use model::Loosening;
 use report::ReportInput;
 use report::binary as layout;
 use report::exit::Exit;
+use report::explain as words;
+use report::matching::Worse;
 use report::terminal::Verbosity;
 use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
 
+/// Formats that `--explain` adds to.
+const HAVE_EXPLANATIONS: [Format; 3] = [Format::Terminal, Format::Markdown, Format::Json];
+
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
+    let Some(file) = &args.file else {
+        return super::binaries::run(args);
+    };
+    if args.explain && args.base.is_none() {
+        return Err(Error::usage(
+            "--explain says why kernels changed, and one file alone has no change",
+        )
+        .help("name the older file with --base: gatekeeper binary NEW --base OLD --explain"));
+    }
+    if args.explain && !HAVE_EXPLANATIONS.contains(&args.format) {
+        return Err(Error::usage(
+            "--explain writes to --format terminal, markdown or json; the other formats have no place for it",
+        ));
+    }
     if let Some(out) = &args.out {
         empty_out(out)?;
     }
@@ -35,14 +56,14 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     let [ours, theirs] = [&compilers.head, &compilers.base].map(Option::as_ref);
     let base = match (&args.base, theirs) {
         (Some(old), _) => Some(read(old, ours)?),
-        (None, Some(_)) => Some(read(&args.file, theirs)?),
+        (None, Some(_)) => Some(read(file, theirs)?),
         (None, None) => None,
     };
-    let listing = read(&args.file, ours)?;
-    let name = args.file.display().to_string();
+    let listing = read(file, ours)?;
     if let Some(base) = &base {
-        return compare(args, &name, base, &listing, &compilers);
+        return compare(args, file, base, &listing, &compilers);
     }
+    let name = file.display().to_string();
     print(&match args.format {
         Format::Terminal => layout::terminal(&name, &listing, width()) + "\n",
         Format::Json => layout::json(&name, &listing)?,
@@ -98,11 +119,12 @@ impl Compilers {
 
 fn compare(
     args: &BinaryArgs,
-    name: &str,
+    file: &Path,
     base: &Listing,
     listing: &Listing,
     compilers: &Compilers,
 ) -> Result<Exit> {
+    let name = file.display().to_string();
     let matching = match_kernels(base, listing);
     let limits: &[AllowedChange] = match args.limit.as_slice() {
         [] => &DEFAULT_LIMITS,
@@ -114,20 +136,25 @@ fn compare(
         command: command_line(),
         host: ::run::machine::host(),
     };
-    let mut records = make_records(name, listing, &matching, limits, &circumstances);
+    let mut records = make_records(&name, listing, &matching, limits, &circumstances);
     let environment = &mut records.head.environment;
     let version = |it: &Toolchain| it.facts.version.clone();
     environment.toolchain = compilers.head.as_ref().map(version);
     environment.base_compiler = compilers.base.as_ref().map(|it| it.facts.clone());
     // Old and new are held to the same limits, those of this command.
     let judgement = judge::compare(&records.base, &records.head, Loosening::Fails);
+    let explained = match &args.base {
+        Some(old) if args.explain => Some(why::explain_kernels(old, file, &records, &judgement)?),
+        _ => None,
+    };
     let index = Index::against(Some(&records.base), &records.head);
     let input = ReportInput {
         base: Some(&records.base),
+        kernels: explained.as_ref(),
         ..ReportInput::new(&index, &records.head, &judgement)
     };
     let report = render(args.format, args.output, &input)?;
-    let kernels = [report::matching::lay_out(&matching)];
+    let kernels = [report::matching::lay_out(&matching, &worse(&records))];
     let with_kernels = |markdown: String| {
         markdown + "\n" + &report::markdown::render_groups(report::matching::TITLE, &kernels)
     };
@@ -142,12 +169,30 @@ fn compare(
         write_file(&out.join(MARKDOWN), &markdown)?;
     }
     let verbosity = args.output.verbosity();
+    let explained = explained.as_ref();
     print(&match args.format {
         Format::Terminal if verbosity != Verbosity::Quiet => {
-            report::terminal::render_groups(&kernels, terminal_options(verbosity)) + "\n" + &report
+            let why = explained.map_or(String::new(), words::terminal_of_kernels);
+            let kernels = report::terminal::render_groups(&kernels, terminal_options(verbosity));
+            kernels + "\n" + &why + &report
         }
-        Format::Markdown => with_kernels(report),
+        Format::Markdown => {
+            let why = explained.map_or(String::new(), words::markdown_of_kernels);
+            with_kernels(report) + &why
+        }
         _ => report,
     })?;
     Ok(judgement.conclusion.into())
+}
+
+fn worse<'a>(records: &'a Records) -> Vec<Worse<'a>> {
+    let pairs = records.pairs.iter();
+    let worse = pairs.filter_map(|it| {
+        Some(Worse {
+            unit: &it.unit,
+            pair: it.pair,
+            worsening: it.worsening?,
+        })
+    });
+    worse.collect()
 }

@@ -22,8 +22,12 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         0 => String::new(),
         count => format!(", {count} accepted in {}", model::ACCEPTED),
     };
+    let files = match loaded.binaries.len() {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "compiled file")),
+    };
     say(&format!(
-        "{}: {}, {} to build, {}, {}{accepted}\n",
+        "{}: {}, {} to build, {}, {}{files}{accepted}\n",
         loaded.file,
         counted(kernels.len(), "kernel"),
         counted(loaded.plan.units.len(), "unit"),

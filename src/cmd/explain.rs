@@ -6,13 +6,14 @@ use build::code::Reader;
 use build::toolchain::{self, Disassembler};
 use explain::Sides;
 use judge::Index;
-use model::{BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Unit, UnitId};
+use model::{
+    BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Subject, Unit, UnitId,
+};
 use records::store;
 use report::exit::Exit;
 use report::explain::{self as words, Explanation};
 use system::cache::Cache;
 use system::error::{Error, Result};
-use wording::reasons;
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
     let mut record = store::read(&args.record)?;
@@ -72,12 +73,12 @@ fn explained(index: &Index, case: &Case) -> Explanation {
     let id = case.id.clone();
     match Sides::of(index, &id) {
         Ok(sides) => Explanation {
-            case: id,
+            subject: Subject::Case(id),
             causes: explain::explain(&sides),
             gaps: gaps(&sides),
         },
         Err(why) => Explanation {
-            case: id,
+            subject: Subject::Case(id),
             causes: Vec::new(),
             gaps: vec![words::unexplained(&why).to_owned()],
         },
@@ -144,14 +145,6 @@ fn built<'a>(record: &'a Record, id: &UnitId) -> Option<&'a BuildFacts> {
 
 fn gaps(sides: &Sides) -> Vec<String> {
     let code = [sides.base.code, sides.head.code];
-    let missing = code.into_iter().flatten().find_map(|code| match code {
-        Seen::Got(_) => None,
-        Seen::Fault(fault) => Some(reasons::fault(fault)),
-        Seen::Unsupported(why) => Some(reasons::unsupported(why)),
-        Seen::NotRun(why) => Some(reasons::not_run(why)),
-    });
-    missing
-        .into_iter()
-        .map(|why| format!("machine code: {why}"))
-        .collect()
+    let missing = code.into_iter().flatten().find_map(words::gap);
+    missing.into_iter().collect()
 }

@@ -2,6 +2,7 @@
 //! that prints.
 
 pub mod baseline;
+mod binaries;
 pub mod binary;
 mod blame;
 pub mod cache;

@@ -41,8 +41,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     };
     let progress = Progress::default();
     let (cache, on) = (Cache::open()?, |event| progress.on(event));
-    let outcome = revisions::find_change(None, loaded, &cache, &on)
-        .and_then(|change| pipeline::run(&request, change, &cache, &on));
+    let find_change = |head| revisions::find_change(None, head, &cache, &on);
+    let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
     progress.clear();
     let record = outcome?;
     let device = match &record.environment.device {

@@ -1,5 +1,6 @@
 //! `run`: the main job.
 
+use super::binaries::{self, Asked};
 use super::progress::Progress;
 use super::{
     blame, command_line, counted, history, make_dir, print, remark, terminal_options, watch,
@@ -12,7 +13,7 @@ use build::toolchain::Choice;
 use config::{Loaded, Selection};
 use judge::Index;
 use model::{Conclusion, Judgement, Loosening, Record};
-use pipeline::{AskedShard, Profile, Request};
+use pipeline::{AskedShard, Change, Profile, Request};
 use records::history::History;
 use records::shard::Part;
 use records::store;
@@ -52,6 +53,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     let cache = Cache::open()?;
     let shard = args.shard.map(|part| asked_shard(part, args, &loaded));
     let shard = shard.transpose()?;
+    let asked = Asked::of(args, &loaded)?;
     // A directory that cannot be written is an error before an hour of GPU time, not after it.
     empty_out(&args.out)?;
     if let Some(dump) = &args.dump {
@@ -107,11 +109,32 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         loosening,
     };
     let run = |compilers: &CompilerRequest, loaded: Loaded| {
-        let change = revisions::find_change(base.as_ref(), loaded, &cache, &on);
-        let outcome = change.and_then(|mut change| {
+        let find_change = |head| {
+            let mut change = revisions::find_change(base.as_ref(), head, &cache, &on)?;
             compilers.apply(&mut change)?;
-            pipeline::run(&request, change, &cache, &on)
-        });
+            Ok(change)
+        };
+        let make_record = || {
+            let mut base = None;
+            let mut record = match loaded.plan.units.is_empty() {
+                true => {
+                    let change = find_change(loaded)?;
+                    base = change.base.as_ref().map(binaries::of_base);
+                    record_of_files(&request.config, change)?
+                }
+                false => {
+                    let find_change = |head| {
+                        let change: Change = find_change(head)?;
+                        base = change.base.as_ref().map(binaries::of_base);
+                        Ok(change)
+                    };
+                    pipeline::run(&request, loaded, find_change, &cache, &on)?
+                }
+            };
+            asked.add_to(&mut record, base.as_ref());
+            Ok(record)
+        };
+        let outcome = make_record();
         progress.clear();
         outcome
     };
@@ -119,7 +142,14 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     let mut record = run(&compilers, loaded)?;
     let history = history::load_next_to(&args.config.config);
     let judgement = write_all(args, &record, history.as_ref(), |input| {
-        report::terminal::render(input, terminal_options(args.output.verbosity()))
+        let options = terminal_options(args.output.verbosity());
+        let report = report::terminal::render(input, options);
+        match asked.lay_out() {
+            matched if args.output.verbosity() != Verbosity::Quiet && !matched.is_empty() => {
+                report::terminal::render_groups(&matched, options) + "\n" + &report
+            }
+            _ => report,
+        }
     })?;
     if let (true, Some(theirs), Conclusion::Fail) =
         (args.blame, &compilers.base, judgement.conclusion)
@@ -138,8 +168,11 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
             let record = run(&compilers, loaded)?;
             Ok(Index::new(&record).judge().verdicts)
         };
+        // No compiler of this run built what was compiled already.
+        let mut built = judgement.verdicts.clone();
+        built.retain(|it| !record.plan.is_compiled(&it.subject));
         let steps = find_steps(theirs, ours, &cache)?;
-        let exchanges = blame::exchange_parts(&steps, &judgement.verdicts, &rerun)?;
+        let exchanges = blame::exchange_parts(&steps, &built, &rerun)?;
         if !exchanges.is_empty() {
             record.evidence.extend(exchanges);
             write_all(args, &record, history.as_ref(), |input| {
@@ -182,6 +215,27 @@ fn write_all(
     write_out(&args.out, &input)?;
     print(&printed(&input))?;
     Ok(judgement)
+}
+
+/// Where gates.yaml has compiled files alone, nothing is built or run.
+fn record_of_files(config: &Path, change: Change) -> Result<Record> {
+    let Change {
+        head,
+        commit,
+        sources,
+        checkout,
+        base,
+        ..
+    } = change;
+    let mut record = binaries::empty(config);
+    record.policy.accepted = config::load_acceptances(&head)?;
+    record.policy.base = base.map(|side| side.asked);
+    record.environment.commit = commit;
+    record.environment.sources = sources;
+    record.environment.checkout = Some(checkout);
+    record.plan.timing = head.plan.timing;
+    record.plan.simulation = head.plan.simulation;
+    Ok(record)
 }
 
 /// Everything that is left in `--out`.

@@ -90,8 +90,8 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         shard: None,
         command: request.command.clone(),
     };
-    let change = revisions::find_change(None, loaded, cache, on)?;
-    let record = pipeline::run(&asked, change, cache, on)?;
+    let find_change = |head| revisions::find_change(None, head, cache, on);
+    let record = pipeline::run(&asked, loaded, find_change, cache, on)?;
     let judgement = judge::judge(&record);
     let mut ranking = Ranking::new(&record);
     if judgement.conclusion == Conclusion::Environment {

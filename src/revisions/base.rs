@@ -34,12 +34,14 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         path = tree.top.join(&was);
     }
     let root_of_base = path.parent().unwrap_or(&tree.top).to_owned();
+    let mut binaries = Vec::new();
     let (plan, gates, accepted, pin) = match path.is_file() {
         true => {
             let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // A file that is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
+            binaries = loaded.binaries;
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
@@ -88,6 +90,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     use_names_of_head(&mut base, &head.whole);
     Ok(BaseSide {
         asked: base,
+        binaries,
         compiler: Choice::pin(pin.as_deref()),
         root: root_of_base,
         apart: Some(Apart {

@@ -14,7 +14,6 @@ use pipeline::event::Event;
 use pipeline::{BaseSide, Change};
 use records::repo;
 use std::path::Path;
-use std::time::Instant;
 use system::cache::Cache;
 use system::error::Result;
 
@@ -39,7 +38,6 @@ pub fn find_change(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Change> {
-    let began = Instant::now();
     // Before the cases are dealt: all shards have the same.
     if asked.is_some() && !head.reseeded {
         draw_seed(&mut head);
@@ -57,7 +55,6 @@ pub fn find_change(
         say_seed(drawn, on);
     }
     Ok(Change {
-        began,
         sources: repo::digest(&head.root),
         checkout: repo::checkout(&head.root, |name| std::env::var(name).ok()),
         anchors: past::anchors(&head.root, &head.gates)?,

@@ -57,6 +57,7 @@ impl Builder for FakeBuilder {
                     ptx: None,
                     warnings: Vec::new(),
                     mistyped: Vec::new(),
+                    kernels: None,
                 }),
                 artifact: Some(Artifact::Cubin {
                     path: "k.cubin".into(),
@@ -82,6 +83,8 @@ fn resources() -> Resources {
         barriers: 0,
         cumulative_stack: None,
         constant_banks: BTreeMap::new(),
+        code: None,
+        local_accesses: None,
     }
 }
 

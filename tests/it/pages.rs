@@ -21,6 +21,10 @@ const NOT_TYPED: &[(&str, &str)] = &[
     ("cargo install --locked --path .", BUILDS),
     ("cd /path/to/your/repository", "the reader's own"),
     (
+        "gatekeeper binary kernels.ptx --base-toolchain 13.0 --toolchain 13.3 --arch sm_90",
+        "the reader's own",
+    ),
+    (
         "docker build -f packaging/Containerfile -t gatekeeper .",
         ENGINE,
     ),

@@ -149,6 +149,32 @@ fn mistakes_on_the_command_line_say_what_to_write() {
     compare(path, "new.cubin", "missing.cubin", &[], 4);
 }
 
+/// Only the new file promises a largest block, and so has an occupancy. Nothing here is a baseline that could be updated.
+#[test]
+fn a_value_that_only_the_new_file_states_is_said_to_be_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let kernel = |bounds: &str| {
+        format!("extern \"C\" __global__ void {bounds} k(float *y) {{ y[threadIdx.x] *= 2; }}")
+    };
+    for (name, bounds) in [("old", ""), ("new", "__launch_bounds__(256)")] {
+        std::fs::write(path.join("k.cu"), kernel(bounds)).unwrap();
+        let to = format!("{name}.cubin");
+        nvcc(path, &["-cubin", "-arch=sm_90", "k.cu", "-o", &to]);
+    }
+    let said = compare(path, "new.cubin", "old.cubin", &["-v"], 0);
+    let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = "the older file does not state every value that is limited of 1 unit (k/- [sm_90])";
+    assert!(whole.contains(note), "{said}");
+    assert!(!said.contains("update"), "{said}");
+    let said = compare(path, "new.cubin", "old.cubin", &["--format", "json"], 0);
+    let reason = "new: the older file does not state its occupancy";
+    assert!(said.contains(reason), "{said}");
+    assert!(!said.contains("update"), "{said}");
+    let limits = ["--limit", "code=+0%", "--limit", "local_accesses=+0%"];
+    compare(path, "new.cubin", "old.cubin", &limits, 0);
+}
+
 #[test]
 fn every_format_has_the_verdicts() {
     let dir = built();

@@ -1,8 +1,6 @@
 //! Directories: a build, an unpacked wheel, the cache of a compiler.
 
 use crate::map::Mapped;
-use crate::{Wanted, list};
-use binary::{Format, Listing};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -12,8 +10,11 @@ use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 use system::files::Kind;
 
-/// `None`: no file in it has GPU code.
-pub fn read(dir: &Path, wanted: Wanted) -> Result<Option<Listing>> {
+/// Calls `read` for each file, and answers in the order of their names. Its second argument names the file in an error.
+pub fn each<T: Send>(
+    dir: &Path,
+    read: impl Fn(&[u8], &str) -> Result<T> + Sync,
+) -> Result<Vec<Result<(String, T)>>> {
     let read_file = |path: &PathBuf| {
         // A name can have line breaks.
         let at = path.display().to_string();
@@ -22,11 +23,9 @@ pub fn read(dir: &Path, wanted: Wanted) -> Result<Option<Listing>> {
             Error::environment(format!("the file cannot be read: {error}")).at(&at)
         })?;
         let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy();
-        let listing = list(&bytes, &at, wanted)?;
-        Ok(listing.map(|it| (name.into_owned(), it)))
+        Ok((name.into_owned(), read(&bytes, &at)?))
     };
-    let members: Vec<Result<Option<_>>> = files(dir)?.par_iter().map(read_file).collect();
-    crate::merge(Format::Directory, members)
+    Ok(files(dir)?.par_iter().map(read_file).collect())
 }
 
 /// In the order of their names. A file that has several names is there once, under the first.

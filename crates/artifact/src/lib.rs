@@ -3,13 +3,21 @@
 //! crate.
 
 mod assembled;
+mod baseline;
+mod code;
 mod directory;
+mod gates;
 mod map;
 mod record;
 mod wheel;
 
 pub use assembled::Assembly;
-pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Records, make_records};
+pub use baseline::{baseline_path, parse_baseline, read_baseline, write_baseline};
+pub use code::{MachineCode, read_code};
+pub use gates::{
+    BaseBinaries, Library, NewBaseline, Worse, add_libraries, empty_record, leave_out_files, open,
+};
+pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records};
 
 use binary::{Format, Listing, Offset, Problem};
 use map::Mapped;
@@ -32,7 +40,7 @@ enum Wanted<'a> {
 /// # Errors
 /// Where nothing in it has GPU code, and where something in it is damaged or cannot be read.
 pub fn read(path: &Path) -> Result<Listing> {
-    open(path, Wanted::AsItIs)
+    read_as(path, Wanted::AsItIs)
 }
 
 /// Lists the kernels of all PTX in it, as an assembler makes them. The machine code that is there is not looked at.
@@ -40,10 +48,10 @@ pub fn read(path: &Path) -> Result<Listing> {
 /// # Errors
 /// As [`read`], and where PTX cannot be assembled.
 pub fn read_assembled(path: &Path, assembly: &Assembly) -> Result<Listing> {
-    open(path, Wanted::Assembled(assembly))
+    read_as(path, Wanted::Assembled(assembly))
 }
 
-fn open(path: &Path, wanted: Wanted) -> Result<Listing> {
+fn read_as(path: &Path, wanted: Wanted) -> Result<Listing> {
     let at = path.display().to_string();
     let without_code = |why: &str| match wanted {
         Wanted::AsItIs => Error::usage(why).at(&at).help(NAME_INSTEAD),
@@ -52,7 +60,8 @@ fn open(path: &Path, wanted: Wanted) -> Result<Listing> {
             .help(NAME_PTX_INSTEAD),
     };
     if path.is_dir() {
-        let listing = directory::read(path, wanted)?;
+        let members = directory::each(path, |bytes, at| list(bytes, at, wanted))?;
+        let listing = merge(Format::Directory, members)?;
         return listing.ok_or_else(|| without_code("no file in this directory has GPU code"));
     }
     let bytes = Mapped::open(path)
@@ -70,17 +79,24 @@ pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
 
 fn list(bytes: &[u8], at: &str, wanted: Wanted) -> Result<Option<Listing>> {
     if wheel::is_zip(bytes) {
-        return wheel::read(bytes, at, wanted);
+        let members = wheel::each(bytes, at, |bytes, at| list(bytes, at, wanted))?;
+        return merge(Format::Zip, members);
     }
     let listing = match wanted {
-        Wanted::AsItIs => binary::read(bytes),
-        Wanted::Assembled(assembly) => match binary::read_ptx(bytes) {
-            Ok((format, texts)) => Ok(assembly.list_all(format, &texts, at)?),
-            Err(error) => Err(error),
-        },
+        Wanted::AsItIs => if_of_kind(binary::read(bytes), at)?,
+        Wanted::Assembled(assembly) => {
+            let texts = if_of_kind(binary::read_ptx(bytes), at)?;
+            let listing = texts.map(|(format, texts)| assembly.list_all(format, &texts, at));
+            listing.transpose()?
+        }
     };
-    match listing {
-        Ok(listing) => Ok(Some(listing).filter(|it| !it.is_empty())),
+    Ok(listing.filter(|it| !it.is_empty()))
+}
+
+/// `None` of a file that is of another kind than those that have GPU code.
+fn if_of_kind<T>(read: std::result::Result<T, binary::Error>, at: &str) -> Result<Option<T>> {
+    match read {
+        Ok(made) => Ok(Some(made)),
         // Further in it is a part of a file that is of the right kind.
         Err(error)
             if matches!(error.problem, Problem::Unknown | Problem::Foreign)
@@ -95,11 +111,11 @@ fn list(bytes: &[u8], at: &str, wanted: Wanted) -> Result<Option<Listing>> {
 /// The members in their order, by name; the first error in that order.
 fn merge(
     format: Format,
-    members: Vec<Result<Option<(String, Listing)>>>,
+    members: Vec<Result<(String, Option<Listing>)>>,
 ) -> Result<Option<Listing>> {
     let mut all = Listing::new(format);
     for member in members {
-        if let Some((name, listing)) = member? {
+        if let (name, Some(listing)) = member? {
             all.add_member(&name, listing);
         }
     }

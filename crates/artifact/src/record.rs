@@ -1,7 +1,7 @@
 //! Two listings as two records, which the judge compares like those of two runs. A kernel is a unit for each architecture;
 //! a plan without cases says that no launch is known.
 
-use binary::{Kernel, Listing, Matching};
+use binary::{Kernel, Listing, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
     Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Gate, Host, LaunchBounds,
@@ -20,12 +20,14 @@ pub struct AllowedChange {
 
 impl AllowedChange {
     /// Those that a compiled file states.
-    pub const METRICS: [Metric; 5] = [
+    pub const METRICS: [Metric; 7] = [
         Metric::Registers,
         Metric::Stack,
         Metric::Shared,
         Metric::BlocksPerSm,
         Metric::Occupancy,
+        Metric::Code,
+        Metric::LocalAccesses,
     ];
 }
 
@@ -52,47 +54,63 @@ pub struct Circumstances<'a> {
 }
 
 /// Both records, with the kernels that both listings have, and those that only the new one has.
-pub struct Records {
+pub struct Records<'a> {
     pub base: Record,
     pub head: Record,
+    /// The kernels that both have, those first whose change probably costs most. Gates have the same order.
+    pub pairs: Vec<Matched<'a>>,
+}
+
+/// A kernel of both listings, with what the records call it.
+pub struct Matched<'a> {
+    pub unit: UnitId,
+    pub pair: Pair<'a>,
+    /// `None` where nothing got worse.
+    pub worsening: Option<Worsening>,
 }
 
 /// `head` is the name of the new file, as it was named.
-pub fn make_records(
+pub fn make_records<'a>(
     head: &str,
-    listing: &Listing,
-    matching: &Matching,
+    listing: &'a Listing,
+    matching: &Matching<'a>,
     limits: &[AllowedChange],
     circumstances: &Circumstances,
-) -> Records {
+) -> Records<'a> {
     let mut sides = [Side::default(), Side::default()];
-    let partners: HashMap<*const Kernel, &Kernel> = matching
+    let partners: HashMap<*const Kernel, Pair> = matching
         .pairs
         .iter()
-        .map(|pair| (std::ptr::from_ref(pair.head), pair.base))
+        .map(|pair| (std::ptr::from_ref(pair.head), *pair))
         .collect();
-    let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
-    kernels.sort_by_key(|it| (&it.name, it.arch, &it.member, it.digest));
-    let mut names = Names::of(&kernels);
-    let mut gates = Vec::new();
-    for kernel in kernels {
-        let base = partners.get(&std::ptr::from_ref(kernel)).copied();
-        let id = names.unit(kernel);
+    let mut pairs = Vec::new();
+    for (id, kernel) in name_kernels(listing, None) {
+        let pair = partners.get(&std::ptr::from_ref(kernel)).copied();
         let [of_base, of_head] = &mut sides;
         of_head.add(id.clone(), kernel);
-        if let Some(base) = base {
-            gates.extend(gates_of(&id, kernel, base, limits));
-            of_base.add(id, base);
+        if let Some(pair) = pair {
+            of_base.add(id.clone(), pair.base);
+            pairs.push(Matched {
+                unit: id,
+                worsening: Worsening::of(&pair),
+                pair,
+            });
         }
     }
-    let [base, head] = sides.map(|side| side.record(head, circumstances));
+    pairs.sort_by(|one, other| Worsening::costliest_first(&one.worsening, &other.worsening));
+    let gates = pairs.iter().flat_map(|it| {
+        let Pair { base, head, .. } = it.pair;
+        gates_of(&it.unit, head, base, limits)
+    });
+    let [base, head] = sides.map(|side| side.record(environment(head, circumstances)));
     let policy = Policy {
-        gates,
+        gates: gates.collect(),
         ..Policy::NOTHING
     };
     Records {
         base,
         head: Record { policy, ..head },
+        pairs,
     }
 }
 
@@ -118,8 +136,22 @@ fn states(kernel: &Kernel, metric: Metric) -> bool {
         Metric::Stack => kernel.stack.is_some(),
         Metric::Shared => kernel.static_shared.is_some(),
         Metric::Occupancy | Metric::BlocksPerSm => kernel.occupancy().is_some(),
+        Metric::LocalAccesses => kernel.local_instructions.is_some(),
+        Metric::Code => true,
         _ => kernel.registers.is_some(),
     }
+}
+
+/// The kernels of a listing by the names of their units, in their order. `library`: the name of the binary that they are
+/// of.
+pub fn name_kernels<'a>(listing: &'a Listing, library: Option<&str>) -> Vec<(UnitId, &'a Kernel)> {
+    let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
+    kernels.sort_by_key(|it| (&it.name, it.arch, &it.member, it.digest));
+    let mut names = Names::of(&kernels);
+    let kernels = kernels.into_iter();
+    kernels
+        .map(|kernel| (names.unit(kernel, library), kernel))
+        .collect()
 }
 
 /// Readable names of a listing's kernels, each once for an architecture and member.
@@ -147,7 +179,7 @@ impl<'a> Names<'a> {
 
     /// Kernels that share a name have a part of their symbol's digest in it, which another version of a library has, too.
     /// Those that share the symbol, as files have kernels of their own, are numbered.
-    fn unit(&mut self, kernel: &'a Kernel) -> UnitId {
+    fn unit(&mut self, kernel: &'a Kernel, library: Option<&str>) -> UnitId {
         let name = short_name(&kernel.name);
         let member = kernel.member.as_deref();
         let key = (name, member, kernel.arch);
@@ -156,7 +188,12 @@ impl<'a> Names<'a> {
             true => format!("{}#{}", key.0, digest_of_symbol(kernel)),
             false => key.0,
         };
-        let id = UnitId::new(name, member.unwrap_or("-"), kernel.arch);
+        let variant = match (library, member) {
+            (None, member) => member.unwrap_or("-").to_owned(),
+            (Some(library), None) => library.to_owned(),
+            (Some(library), Some(member)) => format!("{library}:{member}"),
+        };
+        let id = UnitId::new(name, variant, kernel.arch);
         let given = self.given.entry(id.clone()).or_default();
         *given += 1;
         match given {
@@ -171,35 +208,58 @@ fn digest_of_symbol(kernel: &Kernel) -> String {
     digest.as_str().chars().take(8).collect()
 }
 
+/// Kernels of compiled files as units, with what is known of them.
 #[derive(Default)]
-struct Side {
-    units: Vec<Unit>,
-    evidence: Vec<Evidence>,
+pub struct Side {
+    pub units: Vec<Unit>,
+    pub evidence: Vec<Evidence>,
 }
 
 impl Side {
-    fn add(&mut self, id: UnitId, kernel: &Kernel) {
+    pub fn add(&mut self, id: UnitId, kernel: &Kernel) {
+        let member = kernel.member.as_deref().unwrap_or_default();
+        self.add_unit(id, member, Some(&kernel.name), facts(kernel));
+    }
+
+    /// The unit that stands for all kernels of a file for one architecture.
+    pub fn add_all(&mut self, id: UnitId, file: &str, kernels: u32) {
+        let facts = BuildFacts {
+            artifact: String::new(),
+            entries: Vec::new(),
+            constants: Vec::new(),
+            identity: String::new(),
+            ptx: None,
+            warnings: Vec::new(),
+            mistyped: Vec::new(),
+            kernels: Some(kernels),
+        };
+        self.add_unit(id, file, None, Seen::Got(facts));
+    }
+
+    fn add_unit(
+        &mut self,
+        id: UnitId,
+        source: &str,
+        symbol: Option<&str>,
+        facts: Seen<BuildFacts>,
+    ) {
         self.units.push(Unit {
             id: id.clone(),
-            source: kernel.member.clone().unwrap_or_default(),
+            source: source.to_owned(),
             include_dirs: Vec::new(),
             defines: BTreeMap::new(),
             flags: Vec::new(),
-            call: Callable::Entries {
-                names: vec![kernel.name.clone()],
-                constants: Vec::new(),
+            call: Callable::Compiled {
+                symbol: symbol.map(str::to_owned),
             },
         });
-        self.evidence.push(Evidence::Build {
-            unit: id,
-            facts: facts(kernel),
-        });
+        self.evidence.push(Evidence::Build { unit: id, facts });
     }
 
-    fn record(self, config: &str, circumstances: &Circumstances) -> Record {
+    pub fn record(self, environment: Environment) -> Record {
         Record {
             schema: RECORD_SCHEMA.to_owned(),
-            environment: environment(config, circumstances),
+            environment,
             plan: Plan {
                 units: self.units,
                 ..Plan::empty(config::default_timing())
@@ -213,7 +273,7 @@ impl Side {
     }
 }
 
-fn environment(config: &str, circumstances: &Circumstances) -> Environment {
+pub fn environment(config: &str, circumstances: &Circumstances) -> Environment {
     Environment {
         gatekeeper: circumstances.gatekeeper.to_owned(),
         started: circumstances.started.clone(),
@@ -254,6 +314,8 @@ fn facts(kernel: &Kernel) -> Seen<BuildFacts> {
             .iter()
             .map(|(bank, bytes)| (*bank, narrow(*bytes)))
             .collect(),
+        code: Some(kernel.code),
+        local_accesses: kernel.local_instructions,
     };
     let digest = blake3::Hash::from(kernel.digest).to_hex().to_string();
     Seen::Got(BuildFacts {
@@ -272,5 +334,6 @@ fn facts(kernel: &Kernel) -> Seen<BuildFacts> {
         ptx: None,
         warnings: Vec::new(),
         mistyped: Vec::new(),
+        kernels: None,
     })
 }

@@ -2,8 +2,6 @@
 //! and nothing else: no file is made that has it.
 
 use crate::map::Mapped;
-use crate::{Wanted, list};
-use binary::{Format, Listing};
 use rayon::prelude::*;
 use std::fmt::Display;
 use std::io::{self, Cursor, Read, Write};
@@ -45,8 +43,13 @@ pub fn is_zip(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }
 
-/// `at`: how to name the archive in an error. `None`: no member of it has GPU code.
-pub fn read(bytes: &[u8], at: &str, wanted: Wanted) -> Result<Option<Listing>> {
+/// Calls `read` for each member that can have GPU code, and answers in the order of their names. `at`: how to name the
+/// archive in an error.
+pub fn each<T: Send>(
+    bytes: &[u8],
+    at: &str,
+    read: impl Fn(&[u8], &str) -> Result<T> + Sync,
+) -> Result<Vec<Result<(String, T)>>> {
     let damaged = |error: ZipError| {
         let end = bytes.len();
         Error::environment(format!(
@@ -88,22 +91,16 @@ pub fn read(bytes: &[u8], at: &str, wanted: Wanted) -> Result<Option<Listing>> {
 
     let read_member = |member: &Member| {
         let at = place(at, member);
-        let listing = match member.size > MOST_IN_MEMORY {
-            true => list(
+        let made = match member.size > MOST_IN_MEMORY {
+            true => read(
                 &unpack_into_file(&archive, member).map_err(|it| it.at(&at))?,
                 &at,
-                wanted,
             ),
-            false => list(
-                &unpack(&archive, member).map_err(|it| it.at(&at))?,
-                &at,
-                wanted,
-            ),
+            false => read(&unpack(&archive, member).map_err(|it| it.at(&at))?, &at),
         };
-        Ok(listing?.map(|it| (member.name.clone(), it)))
+        Ok((member.name.clone(), made?))
     };
-    let listings: Vec<Result<Option<_>>> = candidates.par_iter().map(read_member).collect();
-    crate::merge(Format::Zip, listings)
+    Ok(candidates.par_iter().map(read_member).collect())
 }
 
 fn place(archive: &str, member: &Member) -> String {

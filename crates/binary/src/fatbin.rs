@@ -5,6 +5,7 @@
 //! header, too, whose size it states, and its payload.
 
 use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::cubin::Cubin;
 use crate::error::{Error, Problem};
 use crate::{Code, Content, Part, cubin, ptx};
 use memchr::memmem;
@@ -133,18 +134,26 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// The architecture that it has machine code for.
+    pub fn machine(&self) -> Option<Arch> {
+        (self.kind == MACHINE_CODE).then_some(self.arch)
+    }
+
+    /// Its machine code, with the bytes of it. `at`: in the file.
+    pub fn read_cubin(&self, at: u64) -> Result<(Cubin, Cow<'a, [u8]>), Error> {
+        let code = unpack(self, at)?;
+        let cubin = cubin::read(&code, Some(self.arch)).map_err(|error| match code {
+            Cow::Borrowed(_) => error.shifted(self.payload_at),
+            Cow::Owned(_) => error.unpacked_from(at),
+        })?;
+        Ok((cubin, code))
+    }
+
     /// `at`: in the file.
     pub fn read(&self, at: u64) -> Result<Content, Error> {
         let Entry { kind, arch, .. } = *self;
         match kind {
-            MACHINE_CODE => {
-                let code = unpack(self, at)?;
-                let cubin = cubin::read(&code, Some(arch)).map_err(|error| match code {
-                    Cow::Borrowed(_) => error.shifted(self.payload_at),
-                    Cow::Owned(_) => error.unpacked_from(at),
-                })?;
-                Ok(Content::Cubin(cubin))
-            }
+            MACHINE_CODE => Ok(Content::Cubin(self.read_cubin(at)?.0)),
             PTX => Ok(Content::Ptx {
                 arch,
                 kernels: ptx::kernels(&unpack(self, at)?),

@@ -14,10 +14,12 @@ mod host;
 mod matching;
 mod normal;
 mod ptx;
+mod rank;
 mod similar;
 
 pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
+pub use rank::{Resident, Worsening};
 
 use model::Arch;
 use model::occupancy::{Demand, Occupancy, occupancy};
@@ -104,11 +106,16 @@ impl Kernel {
     /// With the largest block that its bounds allow, and static shared memory alone. `None`: it has no bounds, its device
     /// code is not linked, or the limits of the architecture are not known.
     pub fn occupancy(&self) -> Option<Occupancy> {
+        self.occupancy_of(self.largest_block()?)
+    }
+
+    /// The same with blocks of another size.
+    pub fn occupancy_of(&self, threads_per_block: u64) -> Option<Occupancy> {
         let demand = Demand {
             registers: self.registers?,
             shared_bytes: self.static_shared?,
             barriers: self.barriers?,
-            threads_per_block: self.largest_block()?,
+            threads_per_block,
         };
         occupancy(self.arch, demand)
     }
@@ -283,6 +290,72 @@ impl<'a> Found<'a> {
         let member = self.member.map(Cow::into_owned);
         Ok(Some(PtxText { arch, text, member }))
     }
+
+    /// `None`: it has no kernel that is wanted.
+    fn read_cubin(&self, wanted: &Wanted) -> Result<Option<Cubin<'a>>, Error> {
+        let (cubin, bytes) = match &self.code {
+            Code::Cubin(bytes) => {
+                let cubin = cubin::read(bytes, None).map_err(|it| it.shifted(self.at))?;
+                (cubin, Cow::Borrowed(*bytes))
+            }
+            Code::Entry(entry) => match entry.machine() {
+                Some(arch) if wanted.architectures.contains(&arch) => entry.read_cubin(self.at)?,
+                _ => return Ok(None),
+            },
+            Code::Ptx(_) => return Ok(None),
+        };
+        let mut kernels = cubin.kernels;
+        kernels.retain(|it| wanted.has(it));
+        Ok((!kernels.is_empty()).then_some(Cubin { bytes, kernels }))
+    }
+}
+
+/// The kernels whose machine code is asked for. Equal code of one name and architecture is the same kernel, wherever it is.
+#[derive(Debug, Default)]
+pub struct Wanted<'a> {
+    kernels: HashSet<(&'a str, Arch, [u8; 32])>,
+    architectures: HashSet<Arch>,
+}
+
+impl<'a> FromIterator<&'a Kernel> for Wanted<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a Kernel>>(kernels: I) -> Self {
+        let mut wanted = Self::default();
+        for kernel in kernels {
+            wanted.architectures.insert(kernel.arch);
+            wanted
+                .kernels
+                .insert((&kernel.name, kernel.arch, kernel.digest));
+        }
+        wanted
+    }
+}
+
+impl Wanted<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.kernels.is_empty()
+    }
+
+    pub fn has(&self, kernel: &Kernel) -> bool {
+        let key = (kernel.name.as_str(), kernel.arch, kernel.digest);
+        self.kernels.contains(&key)
+    }
+}
+
+/// Machine code as a file has it, with those of its kernels that were asked for.
+#[derive(Debug)]
+pub struct Cubin<'a> {
+    pub bytes: Cow<'a, [u8]>,
+    pub kernels: Vec<Kernel>,
+}
+
+/// The cubins that have a kernel which is wanted, in the order of the file.
+///
+/// # Errors
+/// Where it is no such file, or damaged.
+pub fn read_cubins<'a>(bytes: &'a [u8], wanted: &Wanted) -> Result<Vec<Cubin<'a>>, Error> {
+    let (_, found) = find_all(bytes)?;
+    let cubins: Vec<_> = (found.par_iter()).map(|it| it.read_cubin(wanted)).collect();
+    cubins.into_iter().filter_map(Result::transpose).collect()
 }
 
 /// A part of a file that is searched for GPU code: where it starts, whose it is, and what was found so far.

@@ -1,12 +1,12 @@
-//! The contents of an artifact's machine code: nvdisasm runs once for each, and the parsed result is kept next to the
-//! artifacts.
+//! The contents of machine code, of an artifact or of any cubin: nvdisasm runs once for each, and the parsed result is kept
+//! next to the artifacts.
 
 use super::Artifact;
 use super::identity::Cubin;
 use crate::toolchain::{Disassembler, clean_command};
 use model::{CodeFacts, CodeLine, CodePlace, EntryCode, Fault, FaultKind, Seen, Unsupported};
 use sass::Listing;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use system::cache::{Cache, CacheDir, write_atomically};
@@ -14,6 +14,7 @@ use system::error::Result;
 use system::files;
 use system::limits;
 use system::process::{self, confine};
+use system::temporary::TemporaryDir;
 
 /// nvdisasm takes seconds for the largest kernels there are.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -21,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// Bytes of text: 4 MB of machine code are 60 of it.
 const MOST_OUTPUT: u64 = 1 << 30;
 
-/// Takes artifacts apart.
+/// Takes machine code apart.
 pub struct Reader<'a> {
     disassembler: &'a Disassembler,
     kept: CacheDir,
@@ -53,6 +54,50 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The machine code of some kernels of a cubin, one for each symbol: as it stands there, with the names of source files
+    /// that the compiler saw. nvdisasm runs once for all of them that are not known yet.
+    pub fn read_kernels(&self, cubin: &[u8], symbols: &[&str]) -> Vec<Seen<CodeFacts>> {
+        match self.look_up_kernels(cubin, symbols) {
+            Ok(facts) => facts.into_iter().map(Seen::Got).collect(),
+            Err(message) => {
+                let fault = Fault::new(FaultKind::Disassembler, message);
+                symbols.iter().map(|_| Seen::Fault(fault.clone())).collect()
+            }
+        }
+    }
+
+    fn look_up_kernels(
+        &self,
+        cubin: &[u8],
+        symbols: &[&str],
+    ) -> std::result::Result<Vec<CodeFacts>, String> {
+        let digest = blake3::hash(cubin);
+        let file = |symbol: &str| self.key(&digest, &[symbol], &[]) + ".json";
+        let mut known: BTreeMap<&str, CodeFacts> = BTreeMap::new();
+        let mut missing = Vec::new();
+        for symbol in symbols {
+            match self.kept(&file(symbol)) {
+                Some(facts) => drop(known.insert(symbol, facts)),
+                None => missing.push(*symbol),
+            }
+        }
+        if !missing.is_empty() {
+            let failed = |error| format!("the machine code cannot be written: {error}");
+            let dir = TemporaryDir::new_in(self.kept.own()).map_err(failed)?;
+            let path = dir.path().join("kernels.cubin");
+            std::fs::write(&path, cubin).map_err(failed)?;
+            let entries = self.disassemble(&path, cubin, &missing, &Names(Vec::new()))?;
+            for (symbol, entry) in missing.into_iter().zip(entries) {
+                let facts = self.keep(&file(symbol), vec![entry])?;
+                known.insert(symbol, facts);
+            }
+        }
+        let facts = symbols
+            .iter()
+            .filter_map(|symbol| known.get(symbol).cloned());
+        Ok(facts.collect())
+    }
+
     fn look_up(
         &self,
         cubin: &Path,
@@ -64,19 +109,26 @@ impl<'a> Reader<'a> {
         };
         let bytes = read(cubin)?;
         let ptx = ptx.map(read).transpose()?.unwrap_or_default();
-        let name = self.key(&bytes, symbols, &ptx) + ".json";
-        // Damaged files are made again.
-        let known = self.kept.places(&name).find_map(|file| {
-            let bytes = files::read(&file, files::made()).ok()?;
-            serde_json::from_slice(&bytes).ok()
-        });
-        if let Some(known) = known {
+        let name = self.key(&blake3::hash(&bytes), symbols, &ptx) + ".json";
+        if let Some(known) = self.kept(&name) {
             return Ok(known);
         }
         let names = Names::of(&String::from_utf8_lossy(&ptx));
+        self.keep(&name, self.disassemble(cubin, &bytes, symbols, &names)?)
+    }
+
+    /// Damaged files are made again.
+    fn kept(&self, name: &str) -> Option<CodeFacts> {
+        self.kept.places(name).find_map(|file| {
+            let bytes = files::read(&file, files::made()).ok()?;
+            serde_json::from_slice(&bytes).ok()
+        })
+    }
+
+    fn keep(&self, name: &str, entries: Vec<EntryCode>) -> std::result::Result<CodeFacts, String> {
         let facts = CodeFacts {
             disassembler: self.disassembler.version.clone(),
-            entries: self.disassemble(cubin, &bytes, symbols, &names)?,
+            entries,
             text: BTreeMap::new(),
         };
         let text = serde_json::to_vec(&facts).map_err(|error| error.to_string())?;
@@ -85,13 +137,13 @@ impl<'a> Reader<'a> {
         Ok(facts)
     }
 
-    fn key(&self, cubin: &[u8], symbols: &[&str], ptx: &[u8]) -> String {
+    fn key(&self, cubin: &blake3::Hash, symbols: &[&str], ptx: &[u8]) -> String {
         let mut digest = blake3::Hasher::new();
         digest.update(&sass::READER.to_le_bytes());
         for part in [
             self.disassembler.version.as_bytes(),
             symbols.join(" ").as_bytes(),
-            blake3::hash(cubin).as_bytes(),
+            cubin.as_bytes(),
             blake3::hash(ptx).as_bytes(),
         ] {
             digest.update(&(part.len() as u64).to_le_bytes());
@@ -116,7 +168,7 @@ impl<'a> Reader<'a> {
         command
             .args(["-c", "-gi", "-fun", &indices.join(",")])
             .arg(path);
-        // Its input was made from the tree's sources.
+        // Its input was made from the tree's sources, or by others.
         let rules = confine::Rules {
             writes: &[],
             hidden: None,
@@ -149,6 +201,12 @@ impl<'a> Reader<'a> {
 struct Names(Vec<String>);
 
 impl Names {
+    /// Those of machine code.
+    fn of_code(facts: &CodeFacts) -> Self {
+        let files: BTreeSet<&str> = all_lines(facts).map(|line| line.file.as_str()).collect();
+        Self(files.into_iter().map(str::to_owned).collect())
+    }
+
     fn of(ptx: &str) -> Self {
         let files = ptx.lines().filter_map(|line| {
             let rest = line.trim().strip_prefix(".file")?;
@@ -188,13 +246,24 @@ impl Names {
     }
 }
 
+/// Names the files of base's code as head's code does, where two names end alike: two builds of one source are often made in
+/// two trees.
+pub fn name_files_alike(base: &mut CodeFacts, head: &CodeFacts) {
+    let names = Names::of_code(head);
+    for entry in &mut base.entries {
+        names.apply(entry);
+    }
+}
+
 /// Every line that code comes from, of the user's own files.
 pub fn own_lines(facts: &CodeFacts) -> impl Iterator<Item = &CodeLine> {
+    all_lines(facts).filter(|line| !super::header::is_of_system(&line.file))
+}
+
+fn all_lines(facts: &CodeFacts) -> impl Iterator<Item = &CodeLine> {
     let places = facts.entries.iter().flat_map(|entry| {
         let lines = entry.lines.iter().filter_map(|it| it.place.as_ref());
         lines.chain(entry.loops.iter().filter_map(|it| it.place.as_ref()))
     });
-    places
-        .flat_map(|place| std::iter::once(&place.line).chain(&place.inlined_at))
-        .filter(|line| !super::header::is_of_system(&line.file))
+    places.flat_map(|place| std::iter::once(&place.line).chain(&place.inlined_at))
 }

@@ -34,7 +34,9 @@ impl Way {
         match (&unit.call, Made::of(&unit.source)) {
             (Callable::Launcher { .. }, _) => Self::Library,
             (Callable::Entries { .. }, Some(Made::Ptx)) => Self::Ptx,
-            (Callable::Entries { .. }, Some(Made::Cubin)) => Self::Cubin,
+            (Callable::Entries { .. }, Some(Made::Cubin)) | (Callable::Compiled { .. }, _) => {
+                Self::Cubin
+            }
             (Callable::Entries { names, .. }, None) => {
                 match names.iter().any(|name| is_templated(name)) {
                     true => Self::Instance,
@@ -326,6 +328,7 @@ pub fn entry_names(call: &Callable) -> Vec<&str> {
             .iter()
             .map(|LaunchedEntry { name, .. }| name.as_str())
             .collect(),
+        Callable::Compiled { symbol } => symbol.as_deref().into_iter().collect(),
     }
 }
 
@@ -333,6 +336,6 @@ pub fn entry_names(call: &Callable) -> Vec<&str> {
 pub fn constants(call: &Callable) -> &[Constant] {
     match call {
         Callable::Entries { constants, .. } => constants,
-        Callable::Launcher { .. } => &[],
+        Callable::Launcher { .. } | Callable::Compiled { .. } => &[],
     }
 }

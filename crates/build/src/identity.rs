@@ -211,6 +211,8 @@ impl Cubin<'_> {
             barriers,
             cumulative_stack: None,
             constant_banks: BTreeMap::new(),
+            code: None,
+            local_accesses: None,
         })
     }
 }

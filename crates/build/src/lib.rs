@@ -602,7 +602,7 @@ fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
             path: ptx.clone(),
             entries,
         },
-        (Callable::Entries { .. }, _) => Artifact::Cubin {
+        (Callable::Entries { .. } | Callable::Compiled { .. }, _) => Artifact::Cubin {
             path: stored.file.clone(),
             entries,
             ptx: stored.ptx.clone(),

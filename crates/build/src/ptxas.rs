@@ -129,6 +129,8 @@ impl PtxasReport {
             barriers: used.barriers,
             cumulative_stack: used.cumulative_stack,
             constant_banks: used.constant_banks.clone(),
+            code: None,
+            local_accesses: None,
         })
     }
 

@@ -428,6 +428,8 @@ fn a_cubin_holds_the_values_that_ptxas_reported() {
             spill_loads: (!is_framed).then_some(0),
             cumulative_stack: None,
             constant_banks: BTreeMap::new(),
+            code: None,
+            local_accesses: None,
             ..theirs.entries[0].resources.clone().unwrap()
         };
         assert_eq!(

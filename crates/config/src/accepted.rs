@@ -98,7 +98,17 @@ pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
 /// Usage, as there, and for one that is of nothing.
 pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let accepted = load_acceptances(loaded)?;
-    match accepted.iter().find(|it| it.subjects.is_empty()) {
+    // The kernels of compiled files are not known here.
+    let may_be_of_files = |it: &Acceptance| match &it.allows {
+        Allowance::Limit(rule) => {
+            let metric = rule.metric();
+            let is_of_units = metric.is_some_and(|it| it.facet() == Facet::Resources);
+            is_of_units && !loaded.binaries.is_empty()
+        }
+        Allowance::Finding(_) => false,
+    };
+    let mut unknown = accepted.iter();
+    match unknown.find(|it| it.subjects.is_empty() && !may_be_of_files(it)) {
         Some(it) => Err(
             Error::usage(format!("`{}` matches no case of {}", it.case, loaded.file))
                 .at(&it.declared)
@@ -245,15 +255,10 @@ fn resolve_rule(
         limit,
         metric,
         &Context {
-            scope: &scope,
             unit: metric.facet() == Facet::Resources,
-            variant: "",
-            siblings: &[],
-            dims: &[],
-            rivals: &[],
-            has_codec: true,
-            has_output: true,
-            launcher: false,
+            // Which of them it is for is not known here.
+            compiled: true,
+            ..Context::of_units(&scope)
         },
     )?;
     match resolved {

@@ -21,6 +21,8 @@ pub struct Context<'a> {
     pub has_codec: bool,
     pub has_output: bool,
     pub launcher: bool,
+    /// Whether the kernels are of a file that was compiled already.
+    pub compiled: bool,
 }
 
 /// A metric that an expression refers to.
@@ -38,6 +40,24 @@ impl Reference {
     }
 }
 
+impl<'a> Context<'a> {
+    /// Limits on resources that refer to nothing else.
+    pub fn of_units(scope: &'a Scope<'a>) -> Self {
+        Self {
+            scope,
+            unit: true,
+            variant: "",
+            siblings: &[],
+            dims: &[],
+            rivals: &[],
+            has_codec: true,
+            has_output: true,
+            launcher: false,
+            compiled: false,
+        }
+    }
+}
+
 impl Context<'_> {
     /// Refuses what no evidence will ever be for.
     pub fn check_measured(&self, spot: &Spanned<String>, metric: Metric) -> Result<(), Problem> {
@@ -47,6 +67,13 @@ impl Context<'_> {
                 format!("a limit on resources cannot depend on {metric}"),
             )
             .help("put it under `conditions`"));
+        }
+        if metric.is_of_files() && !self.compiled {
+            return Err(Problem::new(
+                spot.at,
+                format!("{metric} is known of compiled files alone"),
+            )
+            .help("put the limit under `binaries`"));
         }
         match metric {
             Metric::OriginalMaxErr

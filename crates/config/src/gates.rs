@@ -172,6 +172,7 @@ impl<'a> Writer<'a> {
                 .any(|(_, tensor)| tensor.codec.is_some()),
             has_output: self.kernel.has_output(),
             launcher: matches!(self.kernel.call, Call::Launcher { .. }),
+            compiled: false,
         }
     }
 

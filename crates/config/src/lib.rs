@@ -13,6 +13,7 @@
 
 mod accepted;
 mod apply;
+mod binaries;
 mod call;
 mod condition;
 mod context;
@@ -53,6 +54,7 @@ mod yaml;
 
 pub use accepted::{load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
+pub use binaries::{BinaryGates, FileLimit, KernelLimits};
 pub use kernel::ResolvedVariant;
 pub use limit::parse_change;
 pub use load::{Loaded, check, load, load_in_tree};
@@ -68,7 +70,9 @@ use source::Source;
 /// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.
 pub fn is_gates(text: &str) -> bool {
     let source = Source::parse("", text);
-    source.is_ok_and(|source| ["version", "kernels"].iter().all(|key| source.has(key)))
+    source.is_ok_and(|source| {
+        source.has("version") && (source.has("kernels") || source.has("binaries"))
+    })
 }
 
 /// How head is timed against a base revision.

@@ -1,5 +1,6 @@
 //! Reads a gates file from the disk, resolves it, and selects.
 
+use super::binaries::BinaryGates;
 use super::disk::{find_top, on_disk};
 use super::places::Places;
 use super::resolve::{ToolchainPin, parse};
@@ -30,6 +31,8 @@ pub struct Loaded {
     pub reseeded: bool,
     /// Everything that can be tuned, selected or not.
     pub tunes: Vec<Tune>,
+    /// Compiled files, of which nothing is selected.
+    pub binaries: Vec<BinaryGates>,
 }
 
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
@@ -83,6 +86,7 @@ fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Lo
         whole,
         reseeded: selection.seeds.is_some(),
         tunes: resolved.tunes,
+        binaries: resolved.binaries,
     })
 }
 

@@ -32,8 +32,8 @@ pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Proble
     ))
 }
 
-/// Suggests metrics for an unknown name: one like it, else all, except the counters
-/// of the simulator and of profiles, which docs/gates.md lists.
+/// Suggests metrics for an unknown name: one like it, else all, except those of compiled
+/// files, and the counters of the simulator and of profiles, which docs/gates.md lists.
 pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     let others = others.iter().copied();
     let all = Metric::ALL.iter().map(|metric| metric.name());
@@ -41,8 +41,9 @@ pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     if let Suggestion::Close(_) = close {
         return close;
     }
-    let metrics = Metric::ALL
-        .iter()
-        .filter(|metric| !matches!(metric.facet(), Facet::Counters | Facet::Profile));
+    let is_offered = |metric: &&Metric| {
+        !metric.is_of_files() && !matches!(metric.facet(), Facet::Counters | Facet::Profile)
+    };
+    let metrics = Metric::ALL.iter().filter(is_offered);
     suggest(name, metrics.map(|metric| metric.name()).chain(others))
 }

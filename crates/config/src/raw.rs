@@ -3,6 +3,7 @@
 //! No `untagged` and no `flatten`: both lose positions. Types named Raw have a twin of the same name in
 //! `model`: here an expression, there the numbers that it gives at one shape.
 
+use super::binaries::metrics_of_kernels;
 use super::yaml::{Ordered, Spanned};
 use model::{
     Binary, ElemType, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
@@ -21,8 +22,8 @@ pub struct GatesFile {
     /// Version of this format: 1. Must come first.
     #[expect(dead_code, reason = "checked before the rest is read")]
     pub version: Spanned<u32>,
-    /// Every kernel is built for each of these: [sm_89, sm_90].
-    pub architectures: Spanned<Vec<Spanned<String>>>,
+    /// Every kernel is built for each of these: [sm_89, sm_90]. Required with `kernels`.
+    pub architectures: Option<Spanned<Vec<Spanned<String>>>>,
     /// The compiler that the limits are for, as `cuda: "13.0"`; takes precedence over PATH. Default: any nvcc.
     #[serde(default)]
     pub toolchain: Toolchain,
@@ -35,8 +36,59 @@ pub struct GatesFile {
     /// How much is simulated on a machine without a GPU. Default: that of its key.
     #[serde(default)]
     pub simulation: RawSimulation,
-    /// Kernels by name: letters, digits, `_`, `-`.
-    pub kernels: Spanned<Ordered<Spanned<Kernel>>>,
+    /// Kernels by name: letters, digits, `_`, `-`. Required, unless there are `binaries`.
+    pub kernels: Option<Spanned<Ordered<Spanned<Kernel>>>>,
+    /// Compiled files by name: letters, digits, `_`, `-`. Default: none.
+    pub binaries: Option<Spanned<Ordered<Spanned<RawBinary>>>>,
+}
+
+/// A compiled file, and the limits of its kernels.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CompiledFile")]
+pub struct RawBinary {
+    /// A shared library, object, program, static library, cubin, fat binary, wheel or directory, relative to gates.yaml.
+    /// Its name can be a glob that fits one file: dist/attention-*.whl.
+    pub file: Spanned<String>,
+    /// Architectures that it must have machine code for: [sm_90, sm_100]. Kernels of these are judged.
+    pub architectures: Spanned<Vec<Spanned<String>>>,
+    /// Kernels of each architecture: 1500, or "+5%". Default: any number.
+    pub count: Option<Spanned<Limits>>,
+    /// Limits of its kernels; all entries that fit a kernel hold. Default: none.
+    pub gates: Option<Spanned<Vec<Spanned<RawFileGates>>>>,
+}
+
+/// By metric, with the globs of names that they are for.
+#[derive(Debug, serde::Deserialize)]
+#[serde(transparent)]
+pub struct RawFileGates(pub Ordered<Spanned<Limits>>);
+
+/// Key of the globs among the metrics.
+pub const KERNELS: &str = "kernels";
+
+impl JsonSchema for RawFileGates {
+    fn schema_name() -> Cow<'static, str> {
+        "CompiledFileGates".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut keys = limits_by_metric(generator, metrics_of_kernels());
+        keys.insert(
+            KERNELS.to_owned(),
+            serde_json::json!({
+                "description": "Globs of kernels' names, as reports have them: [\"*gemm*\"]. Default: every kernel.",
+                "anyOf": [
+                    { "type": "string" },
+                    { "type": "array", "items": { "type": "string" } },
+                ],
+            }),
+        );
+        json_schema!({
+            "description": "Limits by metric.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
 }
 
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
@@ -859,16 +911,24 @@ pub const CONDITIONS: &str = "conditions";
 /// Key of all counters that can be gated, together.
 pub const COUNTERS: &str = "counters";
 
-fn limits_by_metric(generator: &mut SchemaGenerator) -> serde_json::Map<String, serde_json::Value> {
+/// Metrics that a kernel of gates.yaml has.
+fn metrics_that_are_built() -> impl Iterator<Item = Metric> {
+    Metric::ALL.into_iter().filter(|it| !it.is_of_files())
+}
+
+fn limits_by_metric(
+    generator: &mut SchemaGenerator,
+    metrics: impl Iterator<Item = Metric>,
+) -> serde_json::Map<String, serde_json::Value> {
     let limits = generator.subschema_for::<Limits>().to_value();
-    let described = |metric: &Metric| {
+    let described = |metric: Metric| {
         let mut limits = limits.clone();
         if let Some(limits) = limits.as_object_mut() {
             limits.insert("description".to_owned(), metric.documentation().into());
         }
         (metric.name().to_owned(), limits)
     };
-    Metric::ALL.iter().map(described).collect()
+    metrics.map(described).collect()
 }
 
 impl JsonSchema for Gates {
@@ -876,7 +936,7 @@ impl JsonSchema for Gates {
         "Gates".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut keys = limits_by_metric(generator);
+        let mut keys = limits_by_metric(generator, metrics_that_are_built());
         keys.insert(
             CONDITIONS.to_owned(),
             serde_json::json!({
@@ -917,7 +977,7 @@ impl JsonSchema for Targets {
         "Targets".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut keys = limits_by_metric(generator);
+        let mut keys = limits_by_metric(generator, metrics_that_are_built());
         keys.insert(
             BECAUSE.to_owned(),
             serde_json::json!({
@@ -935,7 +995,7 @@ impl JsonSchema for Targets {
 }
 
 /// The limits on one metric.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Limits {
     One(String),
     All(Vec<Spanned<String>>),

@@ -1,5 +1,6 @@
 //! Resolves the text of a gates file to a plan and its gates.
 
+use super::binaries::{self, BinaryGates};
 use super::disk::PathKind;
 use super::kernel::{self, Shared};
 use super::raw::{self, RawSimulation};
@@ -30,6 +31,7 @@ pub struct Resolved {
     pub targets: Vec<Target>,
     pub toolchain: ToolchainPin,
     pub tunes: Vec<Tune>,
+    pub binaries: Vec<BinaryGates>,
 }
 
 pub fn parse(
@@ -41,7 +43,7 @@ pub fn parse(
     let source = Source::parse(file, text)?;
     check_version(&source)
         .and_then(|()| source.read())
-        .and_then(|raw| resolve_file(&raw, file, disk, environment))
+        .and_then(|raw| resolve_file(&raw, &source, disk, environment))
         .map_err(|problem| source.diagnose(&problem))
 }
 
@@ -68,11 +70,19 @@ pub fn check_version(source: &Source<'_>) -> Result<(), Problem> {
 
 fn resolve_file(
     raw: &raw::GatesFile,
-    file: &str,
+    source: &Source<'_>,
     disk: &dyn Fn(&str) -> Option<PathKind>,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Resolved, Problem> {
-    let architectures = resolve_architectures(&raw.architectures)?;
+    let file = source.name();
+    let missing = |key: &str, help: &str| {
+        Problem::new(source.start(), format!("the key `{key}` is missing")).help(help)
+    };
+    let architectures = match (&raw.architectures, &raw.kernels) {
+        (Some(written), _) => resolve_architectures(written)?,
+        (None, Some(_)) => return Err(missing("architectures", "architectures: [sm_90]")),
+        (None, None) => Vec::new(),
+    };
     let shared = Shared {
         file,
         architectures: &architectures,
@@ -91,14 +101,32 @@ fn resolve_file(
             cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
         },
         tunes: Vec::new(),
+        binaries: Vec::new(),
     };
-    if raw.kernels.is_empty() {
-        return Err(Problem::new(
-            raw.kernels.at,
-            "no kernels: nothing would be judged",
-        ));
+    match (&raw.kernels, &raw.binaries) {
+        (Some(kernels), _) if kernels.is_empty() => {
+            return Err(Problem::new(
+                kernels.at,
+                "no kernels: nothing would be judged",
+            ));
+        }
+        (_, Some(binaries)) if binaries.is_empty() => {
+            return Err(Problem::new(
+                binaries.at,
+                "no binaries: nothing would be judged",
+            ));
+        }
+        (None, None) => {
+            return Err(missing("kernels", "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}")
+                .help("or, for files that are compiled already: binaries: {NAME: {file: FILE.so, architectures: [sm_90]}}"));
+        }
+        _ => {}
     }
-    for (name, kernel) in raw.kernels.iter() {
+    for (name, binary) in raw.binaries.iter().flat_map(|all| all.iter()) {
+        let binary = binaries::resolve_binary(name, binary, file)?;
+        resolved.binaries.push(binary);
+    }
+    for (name, kernel) in raw.kernels.iter().flat_map(|all| all.iter()) {
         let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
         resolved.plan.units.extend(kernel.units);
         resolved.plan.cases.extend(kernel.cases);

@@ -135,6 +135,11 @@ impl<'a> Source<'a> {
         &self.tree
     }
 
+    /// The name of the file.
+    pub fn name(&self) -> &'a str {
+        self.file
+    }
+
     pub fn start(&self) -> Position {
         self.tree.at
     }

@@ -137,10 +137,12 @@ impl Tuning {
         values: &BTreeMap<String, i64>,
     ) -> std::result::Result<ResolvedVariant, Diagnostic> {
         let Loaded { root, file, .. } = &self.loaded;
-        let kernels = &self.raw.kernels;
-        let (architectures, kernel) = resolve_architectures(&self.raw.architectures)
+        let kernels = self.raw.kernels.iter().flat_map(|all| all.iter());
+        let written = self.raw.architectures.as_ref();
+        let (architectures, kernel) = written
+            .map_or(Ok(Vec::new()), resolve_architectures)
             .map(|architectures| {
-                let mut kernels = kernels.iter();
+                let mut kernels = kernels;
                 (
                     architectures,
                     kernels.find(|(it, _)| it.value == self.tune.kernel),

@@ -6,7 +6,7 @@ use super::shape::NamedShape;
 use super::yaml::{Ordered, Problem, Spanned, suggest};
 use model::{Arch, Metric};
 
-fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
+pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
     match &limits.value {
         Limits::One(text) => Ok(vec![Spanned {
             value: text.clone(),

@@ -114,79 +114,80 @@ pub enum Measure {
     Profile(ProfileMetric),
 }
 
-/// All classes of causes under the rule that finds them, one file of `causes/` each. A name is stable: programs match on
-/// it. Its documentation is what the rule sees, for docs/explain.md, and its title the problem in a few words.
+/// All classes of causes under the rule that finds them, one file of `causes/` each, after what it sees. A name is stable:
+/// programs match on it. Its documentation is what the rule sees, for docs/explain.md, and its title the problem in a few words.
 macro_rules! causes {
     ($with:ident) => { $with! {
-        barrier {
+        Code barrier {
             /// More barriers of a block, or one that went into a loop.
             BarrierAdded = "barrier-added" => "more barriers",
         }
-        unroll {
+        Code unroll {
             /// A loop takes several turns for one of the base's.
             UnrollLost = "unroll-lost" => "a loop is unrolled less",
         }
-        narrowed {
+        Code narrowed {
             /// As many bytes in more and narrower loads or stores.
             VectorAccessNarrowed = "vector-access-narrowed" => "memory is accessed in narrower pieces",
         }
-        local {
+        Code local {
             /// An array in local memory, under an index that only a launch knows.
             LocalArray = "local-array" => "an array is in local memory",
         }
-        spills {
-            /// PTXAS spills more bytes; lines that load and store them.
+        Code spills {
+            /// PTXAS spills more bytes; lines that load and store them. In a compiled file: more is stored on the stack and
+            /// read back.
             Spills = "spills" => "registers are spilled",
         }
-        double {
+        Code double {
             /// Instructions or conversions of FP64 that were not there.
             DoublePrecision = "double-precision" => "arithmetic in double precision",
         }
-        division {
+        Code division {
             /// Exactly rounded division, or division of integers, where there was a reciprocal or none.
             SlowDivision = "slow-division" => "division that is rounded exactly",
         }
-        special {
+        Code special {
             /// More arithmetic around as many special functions: `expf` for `__expf`.
             SlowSpecialFunction = "slow-special-function" => "a special function in its exact form",
         }
-        loads {
+        Code loads {
             /// Memory is read again because a store may have changed it: `const __restrict__` is gone.
             Reload = "reload" => "memory is read again that may have changed meanwhile",
             /// A load went into a loop, though its value does not change there.
             LoopInvariant = "loop-invariant" => "a loop repeats work that does not change in it",
         }
-        copies {
+        Code copies {
             /// `cp.async` became loads and stores, or is waited for more often.
             AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
         }
-        predicated {
+        Code predicated {
             /// Accesses under a condition that had none.
             PredicatedAccess = "predicated-access" => "accesses under a condition that had none",
         }
-        staging {
+        Code staging {
             /// Data that shared memory kept is read from global memory every time.
             StagingLost = "staging-lost" => "data that shared memory kept is read from global memory every time",
         }
-        traffic {
+        Run traffic {
             /// More sectors for each access of a warp to global memory (counters).
             CoalescingLost = "coalescing-lost" => "accesses of a warp no longer coalesce",
             /// More accesses to global memory, as good as before (counters).
             MoreTraffic = "more-traffic" => "more is read from global memory or written there",
         }
-        banks {
+        Run banks {
             /// More passes for each access to shared memory (counters).
             BankConflicts = "bank-conflicts" => "bank conflicts in shared memory",
         }
-        divergence {
+        Run divergence {
             /// Fewer lanes of a warp at work (counters).
             Divergence = "divergence" => "lanes of a warp go different ways",
         }
-        atomics {
+        Code atomics {
             /// More atomics, or on global memory where they were on shared memory.
             AtomicsContended = "atomics-contended" => "atomics on the same address",
         }
-        occupancy {
+        Code occupancy {
             /// Fewer warps fit an SM, for their registers.
             OccupancyRegisters = "occupancy-registers" => "fewer warps fit an SM, for their registers",
             /// Fewer blocks fit an SM, for their shared memory.
@@ -194,15 +195,15 @@ macro_rules! causes {
             /// The source no longer asks for as many resident blocks, or allows more registers.
             LaunchBound = "launch-bound" => "the launch bounds changed",
         }
-        waves {
+        Run waves {
             /// The last wave of blocks is emptier.
             TailWave = "tail-wave" => "the last wave of blocks is emptier",
         }
-        l2 {
+        Run l2 {
             /// As much is asked of L2, and more comes from device memory (needs a profile).
             L2Reuse = "l2-reuse" => "less reuse in L2",
         }
-        changes {
+        Run changes {
             /// The tensors, seeds or arguments of the case are other ones.
             Data = "data" => "other data",
             /// Grid, block, cluster or dynamic shared memory differ.
@@ -214,7 +215,7 @@ macro_rules! causes {
             /// The GPU ran at another clock, or under another policy for it.
             Clocks = "clocks" => "other clocks",
         }
-        instructions {
+        Code instructions {
             /// More instructions, and none of the other rules knows why.
             MoreInstructions = "more-instructions" => "more instructions",
         }
@@ -231,11 +232,12 @@ macro_rules! causes {
 pub(crate) use causes;
 
 macro_rules! classes {
-    ($($rule:tt { $($class:tt)* })*) => {
+    ($($sees:ident $rule:ident { $($class:tt)* })* _ { $($none:tt)* }) => {
         model::named! {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
         pub enum CauseClass, title: &'static str {
             $($($class)*)*
+            $($none)*
         }
         }
     };

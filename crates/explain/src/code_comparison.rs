@@ -4,19 +4,24 @@ use super::cause::{CausePlace, PlaceSide};
 use super::counts;
 use super::lines::{Pair, code_of, own_lines_of, pair_files, text};
 use super::loops::{self, LoopPair, size_of};
-use super::side::{Side, Sides};
-use model::{CodeFacts, CodeLine, CodePlace, EntryCode, InstructionKind, LineCode};
+use super::side::{Compiled, Sides};
+use model::{CodeFacts, CodeLine, CodePlace, Counter, EntryCode, InstructionKind, LineCode};
 use std::collections::{BTreeMap, HashMap};
 
 /// The weight of code that nobody looked at, as it is the same on both sides, and that nobody counted.
 const SOME_INSTRUCTIONS: f64 = 1000.0;
 
-/// Machine code of both sides.
-#[derive(Debug, Default)]
-pub struct CodeComparison {
+/// A kernel as it was compiled on both sides.
+#[derive(Debug)]
+pub struct CodeComparison<'a> {
+    pub base: Compiled<'a>,
+    pub head: Compiled<'a>,
     lines: BTreeMap<Line, LineSides>,
     loops: Vec<LoopPair>,
     sizes: (u32, u32),
+    /// Instructions that a launch executes, and those of a warp of head.
+    executed: Option<counts::Counted>,
+    per_warp: Option<f64>,
 }
 
 /// A line of head, or one of base that head does not have.
@@ -119,6 +124,9 @@ pub struct Growth {
     pub lines: Vec<LineGrowth>,
     /// By a guess of how often a warp runs them; of what is less on other lines, too.
     pub total: f64,
+    /// Instructions of all lines on both sides.
+    counts: (u32, u32),
+    has_lines: bool,
 }
 
 #[derive(Debug)]
@@ -137,41 +145,71 @@ impl Growth {
         self.lines.iter().take(PLACES).map(|it| it.place.clone())
     }
 
-    /// Instructions of the line with most of it.
+    /// Whether there is more of it, at a line that is known where lines are.
+    pub fn is_more(&self) -> bool {
+        self.total > 0.0 && !(self.has_lines && self.lines.is_empty())
+    }
+
+    /// Instructions of the line with most of it; without line tables, those of the kernel.
     pub fn first_counts(&self) -> (u32, u32) {
         let first = self.lines.first();
-        first.map_or((0, 0), |it| (it.base_count, it.head_count))
+        first.map_or(self.counts, |it| (it.base_count, it.head_count))
+    }
+
+    /// All that count, on any line.
+    pub fn counts(&self) -> (u32, u32) {
+        self.counts
     }
 }
 
-impl CodeComparison {
-    pub fn of(sides: &Sides) -> Self {
-        match (sides.base.facts(), sides.head.facts()) {
-            (Some(base), Some(head)) => {
-                let mut found = Self::of_code(base, head);
-                found.scale(&sides.head);
-                found
-            }
-            _ => Self::default(),
+impl<'a> CodeComparison<'a> {
+    /// Without any counts: nobody ran it.
+    pub fn new(base: Compiled<'a>, head: Compiled<'a>) -> Self {
+        let (of_base, of_head) = (base.code, head.code);
+        let mut found = Self {
+            base,
+            head,
+            lines: BTreeMap::new(),
+            loops: Vec::new(),
+            sizes: (0, 0),
+            executed: None,
+            per_warp: None,
+        };
+        if let (Some(base), Some(head)) = (of_base, of_head) {
+            found.compare(base, head);
         }
+        found
     }
 
-    fn of_code(base: &CodeFacts, head: &CodeFacts) -> Self {
+    pub fn of(sides: &Sides<'a>) -> Self {
+        let mut found = Self::new(sides.base.compiled(), sides.head.compiled());
+        found.executed = counts::counted(sides, Counter::Instructions);
+        found.per_warp = counts::instructions_per_warp(&sides.head);
+        found.scale();
+        found
+    }
+
+    fn compare(&mut self, base: &CodeFacts, head: &CodeFacts) {
         let files = Files {
             pairs: pair_files(base, head),
             base,
             head,
         };
         let in_head = |line: &CodeLine| files.in_head(line);
-        let mut found = Self::default();
+        // A line table of one side says nothing of where the other's code comes from.
+        let has_lines = has_lines(base) && has_lines(head);
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
-            let turns = loops::pair(base_entry, head_entry, &in_head);
-            found.fill_buckets(base_entry, PlaceSide::Base, base, &turns.base, &|place| {
-                files.key_of_base(place)
-            });
-            found.fill_buckets(head_entry, PlaceSide::Head, head, &turns.head, &|place| {
-                files.key_of_head(place)
-            });
+            let turns = match has_lines {
+                true => loops::pair_by_line(base_entry, head_entry, &in_head),
+                false => loops::pair_by_work(base_entry, head_entry),
+            };
+            let key = |place: &CodePlace, of: PlaceSide| match (has_lines, of) {
+                (false, _) => Line::Unknown,
+                (true, PlaceSide::Base) => files.key_of_base(place),
+                (true, PlaceSide::Head) => files.key_of_head(place),
+            };
+            self.fill_buckets(base_entry, PlaceSide::Base, base, &turns.base, &key);
+            self.fill_buckets(head_entry, PlaceSide::Head, head, &turns.head, &key);
             let quoted = turns.pairs.into_iter().map(|(pair, line)| LoopPair {
                 place: line.map(|line| CausePlace {
                     of: PlaceSide::Head,
@@ -180,9 +218,8 @@ impl CodeComparison {
                 }),
                 ..pair
             });
-            found.loops.extend(quoted);
+            self.loops.extend(quoted);
         }
-        found
     }
 
     fn fill_buckets(
@@ -191,10 +228,11 @@ impl CodeComparison {
         of: PlaceSide,
         facts: &CodeFacts,
         turns: &[f64],
-        key: &dyn Fn(&CodePlace) -> Line,
+        key: &dyn Fn(&CodePlace, PlaceSide) -> Line,
     ) {
         for line in &entry.lines {
-            let key = line.place.as_ref().map_or(Line::Unknown, key);
+            let place = line.place.as_ref();
+            let key = place.map_or(Line::Unknown, |place| key(place, of));
             let quoted = match (&key, of) {
                 (Line::Base(line), PlaceSide::Base) | (Line::Head(line), PlaceSide::Head) => {
                     text(facts, line)
@@ -214,9 +252,9 @@ impl CodeComparison {
     }
 
     /// The counts of a warp of head correct the guess of how often loops turn, on average.
-    fn scale(&mut self, head: &Side) {
+    fn scale(&mut self) {
         let guessed: f64 = self.lines.values().map(|it| it.head.runs(&|_| true)).sum();
-        let Some(counted) = counts::instructions_per_warp(head) else {
+        let Some(counted) = self.per_warp else {
             return;
         };
         let factor = counted / guessed;
@@ -233,12 +271,17 @@ impl CodeComparison {
     }
 
     /// Instructions of a warp of head: as many as it executes, else as many as there are.
-    pub fn warp_length(&self, head: &Side) -> f64 {
+    pub fn warp_length(&self) -> f64 {
         let guess = match self.sizes.1 {
             0 => SOME_INSTRUCTIONS,
             size => f64::from(size),
         };
-        counts::instructions_per_warp(head).unwrap_or(guess)
+        self.per_warp.unwrap_or(guess)
+    }
+
+    /// Instructions of a launch; `None` where a side was not counted.
+    pub fn executed(&self) -> Option<counts::Counted> {
+        self.executed
     }
 
     /// Instructions of base and of head.
@@ -263,6 +306,7 @@ impl CodeComparison {
     /// The same of those lines alone that `counted` wants.
     pub fn growth_where(&self, counted: &dyn Fn(&LineBucket, &LineBucket) -> OfBoth) -> Growth {
         let mut total = 0.0;
+        let mut counts = (0, 0);
         let mut lines = Vec::new();
         for (line, spot) in &self.lines {
             let Some((base, head)) = counted(&spot.base, &spot.head) else {
@@ -270,6 +314,7 @@ impl CodeComparison {
             };
             let runs = head.runs - base.runs;
             total += runs;
+            counts = (counts.0 + base.count, counts.1 + head.count);
             let (of, line) = match line {
                 Line::Head(line) => (PlaceSide::Head, line),
                 Line::Base(line) => (PlaceSide::Base, line),
@@ -289,7 +334,12 @@ impl CodeComparison {
             }
         }
         lines.sort_by(|a, b| b.runs.total_cmp(&a.runs));
-        Growth { lines, total }
+        Growth {
+            lines,
+            total,
+            counts,
+            has_lines: self.lines.keys().any(|line| *line != Line::Unknown),
+        }
     }
 
     /// Instructions of one kind, all of base's and all of head's.
@@ -309,6 +359,11 @@ impl CodeComparison {
             (base + spot.base.runs(wanted), head + spot.head.runs(wanted))
         })
     }
+}
+
+fn has_lines(facts: &CodeFacts) -> bool {
+    let mut lines = facts.entries.iter().flat_map(|entry| &entry.lines);
+    lines.any(|line| line.place.is_some())
 }
 
 /// Lines of base in head.

@@ -1,8 +1,9 @@
 //! Why a case is not what it was at the base: causes, from what the two sides' code, launch and counters are. Pure: all
 //! of it is in the record, or in two of them. Knows no sentences; `report::explain` writes them.
 //!
-//! A cause is found by a rule, one file of [`causes`] each, which sees both sides and compares nothing else. Adding one
-//! is a variant of [`CauseClass`], a file and its test.
+//! A cause is found by a rule, one file of [`causes`] each, which sees both sides and compares nothing else. Most rules see
+//! what was compiled alone, so that they explain two compiled files, too. Adding a rule is a variant of [`CauseClass`], a file
+//! and its test.
 
 mod cause;
 mod causes;
@@ -16,29 +17,85 @@ mod residency;
 mod side;
 mod stalls;
 
+use causes::Rule;
+
 pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
 pub use code_comparison::CodeComparison;
-pub use side::{Side, Sides, Unexplained};
+pub use side::{Compiled, Side, Sides, Unexplained};
 
 /// The causes of what changed, the gravest first. Never empty: that nothing changed is one.
 pub fn explain(sides: &Sides) -> Vec<Cause> {
     let code = CodeComparison::of(sides);
-    let mut causes: Vec<Cause> = causes::RULES
-        .iter()
-        .flat_map(|rule| rule(sides, &code))
-        .collect();
-    if causes.is_empty() {
-        let identity = |side: &Side| side.build.map(|build| build.identity.clone());
-        let class = match identity(&sides.base) == identity(&sides.head) {
-            true => CauseClass::NothingChanged,
-            false => CauseClass::CodeChanged,
-        };
-        let cause = Cause::new(class, 0.0);
-        causes.push(match class {
-            CauseClass::CodeChanged => stalls::add_slower_lines(cause, sides),
-            _ => cause,
-        });
+    let rules = causes::RULES.iter();
+    let causes = rules.flat_map(|rule| match rule {
+        Rule::Code(rule) => rule(&code),
+        Rule::Run(rule) => rule(sides, &code),
+    });
+    let causes = causes.collect::<Vec<_>>();
+    match causes.is_empty() {
+        false => in_order(causes),
+        true => match unknown(&code) {
+            it if it.class == CauseClass::CodeChanged => {
+                vec![stalls::add_slower_lines(it, sides)]
+            }
+            it => vec![it],
+        },
     }
+}
+
+/// The same of a kernel that was compiled twice, by the rules that need no run.
+pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause> {
+    let code = CodeComparison::new(base, head);
+    let rules = causes::RULES.iter();
+    let causes = rules.flat_map(|rule| match rule {
+        Rule::Code(rule) => rule(&code),
+        Rule::Run(_) => Vec::new(),
+    });
+    let causes = causes.collect::<Vec<_>>();
+    match causes.is_empty() {
+        false => in_order(causes),
+        true => vec![with_sizes(unknown(&code), &code)],
+    }
+}
+
+/// Adds sizes that differ: nobody ran it, so they are all there is to say.
+fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
+    let sizes = [&code.base, &code.head].map(|side| {
+        let resources = side.entries().iter().filter_map(|it| it.resources.as_ref());
+        resources.fold((0, 0), |(registers, stack), it| {
+            (it.registers.max(registers), stack + it.stack.unwrap_or(0))
+        })
+    });
+    let [base, head] = sizes;
+    let all = [
+        (Measure::Registers, (base.0, head.0)),
+        (Measure::Stack, (base.1, head.1)),
+        (Measure::CodeSize, code.code_size()),
+    ];
+    for (measure, (base, head)) in all {
+        if base != head {
+            cause = cause.with(measure, base, head);
+        }
+    }
+    cause
+}
+
+/// No rule has found anything.
+fn unknown(code: &CodeComparison) -> Cause {
+    let is_same = match (code.base.build, code.head.build) {
+        (Some(base), Some(head)) => base.identity == head.identity,
+        // Before device code is linked.
+        (None, None) => code.base.code == code.head.code,
+        _ => false,
+    };
+    let class = match is_same {
+        true => CauseClass::NothingChanged,
+        false => CauseClass::CodeChanged,
+    };
+    Cause::new(class, 0.0)
+}
+
+fn in_order(mut causes: Vec<Cause>) -> Vec<Cause> {
     come_after_origins(&mut causes);
     causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     causes

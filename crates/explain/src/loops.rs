@@ -1,5 +1,6 @@
 //! Pairs loops of base with those of head: the same line of source, as deep as before. One turn of an unrolled loop
-//! does the work of several turns of the original, so turns are compared by the work in them.
+//! does the work of several turns of the original, so turns are compared by the work in them. Without line tables the kinds of
+//! work stand for the line: unrolling multiplies all of them alike.
 
 use super::cause::CausePlace;
 use super::lines::own_line;
@@ -35,22 +36,84 @@ pub struct Turns {
 
 type InHead<'a> = &'a dyn Fn(&CodeLine) -> Option<CodeLine>;
 
+/// Where a loop is in the source, or all that is known of it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    Line(CodeLine),
+    /// Without line tables: the number of a kind of work, which is the same in all of its loops but for how much it is.
+    Work(usize),
+    /// Without line tables, where no loop of the other side does the same work: its place among those of its depth.
+    Order(usize, usize),
+}
+
 /// A loop as the other side knows it.
 struct Seen {
-    line: Option<CodeLine>,
+    spot: Option<Spot>,
     depth: usize,
     parent: Option<usize>,
     /// The mix of the loop alone, without those in it.
     mix: Mix,
     lines: BTreeSet<CodeLine>,
     step: Option<i64>,
-    /// There is a larger one of the same line.
+    /// There is a larger one at the same spot.
     is_left_over: bool,
 }
 
-pub fn pair(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
+pub fn pair_by_line(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
     let same = |line: &CodeLine| Some(line.clone());
-    let (of_base, of_head) = (see(base, in_head), see(head, &same));
+    let mut sides = [see(base, in_head), see(head, &same)];
+    sides.iter_mut().for_each(|it| mark_left_over(it));
+    let [of_base, of_head] = sides;
+    let apart = Apart {
+        of_base: &|loop_| straight(base, in_head, loop_),
+        of_head: &|loop_| straight(head, &same, loop_),
+        are_certain: true,
+    };
+    pair(&of_base, &of_head, &apart)
+}
+
+/// For code without line tables.
+pub fn pair_by_work(base: &EntryCode, head: &EntryCode) -> Turns {
+    let nowhere = |_: &CodeLine| None;
+    let mut sides = [see(base, &nowhere), see(head, &nowhere)];
+    name_by_work(&mut sides);
+    sides.iter_mut().for_each(|it| mark_left_over(it));
+    name_by_order(&mut sides);
+    let [of_base, of_head] = sides;
+    let apart = Apart {
+        of_base: &|loop_| moved(loop_, (head, &of_head), (base, &of_base)),
+        of_head: &|loop_| moved(loop_, (base, &of_base), (head, &of_head)),
+        are_certain: false,
+    };
+    pair(&of_base, &of_head, &apart)
+}
+
+/// The work that stands outside of loops on the other side, and not on the loop's own: that of the loop, if it is the only one
+/// that the other side lacks.
+fn moved(loop_: &Seen, own: (&EntryCode, &[Seen]), other: (&EntryCode, &[Seen])) -> Mix {
+    let is_own = |it: &Seen| it.spot.is_some() && !other.1.iter().any(|of| of.spot == it.spot);
+    if !is_own(loop_) || own.1.iter().filter(|it| is_own(it)).count() > 1 {
+        return Mix::new();
+    }
+    let mut mix = code_above(other, loop_.depth);
+    let stayed = code_above(own, loop_.depth);
+    for (kind, count) in &mut mix {
+        *count = count.saturating_sub(stayed.get(kind).copied().unwrap_or_default());
+    }
+    mix.retain(|_, count| *count > 0);
+    mix
+}
+
+/// Loops without a partner: the work of one may stand on the other side one after another.
+struct Apart<'a> {
+    /// The work that base has of a loop of head.
+    of_base: &'a dyn Fn(&Seen) -> Mix,
+    of_head: &'a dyn Fn(&Seen) -> Mix,
+    /// Whether they surely have none. If not, base's turn often and head's once: what is named as more is more.
+    are_certain: bool,
+}
+
+fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
     let mut base_turns: Vec<f64> = of_base.iter().map(guess).collect();
     let mut head_turns: Vec<f64> = of_head.iter().map(guess).collect();
     let mut found = Vec::new();
@@ -58,23 +121,26 @@ pub fn pair(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
     for (at, loop_) in of_head.iter().enumerate() {
         let free = |index: &usize| !partners.values().any(|taken| taken == index);
         let is_same = |other: &Seen| {
-            loop_.line.is_some()
-                && (&other.line, other.depth, other.is_left_over)
-                    == (&loop_.line, loop_.depth, loop_.is_left_over)
+            loop_.spot.is_some()
+                && (&other.spot, other.depth, other.is_left_over)
+                    == (&loop_.spot, loop_.depth, loop_.is_left_over)
         };
         let mut others = of_base.iter().enumerate();
         let other = others.find(|(index, other)| is_same(other) && free(index));
         let turns = match other {
             Some((index, other)) => {
                 partners.insert(at, index);
-                turns(other, loop_)
+                match loop_.spot {
+                    Some(Spot::Order(..)) => 1.0,
+                    _ => turns(other, loop_),
+                }
             }
-            // In base the same work may stand one after another.
             None => {
-                let unrolled = straight(base, in_head, loop_);
+                let unrolled = (apart.of_base)(loop_);
                 let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
-                if let (Some(turns), Some(place)) = (turns, head_turns.get_mut(at)) {
-                    *place = turns;
+                let guess = turns.or((!apart.are_certain).then_some(1.0));
+                if let (Some(guess), Some(place)) = (guess, head_turns.get_mut(at)) {
+                    *place = guess;
                 }
                 turns.unwrap_or(1.0)
             }
@@ -86,15 +152,18 @@ pub fn pair(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
     }
     for (at, loop_) in of_base.iter().enumerate() {
         if !partners.values().any(|taken| *taken == at) {
-            let unrolled = straight(head, &same, loop_);
+            let unrolled = (apart.of_head)(loop_);
             let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
             if let (Some(turns), Some(place)) = (turns, base_turns.get_mut(at)) {
-                *place = turns;
+                *place = match apart.are_certain {
+                    true => turns,
+                    false => place.max(turns),
+                };
             }
         }
     }
-    let base_turns = runs(&of_base, &base_turns);
-    let head_turns = runs(&of_head, &head_turns);
+    let base_turns = runs(of_base, &base_turns);
+    let head_turns = runs(of_head, &head_turns);
     let pairs = found.into_iter().filter_map(|(at, other, turns)| {
         let loop_ = of_head.get(at)?;
         let pair = LoopPair {
@@ -106,7 +175,11 @@ pub fn pair(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
             base_size: other.map_or(0, |it| size_of(&it.mix)),
             head_size: size_of(&loop_.mix),
         };
-        Some((pair, loop_.line.clone()))
+        let line = match &loop_.spot {
+            Some(Spot::Line(line)) => Some(line.clone()),
+            Some(Spot::Work(_) | Spot::Order(..)) | None => None,
+        };
+        Some((pair, line))
     });
     Turns {
         pairs: pairs.collect(),
@@ -131,7 +204,9 @@ fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
     for found in &entry.loops {
         let parent = found.parent.filter(|at| *at < seen.len());
         seen.push(Seen {
-            line: found.place.as_ref().and_then(own_line).and_then(in_head),
+            spot: (found.place.as_ref().and_then(own_line))
+                .and_then(in_head)
+                .map(Spot::Line),
             depth: parent
                 .and_then(|at| seen.get(at))
                 .map_or(0, |it| it.depth + 1),
@@ -151,11 +226,15 @@ fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
             loop_.lines.extend(own.and_then(in_head));
         }
     }
-    // The largest of a line and depth is the one that counts.
-    let mut largest: BTreeMap<(CodeLine, usize, Option<usize>), (u32, usize)> = BTreeMap::new();
+    seen
+}
+
+/// The largest of a spot and depth is the one that counts.
+fn mark_left_over(seen: &mut [Seen]) {
+    let mut largest: BTreeMap<(Spot, usize, Option<usize>), (u32, usize)> = BTreeMap::new();
     for (at, loop_) in seen.iter().enumerate() {
-        let Some(line) = &loop_.line else { continue };
-        let key = (line.clone(), loop_.depth, loop_.parent);
+        let Some(spot) = &loop_.spot else { continue };
+        let key = (spot.clone(), loop_.depth, loop_.parent);
         let size = size_of(&loop_.mix);
         let place = largest.entry(key).or_insert((size, at));
         if size > place.0 {
@@ -164,22 +243,96 @@ fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
     }
     let kept: BTreeSet<usize> = largest.into_values().map(|(_, at)| at).collect();
     for (at, loop_) in seen.iter_mut().enumerate() {
-        loop_.is_left_over = loop_.line.is_some() && !kept.contains(&at);
+        loop_.is_left_over = loop_.spot.is_some() && !kept.contains(&at);
     }
-    seen
+}
+
+/// Gives loops of either side that do the same work the same spot.
+fn name_by_work(sides: &mut [Vec<Seen>; 2]) {
+    let mut kinds: Vec<BTreeMap<Kind, Work>> = Vec::new();
+    for loop_ in sides.iter_mut().flatten() {
+        let own = work(&loop_.mix);
+        if own.is_empty() {
+            continue;
+        }
+        let known = kinds.iter().position(|it| is_proportional(it, &own));
+        let number = known.unwrap_or_else(|| {
+            kinds.push(own);
+            kinds.len() - 1
+        });
+        loop_.spot = Some(Spot::Work(number));
+    }
+}
+
+/// Gives those that are left of each depth a spot by their order, if both sides have as many.
+fn name_by_order([base, head]: &mut [Vec<Seen>; 2]) {
+    let left = |own: &[Seen], other: &[Seen]| {
+        let mut by_depth: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, loop_) in own.iter().enumerate() {
+            let is_known =
+                |it: &Seen| !it.is_left_over && it.spot == loop_.spot && it.depth == loop_.depth;
+            let has_partner = loop_.spot.is_some() && other.iter().any(is_known);
+            if !has_partner && !loop_.is_left_over {
+                by_depth.entry(loop_.depth).or_default().push(at);
+            }
+        }
+        by_depth
+    };
+    let (of_base, of_head) = (left(base, head), left(head, base));
+    for (depth, bases) in of_base {
+        let heads = of_head.get(&depth).filter(|it| it.len() == bases.len());
+        for (order, (one, other)) in bases.iter().zip(heads.into_iter().flatten()).enumerate() {
+            for loop_ in [base.get_mut(*one), head.get_mut(*other)]
+                .into_iter()
+                .flatten()
+            {
+                loop_.spot = Some(Spot::Order(depth, order));
+            }
+        }
+    }
+}
+
+/// How much the ratios of kinds of work may differ in loops that do the same: some of it is shared between turns.
+const PROPORTIONAL: f64 = 1.25;
+
+fn is_proportional(one: &BTreeMap<Kind, Work>, other: &BTreeMap<Kind, Work>) -> bool {
+    if !one.keys().eq(other.keys()) {
+        return false;
+    }
+    let ratios = one.values().zip(other.values());
+    let ratios = ratios.map(|(one, other)| one.amount / other.amount);
+    let (least, most) = ratios.fold((f64::INFINITY, 0.0_f64), |(least, most), it| {
+        (least.min(it), most.max(it))
+    });
+    most <= least * PROPORTIONAL
+}
+
+/// The mix of a side where it is no deeper in loops.
+fn code_above((entry, seen): (&EntryCode, &[Seen]), depth: usize) -> Mix {
+    let lines = entry.lines.iter();
+    let mut mix = Mix::new();
+    for line in lines.filter(|line| loops_around(seen, line.in_loop) <= depth) {
+        for (kind, count) in &line.mix {
+            *mix.entry(*kind).or_default() += count;
+        }
+    }
+    mix
+}
+
+fn loops_around(seen: &[Seen], innermost: Option<usize>) -> usize {
+    let around = innermost.and_then(|at| seen.get(at));
+    around.map_or(0, |it| it.depth + 1)
 }
 
 /// The mix of a side at the lines of a loop where it is not as deep.
 fn straight(entry: &EntryCode, in_head: InHead, loop_: &Seen) -> Mix {
     let seen = see(entry, in_head);
-    let depth = |at: Option<usize>| {
-        let around = at.and_then(|at| seen.get(at));
-        around.map_or(0, |it| it.depth + 1)
-    };
     let mut mix = Mix::new();
     for line in &entry.lines {
         let own = line.place.as_ref().and_then(own_line).and_then(in_head);
-        if depth(line.in_loop) <= loop_.depth && own.is_some_and(|own| loop_.lines.contains(&own)) {
+        if loops_around(&seen, line.in_loop) <= loop_.depth
+            && own.is_some_and(|own| loop_.lines.contains(&own))
+        {
             for (kind, count) in &line.mix {
                 *mix.entry(*kind).or_default() += count;
             }

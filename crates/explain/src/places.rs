@@ -31,27 +31,27 @@ impl Moved {
 }
 
 /// A line of head, with what stands there.
-pub fn at_head(sides: &Sides, line: CodeLine) -> CausePlace {
-    let facts = sides.head.facts();
+pub fn at_head(head: Option<&CodeFacts>, line: CodeLine) -> CausePlace {
     CausePlace {
         of: PlaceSide::Head,
-        text: facts.and_then(|facts| text(facts, &line)),
+        text: head.and_then(|facts| text(facts, &line)),
         line,
     }
 }
 
 /// Where the code of the kernel begins, which is where it is declared.
-pub fn entry(sides: &Sides) -> Option<CausePlace> {
-    let lines = lines(sides.head.facts()?);
-    let first = lines.map(|(line, _)| line).next()?;
-    Some(at_head(sides, first))
+pub fn entry(head: Option<&CodeFacts>) -> Option<CausePlace> {
+    let first = lines(head?).map(|(line, _)| line).next()?;
+    Some(at_head(head, first))
 }
 
 /// The first line of head's code that has an instruction of some kinds.
-pub fn first(sides: &Sides, wanted: &dyn Fn(InstructionKind) -> bool) -> Option<CausePlace> {
-    let mut lines = lines(sides.head.facts()?);
-    let (line, _) = lines.find(|(_, kinds)| kinds.iter().any(|kind| wanted(*kind)))?;
-    Some(at_head(sides, line))
+pub fn first(
+    head: Option<&CodeFacts>,
+    wanted: &dyn Fn(InstructionKind) -> bool,
+) -> Option<CausePlace> {
+    let (line, _) = lines(head?).find(|(_, kinds)| kinds.iter().any(|kind| wanted(*kind)))?;
+    Some(at_head(head, line))
 }
 
 /// In the order of the machine code.
@@ -89,7 +89,9 @@ pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<Cau
     }
     grown.retain(|(_, growth)| *growth > 0.0);
     grown.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let places = grown.into_iter().map(|(line, _)| at_head(sides, line));
+    let places = grown
+        .into_iter()
+        .map(|(line, _)| at_head(sides.head.facts(), line));
     places.take(PLACES).collect()
 }
 

@@ -35,7 +35,9 @@ fn slower_lines(sides: &Sides) -> Option<Vec<CausePlace>> {
     let mut grown: Vec<(CodeLine, f64)> = grown.into_iter().collect();
     grown.retain(|(_, ns)| *ns > NOTABLE * whole);
     grown.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let lines = grown.into_iter().map(|(line, _)| at_head(sides, line));
+    let lines = grown
+        .into_iter()
+        .map(|(line, _)| at_head(sides.head.facts(), line));
     Some(lines.take(PLACES).collect())
 }
 

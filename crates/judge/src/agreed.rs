@@ -58,7 +58,7 @@ impl<'a> View<'_, 'a> {
             Subject::Unit(unit) => self.unit(unit)?,
             Subject::Case(case) => self.unit_on_device(case)?,
         };
-        let compiler = match self.is_compiled() {
+        let compiler = match unit.is_compiled() {
             // Another compiler is what such files are compared for.
             true => String::new(),
             false => self.compiler()?.version.clone(),
@@ -173,11 +173,29 @@ impl<'a> View<'_, 'a> {
             );
         }
         let lacking = match shelf.same.first() {
+            _ if self.is_of_file(subject) => match self.is_against_record() {
+                true => Lacking::OlderFile,
+                false => Lacking::Kernel,
+            },
             None => Lacking::File,
             Some(baseline) if baseline.cases.contains_key(shelf.shape) => Lacking::Metric,
             Some(_) => Lacking::Case,
         };
         Err(NoBaseline::New(Reason::New { metric, lacking }))
+    }
+
+    /// Whether the other side is a record that was made of its own.
+    fn is_against_record(self) -> bool {
+        let base = self.index.view(Side::Base, None);
+        base.is_some_and(|base| !base.is_revision())
+    }
+
+    /// Whether it is about a file that was compiled already.
+    fn is_of_file(self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Unit(id) => self.planned_unit(id).is_some_and(Unit::is_compiled),
+            Subject::Case(_) => false,
+        }
     }
 
     /// The value that an anchor agreed on, under this run's key.

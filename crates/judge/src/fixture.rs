@@ -327,6 +327,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
         ptx: Some(format!("PTX of {variant}")),
         warnings: Vec::new(),
         mistyped: Vec::new(),
+        kernels: None,
     }
 }
 

@@ -73,11 +73,6 @@ impl<'i, 'a> View<'i, 'a> {
         got(&self.environment().compiler)
     }
 
-    /// Whether the units are kernels of compiled files, which nothing launches here.
-    pub fn is_compiled(self) -> bool {
-        self.environment().is_compiled()
-    }
-
     /// A base revision can have another compiler.
     pub fn built_by(self) -> Option<&'a CompilerFacts> {
         let base = self.environment().base_compiler.as_ref();
@@ -202,6 +197,11 @@ impl<'i, 'a> View<'i, 'a> {
             }
             seen => only(seen, || Piece::Build(unit.clone())),
         }
+    }
+
+    /// Whether there is evidence of a build, whatever it says.
+    pub fn was_built(self, unit: &UnitId) -> bool {
+        !self.filed().builds.of(unit).is_empty()
     }
 
     /// Units of a case that are simulated each by itself, the oldest architecture first: those whose PTX is

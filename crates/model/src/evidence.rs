@@ -197,6 +197,9 @@ pub struct BuildFacts {
     /// Tensors that the entries may read as something else. Found when the plan is known, and no part of the cache.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mistyped: Vec<Mistyped>,
+    /// How many kernels a compiled file has for the architecture, for the unit that stands for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<u32>,
 }
 
 /// A tensor whose elements are of another type than those that the entry's parameter points to. A kernel may mean it,
@@ -284,6 +287,12 @@ pub struct Resources {
     pub cumulative_stack: Option<u32>,
     /// Bytes by bank number (`352 bytes cmem[0]`).
     pub constant_banks: BTreeMap<u32, u32>,
+    /// Of machine code. Known of compiled files alone, as is the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u64>,
+    /// Instructions that load or store local memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_accesses: Option<u32>,
 }
 
 /// A GPU and its driver. Part of the keys of baselines.

@@ -87,6 +87,12 @@ metrics! {
     Occupancy = "occupancy", Resources, Share, SHARE, Larger;
     /// Blocks resident on one SM.
     BlocksPerSm = "blocks_per_sm", Resources, Count, FROM_ZERO, Larger;
+    /// Bytes of machine code of a kernel in a compiled file (`binaries`).
+    Code = "code", Resources, Bytes, FROM_ZERO, Smaller;
+    /// Instructions of a kernel in a compiled file (`binaries`) that load or store local memory.
+    LocalAccesses = "local_accesses", Resources, Count, FROM_ZERO, Smaller;
+    /// Kernels that a compiled file (`binaries`) has for an architecture.
+    Count = "count", Resources, Count, FROM_ZERO, Smaller;
     /// Largest |got - want| against the FP32 reference over the inputs as the kernel sees them
     /// (dequantised where they have a codec).
     MaxErr = "max_err", Correctness, Output, FROM_ZERO, Smaller;
@@ -250,6 +256,11 @@ impl Metric {
     /// Whether a change relative to what was agreed says anything; not of a share that is mostly 0.
     pub fn has_relative(self) -> bool {
         self != Self::SlowShare
+    }
+
+    /// Whether only a compiled file has it.
+    pub fn is_of_files(self) -> bool {
+        matches!(self, Self::Code | Self::LocalAccesses | Self::Count)
     }
 
     /// Whether a rival's samples give it, too.

@@ -159,6 +159,20 @@ impl Plan {
         self.fallbacks.retain(|it| is_kept(&it.kernel));
     }
 
+    /// Whether a subject is of a file that was compiled already.
+    pub fn is_compiled(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Unit(id) => self.unit(id).is_some_and(Unit::is_compiled),
+            Subject::Case(_) => false,
+        }
+    }
+
+    /// Whether it has compiled files of `binaries`, which have baselines. Two files that are compared have none.
+    pub fn has_binaries(&self) -> bool {
+        let of_all = Callable::Compiled { symbol: None };
+        self.units.iter().any(|unit| unit.call == of_all)
+    }
+
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.id == *id)
     }
@@ -176,6 +190,9 @@ impl Plan {
     pub fn is_selected_by(&self, other: &Self, subject: &Subject) -> bool {
         match subject {
             Subject::Case(id) => other.selects(id),
+            Subject::Unit(unit) if self.unit(unit).is_some_and(Unit::is_compiled) => {
+                other.filters.is_empty() || other.unit(unit).is_some()
+            }
             Subject::Unit(unit) => self.cases.iter().any(|case| {
                 (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant)
                     && other.selects(&case.id)
@@ -203,6 +220,13 @@ pub struct Unit {
     pub call: Callable,
 }
 
+impl Unit {
+    /// Whether it is of a file that was compiled already.
+    pub fn is_compiled(&self) -> bool {
+        matches!(self.call, Callable::Compiled { .. })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Callable {
@@ -222,6 +246,9 @@ pub enum Callable {
         /// Every entry that it says it launches; a GPU run reads the truth back from a captured graph.
         launches: Vec<LaunchedEntry>,
     },
+    /// A kernel of a file that was compiled already, by its symbol; `None`: all kernels that the file has for the
+    /// architecture. It is neither built nor launched here.
+    Compiled { symbol: Option<String> },
 }
 
 /// A `__constant__` variable that holds what a tensor does.

@@ -375,6 +375,10 @@ pub enum Lacking {
     File,
     Case,
     Metric,
+    /// The committed list of a compiled file does not have the kernel, or not this value of it.
+    Kernel,
+    /// The older of two compiled files does not state it.
+    OlderFile,
 }
 
 /// Why a stored figure cannot be compared with.
@@ -522,6 +526,14 @@ pub enum Reason {
     ///
     /// Correct `entry` in gates.yaml.
     NoEntry = "no-entry" [Fail, Inconclusive],
+    /// A compiled file has no machine code for an architecture that `architectures` of `binaries` lists. PTX does not count.
+    ///
+    /// Build the file for this architecture, or take it out of `architectures`.
+    NoMachineCode { arch: Arch } = "no-machine-code" [Fail],
+    /// A kernel of a compiled file uses local memory, and no such file says how many bytes of it are spilled registers.
+    ///
+    /// Put the limit on `local_accesses` or `stack` instead.
+    SpillsUnknown { accesses: u64 } = "spills-unknown" [Inconclusive],
     /// A launcher launches an entry that gates.yaml does not declare for it.
     ///
     /// Declare it under `launches` of the launcher.

@@ -86,7 +86,7 @@ impl<'a> Bench<'a> {
     ) -> Result<(CandidateBuilder<'a>, Self)> {
         let planned = plan::plan(request, change, cache, on)?;
         let mut crews = Crews::new(request.device, waiting)?;
-        let device = open(request, &mut crews);
+        let device = open(request, &mut crews, 0);
         let device = usable(device, &planned.toolchain.facts.version);
         if let Seen::Fault(fault) = &device {
             return Err(Error::environment(fault.message.clone()));

@@ -32,6 +32,7 @@ pub use request::{Apart, BaseSide, Change, Profile, Request};
 pub use shard::AskedShard;
 
 use answers::Answers;
+use config::Loaded;
 use event::Event;
 use model::{RECORD_SCHEMA, Record};
 use plan::Planned;
@@ -41,26 +42,45 @@ use run::worker::Crews;
 use sources::Sources;
 use std::time::Instant;
 use system::cache::Cache;
-use system::error::Result;
+use system::error::{Error, Result};
 use took::{Meter, milliseconds};
 use work::{Side, Work};
 
+/// `find_change` gives the change that `head` is a side of. The device wakes up meanwhile.
+///
 /// # Errors
-/// Errors that keep a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
+/// Errors that keep a run from starting at all: no such change, baselines, compiler, cache. Whatever breaks later is
+/// evidence.
 pub fn run(
     request: &Request,
-    change: Change,
+    head: Loaded,
+    find_change: impl FnOnce(Loaded) -> Result<Change>,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
-    let began = change.began;
-    let planned = plan::plan(request, change, cache, on)?;
+    let began = Instant::now();
+    let ahead = timing_processes(request, &head);
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
-    let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
+    let (planned, prepared) = std::thread::scope(|scope| {
+        let device = scope.spawn(|| prepare::open(request, &mut crews, ahead));
+        let planned = plan::plan(request, find_change(head)?, cache, on)?;
+        let prepared = prepare::prepare(&planned, device, cache, on)?;
+        Ok::<_, Error>((planned, prepared))
+    })?;
     let mut record = execute(request, &planned, prepared, crews, cache, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
     Ok(record)
+}
+
+/// How many processes a case is going to be timed in at least, if any is.
+fn timing_processes(request: &Request, head: &Loaded) -> usize {
+    let plan = &head.plan;
+    let is_timed = request.profile != Profile::Only && plan.cases.iter().any(|it| it.timed);
+    match is_timed {
+        true => plan.timing.processes as usize,
+        false => 0,
+    }
 }
 
 /// Checks and times on a GPU, or in the simulator in its place.
@@ -72,7 +92,7 @@ fn execute(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
-    let started_beside_compiler = prepared.started_beside_compiler();
+    let started_meanwhile = prepared.started_meanwhile(&crews);
     let mut record = Record {
         schema: RECORD_SCHEMA.to_owned(),
         environment: planned.environment(request, &prepared.device),
@@ -157,7 +177,7 @@ fn execute(
     crews.retire();
     let spent = crews.costs();
     record.costs.workers += spent.workers;
-    record.costs.worker_start_ms = milliseconds(spent.process - started_beside_compiler);
+    record.costs.worker_start_ms = milliseconds(spent.process - started_meanwhile);
     record.costs.gpu_ms = milliseconds(spent.device);
     Ok(record)
 }

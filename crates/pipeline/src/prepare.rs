@@ -18,6 +18,7 @@ use run::device::DeviceChoice;
 use run::device::choice::driver_problem;
 use run::worker::Crews;
 use std::path::Path;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use system::cache::Cache;
 use system::error::{Error, Result};
@@ -28,43 +29,47 @@ pub(super) struct Prepared {
     pub device: Seen<DeviceFacts>,
     pub answers: Answers,
     builds: Builds,
-    overlap: Overlap,
+    /// How long the builds were over before the device was there.
+    device_late: Duration,
+    /// How long references were computed while the compiler ran, whose time that is.
+    reference_overlap: Duration,
 }
 
 /// # Errors
 /// Environment, where neither compiler nor cache can be used.
 pub(super) fn prepare(
-    request: &Request,
     planned: &Planned,
-    crews: &mut Crews,
+    device: ScopedJoinHandle<Seen<DeviceFacts>>,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Prepared> {
-    let (device, mut builds, answers) = std::thread::scope(|scope| {
+    let began = Instant::now();
+    let (device, waited, mut builds, answers) = std::thread::scope(|scope| {
         let builds = scope.spawn(|| Builds::make(planned, cache, on));
-        let device = usable(open(request, crews), &planned.toolchain.facts.version);
+        let device = device.join().unwrap_or_else(|_| {
+            let message = "the thread that opens the device panicked";
+            Seen::Fault(Fault::new(FaultKind::Environment, message.to_owned()))
+        });
+        let device = usable(device, &planned.toolchain.facts.version);
+        let waited = began.elapsed();
         let answers = match device {
             Seen::Got(_) => Answers::compute(planned.plan.cases.iter(), &planned.references, on),
             Seen::Fault(_) | Seen::Unsupported(_) | Seen::NotRun(_) => Answers::default(),
         };
         let builds = builds.join();
         let builds = builds.unwrap_or_else(|_| Err(Error::environment("the build stage panicked")));
-        builds.map(|builds| (device, builds, answers))
+        builds.map(|builds| (device, waited, builds, answers))
     })?;
     if !matches!(device, Seen::NotRun(_)) {
         refuse_unassembled(&mut builds.head);
         refuse_unassembled(&mut builds.base);
     }
-    let start = crews.costs().process;
-    let overlap = Overlap {
-        start: start.min(builds.wall),
-        reference: builds.wall.saturating_sub(start).min(answers.wall),
-    };
     Ok(Prepared {
         device,
+        device_late: waited.saturating_sub(builds.wall),
+        reference_overlap: builds.wall.saturating_sub(waited).min(answers.wall),
         answers,
         builds,
-        overlap,
     })
 }
 
@@ -73,14 +78,14 @@ impl Prepared {
     pub fn costs(&self) -> Costs {
         Costs {
             compiler_ms: milliseconds(self.builds.wall),
-            reference_ms: milliseconds(self.answers.wall - self.overlap.reference),
+            reference_ms: milliseconds(self.answers.wall - self.reference_overlap),
             ..Costs::default()
         }
     }
 
-    /// How long workers took to start while the compiler ran, whose time that is.
-    pub fn started_beside_compiler(&self) -> Duration {
-        self.overlap.start
+    /// How long the first workers took to start while the change was found and the compiler ran, whose time that is.
+    pub fn started_meanwhile(&self, crews: &Crews) -> Duration {
+        crews.costs().process.saturating_sub(self.device_late)
     }
 
     /// Files evidence on the builds. The rest can run.
@@ -120,11 +125,16 @@ pub(super) struct Ready {
     pub answers: Answers,
 }
 
-pub(super) fn open(request: &Request, crews: &mut Crews) -> Seen<DeviceFacts> {
-    match request.device {
+/// `ahead` is how many fresh workers are going to be asked for.
+pub(super) fn open(request: &Request, crews: &mut Crews, ahead: usize) -> Seen<DeviceFacts> {
+    let device = match request.device {
         DeviceChoice::Sim => Seen::NotRun(NotRun::SimulatorAsked),
         DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => crews.open(),
+    };
+    if device.got().is_some() {
+        crews.first().start_ahead(ahead);
     }
+    device
 }
 
 /// A driver that cannot load what this compiler makes is no device to run on; said once, not by each kernel.
@@ -136,13 +146,6 @@ pub(super) fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFa
         Some(message) => Seen::Fault(Fault::new(FaultKind::Environment, message)),
         None => device,
     }
-}
-
-/// While the compiler works a worker starts, and then references are computed. That time is counted once,
-/// as the compiler's.
-struct Overlap {
-    start: Duration,
-    reference: Duration,
 }
 
 struct Builds {

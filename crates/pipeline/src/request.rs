@@ -2,12 +2,11 @@
 
 use crate::shard::AskedShard;
 use build::toolchain::Choice;
-use config::Loaded;
+use config::{BinaryGates, Loaded};
 use model::{Anchor, Base, Checkout};
 use run::device::DeviceChoice;
 use std::any::Any;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// The request to `run`.
 #[derive(Debug)]
@@ -36,8 +35,6 @@ pub struct Request {
 /// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here; the
 /// program's `revisions` makes a change from git.
 pub struct Change {
-    /// The costs of a run count from here: finding the base is a part of it.
-    pub began: Instant,
     /// Files and what they ask, as they are.
     pub head: Loaded,
     /// For the record: head's commit, a digest of its files, and what people call both.
@@ -55,6 +52,8 @@ pub struct Change {
 pub struct BaseSide {
     /// Plan, gates and baselines, under head's names.
     pub asked: Base,
+    /// The limits on compiled files that it asks for.
+    pub binaries: Vec<BinaryGates>,
     /// The compiler that builds it.
     pub compiler: Choice,
     /// The directory of its gates.yaml.

@@ -106,6 +106,7 @@ fn of_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
         .map_or_else(Vec::new, |unit| match &unit.call {
             Callable::Entries { names, .. } => names.clone(),
             Callable::Launcher { function, .. } => vec![function.clone()],
+            Callable::Compiled { symbol } => symbol.iter().cloned().collect(),
         });
     let steps = case.steps.iter().zip(names).enumerate();
     let steps = steps.map(|(number, (step, entry))| OfStep {

@@ -1,21 +1,71 @@
 //! Causes in words: as text, as markdown and as JSON.
 
+use crate::matching::{also, by_kernel};
 pub use explain::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide, Unexplained};
-use model::CaseId;
-use serde::Serialize;
+use model::{Arch, CodeFacts, Metric, NotRun, Num, Seen, Subject, UnitId};
+use serde::{Serialize, Serializer};
 use std::fmt::Write;
 use system::error::{Error, Result};
-use wording::escape;
+use wording::words::{plural, quantity};
+use wording::{escape, reasons};
 
 pub const SCHEMA: &str = "gatekeeper.explanation/1";
 
-/// The outcome for one case.
+/// The outcome for one case, or for one kernel of two compiled files.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    pub case: CaseId,
+    #[serde(flatten)]
+    pub subject: Subject,
     pub causes: Vec<Cause>,
     /// Comparisons that were not possible.
     pub gaps: Vec<String>,
+}
+
+impl Explanation {
+    fn unit(&self) -> Option<&UnitId> {
+        match &self.subject {
+            Subject::Unit(unit) => Some(unit),
+            Subject::Case(_) => None,
+        }
+    }
+}
+
+/// Kernels of two compiled files, the costliest first.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelExplanations {
+    Explained {
+        kernels: Vec<Explanation>,
+        /// How many more changed, or failed.
+        more: usize,
+    },
+    #[serde(serialize_with = "code_and_message")]
+    NotRun(NotRun),
+}
+
+/// As verdicts have them.
+fn code_and_message<S: Serializer>(why: &NotRun, to: S) -> std::result::Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Why {
+        code: &'static str,
+        message: String,
+    }
+    let why = Why {
+        code: why.code(),
+        message: reasons::not_run(why),
+    };
+    why.serialize(to)
+}
+
+/// Why machine code is not known; `None` where it is.
+pub fn gap(code: &Seen<CodeFacts>) -> Option<String> {
+    let why = match code {
+        Seen::Got(_) => return None,
+        Seen::Fault(fault) => reasons::fault(fault),
+        Seen::Unsupported(why) => reasons::unsupported(why),
+        Seen::NotRun(why) => reasons::not_run(why),
+    };
+    Some(format!("machine code: {why}"))
 }
 
 pub fn unexplained(why: &Unexplained) -> &'static str {
@@ -37,7 +87,7 @@ fn measure(measure: &Measure) -> String {
         Measure::PredicatedAccesses => "accesses under a condition".to_owned(),
         Measure::Step => "step of the loop".to_owned(),
         Measure::Registers => "registers".to_owned(),
-        Measure::Stack => "stack".to_owned(),
+        Measure::Stack => "stack (bytes)".to_owned(),
         Measure::SpillStores => "spill stores (bytes)".to_owned(),
         Measure::SpillLoads => "spill loads (bytes)".to_owned(),
         Measure::Shared => "shared memory (bytes)".to_owned(),
@@ -54,7 +104,12 @@ fn measure(measure: &Measure) -> String {
 }
 
 fn value(it: &CauseValue) -> String {
-    format!("{} {} -> {}", measure(&it.measure), it.base.0, it.head.0)
+    let amount = |value: Num| match it.measure {
+        Measure::Occupancy => quantity(Metric::Occupancy, value.0),
+        _ => value.0.to_string(),
+    };
+    let (base, head) = (amount(it.base), amount(it.head));
+    format!("{} {base} -> {head}", measure(&it.measure))
 }
 
 fn place(place: &CausePlace) -> String {
@@ -90,46 +145,149 @@ pub fn share(cause: &Cause) -> String {
 
 pub fn terminal(explanations: &[Explanation]) -> String {
     let mut text = String::new();
-    for Explanation { case, causes, gaps } in explanations {
-        let _ = writeln!(text, "{case}");
-        for (at, cause) in causes.iter().enumerate() {
-            let _ = writeln!(
-                text,
-                "  {}. [{}] {}",
-                at + 1,
-                cause.class.name(),
-                line(cause)
-            );
-            for it in &cause.places {
-                let quoted = it.text.as_deref().unwrap_or_default();
-                let _ = writeln!(text, "       {}  {quoted}", place(it));
-            }
-            if cause.class != CauseClass::NothingChanged {
-                let _ = writeln!(text, "       {}", share(cause));
-            }
-        }
-        for gap in gaps {
-            let _ = writeln!(text, "  not compared: {gap}");
-        }
+    for it in explanations {
+        let _ = writeln!(text, "{}", it.subject);
+        text.push_str(&causes_in_terminal(it));
         text.push('\n');
     }
     escape::lines(text.trim_end()) + "\n"
 }
 
+fn causes_in_terminal(explanation: &Explanation) -> String {
+    let Explanation {
+        subject,
+        causes,
+        gaps,
+    } = explanation;
+    let mut text = String::new();
+    for (at, cause) in causes.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "  {}. [{}] {}",
+            at + 1,
+            cause.class.name(),
+            line(cause)
+        );
+        for (at, it) in cause.places.iter().enumerate() {
+            let _ = match &it.text {
+                Some(quoted) => writeln!(text, "       {}  {quoted}", place(it)),
+                // The line above has the first one.
+                None if at == 0 => Ok(()),
+                None => writeln!(text, "       {}", place(it)),
+            };
+        }
+        // A kernel that nobody ran is not slower by so much.
+        let is_of_case = matches!(subject, Subject::Case(_));
+        if is_of_case && cause.class != CauseClass::NothingChanged {
+            let _ = writeln!(text, "       {}", share(cause));
+        }
+    }
+    for gap in gaps {
+        let _ = writeln!(text, "  not compared: {gap}");
+    }
+    text
+}
+
 pub fn markdown(explanations: &[Explanation]) -> String {
     let mut text = String::new();
-    for Explanation { case, causes, gaps } in explanations {
-        let _ = writeln!(text, "#### {}\n", escape::markdown(&case.to_string()));
-        for (at, cause) in causes.iter().enumerate() {
-            let said = escape::markdown(&line(cause));
-            let _ = writeln!(text, "{}. `{}` {said}", at + 1, cause.class.name());
-        }
-        for gap in gaps {
-            let _ = writeln!(text, "\nNot compared: {}", escape::markdown(gap));
-        }
+    for it in explanations {
+        let name = it.subject.to_string();
+        let _ = writeln!(text, "#### {}\n", escape::markdown(&name));
+        text.push_str(&causes_in_markdown(it));
         text.push('\n');
     }
     text
+}
+
+fn causes_in_markdown(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    for (at, cause) in explanation.causes.iter().enumerate() {
+        let said = escape::markdown(&line(cause));
+        let _ = writeln!(text, "{}. `{}` {said}", at + 1, cause.class.name());
+    }
+    for gap in &explanation.gaps {
+        let _ = writeln!(text, "\nNot compared: {}", escape::markdown(gap));
+    }
+    text
+}
+
+/// Kernels that are written out; a program reads all of them.
+const MOST_KERNELS: usize = 10;
+
+pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
+    let shown = Shown::of(kernels);
+    let mut text = String::new();
+    if !shown.first.is_empty() {
+        text.push_str("why they changed\n");
+    }
+    for (it, others) in &shown.first {
+        // A symbol of a foreign file can have line breaks.
+        let name = escape::visible(&it.subject.to_string());
+        let _ = writeln!(text, "\n{name}{}", also(others));
+        text.push_str(&causes_in_terminal(it));
+    }
+    if let Some(rest) = &shown.rest {
+        let _ = writeln!(text, "\n{rest}");
+    }
+    escape::lines(text.trim()) + "\n\n"
+}
+
+pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
+    let shown = Shown::of(kernels);
+    let mut text = "\n### Why they changed\n\n".to_owned();
+    for (it, others) in &shown.first {
+        let name = format!("{}{}", it.subject, also(others));
+        let _ = writeln!(text, "#### {}\n", escape::markdown(&name));
+        text.push_str(&causes_in_markdown(it));
+        text.push('\n');
+    }
+    if let Some(rest) = &shown.rest {
+        let _ = writeln!(text, "{}", escape::markdown(rest));
+    }
+    text
+}
+
+/// The explanations that people read.
+struct Shown<'a> {
+    /// With the other architectures for which the same kernel is explained.
+    first: Vec<(&'a Explanation, Vec<Arch>)>,
+    /// A sentence on all others.
+    rest: Option<String>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(explanations: &'a KernelExplanations) -> Self {
+        let (kernels, more) = match explanations {
+            KernelExplanations::NotRun(why) => {
+                let why = reasons::not_run(why);
+                return Self::nothing(format!("not explained: {why}"));
+            }
+            KernelExplanations::Explained { kernels, .. } if kernels.is_empty() => {
+                return Self::nothing("no kernel changed, so none is explained".to_owned());
+            }
+            KernelExplanations::Explained { kernels, more } => (kernels, *more),
+        };
+        let mut first = by_kernel(kernels, Explanation::unit);
+        first.truncate(MOST_KERNELS);
+        let hidden = kernels.len() - first.len();
+        let hidden = (hidden > 0).then(|| {
+            let hidden = plural(hidden, "more kernel");
+            format!("{hidden} explained in --format json")
+        });
+        let more = (more > 0).then(|| format!("{} not explained", plural(more, "more kernel")));
+        let rest: Vec<String> = hidden.into_iter().chain(more).collect();
+        Self {
+            first,
+            rest: (!rest.is_empty()).then(|| rest.join("; ")),
+        }
+    }
+
+    fn nothing(rest: String) -> Self {
+        Self {
+            first: Vec::new(),
+            rest: Some(rest),
+        }
+    }
 }
 
 /// # Errors

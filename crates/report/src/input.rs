@@ -1,5 +1,6 @@
 //! Everything that a report of a judgement is made of.
 
+use crate::explain::KernelExplanations;
 use judge::Index;
 use model::{Judgement, Record};
 use records::history::History;
@@ -14,6 +15,8 @@ pub struct ReportInput<'a> {
     pub base: Option<&'a Record>,
     /// The history of the committed baselines; `None` where there is no git history.
     pub history: Option<&'a History>,
+    /// In a comparison of compiled files: why kernels changed, if it was asked for.
+    pub kernels: Option<&'a KernelExplanations>,
 }
 
 impl<'a> ReportInput<'a> {
@@ -25,6 +28,7 @@ impl<'a> ReportInput<'a> {
             judgement,
             base: None,
             history: None,
+            kernels: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{diagnosis, not_judged, summary};
 use crate::exit::Exit;
+use crate::explain::KernelExplanations;
 use crate::input::ReportInput;
 use explain::diagnosis::changes;
 use model::{
@@ -46,6 +47,10 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
     diagnoses: Vec<diagnosis::Entry>,
+    /// With `binary --explain`: why kernels changed, the causes as `explain --format json` has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    explanations: Option<&'a KernelExplanations>,
     skipped: Vec<String>,
     environment: &'a Environment,
     costs: &'a Costs,
@@ -120,6 +125,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         counters: &judgement.counters,
         notes: &judgement.notes,
         diagnoses: diagnosis::entries(changes::notable(input.index, judgement)),
+        explanations: input.kernels,
         skipped: not_judged::skipped(record, judgement),
         environment: &record.environment,
         costs: &record.costs,

@@ -323,6 +323,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
     let entry = |unit: &Unit| match &unit.call {
         Callable::Entries { names, .. } => names.join(", "),
         Callable::Launcher { function, .. } => function.clone(),
+        Callable::Compiled { symbol } => symbol.clone().unwrap_or_default(),
     };
     let part = |what: What, of: &dyn Fn(&Unit) -> String| {
         // For the first, only definitions say what it is.

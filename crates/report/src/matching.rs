@@ -1,10 +1,10 @@
 //! Which kernels of two compiled files are the same, before the verdicts on them.
 
 use crate::section::{Part, Section};
-use ::binary::{Kernel, MatchedBy, Matching};
+use ::binary::{Kernel, MatchedBy, Matching, Pair, Resident, Worsening};
 use build::signature::short_name;
-use model::Arch;
-use std::collections::{BTreeMap, BTreeSet};
+use model::{Arch, UnitId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wording::escape;
 use wording::words::plural;
 
@@ -13,7 +13,18 @@ pub const TITLE: &str = "Kernels";
 /// Names that are written out of a list.
 const MOST_NAMES: usize = 5;
 
-pub fn lay_out<'a>(matching: &Matching) -> Vec<Section<'a>> {
+/// Kernels that got worse and are written out.
+const MOST_WORSE: usize = 10;
+
+/// A kernel that got worse.
+pub struct Worse<'a> {
+    pub unit: &'a UnitId,
+    pub pair: Pair<'a>,
+    pub worsening: Worsening,
+}
+
+/// `worse`: the costliest first.
+pub fn lay_out<'a>(matching: &Matching, worse: &[Worse]) -> Vec<Section<'a>> {
     let line = |label, title: &str, text| Section::new(label, title, vec![Part::Lines(text)]);
     vec![
         line("matched", "Matched", vec![matched(matching)]),
@@ -30,7 +41,83 @@ pub fn lay_out<'a>(matching: &Matching) -> Vec<Section<'a>> {
             ]
             .concat(),
         ),
+        line("worse", "Got worse, the costliest first", got_worse(worse)),
     ]
+}
+
+fn got_worse(worse: &[Worse]) -> Vec<String> {
+    let kernels = by_kernel(worse, |it| Some(it.unit));
+    let shown = kernels.iter().take(MOST_WORSE);
+    let lines = shown.map(|(it, others)| {
+        let name = escape::visible(&it.unit.to_string());
+        format!("{name}: {}{}", values(it), also(others))
+    });
+    let more = kernels.iter().skip(MOST_WORSE);
+    let more = more.map(|(_, others)| others.len() + 1).sum::<usize>();
+    let more = (more > 0).then(|| format!("and {}", plural(more, "more kernel")));
+    lines.chain(more).collect()
+}
+
+/// The first of each kernel, with the architectures of the others. `unit`: `None` of what is no kernel.
+pub(crate) fn by_kernel<T>(
+    all: &[T],
+    unit: impl Fn(&T) -> Option<&UnitId>,
+) -> Vec<(&T, Vec<Arch>)> {
+    let mut kernels: Vec<(&T, Vec<Arch>)> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for it in all {
+        let id = unit(it);
+        let known = id.and_then(|id| {
+            let key = (id.kernel.as_str(), id.variant.as_str());
+            let place = *places.entry(key).or_insert(kernels.len());
+            Some((kernels.get_mut(place)?, id.arch))
+        });
+        match known {
+            Some(((_, others), arch)) => others.push(arch),
+            None => kernels.push((it, Vec::new())),
+        }
+    }
+    kernels
+}
+
+/// ` (and for sm_80, sm_90)`
+pub(crate) fn also(architectures: &[Arch]) -> String {
+    let names: Vec<String> = architectures.iter().map(Arch::to_string).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" (and for {})", names.join(", ")),
+    }
+}
+
+/// Those that are worse, in the order in which they cost.
+fn values(worse: &Worse) -> String {
+    let Worse {
+        pair, worsening, ..
+    } = worse;
+    let Pair { base, head, .. } = pair;
+    let number = |label: &str, of: fn(&Kernel) -> Option<u32>| {
+        let (was, is) = (of(base)?, of(head)?);
+        (is > was).then(|| format!("{label} {was} -> {is}"))
+    };
+    let resident = worsening.resident.filter(|_| worsening.warps > 0.0);
+    let code = (head.code > base.code).then(|| format!("code {} -> {}", base.code, head.code));
+    let values = [
+        resident.map(|it| warps(&it)),
+        number("local memory instructions", |it| it.local_instructions),
+        number("stack", |it| it.stack),
+        code,
+        number("registers", |it| it.registers),
+    ];
+    let values: Vec<String> = values.into_iter().flatten().collect();
+    values.join(", ")
+}
+
+fn warps(resident: &Resident) -> String {
+    let (was, is) = (resident.base.warps_per_sm, resident.head.warps_per_sm);
+    match resident.assumed_block {
+        Some(threads) => format!("warps {was} -> {is} (with blocks of {threads})"),
+        None => format!("warps {was} -> {is}"),
+    }
 }
 
 fn matched(matching: &Matching) -> String {

@@ -2,7 +2,8 @@
 
 use super::section::{Kind as Column, Table};
 use model::{
-    Facet, Judgement, NotRun, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict,
+    Facet, Judgement, Lacking, NotRun, Outcome, Question, Reason, Record, Rule, Seen, Subject,
+    Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -149,6 +150,14 @@ pub fn table(judgement: &Judgement) -> Table {
 /// In a word or two; docs/verdicts.md says more.
 fn next_step(reason: &Reason) -> &'static str {
     match reason {
+        Reason::New {
+            lacking: Lacking::OlderFile,
+            ..
+        } => "-",
+        Reason::New {
+            lacking: Lacking::Kernel,
+            ..
+        } => "binary --update",
         reason if reason.is_new() => "baseline update",
         Reason::NoBase => "--base REVISION",
         Reason::NotSimulated => "--device sim",

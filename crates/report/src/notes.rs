@@ -18,7 +18,7 @@ pub fn of_cases(record: &Record, judgement: &Judgement) -> Vec<String> {
     let intended = if_intended(record, judgement);
     let known = if_known(judgement);
     let mut lines = lines(record, judgement, |note| !is_of_the_run(note));
-    lines.extend(intended.into_iter().chain(known));
+    lines.extend(intended.chain(known));
     lines
 }
 
@@ -134,10 +134,29 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
             }
         }
     }
-    let new = new.into_iter().map(|(facet, subjects)| {
-        let subjects = in_words(&record.plan, &subjects);
+    let is_compiled = |subject: &&Subject| record.plan.is_compiled(subject);
+    let new = new.into_iter().flat_map(|(facet, subjects)| {
+        let (compiled, built): (BTreeSet<_>, BTreeSet<_>) =
+            subjects.into_iter().partition(is_compiled);
+        let line = |subjects: &BTreeSet<&Subject>, command: &str| {
+            let subjects = in_words(&record.plan, subjects);
+            format!("new, without any baseline: {facet} of {subjects}; accept with `{command}`")
+        };
         let config = words::config(&record.environment);
-        format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
+        let built = (!built.is_empty())
+            .then(|| line(&built, &format!("gatekeeper baseline update{config}")));
+        let compiled = (!compiled.is_empty()).then(|| match record.plan.has_binaries() {
+            true => line(
+                &compiled,
+                &words::update_binaries_command(&record.environment),
+            ),
+            // The older of two files is no baseline that could be updated.
+            false => format!(
+                "the older file does not state every value that is limited of {}",
+                in_words(&record.plan, &compiled)
+            ),
+        });
+        built.into_iter().chain(compiled)
     });
     let gone = gone.into_iter().map(|((kernel, variant), shapes)| {
         let shapes = shapes.into_iter().map(|(shape, facets)| {
@@ -154,7 +173,7 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
 }
 
 /// Tells what to do where values are worse than their baseline or, for counters, than the base, and that is intended.
-fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
+fn if_intended(record: &Record, judgement: &Judgement) -> impl Iterator<Item = String> {
     let is_worse = |verdict: &&Verdict| {
         verdict.outcome == Outcome::Fail
             && match &verdict.question {
@@ -174,15 +193,24 @@ fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
     };
     let worse = judgement.verdicts.iter().filter(is_worse);
     let worse: BTreeSet<&Subject> = worse.map(|verdict| &verdict.subject).collect();
-    let worse: Vec<_> = worse.into_iter().collect();
-    if worse.is_empty() || !summary::is_ours(&record.environment) {
-        return None;
-    }
-    let command = words::accept_worse_command(&record.environment, &worse);
-    Some(format!(
-        "worse than before: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
-        named(&record.plan, &worse)
-    ))
+    let (compiled, built): (Vec<&Subject>, Vec<&Subject>) = worse
+        .into_iter()
+        .partition(|subject| record.plan.is_compiled(subject));
+    let line = |worse: &[&Subject], command: &str| {
+        format!(
+            "worse than before: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
+            named(&record.plan, worse)
+        )
+    };
+    let built = (!built.is_empty() && summary::is_ours(&record.environment)).then(|| {
+        let command = words::accept_worse_command(&record.environment, &built);
+        line(&built, &command)
+    });
+    let compiled = (!compiled.is_empty() && record.plan.has_binaries()).then(|| {
+        let command = words::update_binaries_command(&record.environment) + " --allow-worse";
+        line(&compiled, &command)
+    });
+    built.into_iter().chain(compiled)
 }
 
 /// How the first finding is accepted, where somebody wants to mend it later.

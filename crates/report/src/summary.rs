@@ -6,6 +6,11 @@ use wording::words::{self, plural};
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
 /// what another program ran.
 pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> Option<String> {
+    if record.plan.is_compiled(subject) {
+        let config = words::config(&record.environment);
+        let command = format!("gatekeeper binary{config}");
+        return record.plan.has_binaries().then_some(command);
+    }
     if !is_ours(&record.environment) {
         return None;
     }
@@ -105,6 +110,13 @@ pub fn win(record: &Record, win: &Win) -> String {
         words::quantity(win.metric, win.measured.0),
         words::change(win.metric, win.change.0),
     );
+    if record.plan.is_compiled(&win.subject) {
+        let command = words::update_binaries_command(&record.environment);
+        return match record.plan.has_binaries() {
+            true => format!("{line}; take it as the baseline with `{command}`"),
+            false => line,
+        };
+    }
     match is_ours(&record.environment) {
         false => line,
         true => {

@@ -4,7 +4,8 @@
 use super::escape;
 use super::words::{
     any_of, comma, compared_part, element, instructions, limit, listed, millions, numbers, percent,
-    place, plural, quantity, role_name, signed, signed_interval, update_command,
+    place, plural, quantity, role_name, signed, signed_interval, update_binaries_command,
+    update_command,
 };
 use model::*;
 
@@ -130,6 +131,11 @@ impl Context<'_> {
                 )
             }
             R::NoEntry => "the compiler reported no entry".to_owned(),
+            R::SpillsUnknown { accesses } => format!(
+                "{} use local memory, and no compiled file says how many bytes are spilled",
+                plural(usize::try_from(*accesses).unwrap_or(usize::MAX), "instruction")
+            ),
+            R::NoMachineCode { arch } => format!("the file has no machine code for {arch}"),
             R::UndeclaredEntry { symbol } => {
                 format!("launches {symbol}, which is not declared under `launches`")
             }
@@ -400,12 +406,21 @@ impl Context<'_> {
                 self.whole_sentence(other)
             ),
 
+            R::New { metric, lacking: Lacking::OlderFile } => {
+                format!("new: the older file does not state its {metric}")
+            }
+            R::New { metric, lacking: Lacking::Kernel } => format!(
+                "new: the baseline of the file does not state {metric} of it; accept it with `{}`",
+                update_binaries_command(self.environment)
+            ),
             R::New { metric, lacking } => format!(
                 "new: {}; accept it with `{}`",
                 match lacking {
                     Lacking::File => "no baseline yet".to_owned(),
                     Lacking::Case => "the baseline does not have this case yet".to_owned(),
-                    Lacking::Metric => format!("the baseline has no {metric} yet"),
+                    Lacking::Metric | Lacking::Kernel | Lacking::OlderFile => {
+                        format!("the baseline has no {metric} yet")
+                    }
                 },
                 self.update_command()
             ),

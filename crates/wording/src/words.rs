@@ -312,6 +312,11 @@ pub fn update_command(environment: &Environment, subjects: &[&Subject]) -> Strin
     }
 }
 
+/// The command that takes the compiled files of gates.yaml as their new baselines.
+pub fn update_binaries_command(environment: &Environment) -> String {
+    format!("gatekeeper binary --update{}", config(environment))
+}
+
 /// The same where it is worse than what was agreed.
 pub fn accept_worse_command(environment: &Environment, subjects: &[&Subject]) -> String {
     match subjects {

@@ -257,7 +257,7 @@ prop_compose! {
     ) -> Resources {
         let [registers, stack, spill_stores, spill_loads, static_shared, barriers] = figures;
         let [stack, spill_stores, spill_loads] = [stack, spill_stores, spill_loads].map(Some);
-        Resources { registers, stack, spill_stores, spill_loads, static_shared, barriers, cumulative_stack, constant_banks }
+        Resources { registers, stack, spill_stores, spill_loads, static_shared, barriers, cumulative_stack, constant_banks, code: None, local_accesses: None }
     }
 }
 

@@ -41,6 +41,7 @@ fn loaded(selection: &Selection) -> Loaded {
         whole,
         reseeded: selection.seeds.is_some(),
         tunes: Vec::new(),
+        binaries: Vec::new(),
     }
 }
 

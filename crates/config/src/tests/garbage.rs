@@ -98,6 +98,7 @@ proptest! {
             has_codec: true,
             has_output: true,
             launcher: false,
+            compiled: true,
         };
         let spot = Spanned { value: text, at: Position::default() };
         match read_limit(&spot, metric, &context) {

@@ -1,6 +1,6 @@
 //! Atomics: more of them, or the same on global memory where they were on shared memory.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind;
 
 /// Cycles of an atomic on global memory where others want the same places, about,
@@ -8,17 +8,20 @@ const GLOBAL: f64 = 200.0;
 /// and of one on shared memory.
 const SHARED: f64 = 30.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let kinds = [
         (InstructionKind::GlobalAtomic, GLOBAL),
         (InstructionKind::SharedAtomic, SHARED),
     ];
     let causes = kinds.into_iter().filter_map(|(kind, cycles)| {
         let growth = code.growth(&|it| it == kind);
-        let first = growth.lines.first().filter(|_| growth.total > 0.0)?;
+        if !growth.is_more() {
+            return None;
+        }
+        let (base, head) = growth.first_counts();
         let cause = Cause::new(CauseClass::AtomicsContended, growth.total * cycles)
             .at(growth.places())
-            .with(Measure::Code(kind), first.base_count, first.head_count);
+            .with(Measure::Code(kind), base, head);
         Some(cause)
     });
     causes.collect()

@@ -1,12 +1,12 @@
 //! Asynchronous copies that became loads and stores, or that are waited for more often: what they hid is waited for.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of a copy that is waited for, or of a wait, where a part is hidden by other warps.
 const CYCLES: f64 = 200.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_copy = |kind: Kind| matches!(kind, Kind::AsyncCopy | Kind::BulkCopy);
     let is_wait = |kind: Kind| kind == Kind::AsyncWait;
     let by_register = |kind: Kind| {

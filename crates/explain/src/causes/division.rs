@@ -1,15 +1,16 @@
 //! Division that is rounded exactly, or of integers: a dozen instructions, and for some numbers a call.
 
 use crate::code_comparison::{Counted, LineBucket};
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of one division.
 const CYCLES: f64 = 40.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth_of(&divisions);
-    if growth.total <= 0.0 {
+    let is_told = !growth.lines.is_empty() || is_division_without_lines(code);
+    if growth.total <= 0.0 || !is_told {
         return Vec::new();
     }
     let mut cause = Cause::new(CauseClass::SlowDivision, growth.total * CYCLES).at(growth.places());
@@ -20,6 +21,16 @@ pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
         }
     }
     vec![cause]
+}
+
+/// Whether what is new is a division, where no line says what belongs together: a conversion that was there before belongs
+/// to no reciprocal that is new.
+fn is_division_without_lines(code: &CodeComparison) -> bool {
+    let more = |kind: Kind| {
+        let (base, head) = code.counts(kind);
+        head.saturating_sub(base)
+    };
+    more(Kind::DivisionCheck) > 0 || more(Kind::Conversion) >= 2 * more(Kind::Reciprocal)
 }
 
 /// A quotient of floats has a check whether it needs the slow way. One of integers takes the reciprocal of a float that

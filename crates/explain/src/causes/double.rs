@@ -1,13 +1,13 @@
 //! Double precision where there was none: a constant without `f`, most of the time. Many GPUs have one unit for it
 //! where they have 64 for FP32.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of an instruction, between GPUs that have many units for it and those that have few.
 const CYCLES: f64 = 16.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_double = |kind: Kind| matches!(kind, Kind::Fp64 | Kind::DoubleConversion);
     let growth = code.growth(&is_double);
     if growth.total <= 0.0 {

@@ -1,25 +1,28 @@
 //! More instructions, and no other rule needs to know why.
 
-use crate::counts::counted;
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::Counter;
 
 /// Cycles of one more: below what every rule says that knows more of the same instructions.
 const CYCLES: f64 = 0.1;
 
-pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth(&|_| true);
-    if growth.lines.is_empty() || growth.total <= 0.0 {
+    if !growth.is_more() {
+        return Vec::new();
+    }
+    // Nobody counted them, and there is not more code: what turns of loops are guessed to be is no reason.
+    let executed = code.executed().filter(|it| it.growth() > 0.0);
+    let (base, head) = code.code_size();
+    if code.executed().is_none() && head <= base {
         return Vec::new();
     }
     let mut cause =
         Cause::new(CauseClass::MoreInstructions, growth.total * CYCLES).at(growth.places());
-    let executed = counted(sides, Counter::Instructions).filter(|it| it.growth() > 0.0);
     if let Some(executed) = executed {
         cause = cause.with_count(Counter::Instructions, executed);
     }
     // A loop that is unrolled less has less code, and more to execute.
-    let (base, head) = code.code_size();
     if executed.is_none() || head > base {
         cause = cause.with(Measure::CodeSize, base, head);
     }

@@ -1,19 +1,24 @@
 //! Loads that are made more often than before, though the source asks for the same: because a store may have changed
 //! what they read (`const __restrict__` is gone), or because they went into a loop.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
-use model::InstructionKind as Kind;
+use crate::{Cause, CauseClass, CodeComparison, Measure};
+use model::{InstructionKind as Kind, Width};
 
 /// Cycles of one load more.
 const CYCLES: f64 = 30.0;
 /// The notable part of the loads that are gone elsewhere.
 const NOTABLE: f64 = 0.01;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_load = |kind: Kind| matches!(kind, Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_));
     let growth = code.growth(&is_load);
     let (base, head) = code.runs(&is_load);
     if growth.total <= NOTABLE * base.min(head) {
+        return Vec::new();
+    }
+    // As many bytes in narrower pieces are not read again.
+    let (was, is) = bits(code, &is_load);
+    if is - was <= NOTABLE * was.min(is) {
         return Vec::new();
     }
     let read_only = code.runs(&|kind| matches!(kind, Kind::ReadOnlyLoad(_)));
@@ -38,4 +43,15 @@ pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
         }
     }
     vec![cause]
+}
+
+/// Those that a lane moves on both sides.
+fn bits(code: &CodeComparison, wanted: &dyn Fn(Kind) -> bool) -> (f64, f64) {
+    let widths = Width::ALL.into_iter();
+    let sums = widths.map(|width| {
+        let (base, head) = code.runs(&|kind| wanted(kind) && kind.width() == Some(width));
+        let bits = f64::from(width.bits());
+        (base * bits, head * bits)
+    });
+    sums.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }

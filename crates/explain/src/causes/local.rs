@@ -1,12 +1,12 @@
 //! An array that is indexed by what only a launch knows: registers have no addresses, so it is in local memory.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of an access to local memory that finds it in the cache, where some of it is hidden.
 const CYCLES: f64 = 30.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_local = |kind: Kind| matches!(kind, Kind::LocalLoad(_) | Kind::LocalStore(_));
     let growth = code.growth(&is_local);
     if growth.total <= 0.0 {

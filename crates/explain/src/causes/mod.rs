@@ -6,12 +6,17 @@ use super::{Cause, CodeComparison, Sides};
 #[cfg(test)]
 mod tests;
 
-pub type Rule = fn(&Sides, &CodeComparison) -> Vec<Cause>;
+pub enum Rule {
+    /// Sees what was compiled.
+    Code(fn(&CodeComparison) -> Vec<Cause>),
+    /// Sees the case, its environment or what was measured, too.
+    Run(fn(&Sides, &CodeComparison) -> Vec<Cause>),
+}
 
 macro_rules! rules {
-    ($($rule:ident { $($class:tt)* })* _ { $($none:tt)* }) => {
+    ($($sees:ident $rule:ident { $($class:tt)* })* _ { $($none:tt)* }) => {
         $(mod $rule;)*
-        pub const RULES: &[Rule] = &[$($rule::rule),*];
+        pub const RULES: &[Rule] = &[$(Rule::$sees($rule::rule)),*];
     };
 }
 

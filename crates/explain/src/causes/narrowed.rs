@@ -1,6 +1,6 @@
 //! As many bytes in more and narrower accesses.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};
 
 /// Cycles of one access more.
@@ -22,7 +22,7 @@ const FAMILIES: [IsOf; 4] = [
     |kind| matches!(kind, Kind::SharedStore(_)),
 ];
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let causes = FAMILIES.iter().filter_map(|family| of(*family, code));
     causes.collect()
 }

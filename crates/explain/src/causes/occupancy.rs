@@ -1,8 +1,8 @@
 //! Fewer warps on an SM at a time, so that less of what they wait for is hidden: for registers, for shared memory, or
 //! because the source no longer asks for as many.
 
-use crate::residency::{Resident, resident};
-use crate::{Cause, CauseClass, CausePlace, CodeComparison, Measure, Sides, places};
+use crate::residency::Resident;
+use crate::{Cause, CauseClass, CausePlace, CodeComparison, Measure, places};
 use model::occupancy::Limiter;
 use model::{InstructionKind, LaunchBounds};
 
@@ -11,14 +11,13 @@ const CYCLES: f64 = 4.0;
 /// The part of the weight that counts where the grid is too small for it to be noticed.
 const UNNOTICED: f64 = 0.02;
 
-pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
-    let (base, head) = (resident(&sides.base), resident(&sides.head));
-    let steps = base.iter().zip(&head);
-    let causes = steps.filter_map(|(base, head)| of(base, head, sides, code));
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
+    let steps = code.base.resident.iter().zip(&code.head.resident);
+    let causes = steps.filter_map(|(base, head)| of(base, head, code));
     causes.collect()
 }
 
-fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
+fn of(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> {
     let (was, is) = (base.occupancy, head.occupancy);
     if is.warps_per_sm >= was.warps_per_sm {
         return None;
@@ -29,9 +28,9 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) ->
             InstructionKind::SharedLoad(_) | InstructionKind::SharedStore(_)
         )
     };
-    let entry_place = || places::entry(sides).into_iter().collect();
+    let entry_place = || places::entry(code.head.code).into_iter().collect();
     let most_code = || code.growth(&|_| true).places().collect();
-    let first_access = || places::first(sides, &is_shared).into_iter().collect();
+    let first_access = || places::first(code.head.code, &is_shared).into_iter().collect();
     let (class, places): (_, Vec<CausePlace>) = match is.limiter {
         Limiter::Registers if is_dropped(base.entry.bounds, head.entry.bounds) => {
             (CauseClass::LaunchBound, entry_place())
@@ -42,7 +41,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) ->
         Limiter::Warps | Limiter::Blocks | Limiter::Barriers => return None,
     };
     let lost = 1.0 - f64::from(is.warps_per_sm) / f64::from(was.warps_per_sm);
-    let each = code.warp_length(&sides.head);
+    let each = code.warp_length();
     let noticed = match head.waves() {
         Some(waves) if waves <= 1.0 => UNNOTICED,
         _ => 1.0,
@@ -54,7 +53,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) ->
         .with(Measure::BlocksPerSm, was.blocks_per_sm, is.blocks_per_sm);
     Some(match class {
         CauseClass::OccupancyShared => {
-            cause.with(Measure::Shared, base.shared() as f64, head.shared() as f64)
+            cause.with(Measure::Shared, base.shared as f64, head.shared as f64)
         }
         _ => cause.with(Measure::Registers, registers.0, registers.1),
     })

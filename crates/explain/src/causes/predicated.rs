@@ -1,11 +1,11 @@
 //! Accesses under a condition where they had none: each is decided on, and fewer are under way at a time.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 
 /// Cycles of one such access more.
 const CYCLES: f64 = 10.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth_of(&|pile| pile.predicated());
     let free = code.growth_of(&|pile| pile.unconditional());
     // As many fewer without.

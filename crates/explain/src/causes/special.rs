@@ -1,12 +1,12 @@
 //! A special function in its exact form: what the unit for it cannot take is prepared and put right around it.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of one instruction around it.
 const CYCLES: f64 = 4.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_special = |kind: Kind| {
         matches!(
             kind,
@@ -28,7 +28,8 @@ pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
         let is_more = after.runs - before.runs >= is && head.runs(&divides) <= base.runs(&divides);
         (as_many && is_more).then_some((before, after))
     });
-    if growth.total <= 0.0 {
+    // Over a whole kernel, arithmetic belongs to no function: only a line tells what is around one.
+    if growth.total <= 0.0 || growth.lines.is_empty() {
         return Vec::new();
     }
     let (base, head) = growth.first_counts();

@@ -1,52 +1,77 @@
 //! Registers that do not fit, and are kept on the stack meanwhile.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides, places};
+use crate::code_comparison::Growth;
+use crate::{Cause, CauseClass, CodeComparison, Compiled, Measure, places};
 use model::{InstructionKind, Resources};
 
 /// Cycles of an access to the stack that finds it in the cache, where some of it is hidden.
 const CYCLES: f64 = 20.0;
 
-pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
-    let bytes = |of: fn(&Resources) -> Option<u32>| {
-        let side = |build: Option<&model::BuildFacts>| {
-            let entries = build.map_or(&[][..], |build| &build.entries);
-            entries
-                .iter()
-                .filter_map(|entry| of(entry.resources.as_ref()?))
-                .sum::<u32>()
-        };
-        (side(sides.base.build), side(sides.head.build))
-    };
-    let stores = bytes(|it| it.spill_stores);
-    let loads = bytes(|it| it.spill_loads);
-    if stores.1 <= stores.0 && loads.1 <= loads.0 {
-        return Vec::new();
-    }
-    let is_of_stack = |kind: InstructionKind| {
-        matches!(
-            kind,
-            InstructionKind::StackLoad(_) | InstructionKind::StackStore(_)
-        )
-    };
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth(&is_of_stack);
+    let stores = spilled(code, |it| it.spill_stores);
+    let loads = spilled(code, |it| it.spill_loads);
+    let values = match (stores, loads) {
+        (Some(stores), Some(loads)) if stores.1 > stores.0 || loads.1 > loads.0 => vec![
+            (Measure::SpillStores, stores),
+            (Measure::SpillLoads, loads),
+        ],
+        (Some(_), Some(_)) => return Vec::new(),
+        // A file that is compiled does not say how much is spilled.
+        _ if is_kept_on_stack(code, &growth) => stack_accesses(code),
+        _ => return Vec::new(),
+    };
     // Where the machine code is not known, that there are any at all.
     let weight = (growth.total * CYCLES).max(CYCLES);
     // A kernel that is given fewer registers spills for that reason.
-    let declared = is_tighter(sides).then(|| places::entry(sides)).flatten();
+    let declared = is_tighter(code).then(|| places::entry(code.head.code)).flatten();
     let cause = Cause::new(CauseClass::Spills, weight)
         .at(declared)
-        .at(growth.places())
-        .with(Measure::SpillStores, stores.0, stores.1)
-        .with(Measure::SpillLoads, loads.0, loads.1);
-    vec![cause]
+        .at(growth.places());
+    let with = |cause: Cause, (measure, (base, head)): (Measure, (u32, u32))| cause.with(measure, base, head);
+    vec![values.into_iter().fold(cause, with)]
+}
+
+/// Bytes of both sides; `None` where one does not say it of all its entries.
+fn spilled(code: &CodeComparison, of: fn(&Resources) -> Option<u32>) -> Option<(u32, u32)> {
+    let side = |side: &Compiled| {
+        let entries = side.build?.entries.iter();
+        entries
+            .map(|entry| of(entry.resources.as_ref()?))
+            .sum::<Option<u32>>()
+    };
+    Some((side(&code.base)?, side(&code.head)?))
+}
+
+fn is_store(kind: InstructionKind) -> bool {
+    matches!(kind, InstructionKind::StackStore(_))
+}
+
+fn is_load(kind: InstructionKind) -> bool {
+    matches!(kind, InstructionKind::StackLoad(_))
+}
+
+fn is_of_stack(kind: InstructionKind) -> bool {
+    is_store(kind) || is_load(kind)
+}
+
+/// Whether more is stored at places that the compiler chose, and read back from there. Arguments of a function, as `printf`
+/// has them, are stored alone; an array under an index is read at places that are computed.
+fn is_kept_on_stack(code: &CodeComparison, growth: &Growth) -> bool {
+    let (was, is) = growth.counts();
+    let has = |wanted: &dyn Fn(InstructionKind) -> bool| code.growth(wanted).counts().1 > 0;
+    is > was && growth.total > 0.0 && has(&is_store) && has(&is_load)
+}
+
+fn stack_accesses(code: &CodeComparison) -> Vec<(Measure, (u32, u32))> {
+    let kinds = InstructionKind::all().filter(|kind| is_of_stack(*kind));
+    let counts = kinds.map(|kind| (Measure::Code(kind), code.counts(kind)));
+    counts.filter(|(_, (base, head))| base != head).collect()
 }
 
 /// Whether the source leaves a thread fewer registers than it did.
-fn is_tighter(sides: &Sides) -> bool {
-    let entries = sides.base.build.zip(sides.head.build);
-    let mut pairs = entries
-        .into_iter()
-        .flat_map(|(base, head)| base.entries.iter().zip(&head.entries));
+fn is_tighter(code: &CodeComparison) -> bool {
+    let mut pairs = code.base.entries().iter().zip(code.head.entries());
     pairs.any(|(base, head)| {
         let (was, is) = (base.bounds, head.bounds);
         let most = |registers: Option<u32>| registers.unwrap_or(u32::MAX);

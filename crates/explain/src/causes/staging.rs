@@ -1,12 +1,12 @@
 //! Data that was kept in shared memory is read from global memory every time that it is used.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
 /// Cycles of one load from global memory more, where some of it is hidden.
 const CYCLES: f64 = 40.0;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_load = |kind: Kind| matches!(kind, Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_));
     let is_kept = |kind: Kind| matches!(kind, Kind::SharedStore(_));
     let is_used = |kind: Kind| matches!(kind, Kind::SharedLoad(_));

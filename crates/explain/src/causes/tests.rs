@@ -1,5 +1,7 @@
 //! Two records that have each cause in launch, counters, clocks or inputs, and two that do not.
 
+mod compiled;
+
 use crate::diagnosis::diagnose;
 use crate::{Cause, CauseClass, Measure, Sides, explain};
 use judge::{Index, fixture};

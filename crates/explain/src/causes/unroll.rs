@@ -1,13 +1,13 @@
 //! A loop that does less in one turn: what its head costs is paid more often, and fewer accesses are under way at a time.
 
-use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
+use crate::{Cause, CauseClass, CodeComparison, Measure};
 
 /// Cycles of one turn more: counter, comparison and branch, and a wait that no longer overlaps.
 const CYCLES: f64 = 12.0;
 /// How many turns one of base's has to take at least.
 const NOTABLE: f64 = 1.5;
 
-pub fn rule(_: &Sides, code: &CodeComparison) -> Vec<Cause> {
+pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let lost = code.loops().iter().filter(|pair| pair.turns >= NOTABLE);
     let causes = lost.map(|pair| {
         // Turns that base did not take.

@@ -1,6 +1,6 @@
 //! The last wave: blocks that are left over when all SMs have been full as often as they can be.
 
-use crate::residency::{Resident, resident};
+use crate::residency::Resident;
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::Num;
 
@@ -10,8 +10,7 @@ const CYCLES: f64 = 4.0;
 const NOTABLE: f64 = 0.05;
 
 pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
-    let (base, head) = (resident(&sides.base), resident(&sides.head));
-    let steps = base.iter().zip(&head);
+    let steps = code.base.resident.iter().zip(&code.head.resident);
     steps
         .filter_map(|(base, head)| of(base, head, sides, code))
         .collect()
@@ -19,16 +18,20 @@ pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
 
 fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
     // With as many on an SM as base had: where fewer fit than did, that is the cause of what follows.
-    let (was, is) = (base.waves()?, base.waves_of(head.blocks)?);
+    let (was, is) = (base.waves()?, base.waves_of(head.grid?.blocks)?);
     // A grid that does not fill the GPU once has no last wave, and one of many waves hardly any.
     let idle = |waves: f64| waves.max(1.0).ceil() / waves.max(1.0);
     let longer = idle(is) / idle(was) - 1.0;
     if !(longer > NOTABLE && is > 1.0) {
         return None;
     }
-    let each = code.warp_length(&sides.head);
+    let each = code.warp_length();
     let mut cause = Cause::new(CauseClass::TailWave, longer * each * CYCLES)
-        .with(Measure::Blocks, base.blocks as f64, head.blocks as f64)
+        .with(
+            Measure::Blocks,
+            base.grid?.blocks as f64,
+            head.grid?.blocks as f64,
+        )
         .with(Measure::Waves, was, is);
     cause.share = sides
         .slowdown()

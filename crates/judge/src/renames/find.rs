@@ -420,6 +420,7 @@ fn entries(unit: &Unit) -> Vec<String> {
     match &unit.call {
         Callable::Entries { names, .. } => names.clone(),
         Callable::Launcher { function, .. } => vec![function.clone()],
+        Callable::Compiled { symbol } => symbol.iter().cloned().collect(),
     }
 }
 

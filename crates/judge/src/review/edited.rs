@@ -199,6 +199,13 @@ fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigu
 fn subject_of(baseline: &Baseline, shape: &str, base: &Plan, head: &Plan) -> Option<Subject> {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
     let is_of_all = baseline.key.facet() == Facet::Resources;
+    if let BaselineKey::Resources { arch, .. } = &baseline.key {
+        let id = UnitId::new(kernel.clone(), variant.clone(), *arch);
+        let mut units = [base, head].into_iter().filter_map(|plan| plan.unit(&id));
+        if units.any(Unit::is_compiled) {
+            return Some(Subject::Unit(id));
+        }
+    }
     let mut cases = base.cases.iter().chain(&head.cases).map(|case| &case.id);
     cases.find(|id| {
         (&id.kernel, &id.variant) == (kernel, variant)

@@ -45,10 +45,8 @@ pub fn since(view: View) -> Vec<Comparison> {
 /// Resources that the base's machine code tells and head's does not: its PTX is too new for head's PTXAS, or head is a
 /// cubin. A compiled file says of each kernel what it can say, and names the rest.
 fn resources(view: View) -> Vec<Comparison> {
-    if view.is_compiled() {
-        return Vec::new();
-    }
-    let units = view.plan().units.iter().flat_map(|unit| {
+    let built = view.plan().units.iter().filter(|unit| !unit.is_compiled());
+    let units = built.flat_map(|unit| {
         let subject = Subject::Unit(unit.id.clone());
         let lost = compare_required(
             view.gates_of(&subject),

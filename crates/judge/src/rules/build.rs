@@ -14,6 +14,8 @@ pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
     };
     let facts = view.build(unit)?;
     match facts.entries.is_empty() {
+        true if facts.kernels == Some(0) => fail(Reason::NoMachineCode { arch: unit.arch }),
+        true if facts.kernels.is_some() => Ok(Reason::Held),
         true => fail(Reason::NoEntry),
         false => Ok(Reason::Compiled {
             warnings: u32::try_from(facts.warnings.len()).unwrap_or(u32::MAX),
@@ -124,6 +126,7 @@ pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
                     });
                 }
             }
+            Callable::Compiled { .. } => {}
             Callable::Launcher { launches, .. } => {
                 let declared = launches.get(at).map(|launch| launch.dynamic_shared);
                 let asked = launched.launch.dynamic_shared;

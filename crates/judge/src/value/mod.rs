@@ -174,6 +174,16 @@ impl<'a> View<'_, 'a> {
             }
         };
         match metric {
+            Metric::Spills if self.planned_unit(id).is_some_and(Unit::is_compiled) => {
+                let spills = worst_entry(|resources| resources.spill_stores.map(u64::from));
+                let accesses = worst_entry(|resources| resources.local_accesses.map(u64::from));
+                match (spills, accesses) {
+                    (Err(_), Ok(accesses)) => inconclusive(Reason::SpillsUnknown {
+                        accesses: accesses as u64,
+                    }),
+                    (spills, _) => spills,
+                }
+            }
             Metric::Registers => worst_entry(|resources| Some(resources.registers.into())),
             Metric::Stack => worst_entry(|resources| resources.stack.map(u64::from)),
             Metric::Spills => worst_entry(|resources| {
@@ -191,6 +201,14 @@ impl<'a> View<'_, 'a> {
                 self.residency(id, facts, |resident| f64::from(resident.blocks_per_sm))
             }
             Metric::Occupancy => self.residency(id, facts, Occupancy::share),
+            Metric::Code => worst_entry(|resources| resources.code),
+            Metric::LocalAccesses => {
+                worst_entry(|resources| resources.local_accesses.map(u64::from))
+            }
+            Metric::Count => match facts.kernels {
+                Some(kernels) => Ok(f64::from(kernels)),
+                None => misplaced(metric),
+            },
             other => misplaced(other),
         }
     }
@@ -199,7 +217,7 @@ impl<'a> View<'_, 'a> {
     /// least one.
     fn launched<'f>(self, unit: &Unit, facts: &'f BuildFacts) -> Judged<Vec<(&'f Resources, u32)>> {
         let launched: Vec<_> = match &unit.call {
-            _ if self.is_compiled() => {
+            Callable::Compiled { .. } => {
                 let entries = facts.entries.iter();
                 let entries = entries.map(|entry| Ok((assembled(entry)?, 0)));
                 entries.collect::<Judged<_>>()?
@@ -255,7 +273,7 @@ impl<'a> View<'_, 'a> {
         };
         match &unit.call {
             // The largest block that the source promises.
-            _ if self.is_compiled() => {
+            Callable::Compiled { .. } => {
                 for entry in &facts.entries {
                     if let Some(threads) = entry.bounds.threads {
                         see(assembled(entry)?, 0, threads.into())?;

@@ -24,6 +24,9 @@ use wording::words;
 pub const BASELINES: &str = "baselines";
 const DIR: &str = BASELINES;
 
+/// Where those of compiled files lie (`artifact::baseline_path`).
+const BINARIES: &str = "baselines/binaries";
+
 /// Where a baseline belongs, relative to the repository. Names for people first, then a digest that
 /// tells apart what they do not: `times-nvidia-h100-80gb-hbm3-580-3f9c0a1b.json`.
 fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
@@ -104,6 +107,11 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
             continue;
         }
         for variant in entries(root, &directory_only(root, kernel)?)? {
+            // Baselines of compiled files are of another form.
+            if variant.starts_with(BINARIES) && variant.extension().is_some_and(|it| it == "jsonl")
+            {
+                continue;
+            }
             for file in entries(root, &directory_only(root, variant)?)? {
                 match load(root, &file) {
                     Ok(baseline) => good.push(baseline),

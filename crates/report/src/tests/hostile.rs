@@ -336,7 +336,7 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
     let explained = cases.map(|case| {
         let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
         explain::Explanation {
-            case: case.id.clone(),
+            subject: Subject::Case(case.id.clone()),
             causes: sides
                 .map(|sides| ::explain::explain(&sides))
                 .unwrap_or_default(),
@@ -344,6 +344,31 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
         }
     });
     explained.collect()
+}
+
+/// Units as kernels of two compiled files, whose line tables and symbols others wrote.
+fn kernels(record: &Record, text: &str) -> explain::KernelExplanations {
+    let place = explain::CausePlace {
+        of: explain::PlaceSide::Base,
+        line: model::CodeLine {
+            file: format!("k{text}.cu"),
+            number: 3,
+        },
+        text: Some(text.to_owned()),
+    };
+    let cause = explain::Cause::new(explain::CauseClass::Spills, 1.0)
+        .at([place.clone(), place])
+        .with(explain::Measure::Calls(format!("f{text}")), 1, 2);
+    let units = record.plan.units.iter();
+    let explained = units.map(|unit| explain::Explanation {
+        subject: Subject::Unit(unit.id.clone()),
+        causes: vec![cause.clone()],
+        gaps: vec![format!("machine code: {text}")],
+    });
+    explain::KernelExplanations::Explained {
+        kernels: explained.collect(),
+        more: 3,
+    }
 }
 
 /// All that is made of a record and of a history for people and programs, with text that wants more in every place that
@@ -395,11 +420,15 @@ fn every_format(record: &Record, text: &str) {
     let explained = explained(record);
     gives_no_orders(&explain::terminal(&explained), "explain");
     is_markdown_of_ours(&explain::markdown(&explained), "explain");
+    let kernels = kernels(record, text);
+    gives_no_orders(&explain::terminal_of_kernels(&kernels), "kernels");
+    is_markdown_of_ours(&explain::markdown_of_kernels(&kernels), "kernels");
 
     let two = Index::against(Some(record), record);
     let input = ReportInput {
         base: Some(record),
         history: Some(&history),
+        kernels: Some(&kernels),
         ..ReportInput::new(&two, record, &judgement)
     };
     let page = html::render(&input);

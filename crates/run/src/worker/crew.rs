@@ -3,7 +3,7 @@
 
 use super::host::{FAREWELL, Lost, Sent, Worker};
 use super::protocol::{CheckJob, ClockJob, Frame, Job, PairJob, Ready, TimeJob};
-use crate::device::lock::{GpuLock, SHARED, Use};
+use crate::device::lock::{self, GpuLock, SHARED, Standing, Use};
 use crate::device::{DeviceChoice, Failure};
 use model::NotRun;
 use model::{
@@ -72,6 +72,8 @@ pub struct Crew<'a> {
     worker: Option<Worker>,
     /// Open and idle: the workers of the next uses, none of which has done anything.
     standby: Vec<(Worker, DeviceFacts)>,
+    /// Started ahead of time, and not heard of yet.
+    starting: Vec<Worker>,
     /// Idle for good. They end together, when the next ones start.
     done: Vec<Worker>,
     /// It may do no more than a user's launcher should.
@@ -142,6 +144,7 @@ impl<'a> Crew<'a> {
             command: Box::new(command),
             worker: None,
             standby: Vec::new(),
+            starting: Vec::new(),
             done: Vec::new(),
             is_confined: false,
             device: None,
@@ -293,7 +296,8 @@ impl<'a> Crew<'a> {
             return;
         };
         let standby = self.standby.iter().map(|(worker, _)| worker);
-        let idle: Vec<u32> = self.done.iter().chain(standby).map(Worker::id).collect();
+        let idle = self.done.iter().chain(&self.starting).chain(standby);
+        let idle: Vec<u32> = idle.map(Worker::id).collect();
         let mut unnamed = idle.len();
         others.retain(|process| match process.pid {
             Some(pid) => !idle.contains(&pid),
@@ -318,24 +322,47 @@ impl<'a> Crew<'a> {
     pub fn renew(&mut self, ahead: usize) {
         self.sent = None;
         self.done.extend(self.worker.take());
+        self.await_starting();
         if self.standby.is_empty() {
             self.end_idle();
-            self.start_side_by_side(ahead.min(MOST_STANDBY));
+            // One is started when it is needed, and says why it cannot be.
+            if ahead > 1 && self.broken.is_none() {
+                self.spawn(ahead);
+                self.await_starting();
+            }
         }
         self.lock = None;
     }
 
-    fn start_side_by_side(&mut self, count: usize) {
-        // One is started when it is needed, and says why it cannot be.
-        let (2.., Ok(deadline), None) = (count, start_deadline(), &self.broken) else {
+    /// Starts as many workers for the first `renew`, which waits for them. They can disturb another gatekeeper: none starts
+    /// while that one measures. Only where a worker is open: a GPU that takes one process alone refuses all others.
+    pub fn start_ahead(&mut self, count: usize) {
+        let Some(Seen::Got(device)) = &self.device else {
             return;
         };
-        let began = Instant::now();
-        let workers = (0..count).map_while(|_| Worker::spawn((self.command)()).ok());
-        // All of them, before any is waited for.
-        let workers: Vec<Worker> = workers.collect();
-        for mut worker in workers {
+        if lock::look(&self.locks, &device.uuid).1 == Standing::Free {
+            self.spawn(count);
+        }
+    }
+
+    /// All of them, before any is waited for.
+    fn spawn(&mut self, count: usize) {
+        for _ in 0..count.min(MOST_STANDBY) {
+            let Ok(worker) = Worker::spawn((self.command)()) else {
+                return;
+            };
             self.costs.workers += 1;
+            self.starting.push(worker);
+        }
+    }
+
+    /// No worker starts while another one measures.
+    fn await_starting(&mut self) {
+        let began = Instant::now();
+        let Ok(deadline) = start_deadline() else {
+            return;
+        };
+        for mut worker in self.starting.drain(..) {
             // A GPU that takes one process alone refuses the others.
             if let Ok(Frame::Ready(Ready::Device(facts))) = worker.greeting(deadline) {
                 self.standby.push((worker, facts));
@@ -348,7 +375,8 @@ impl<'a> Crew<'a> {
         let began = Instant::now();
         let farewell = self.farewell;
         let standby = self.standby.drain(..).map(|(worker, _)| worker);
-        let idle: Vec<Worker> = self.done.drain(..).chain(standby).collect();
+        let unheard = self.starting.drain(..);
+        let idle: Vec<Worker> = self.done.drain(..).chain(unheard).chain(standby).collect();
         std::thread::scope(|scope| {
             for worker in idle {
                 scope.spawn(move || worker.end(farewell));

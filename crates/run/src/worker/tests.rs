@@ -566,6 +566,36 @@ fn a_gpu_that_takes_one_process_alone_gets_one_after_another() {
     assert_eq!(workers(&scripts.started), 4);
 }
 
+#[test]
+fn workers_started_early_are_the_first_that_measure() {
+    let mut scripts = crew(&[answers(checked(), checked())]);
+    scripts.crew.start_ahead(3);
+    assert_eq!(workers(&scripts.started), 0, "no device is open");
+    assert!(scripts.crew.device().got().is_some());
+    scripts.crew.start_ahead(3);
+    assert!(check(&mut scripts.crew).got().is_some());
+    for ahead in [3, 2, 1] {
+        scripts.crew.renew(ahead);
+        assert_eq!(workers(&scripts.started), 4);
+        assert!(check(&mut scripts.crew).got().is_some());
+    }
+    assert_eq!(workers(&scripts.started), 4);
+    assert_eq!(scripts.crew.costs().workers, 4);
+}
+
+#[test]
+fn no_worker_starts_early_while_another_gatekeeper_measures() {
+    let mut scripts = crew(&[answers(checked(), checked())]);
+    let uuid = scripts.crew.device().got().unwrap().uuid.clone();
+    let lock = GpuLock::acquire(scripts.dir.path(), &uuid, Use::Measure, |_| {}).unwrap();
+    scripts.crew.start_ahead(3);
+    assert_eq!(workers(&scripts.started), 1);
+    drop(lock);
+    scripts.crew.start_ahead(3);
+    scripts.crew.renew(3);
+    assert_eq!(workers(&scripts.started), 4);
+}
+
 pub(super) fn time_job() -> TimeJob {
     TimeJob {
         case: case(),

@@ -1,0 +1,280 @@
+//! The committed baseline of a compiled file: JSON Lines, a header and then each kernel on a line of its own, sorted. It has
+//! everything by which kernels are matched, so that it reads back into a listing.
+
+use binary::{Compiler, Format, Kernel, Listing};
+use model::Arch;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use system::error::{Error, Result};
+use system::files;
+
+const SCHEMA: &str = "gatekeeper.binary/1";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    schema: String,
+    file: String,
+    /// How many lines follow.
+    kernels: usize,
+    compilers: Vec<Made>,
+}
+
+/// How many cubins a compiler made.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Made {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Tool>,
+    cubins: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tool {
+    tool: String,
+    version: String,
+}
+
+/// [`Kernel`], as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    arch: Arch,
+    symbol: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    member: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    registers: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    frame: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stack: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shared: Option<u64>,
+    reserved_shared: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    local_accesses: Option<u32>,
+    code: u64,
+    constants: BTreeMap<u32, u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    barriers: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_threads: Option<[u32; 3]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    required_threads: Option<[u32; 3]>,
+    is_linked: bool,
+    digest: String,
+    opcodes: Vec<(u16, u32)>,
+}
+
+impl Line {
+    fn of(kernel: &Kernel) -> Self {
+        Self {
+            arch: kernel.arch,
+            symbol: kernel.name.clone(),
+            member: kernel.member.clone(),
+            registers: kernel.registers,
+            frame: kernel.frame,
+            stack: kernel.stack,
+            shared: kernel.static_shared,
+            reserved_shared: kernel.reserved_shared,
+            local_accesses: kernel.local_instructions,
+            code: kernel.code,
+            constants: kernel.constants.clone(),
+            barriers: kernel.barriers,
+            max_threads: kernel.max_threads,
+            required_threads: kernel.required_threads,
+            is_linked: kernel.is_linked,
+            digest: blake3::Hash::from(kernel.digest).to_hex().to_string(),
+            opcodes: kernel.opcodes.clone(),
+        }
+    }
+
+    fn kernel(self) -> std::result::Result<Kernel, String> {
+        let digest = blake3::Hash::from_hex(&self.digest)
+            .map_err(|_| format!("`{}` is no digest", self.digest))?;
+        Ok(Kernel {
+            name: self.symbol,
+            arch: self.arch,
+            registers: self.registers,
+            frame: self.frame,
+            stack: self.stack,
+            static_shared: self.shared,
+            reserved_shared: self.reserved_shared,
+            constants: self.constants,
+            code: self.code,
+            barriers: self.barriers,
+            max_threads: self.max_threads,
+            required_threads: self.required_threads,
+            is_linked: self.is_linked,
+            digest: *digest.as_bytes(),
+            opcodes: self.opcodes,
+            local_instructions: self.local_accesses,
+            member: self.member,
+        })
+    }
+}
+
+/// Where the baseline of a binary lies, relative to gates.yaml.
+pub fn baseline_path(name: &str) -> PathBuf {
+    Path::new("baselines/binaries").join(format!("{name}.jsonl"))
+}
+
+/// The order of the lines; kernels of one name keep that of the file, by which they may be matched.
+fn place(kernel: &Kernel) -> (Arch, &str, Option<&str>) {
+    (kernel.arch, &kernel.name, kernel.member.as_deref())
+}
+
+/// `file`: the name of the file, without directories.
+///
+/// # Errors
+/// Never for a listing that was read; JSON has to be able to say it.
+pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
+    let json = |value: serde_json::Result<String>| {
+        value
+            .map_err(|error| Error::environment(format!("the baseline cannot be written: {error}")))
+    };
+    let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
+    kernels.sort_by(|one, other| place(one).cmp(&place(other)));
+    let made = |(compiler, cubins): (&Option<Compiler>, &usize)| Made {
+        by: compiler.as_ref().map(|it| Tool {
+            tool: it.tool.clone(),
+            version: it.version.clone(),
+        }),
+        cubins: *cubins,
+    };
+    let header = Header {
+        schema: SCHEMA.to_owned(),
+        file: file.to_owned(),
+        kernels: kernels.len(),
+        compilers: listing.compilers.iter().map(made).collect(),
+    };
+    let mut text = json(serde_json::to_string(&header))? + "\n";
+    for kernel in kernels {
+        text += &json(serde_json::to_string(&Line::of(kernel)))?;
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// `at`: how to name the file in an error.
+///
+/// # Errors
+/// Usage, for anything that is not as it was written, with its line.
+pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
+    let damaged = |number: usize, problem: String| {
+        Error::usage(format!("the baseline cannot be used: {problem}"))
+            .at(format!("{at}:{number}"))
+            .help(
+                "restore it from git, or remove it and write it anew: `gatekeeper binary --update`",
+            )
+    };
+    let mut lines = (1..).zip(text.lines());
+    let Some((_, first)) = lines.next() else {
+        return Err(damaged(1, "it is empty".to_owned()));
+    };
+    let header: Header =
+        serde_json::from_str(first).map_err(|error| damaged(1, error.to_string()))?;
+    if header.schema != SCHEMA {
+        let problem = format!("its schema is `{}`, and not `{SCHEMA}`", header.schema);
+        return Err(damaged(1, problem));
+    }
+    let mut listing = Listing::new(Format::Host);
+    for made in header.compilers {
+        let compiler = made.by.map(|it| Compiler {
+            tool: it.tool,
+            version: it.version,
+        });
+        listing.compilers.insert(compiler, made.cubins);
+    }
+    for (number, line) in lines {
+        let line: Line =
+            serde_json::from_str(line).map_err(|error| damaged(number, error.to_string()))?;
+        let kernel = line.kernel().map_err(|problem| damaged(number, problem))?;
+        let last = listing.kernels.last();
+        if last.is_some_and(|last| place(last) > place(&kernel)) {
+            return Err(damaged(number, "it is out of order".to_owned()));
+        }
+        listing.kernels.push(kernel);
+    }
+    match listing.kernels.len() == header.kernels {
+        true => Ok(listing),
+        false => {
+            let problem = format!(
+                "it has {} kernels, and its first line says {}",
+                listing.kernels.len(),
+                header.kernels
+            );
+            Err(damaged(1, problem))
+        }
+    }
+}
+
+/// The baseline of a binary; `None` where there is none yet.
+///
+/// # Errors
+/// Usage, where it cannot be read.
+pub fn read_baseline(root: &Path, name: &str) -> Result<Option<Listing>> {
+    let path = baseline_path(name);
+    let at = path.display().to_string();
+    match files::read_text(&root.join(&path), files::SOURCE) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::usage(format!("cannot be read: {error}")).at(at)),
+        Ok(text) => parse_baseline(&text, &at).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use proptest::option::of;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn kernels()(
+            name in "[_a-zA-Z0-9<>,\"\\\\ é]{1,12}",
+            major in 5_u8..13,
+            (registers, frame, stack) in (of(0..256_u32), of(any::<u32>()), of(any::<u32>())),
+            (shared, reserved_shared, code) in (of(any::<u64>()), any::<u64>(), any::<u64>()),
+            constants in prop::collection::btree_map(0..18_u32, any::<u64>(), 0..3),
+            (barriers, max_threads, required_threads) in (of(0..17_u32), any::<Option<[u32; 3]>>(), any::<Option<[u32; 3]>>()),
+            (is_linked, digest) in (any::<bool>(), any::<[u8; 32]>()),
+            opcodes in prop::collection::vec(any::<(u16, u32)>(), 0..4),
+            local_instructions in of(any::<u32>()),
+            member in of("[a-z/._()]{1,8}"),
+        ) -> Kernel {
+            Kernel {
+                name, arch: Arch { major, minor: 0, suffix: None }, registers, frame, stack, static_shared: shared,
+                reserved_shared, constants, code, barriers, max_threads, required_threads, is_linked, digest, opcodes,
+                local_instructions, member,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_baseline_reads_back_as_it_was(
+            mut kernels in prop::collection::vec(kernels(), 0..6),
+            tools in prop::collection::btree_map(of(("[a-z]{1,5}", "[0-9.]{1,5}")), 1..9_usize, 0..3),
+        ) {
+            let mut listing = Listing::new(Format::Host);
+            listing.kernels = kernels.clone();
+            listing.compilers = tools
+                .into_iter()
+                .map(|(it, cubins)| (it.map(|(tool, version)| Compiler { tool, version }), cubins))
+                .collect();
+            let text = write_baseline("lib.so", &listing).unwrap();
+            let read = parse_baseline(&text, "b.jsonl").unwrap();
+            kernels.sort_by(|one, other| place(one).cmp(&place(other)));
+            prop_assert_eq!(&read.kernels, &kernels);
+            prop_assert_eq!(&read.compilers, &listing.compilers);
+            prop_assert_eq!(write_baseline("lib.so", &read).unwrap(), text.clone());
+            // Whatever is cut off is noticed.
+            let shorter = text.trim_end().rsplit_once('\n').map_or("", |it| it.0);
+            prop_assert!(parse_baseline(shorter, "b.jsonl").is_err());
+        }
+    }
+}

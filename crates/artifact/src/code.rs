@@ -1,0 +1,98 @@
+//! The machine code of some kernels of what a user names, taken apart by nvdisasm: each cubin once, on all cores.
+
+use crate::map::Mapped;
+use crate::{directory, if_of_kind, wheel};
+use binary::{Cubin, Kernel, Wanted};
+use build::code::Reader;
+use model::{Arch, CodeFacts, Fault, FaultKind, Seen};
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use system::error::{Error, Result};
+
+/// Equal code of one name is read once, wherever it is.
+#[derive(Default)]
+pub struct MachineCode(HashMap<Key, Seen<CodeFacts>>);
+
+/// Name, architecture and digest.
+type Key = (String, Arch, [u8; 32]);
+
+fn key(kernel: &Kernel) -> Key {
+    (kernel.name.clone(), kernel.arch, kernel.digest)
+}
+
+impl MachineCode {
+    pub fn of(&self, kernel: &Kernel) -> Seen<CodeFacts> {
+        let known = self.0.get(&key(kernel)).cloned();
+        known.unwrap_or_else(|| {
+            let message = "the file no longer has it: it was written meanwhile".to_owned();
+            Seen::Fault(Fault::new(FaultKind::Disassembler, message))
+        })
+    }
+}
+
+/// # Errors
+/// Where something is damaged or cannot be read.
+pub fn read_code<'a>(
+    path: &Path,
+    kernels: impl IntoIterator<Item = &'a Kernel>,
+    reader: &Reader,
+) -> Result<MachineCode> {
+    let wanted: Wanted = kernels.into_iter().collect();
+    if wanted.is_empty() {
+        return Ok(MachineCode::default());
+    }
+    let cubins = read_cubins(path, &wanted)?;
+    let read = cubins.par_iter().flat_map_iter(|it| of_cubin(it, reader));
+    Ok(MachineCode(read.collect()))
+}
+
+/// The machine code that has these kernels, each of them once.
+fn read_cubins(path: &Path, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
+    let at = path.display().to_string();
+    let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
+    let mut cubins = match path.is_dir() {
+        true => flatten(directory::each(path, read)?)?,
+        false => {
+            let failed = |error| Error::environment(format!("the file cannot be read: {error}"));
+            let bytes = Mapped::open(path).map_err(|error| failed(error).at(&at))?;
+            read(&bytes, &at)?
+        }
+    };
+    let mut known = HashSet::new();
+    for cubin in &mut cubins {
+        cubin.kernels.retain(|it| known.insert(key(it)));
+    }
+    cubins.retain(|it| !it.kernels.is_empty());
+    Ok(cubins)
+}
+
+fn cubins_of(bytes: &[u8], at: &str, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
+    if wheel::is_zip(bytes) {
+        let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
+        return flatten(wheel::each(bytes, at, read)?);
+    }
+    let cubins = if_of_kind(binary::read_cubins(bytes, wanted), at)?;
+    let cubins = cubins.into_iter().flatten();
+    let owned = cubins.map(|it| Cubin {
+        bytes: Cow::Owned(it.bytes.into_owned()),
+        kernels: it.kernels,
+    });
+    Ok(owned.collect())
+}
+
+fn flatten(members: Vec<Result<(String, Vec<Cubin<'static>>)>>) -> Result<Vec<Cubin<'static>>> {
+    let mut all = Vec::new();
+    for member in members {
+        all.append(&mut member?.1);
+    }
+    Ok(all)
+}
+
+fn of_cubin(cubin: &Cubin, reader: &Reader) -> Vec<(Key, Seen<CodeFacts>)> {
+    let Cubin { bytes, kernels } = cubin;
+    let symbols: Vec<&str> = kernels.iter().map(|it| it.name.as_str()).collect();
+    let facts = reader.read_kernels(bytes, &symbols);
+    kernels.iter().map(key).zip(facts).collect()
+}

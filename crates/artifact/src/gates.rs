@@ -1,0 +1,431 @@
+//! `binaries:` of gates.yaml: compiled files with their limits and committed baselines, as units, gates, baselines and evidence
+//! of a record. The judge treats them like kernels that were built.
+
+use crate::baseline::{baseline_path, read_baseline};
+use crate::record::{Side, environment, name_kernels};
+use crate::{Circumstances, read};
+use ::binary::{Kernel, Listing, Matching, match_kernels};
+use build::signature::qualified;
+use config::{BinaryGates, FileLimit, KernelLimits};
+use globset::Glob;
+use model::{
+    Acceptance, Allowance, Arch, Baseline, CaseId, Evidence, Facet, Filter, Gate, Record, Rule,
+    Subject, UnitId,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use system::error::{Error, Result};
+
+/// A compiled file that is held to limits.
+pub struct Library {
+    pub gates: BinaryGates,
+    /// The file that was found.
+    pub path: PathBuf,
+    /// Its kernels, for the architectures that are asked for.
+    pub listing: Listing,
+    /// The committed one.
+    pub baseline: Option<Listing>,
+}
+
+/// The limits of the side that a change is held against, each with the committed baseline there.
+pub struct BaseBinaries(pub Vec<(BinaryGates, Option<Listing>)>);
+
+/// Reads the file of a binary, and its baseline.
+///
+/// # Errors
+/// Where there is no such file, or it cannot be read; where its baseline is damaged; and where globs fit no kernel.
+pub fn open(root: &Path, gates: &BinaryGates) -> Result<Library> {
+    let path = find(root, gates)?;
+    let listing = only(read(&path)?, &gates.architectures);
+    for limits in &gates.gates {
+        if let Some(glob) = unfit(limits, &listing) {
+            return Err(
+                Error::usage(format!("`{glob}` fits no kernel of {}", path.display()))
+                    .at(&limits.declared)
+                    .help(format!("`gatekeeper binary {}` lists them", path.display())),
+            );
+        }
+    }
+    Ok(Library {
+        gates: gates.clone(),
+        baseline: read_baseline(root, &gates.name)?,
+        path,
+        listing,
+    })
+}
+
+fn find(root: &Path, gates: &BinaryGates) -> Result<PathBuf> {
+    let missing = || {
+        Error::environment(format!("{}: there is no such file", gates.name))
+            .at(&gates.file)
+            .help("build it first: gatekeeper does not build what `binaries` names")
+    };
+    let named = root.join(&gates.file);
+    let name = named.file_name().map(|name| name.to_string_lossy());
+    let glob = name.and_then(|name| Glob::new(&name).ok());
+    let (Some(glob), Some(dir)) = (glob, named.parent()) else {
+        return Err(missing());
+    };
+    if named.exists() {
+        return Ok(named);
+    }
+    let glob = glob.compile_matcher();
+    let entries = std::fs::read_dir(dir).map_err(|_| missing())?;
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut found: Vec<_> = names.filter(|name| glob.is_match(name)).collect();
+    found.sort();
+    match found.as_slice() {
+        [] => Err(missing()),
+        [only] => Ok(dir.join(only)),
+        several => {
+            let names: Vec<_> = several.iter().map(|it| it.to_string_lossy()).collect();
+            Err(Error::usage(format!(
+                "{}: several files fit: {}",
+                gates.name,
+                names.join(", ")
+            ))
+            .at(&gates.file)
+            .help("remove those of earlier builds, or name one"))
+        }
+    }
+}
+
+/// The kernels for these architectures.
+fn only(mut listing: Listing, architectures: &[Arch]) -> Listing {
+    listing
+        .kernels
+        .retain(|kernel| architectures.contains(&kernel.arch));
+    listing
+}
+
+fn unfit<'a>(limits: &'a KernelLimits, listing: &Listing) -> Option<&'a Glob> {
+    let mut globs = limits.kernels.iter();
+    globs.find(|glob| {
+        let glob = glob.compile_matcher();
+        let mut kernels = listing.kernels.iter();
+        !kernels.any(|kernel| glob.is_match(qualified(&kernel.name)))
+    })
+}
+
+/// The name of the unit that stands for all kernels. No kernel can have it.
+const ALL_KERNELS: &str = "all-kernels";
+
+fn all_kernels(name: &str, arch: Arch) -> UnitId {
+    UnitId::new(ALL_KERNELS, name, arch)
+}
+
+/// A record in which nothing was built or run.
+pub fn empty_record(config: &str, circumstances: &Circumstances) -> Record {
+    Side::default().record(environment(config, circumstances))
+}
+
+/// Adds compiled files to a record, with everything that its base asks of them.
+pub fn add_libraries(record: &mut Record, libraries: &[Library], base: Option<&BaseBinaries>) {
+    for library in libraries {
+        let named = library.named();
+        let side = library.side(&named);
+        record
+            .policy
+            .gates
+            .extend(gates_of(&library.gates.name, &library.gates, &named));
+        if let Some(baseline) = &library.baseline {
+            let agreed = library.agreed(baseline, &named, record);
+            record.policy.baselines.extend(agreed.baselines);
+        }
+        record.plan.units.extend(side.units);
+        record.evidence.extend(side.evidence);
+    }
+    if let Some(base) = base {
+        add_base(record, libraries, base);
+    }
+    let all = record.plan.units.iter().filter(|unit| unit.is_compiled());
+    let all: Vec<UnitId> = all.map(|unit| unit.id.clone()).collect();
+    let of_base = record.policy.base.iter_mut();
+    let of_base = of_base.flat_map(|base| base.accepted.iter_mut());
+    for acceptance in record.policy.accepted.iter_mut().chain(of_base) {
+        name_units(acceptance, &all);
+    }
+}
+
+/// The base's limits on head's kernels, and what its committed baselines say of them. Its own files are not there.
+fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
+    for (gates, baseline) in &base.0 {
+        let mut libraries = libraries.iter();
+        let library = libraries.find(|it| it.gates.name == gates.name);
+        // Of one that is gone, or of an architecture that is, the unit of all kernels says so once.
+        let named = library.map_or_else(Vec::new, Library::named);
+        let mut side = Side::default();
+        for (id, kernel) in &named {
+            if gates.architectures.contains(&id.arch) {
+                side.add(id.clone(), kernel);
+            }
+        }
+        // Under a name of its own, so that a change to another file counts as the end of this one.
+        let is_same_file = library.is_none_or(|it| it.gates.file == gates.file);
+        let name = match is_same_file {
+            true => gates.name.clone(),
+            false => format!("{}:{}", gates.name, gates.file),
+        };
+        for &arch in &gates.architectures {
+            side.add_all(all_kernels(&name, arch), &gates.file, 0);
+        }
+        let agreed = library.zip(baseline.as_ref());
+        let agreed = agreed.map(|(library, baseline)| library.agreed(baseline, &named, record));
+        let Some(theirs) = &mut record.policy.base else {
+            return;
+        };
+        theirs.plan.units.extend(side.units);
+        theirs.gates.extend(gates_of(&name, gates, &named));
+        if let Some(Agreed {
+            baselines,
+            evidence,
+        }) = agreed
+        {
+            theirs.baselines.extend(baselines);
+            let evidence = evidence.into_iter();
+            let evidence = evidence.map(|piece| Evidence::Base(Box::new(piece)));
+            record.evidence.extend(evidence);
+        }
+    }
+}
+
+/// A committed baseline, under the names of the kernels that it was matched with.
+struct Agreed {
+    baselines: Vec<Baseline>,
+    evidence: Vec<Evidence>,
+}
+
+impl Library {
+    /// Its kernels by the names of their units.
+    fn named(&self) -> Vec<(UnitId, &Kernel)> {
+        name_kernels(&self.listing, Some(&self.gates.name))
+    }
+
+    fn side(&self, named: &[(UnitId, &Kernel)]) -> Side {
+        let mut side = Side::default();
+        for (id, kernel) in named {
+            side.add(id.clone(), kernel);
+        }
+        let gates = &self.gates;
+        for &arch in &gates.architectures {
+            let count = count(&self.listing, arch);
+            side.add_all(all_kernels(&gates.name, arch), &gates.file, count);
+        }
+        side
+    }
+
+    fn agreed(&self, baseline: &Listing, named: &[(UnitId, &Kernel)], record: &Record) -> Agreed {
+        let matching = match_kernels(baseline, &self.listing);
+        let ids: HashMap<*const Kernel, &UnitId> = named
+            .iter()
+            .map(|(id, kernel)| (std::ptr::from_ref(*kernel), id))
+            .collect();
+        let mut side = Side::default();
+        for pair in &matching.pairs {
+            if let Some(id) = ids.get(&std::ptr::from_ref(pair.head)) {
+                side.add((*id).clone(), pair.base);
+            }
+        }
+        for &arch in &self.gates.architectures {
+            if let count @ 1.. = count(baseline, arch) {
+                side.add_all(all_kernels(&self.gates.name, arch), &self.gates.file, count);
+            }
+        }
+        let evidence = side.evidence.clone();
+        let was = side.record(record.environment.clone());
+        let seal = baseline_path(&self.gates.name).display().to_string();
+        let (baselines, _) = judge::acceptable(&was, &seal);
+        Agreed {
+            baselines,
+            evidence,
+        }
+    }
+
+    /// The kernels of the baseline and of the file; `None` where there is no baseline.
+    pub fn matching(&self) -> Option<Matching<'_>> {
+        Some(match_kernels(self.baseline.as_ref()?, &self.listing))
+    }
+}
+
+fn count(listing: &Listing, arch: Arch) -> u32 {
+    let kernels = listing.kernels.iter().filter(|it| it.arch == arch);
+    u32::try_from(kernels.count()).unwrap_or(u32::MAX)
+}
+
+/// Every limit on every kernel that it is for. `name`: that of the file as a whole.
+fn gates_of(name: &str, gates: &BinaryGates, named: &[(UnitId, &Kernel)]) -> Vec<Gate> {
+    let mut all = Vec::new();
+    for &arch in &gates.architectures {
+        let subject = Subject::Unit(all_kernels(name, arch));
+        all.push(Gate {
+            subject: subject.clone(),
+            rule: Rule::Built,
+            declared: Some(gates.declared.clone()),
+        });
+        all.extend(limits_on(&subject, arch, &gates.count));
+    }
+    let entries: Vec<(Vec<_>, &KernelLimits)> = gates
+        .gates
+        .iter()
+        .map(|entry| {
+            let globs = entry.kernels.iter().map(Glob::compile_matcher);
+            (globs.collect(), entry)
+        })
+        .collect();
+    for (id, kernel) in named {
+        let name = qualified(&kernel.name);
+        let subject = Subject::Unit(id.clone());
+        for (globs, entry) in &entries {
+            if globs.is_empty() || globs.iter().any(|glob| glob.is_match(&name)) {
+                all.extend(limits_on(&subject, id.arch, &entry.limits));
+            }
+        }
+    }
+    all
+}
+
+fn limits_on<'a>(
+    subject: &'a Subject,
+    arch: Arch,
+    limits: &'a [FileLimit],
+) -> impl Iterator<Item = Gate> + 'a {
+    let limits = limits.iter().filter(move |limit| limit.arch == arch);
+    limits.map(|limit| Gate {
+        subject: subject.clone(),
+        rule: limit.rule.clone(),
+        declared: Some(limit.declared.clone()),
+    })
+}
+
+/// Adds the units that an acceptance names, as it was written before they were known.
+fn name_units(acceptance: &mut Acceptance, all: &[UnitId]) {
+    if let Some(filter) = filter_of_units(acceptance) {
+        let units = all.iter().filter(|id| fits(&filter, id));
+        let units = units.map(|id| Subject::Unit(id.clone()));
+        acceptance.subjects.extend(units);
+    }
+}
+
+fn fits(filter: &Filter, id: &UnitId) -> bool {
+    filter.fits(&CaseId::new(&id.kernel, &id.variant, judge::ANY_SHAPE))
+}
+
+/// `None` of an acceptance that can be of no unit.
+fn filter_of_units(acceptance: &Acceptance) -> Option<Filter> {
+    match &acceptance.allows {
+        Allowance::Limit(Rule::Limit { metric, .. }) if metric.facet() == Facet::Resources => {
+            acceptance.case.parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// Where compiled files are left out, an acceptance that names no kernel may be of one of these.
+pub fn leave_out_files(accepted: &mut [Acceptance]) {
+    for acceptance in accepted {
+        acceptance.left_out |=
+            acceptance.subjects.is_empty() && filter_of_units(acceptance).is_some();
+    }
+}
+
+/// A baseline that was made anew, and what it changes.
+pub struct NewBaseline {
+    pub listing: Listing,
+    /// Values that are worse than the agreed ones.
+    pub worse: Vec<Worse>,
+}
+
+pub struct Worse {
+    pub subject: Subject,
+    pub metric: model::Metric,
+    pub was: f64,
+    pub now: f64,
+}
+
+impl Library {
+    /// The baseline that the file gives. Without consent, a kernel that got worse keeps its line, and where a limit on
+    /// their count is against the baseline, none is added.
+    ///
+    /// # Errors
+    /// Usage, where it has no kernel for an architecture: that is nothing to agree on.
+    pub fn new_baseline(&self, record: &Record, consent: bool) -> Result<NewBaseline> {
+        let BinaryGates {
+            name,
+            architectures,
+            declared,
+            ..
+        } = &self.gates;
+        let mut lacking = architectures.iter();
+        if let Some(arch) = lacking.find(|arch| count(&self.listing, **arch) == 0) {
+            return Err(Error::usage(format!(
+                "{name}: {} has no machine code for {arch}",
+                self.path.display()
+            ))
+            .at(declared)
+            .help("build it for this architecture, or take it out of `architectures`"));
+        }
+        let mut listing = self.listing.clone();
+        listing.ptx.clear();
+        listing.others.clear();
+        let Some(old) = &self.baseline else {
+            let worse = Vec::new();
+            return Ok(NewBaseline { listing, worse });
+        };
+        let named = self.named();
+        let was = self.agreed(old, &named, record).baselines;
+        let now = self.side(&named).record(record.environment.clone());
+        let (now, _) = judge::acceptable(&now, "");
+        let worse = list_worse(&was, &now, self.gates.limits_growth());
+        if !consent {
+            let refused: BTreeMap<&Subject, ()> =
+                worse.iter().map(|it| (&it.subject, ())).collect();
+            let is_refused = |id: &UnitId| refused.contains_key(&Subject::Unit(id.clone()));
+            let matching = match_kernels(old, &self.listing);
+            let partners: HashMap<*const Kernel, &Kernel> = matching
+                .pairs
+                .iter()
+                .map(|pair| (std::ptr::from_ref(pair.head), pair.base))
+                .collect();
+            let kernels = named.iter().filter_map(|(id, kernel)| {
+                match partners.get(&std::ptr::from_ref(*kernel)) {
+                    Some(old) if is_refused(id) => Some((*old).clone()),
+                    None if is_refused(&all_kernels(name, id.arch)) => None,
+                    _ => Some((*kernel).clone()),
+                }
+            });
+            listing.kernels = kernels.collect();
+        }
+        Ok(NewBaseline { listing, worse })
+    }
+}
+
+fn list_worse(was: &[Baseline], now: &[Baseline], counts: bool) -> Vec<Worse> {
+    let key = |it: &Baseline| (it.kernel.clone(), it.variant.clone(), it.key.arch());
+    let now: HashMap<_, &Baseline> = now.iter().map(|it| (key(it), it)).collect();
+    let mut worse = Vec::new();
+    for old in was {
+        let (Some(new), Some(arch)) = (now.get(&key(old)), old.key.arch()) else {
+            continue;
+        };
+        let subject = Subject::Unit(UnitId::new(&old.kernel, &old.variant, arch));
+        let agreed = old.cases.values().flatten();
+        let values = new.cases.values().flatten();
+        let values: HashMap<_, _> = values.collect();
+        for (metric, agreed) in agreed {
+            let is_free = *metric == model::Metric::Count && !counts;
+            let Some(value) = values.get(metric).filter(|_| !is_free) else {
+                continue;
+            };
+            let gates = model::Policy::NOTHING;
+            if judge::accepts_worse(&gates, (&subject, *metric), agreed, value) {
+                worse.push(Worse {
+                    subject: subject.clone(),
+                    metric: *metric,
+                    was: agreed.value.0,
+                    now: value.value.0,
+                });
+            }
+        }
+    }
+    worse
+}

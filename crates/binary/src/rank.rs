@@ -1,0 +1,225 @@
+//! Which of the kernels that got worse probably costs most.
+
+use crate::{Kernel, Pair};
+use model::occupancy::Occupancy;
+use std::cmp::Ordering;
+
+/// Threads of a block where neither side states launch bounds: a usual size, by which a step of registers counts.
+const USUAL_BLOCK: u64 = 256;
+
+/// How many warps fit an SM on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resident {
+    pub base: Occupancy,
+    pub head: Occupancy,
+    /// Threads of the blocks, if these are no blocks that a side states: a guess, which ranks kernels and is no fact.
+    pub assumed_block: Option<u64>,
+}
+
+/// How much one kernel of the head is worse. Kernels are ordered by what that probably costs.
+///
+/// The first of these that differs between two kernels decides:
+///
+/// 1. the share of resident warps that is gone, `1 - head / base`: every instruction of the kernel has fewer others to hide
+///    behind;
+/// 2. more instructions that load or store local memory: each is an access of tens of cycles where a register took none;
+/// 3. a larger stack: memory of each thread, of which nothing says how often it is used;
+/// 4. more code, as a share: most of it is executed, and a share tells a kernel of ten instructions from one of ten thousand;
+/// 5. more registers. Alone they cost nothing: what they cost is the first of these.
+///
+/// The order is by kind and not by one sum, since no file says how often an instruction runs: a sum would compare a guess with
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worsening {
+    /// The share of warps that no longer fit, from 0 to 1.
+    pub warps: f64,
+    /// `None` where the code is not linked, or the limits of the architecture are not known.
+    pub resident: Option<Resident>,
+    pub local_instructions: u32,
+    /// Bytes.
+    pub stack: u32,
+    /// The share by which code is longer.
+    pub code: f64,
+    pub registers: u32,
+}
+
+impl Worsening {
+    /// `None` where nothing got worse.
+    pub fn of(pair: &Pair) -> Option<Self> {
+        let Pair { base, head, .. } = pair;
+        let more = |of: fn(&Kernel) -> Option<u32>| match (of(base), of(head)) {
+            (Some(base), Some(head)) => head.saturating_sub(base),
+            _ => 0,
+        };
+        let resident = Resident::of(pair);
+        let found = Self {
+            warps: resident.map_or(0.0, |it| it.lost()),
+            resident,
+            local_instructions: more(|it| it.local_instructions),
+            stack: more(|it| it.stack),
+            code: match base.code {
+                0 => 0.0,
+                code => (head.code as f64 / code as f64 - 1.0).max(0.0),
+            },
+            registers: more(|it| it.registers),
+        };
+        let is_worse = found.warps > 0.0
+            || found.code > 0.0
+            || found
+                .local_instructions
+                .max(found.stack)
+                .max(found.registers)
+                > 0;
+        is_worse.then_some(found)
+    }
+
+    /// The costliest first, and what got no worse last.
+    pub fn costliest_first(one: &Option<Self>, other: &Option<Self>) -> Ordering {
+        match (one, other) {
+            (Some(one), Some(other)) => one.compare(other),
+            (one, other) => other.is_some().cmp(&one.is_some()),
+        }
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        (other.warps.total_cmp(&self.warps))
+            .then(other.local_instructions.cmp(&self.local_instructions))
+            .then(other.stack.cmp(&self.stack))
+            .then(other.code.total_cmp(&self.code))
+            .then(other.registers.cmp(&self.registers))
+    }
+}
+
+impl Resident {
+    fn of(pair: &Pair) -> Option<Self> {
+        let Pair { base, head, .. } = pair;
+        if let (Some(base), Some(head)) = (base.occupancy(), head.occupancy()) {
+            return Some(Self {
+                base,
+                head,
+                assumed_block: None,
+            });
+        }
+        let stated = head.largest_block().or(base.largest_block());
+        let threads = stated.unwrap_or(USUAL_BLOCK);
+        Some(Self {
+            base: base.occupancy_of(threads)?,
+            head: head.occupancy_of(threads)?,
+            assumed_block: Some(threads),
+        })
+    }
+
+    fn lost(&self) -> f64 {
+        let (base, head) = (self.base.warps_per_sm, self.head.warps_per_sm);
+        match base {
+            0 => 0.0,
+            base => (1.0 - f64::from(head) / f64::from(base)).max(0.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MatchedBy;
+    use crate::matching::tests::kernel;
+
+    fn usual(name: &str) -> Kernel {
+        Kernel {
+            registers: Some(32),
+            stack: Some(0),
+            static_shared: Some(0),
+            barriers: Some(0),
+            code: 1024,
+            local_instructions: Some(0),
+            ..kernel(name, "sm_90", 1)
+        }
+    }
+
+    fn worsening(base: &Kernel, head: &Kernel) -> Option<Worsening> {
+        let by = MatchedBy::Name;
+        Worsening::of(&Pair { base, head, by })
+    }
+
+    #[test]
+    fn what_costs_more_comes_first_whatever_else_is_more() {
+        let base = usual("k");
+        let changed = |change: fn(&mut Kernel)| {
+            let mut head = usual("k");
+            change(&mut head);
+            head
+        };
+        // From the costliest on; each has more of all that counts less.
+        let heads = [
+            changed(|it| it.registers = Some(96)),
+            changed(|it| it.registers = Some(48)),
+            changed(|it| it.local_instructions = Some(20)),
+            changed(|it| {
+                it.local_instructions = Some(2);
+                it.stack = Some(800);
+            }),
+            changed(|it| {
+                it.stack = Some(8);
+                it.code = 9000;
+            }),
+            changed(|it| {
+                it.code = 1100;
+                it.registers = Some(32);
+            }),
+            changed(|it| {
+                it.code = 1050;
+                it.registers = Some(31);
+            }),
+        ];
+        let ranked = heads.map(|head| worsening(&base, &head).unwrap());
+        for pair in ranked.windows(2) {
+            assert_eq!(pair[0].compare(&pair[1]), Ordering::Less, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn registers_that_take_no_warp_away_come_last() {
+        let more = |registers| Kernel {
+            registers: Some(registers),
+            ..usual("k")
+        };
+        // From 24 on all 64 warps of an SM have theirs up to 32.
+        let alone = worsening(&more(24), &more(32)).unwrap();
+        assert_eq!(alone.warps, 0.0);
+        let step = worsening(&more(32), &more(33)).unwrap();
+        assert!(step.warps > 0.0, "{step:?}");
+        assert_eq!(step.compare(&alone), Ordering::Less);
+    }
+
+    #[test]
+    fn a_block_that_is_assumed_is_named() {
+        let head = Kernel {
+            registers: Some(64),
+            ..usual("k")
+        };
+        let found = worsening(&usual("k"), &head).unwrap().resident.unwrap();
+        assert_eq!(found.assumed_block, Some(USUAL_BLOCK));
+        let bound = |kernel: Kernel| Kernel {
+            max_threads: Some([128, 1, 1]),
+            ..kernel
+        };
+        let found = worsening(&bound(usual("k")), &bound(head.clone())).unwrap();
+        assert_eq!(found.resident.unwrap().assumed_block, None);
+        // The bound of one side alone is that of both.
+        let found = worsening(&usual("k"), &bound(head)).unwrap();
+        assert_eq!(found.resident.unwrap().assumed_block, Some(128));
+    }
+
+    #[test]
+    fn the_same_or_better_is_not_worse() {
+        let base = usual("k");
+        assert_eq!(worsening(&base, &base), None);
+        let better = Kernel {
+            registers: Some(24),
+            code: 512,
+            ..usual("k")
+        };
+        assert_eq!(worsening(&base, &better), None);
+        assert!(worsening(&better, &base).is_some());
+    }
+}

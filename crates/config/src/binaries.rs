@@ -1,0 +1,257 @@
+//! `binaries:`: compiled files, and the limits that their kernels must keep. Which kernels a file has is not known here.
+
+use super::context::Context;
+use super::limit::read_limit;
+use super::names::check_file_name;
+use super::raw::{KERNELS, RawBinary, RawFileGates};
+use super::resolve::resolve_architectures;
+use super::scope::Scope;
+use super::written::{Key, WrittenGate, merge_limits, read_texts};
+use super::yaml::{Problem, Spanned};
+use globset::Glob;
+use model::{Arch, Bound, Limit, Metric, Rule};
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+/// One compiled file and what it is held to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BinaryGates {
+    pub name: String,
+    /// Relative to gates.yaml; a glob in its last part.
+    pub file: String,
+    pub architectures: Vec<Arch>,
+    /// Limits on how many kernels it has.
+    pub count: Vec<FileLimit>,
+    pub gates: Vec<KernelLimits>,
+    /// `gates.yaml:4`, where the architectures are.
+    pub declared: String,
+}
+
+/// Limits on the kernels that a name fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelLimits {
+    /// Globs; every kernel where there is none.
+    pub kernels: Vec<Glob>,
+    pub limits: Vec<FileLimit>,
+    /// `gates.yaml:7`, where the globs are.
+    pub declared: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileLimit {
+    pub arch: Arch,
+    pub rule: Rule,
+    pub declared: String,
+}
+
+impl BinaryGates {
+    /// Whether a limit compares kernels with a baseline.
+    pub fn needs_baseline(&self) -> bool {
+        let of_kernels = self.gates.iter().flat_map(|gates| &gates.limits);
+        let mut limits = of_kernels.chain(&self.count);
+        limits.any(|limit| is_relative(&limit.rule))
+    }
+
+    /// Whether more kernels than the baseline has are something to consent to.
+    pub fn limits_growth(&self) -> bool {
+        self.count.iter().any(|limit| is_relative(&limit.rule))
+    }
+}
+
+fn is_relative(rule: &Rule) -> bool {
+    matches!(
+        rule,
+        Rule::Limit {
+            limit: Limit::Baseline { .. },
+            ..
+        }
+    )
+}
+
+/// The metrics of one kernel that a compiled file can state.
+const OF_KERNELS: [Metric; 8] = [
+    Metric::Registers,
+    Metric::Stack,
+    Metric::Shared,
+    Metric::Spills,
+    Metric::LocalAccesses,
+    Metric::Code,
+    Metric::BlocksPerSm,
+    Metric::Occupancy,
+];
+
+pub fn resolve_binary(
+    name: &Spanned<String>,
+    raw: &Spanned<RawBinary>,
+    file: &str,
+) -> Result<BinaryGates, Problem> {
+    check_file_name(name, "binary")?;
+    check_path(&raw.file)?;
+    let architectures = resolve_architectures(&raw.architectures)?;
+    let declared = |spot: super::yaml::Position| format!("{file}:{}", spot.line());
+    let reader = Reader {
+        file,
+        architectures: &architectures,
+    };
+    let mut count = Vec::new();
+    if let Some(limits) = &raw.count {
+        let key = Spanned {
+            value: Metric::Count.name().to_owned(),
+            at: limits.at,
+        };
+        let written = [(key, limits.clone())];
+        count = reader.read_all(merge_limits(written.iter())?)?;
+    }
+    let mut gates = Vec::new();
+    for entry in raw.gates.iter().flat_map(|all| all.iter()) {
+        gates.push(reader.read_entry(entry, declared(entry.at))?);
+    }
+    if let (Some(written), true) = (&raw.gates, gates.is_empty()) {
+        return Err(Problem::new(written.at, "an empty list sets no limit"));
+    }
+    Ok(BinaryGates {
+        name: name.value.clone(),
+        file: raw.file.value.clone(),
+        declared: declared(raw.architectures.at),
+        architectures,
+        count,
+        gates,
+    })
+}
+
+/// A glob stands for one file of one directory, so that nothing is searched for.
+fn check_path(file: &Spanned<String>) -> Result<(), Problem> {
+    let path = Path::new(file.as_str());
+    let is_glob = |text: &str| text.contains(['*', '?', '[', '{']);
+    let mut parts = path.components().rev();
+    if !matches!(parts.next(), Some(Component::Normal(_))) {
+        return Err(
+            Problem::new(file.at, format!("`{}` names no file", file.value))
+                .help("file: build/libattention.so, or dist/attention-*.whl"),
+        );
+    }
+    if parts.any(|part| is_glob(&part.as_os_str().to_string_lossy())) {
+        return Err(Problem::new(
+            file.at,
+            format!("`{}` has a glob in a directory", file.value),
+        )
+        .help("only the name of the file can be a glob: dist/attention-*.whl"));
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    match name.map(|name| Glob::new(&name).map(drop)) {
+        Some(Err(error)) => Err(Problem::new(
+            file.at,
+            format!("not a glob: {}", error.kind()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    architectures: &'a [Arch],
+}
+
+impl Reader<'_> {
+    fn read_entry(
+        &self,
+        entry: &Spanned<RawFileGates>,
+        declared: String,
+    ) -> Result<KernelLimits, Problem> {
+        let written = entry.value.0.iter();
+        let (globs, limits): (Vec<_>, Vec<_>) =
+            written.partition(|(name, _)| name.value == KERNELS);
+        let mut kernels = Vec::new();
+        for (_, globs) in globs {
+            for text in read_texts(globs)? {
+                let glob = Glob::new(&text).map_err(|error| {
+                    Problem::new(
+                        text.at,
+                        format!("`{}` is not a glob: {}", text.value, error.kind()),
+                    )
+                })?;
+                kernels.push(glob);
+            }
+        }
+        let limits = merge_limits(limits.into_iter())?;
+        for limit in &limits {
+            match limit.key {
+                Key::Metric(metric) if OF_KERNELS.contains(&metric) => {}
+                _ => {
+                    let names = OF_KERNELS.map(Metric::name).join(", ");
+                    let problem = match limit.key {
+                        Key::Metric(Metric::Count) => "`count` is of the whole file".to_owned(),
+                        _ => format!("a compiled file does not state `{}`", limit.name.value),
+                    };
+                    return Err(Problem::new(limit.name.at, problem).help(match limit.key {
+                        Key::Metric(Metric::Count) => "write it next to `file`".to_owned(),
+                        _ => format!("it states {names}"),
+                    }));
+                }
+            }
+        }
+        if limits.is_empty() {
+            return Err(Problem::new(entry.at, "no limits: nothing would be judged")
+                .help("- {registers: \"+0%\", spills: 0, code: \"+5%\"}"));
+        }
+        Ok(KernelLimits {
+            kernels,
+            limits: self.read_all(limits)?,
+            declared,
+        })
+    }
+
+    fn read_all(&self, written: Vec<WrittenGate<'_>>) -> Result<Vec<FileLimit>, Problem> {
+        let mut limits = Vec::new();
+        for written in written {
+            let Key::Metric(metric) = written.key else {
+                continue;
+            };
+            for &arch in self.architectures {
+                for text in written.of_architecture(arch, self.architectures)? {
+                    limits.push(FileLimit {
+                        arch,
+                        rule: Rule::Limit {
+                            metric,
+                            limit: read_file_limit(&text, metric)?,
+                        },
+                        declared: format!("{}:{}", self.file, text.at.line()),
+                    });
+                }
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// A bound, or a change against the baseline.
+fn read_file_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
+    let nothing = BTreeMap::new();
+    let nowhere = BTreeMap::new();
+    let scope = Scope::new("", &nowhere, &nothing);
+    let context = Context {
+        compiled: true,
+        ..Context::of_units(&scope)
+    };
+    match read_limit(text, metric, &context)? {
+        Limit::Absolute {
+            bound: Bound::Expr(_),
+            ..
+        } => Err(Problem::new(
+            text.at,
+            "a limit on a compiled file must be a number or a relative limit",
+        )
+        .help("examples: `128`, `48KiB`, `+5%`")),
+        Limit::Anchor { .. } | Limit::Base { .. } => Err(Problem::new(
+            text.at,
+            "a limit on a compiled file is against its baseline alone",
+        )
+        .help("write it without `of`: `+5%`")),
+        limit => Ok(limit),
+    }
+}
+
+/// For the schema: metrics of one kernel, with what they are.
+pub fn metrics_of_kernels() -> impl Iterator<Item = Metric> {
+    OF_KERNELS.into_iter()
+}

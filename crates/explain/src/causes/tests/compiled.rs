@@ -1,0 +1,160 @@
+//! Two compiled kernels that nobody ran, without line tables: most libraries have none.
+
+use crate::{CauseClass, Compiled, Measure, explain_compiled};
+use model::{CodeFacts, CodeLine, CodePlace, EntryCode, InstructionKind as Kind, LineCode};
+use model::{LoopCode, Width};
+use std::collections::BTreeMap;
+
+const LOAD: Kind = Kind::GlobalLoad(Width::W32);
+const STACK_LOAD: Kind = Kind::StackLoad(Width::W32);
+const STACK_STORE: Kind = Kind::StackStore(Width::W32);
+
+type Mix<'a> = &'a [(Kind, u32)];
+
+/// Code outside of loops, and that of each loop, none of which is in another.
+fn code(straight: Mix, loops: &[Mix]) -> CodeFacts {
+    let line = |mix: Mix, in_loop| LineCode {
+        place: None,
+        in_loop,
+        function: None,
+        mix: mix.iter().copied().collect(),
+        predicated: 0,
+        calls: BTreeMap::new(),
+    };
+    let mut lines = vec![line(straight, None)];
+    lines.extend(
+        loops
+            .iter()
+            .enumerate()
+            .map(|(at, mix)| line(mix, Some(at))),
+    );
+    let unknown = |_: &Mix| LoopCode {
+        place: None,
+        parent: None,
+        step: None,
+    };
+    CodeFacts {
+        disassembler: String::new(),
+        entries: vec![EntryCode {
+            symbol: "k".to_owned(),
+            lines,
+            loops: loops.iter().map(unknown).collect(),
+        }],
+        text: BTreeMap::new(),
+    }
+}
+
+fn explained(base: &CodeFacts, head: &CodeFacts) -> Vec<crate::Cause> {
+    let arch = "sm_90".parse().unwrap();
+    let side = |code| Compiled::alone(arch, None, Some(code));
+    explain_compiled(side(base), side(head))
+}
+
+fn classes(base: &CodeFacts, head: &CodeFacts) -> Vec<CauseClass> {
+    let causes = explained(base, head);
+    causes.into_iter().map(|it| it.class).collect()
+}
+
+#[test]
+fn a_loop_that_does_an_eighth_in_a_turn_is_unrolled_less() {
+    let rest: Mix = &[(Kind::Fp32, 1), (LOAD, 2), (Kind::Int, 3)];
+    let unrolled = code(
+        &[(Kind::Move, 9)],
+        &[&[(Kind::Fp32, 8), (LOAD, 16), (Kind::Int, 4)], rest],
+    );
+    let plain = code(&[(Kind::Move, 9)], &[rest]);
+    let causes = explained(&unrolled, &plain);
+    assert_eq!(causes[0].class, CauseClass::UnrollLost);
+    assert_eq!(causes[0].values[0].measure, Measure::LoopSize);
+    assert_eq!(
+        (causes[0].values[0].base.0, causes[0].values[0].head.0),
+        (28.0, 6.0)
+    );
+    assert!(!classes(&plain, &unrolled).contains(&CauseClass::UnrollLost));
+}
+
+#[test]
+fn a_loop_that_was_none_is_unrolled_less() {
+    let straight = code(&[(Kind::Fp32, 16), (LOAD, 32), (Kind::Move, 9)], &[]);
+    let looped = code(&[(Kind::Move, 9)], &[&[(Kind::Fp32, 1), (LOAD, 2)]]);
+    assert_eq!(classes(&straight, &looped), [CauseClass::UnrollLost]);
+    // As much is executed, in fewer branches.
+    assert_eq!(classes(&looped, &straight), [CauseClass::CodeChanged]);
+    // Which of two new loops did what is not known.
+    let twice = code(
+        &[(Kind::Move, 9)],
+        &[&[(Kind::Fp32, 1), (LOAD, 2)], &[(Kind::Fp64, 1), (LOAD, 1)]],
+    );
+    assert!(!classes(&straight, &twice).contains(&CauseClass::UnrollLost));
+}
+
+/// A sort of a block, which a new compiler unrolls: as many barriers are executed as before.
+#[test]
+fn barriers_of_a_loop_that_is_unrolled_are_not_more() {
+    let work: Mix = &[(Kind::Barrier, 4), (LOAD, 20), (Kind::Fp32, 11)];
+    let looped = code(&[(Kind::Barrier, 6)], &[work]);
+    let unrolled = code(&[(Kind::Barrier, 38), (LOAD, 110), (Kind::Fp32, 40)], &[]);
+    assert!(!classes(&looped, &unrolled).contains(&CauseClass::BarrierAdded));
+    let added = code(&[(Kind::Barrier, 7)], &[work]);
+    assert_eq!(classes(&looped, &added)[0], CauseClass::BarrierAdded);
+}
+
+#[test]
+fn loops_that_do_other_work_are_taken_for_the_same_and_not_unrolled_less() {
+    let single = code(&[], &[&[(Kind::Fp32, 64), (LOAD, 8)]]);
+    let double = code(&[], &[&[(Kind::Fp64, 16), (LOAD, 4)]]);
+    assert_eq!(classes(&single, &double), [CauseClass::DoublePrecision]);
+}
+
+#[test]
+fn what_is_stored_on_the_stack_and_read_back_is_spilled() {
+    let base = code(&[(Kind::Fp32, 9)], &[]);
+    let spilling = code(&[(Kind::Fp32, 9), (STACK_STORE, 3), (STACK_LOAD, 4)], &[]);
+    let causes = explained(&base, &spilling);
+    assert_eq!(causes[0].class, CauseClass::Spills);
+    let measures: Vec<_> = causes[0]
+        .values
+        .iter()
+        .map(|it| it.measure.clone())
+        .collect();
+    assert_eq!(
+        measures,
+        [Measure::Code(STACK_LOAD), Measure::Code(STACK_STORE)]
+    );
+    assert_eq!(classes(&spilling, &base), [CauseClass::CodeChanged]);
+    assert_eq!(classes(&base, &base), [CauseClass::NothingChanged]);
+    // Arguments of a function, or a variable that has an address.
+    let arguments = code(&[(Kind::Fp32, 9), (STACK_STORE, 3)], &[]);
+    assert_eq!(classes(&base, &arguments), [CauseClass::MoreInstructions]);
+}
+
+#[test]
+fn a_reciprocal_without_conversions_of_its_own_is_no_division() {
+    let base = code(&[(Kind::Fp32, 9), (Kind::Conversion, 60)], &[]);
+    let with = |conversions| {
+        let mix = [
+            (Kind::Fp32, 9),
+            (Kind::Conversion, conversions),
+            (Kind::Reciprocal, 2),
+        ];
+        code(&mix, &[])
+    };
+    assert_eq!(classes(&base, &with(60)), [CauseClass::MoreInstructions]);
+    assert_eq!(classes(&base, &with(64))[0], CauseClass::SlowDivision);
+}
+
+#[test]
+fn lines_of_one_side_alone_are_no_lines() {
+    let base = code(&[(Kind::Fp32, 9)], &[]);
+    let mut head = code(&[(Kind::Fp32, 9), (Kind::Barrier, 2)], &[]);
+    head.entries[0].lines[0].place = Some(CodePlace {
+        line: CodeLine {
+            file: "k.cu".to_owned(),
+            number: 3,
+        },
+        inlined_at: Vec::new(),
+    });
+    let causes = explained(&base, &head);
+    assert_eq!(causes[0].class, CauseClass::BarrierAdded);
+    assert!(causes.iter().all(|it| it.places.is_empty()), "{causes:?}");
+}

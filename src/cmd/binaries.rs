@@ -1,0 +1,210 @@
+//! `binaries:` of gates.yaml: what `binary` and `run` judge of compiled files, and how their baselines are written.
+
+use super::judge::render;
+use super::{command_line, counted, print, remark, say, terminal_options};
+use crate::cli::{BinaryArgs, Format, RunArgs};
+use artifact::{BaseBinaries, Circumstances, Library};
+use config::{BinaryGates, Loaded, Selection};
+use judge::Index;
+use model::{Acceptance, Record};
+use pipeline::BaseSide;
+use records::store::NewFile;
+use report::ReportInput;
+use report::exit::Exit;
+use report::section::Section;
+use report::terminal::Verbosity;
+use std::io::Write;
+use std::path::Path;
+use system::error::{Error, Result};
+use wording::words;
+
+/// Judges every compiled file of gates.yaml, or writes its baseline.
+pub fn run(args: &BinaryArgs) -> Result<Exit> {
+    let loaded = config::load(&args.config.config, &Selection::default())?;
+    if loaded.binaries.is_empty() {
+        return Err(Error::usage("it has no `binaries`")
+            .at(args.config.config.display())
+            .help("name a compiled file: gatekeeper binary FILE")
+            .help(
+                "or hold one to limits: binaries: {NAME: {file: FILE.so, architectures: [sm_90]}}",
+            ));
+    }
+    let libraries = open_all(&loaded)?;
+    let mut record = empty(&args.config.config);
+    if args.update {
+        return update(&loaded.root, &libraries, &record, args.allow_worse);
+    }
+    record.policy.accepted = of_files(config::load_acceptances(&loaded)?);
+    artifact::add_libraries(&mut record, &libraries, None);
+    // Those of kernels that are built are judged with these.
+    let accepted = &mut record.policy.accepted;
+    accepted.retain(|it| !(it.left_out && it.subjects.is_empty()));
+    let index = Index::new(&record);
+    let judgement = index.judge();
+    let input = ReportInput::new(&index, &record, &judgement);
+    let report = render(args.format, args.output, &input)?;
+    let kernels: Vec<Vec<Section>> = libraries.iter().filter_map(lay_out).collect();
+    let verbosity = args.output.verbosity();
+    print(&match args.format {
+        Format::Terminal if verbosity != Verbosity::Quiet && !kernels.is_empty() => {
+            report::terminal::render_groups(&kernels, terminal_options(verbosity)) + "\n" + &report
+        }
+        Format::Markdown if !kernels.is_empty() => {
+            report + "\n" + &report::markdown::render_groups(report::matching::TITLE, &kernels)
+        }
+        _ => report,
+    })?;
+    Ok(judgement.conclusion.into())
+}
+
+/// How the kernels of a file were matched with its baseline.
+fn lay_out<'a>(library: &Library) -> Option<Vec<Section<'a>>> {
+    Some(report::matching::lay_out(&library.matching()?, &[]))
+}
+
+/// A record of compiled files alone.
+pub fn empty(config: &Path) -> Record {
+    let circumstances = Circumstances {
+        gatekeeper: env!("CARGO_PKG_VERSION"),
+        started: ::run::machine::now(),
+        command: command_line(),
+        host: ::run::machine::host(),
+    };
+    artifact::empty_record(&config.display().to_string(), &circumstances)
+}
+
+pub fn open_all(loaded: &Loaded) -> Result<Vec<Library>> {
+    let binaries = loaded.binaries.iter();
+    binaries
+        .map(|gates| artifact::open(&loaded.root, gates))
+        .collect()
+}
+
+/// Acceptances without the kernels that are built, which another command judges.
+fn of_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
+    for acceptance in &mut accepted {
+        acceptance.left_out |= !acceptance.subjects.is_empty();
+        acceptance.subjects.clear();
+    }
+    accepted
+}
+
+/// The compiled files that a run judges: all, or none where it is asked for some kernels.
+pub enum Asked {
+    All(Vec<Library>),
+    /// They are left out.
+    LeftOut,
+    /// gates.yaml has none, and those of the base are left out.
+    None,
+}
+
+impl Asked {
+    /// Before anything is built: a file that is not there is no error after an hour of GPU time.
+    ///
+    /// # Errors
+    /// As of a file; and where only a part of the cases is run, as each part would judge all files.
+    pub fn of(args: &RunArgs, loaded: &Loaded) -> Result<Self> {
+        if loaded.binaries.is_empty() && args.filters.is_empty() {
+            // The base may have had some.
+            return Ok(Self::All(Vec::new()));
+        }
+        if !args.filters.is_empty() || args.changed.is_some() {
+            if loaded.binaries.is_empty() {
+                return Ok(Self::None);
+            }
+            remark(&format!(
+                "{} not judged, as kernels are picked: {}; `gatekeeper binary` judges them",
+                counted(loaded.binaries.len(), "compiled file"),
+                names(&loaded.binaries)
+            ));
+            return Ok(Self::LeftOut);
+        }
+        if args.shard.is_some() {
+            return Err(Error::usage(format!(
+                "compiled files belong to no shard: {}",
+                names(&loaded.binaries)
+            ))
+            .at(args.config.config.display())
+            .help("put `binaries` into a file of its own, and judge it in a job of its own: gatekeeper binary --config FILE"));
+        }
+        open_all(loaded).map(Self::All)
+    }
+
+    /// How their kernels were matched with their baselines.
+    pub fn lay_out<'a>(&self) -> Vec<Vec<Section<'a>>> {
+        match self {
+            Self::All(libraries) => libraries.iter().filter_map(lay_out).collect(),
+            Self::LeftOut | Self::None => Vec::new(),
+        }
+    }
+
+    /// Adds them to the record of what was run.
+    pub fn add_to(&self, record: &mut Record, base: Option<&BaseBinaries>) {
+        match self {
+            Self::All(libraries) => artifact::add_libraries(record, libraries, base),
+            Self::LeftOut => artifact::leave_out_files(&mut record.policy.accepted),
+            Self::None => {}
+        }
+    }
+}
+
+fn names(binaries: &[BinaryGates]) -> String {
+    let names: Vec<_> = binaries.iter().map(|it| it.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// The base's part, as long as its files are there.
+pub fn of_base(side: &BaseSide) -> BaseBinaries {
+    let binaries = side.binaries.iter();
+    let with_baseline = binaries.map(|gates| {
+        // One that is damaged there is not this change's doing.
+        let baseline = artifact::read_baseline(&side.root, &gates.name);
+        (gates.clone(), baseline.ok().flatten())
+    });
+    BaseBinaries(with_baseline.collect())
+}
+
+fn update(root: &Path, libraries: &[Library], record: &Record, consent: bool) -> Result<Exit> {
+    let made = libraries.iter();
+    let made = made.map(|it| Ok((it, it.new_baseline(record, consent)?)));
+    let made: Vec<_> = made.collect::<Result<_>>()?;
+    let mut refused = 0;
+    let mut text = String::new();
+    for (library, new) in made {
+        let name = library.path.file_name().unwrap_or_default();
+        let path = artifact::baseline_path(&library.gates.name);
+        let written = artifact::write_baseline(&name.to_string_lossy(), &new.listing)?;
+        let target = root.join(&path);
+        let mut file = NewFile::create(&target)?;
+        let result = file.write_all(written.as_bytes());
+        result.map_err(|error| {
+            Error::environment(format!("{} cannot be written: {error}", path.display()))
+        })?;
+        file.keep()?;
+        for worse in &new.worse {
+            let value = |value| words::quantity(worse.metric, value);
+            let (was, now) = (value(worse.was), value(worse.now));
+            text += &format!(
+                "worse: {} {}: {was} -> {now}\n",
+                worse.subject, worse.metric
+            );
+        }
+        let kernels = counted(new.listing.kernels.len(), "kernel");
+        text += &format!("{}: {kernels}\n", path.display());
+        refused += match consent {
+            true => 0,
+            false => new.worse.len(),
+        };
+    }
+    if refused > 0 {
+        text += &format!(
+            "{} refused, and the baseline of these kernels kept; `--allow-worse` accepts them\n",
+            counted(refused, "value")
+        );
+    }
+    say(&text)?;
+    Ok(match refused {
+        0 => Exit::Held,
+        _ => Exit::Failed,
+    })
+}

@@ -1,0 +1,157 @@
+//! Why kernels of two compiled files changed: their machine code, by the rules of `explain` that need no run.
+
+use artifact::{MachineCode, Matched, Records};
+use build::code::{Reader, name_files_alike};
+use build::toolchain;
+use explain::{CauseClass, Compiled, explain_compiled};
+use model::{
+    BuildFacts, CodeFacts, Evidence, Judgement, NotRun, Outcome, Record, Seen, Subject, UnitId,
+};
+use rayon::prelude::*;
+use report::explain::{Explanation, KernelExplanations, gap};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use system::cache::Cache;
+use system::error::Result;
+
+/// More are not disassembled: it takes up to a second for each, and nobody reads them.
+const MOST_EXPLAINED: usize = 100;
+
+/// The kernels that failed, the costliest first; if none did, those whose code differs. `base` and `head` are what the records
+/// were made of.
+pub fn explain_kernels(
+    base: &Path,
+    head: &Path,
+    records: &Records,
+    judgement: &Judgement,
+) -> Result<KernelExplanations> {
+    let failed = judgement
+        .verdicts
+        .iter()
+        .filter(|it| it.outcome == Outcome::Fail);
+    let failed: HashSet<&UnitId> = failed
+        .filter_map(|verdict| match &verdict.subject {
+            Subject::Unit(unit) => Some(unit),
+            Subject::Case(_) => None,
+        })
+        .collect();
+    let is_meant = |it: &&Matched| match failed.is_empty() {
+        true => differs(it),
+        false => failed.contains(&it.unit),
+    };
+    let changed = newest_first(records.pairs.iter().filter(is_meant));
+    let explained = changed.get(..MOST_EXPLAINED).unwrap_or(&changed);
+    if explained.is_empty() {
+        return Ok(KernelExplanations::Explained {
+            kernels: Vec::new(),
+            more: 0,
+        });
+    }
+    let cache = Cache::open()?;
+    let Some(disassembler) = toolchain::find_disassembler(&cache) else {
+        return Ok(KernelExplanations::NotRun(NotRun::NoDisassembler));
+    };
+    let reader = Reader::open(&disassembler, &cache)?;
+    let differ = || explained.iter().filter(|it| differs(it));
+    let (of_base, of_head) = rayon::join(
+        || artifact::read_code(base, differ().map(|it| it.pair.base), &reader),
+        || artifact::read_code(head, differ().map(|it| it.pair.head), &reader),
+    );
+    let code = Sides {
+        base: of_base?,
+        head: of_head?,
+    };
+    let facts = Sides {
+        base: facts_by_unit(&records.base),
+        head: facts_by_unit(&records.head),
+    };
+    let kernels = explained
+        .par_iter()
+        .map(|it| explain_kernel(it, &facts, &code));
+    Ok(KernelExplanations::Explained {
+        kernels: kernels.collect(),
+        more: changed.len() - explained.len(),
+    })
+}
+
+/// For the newest of its architectures each kernel, in their order; then for the others. nvdisasm does not know old ones.
+fn newest_first<'a>(kernels: impl Iterator<Item = &'a Matched<'a>>) -> Vec<&'a Matched<'a>> {
+    let mut by_kernel: Vec<Vec<&Matched>> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for it in kernels {
+        let key = (it.unit.kernel.as_str(), it.unit.variant.as_str());
+        let place = *places.entry(key).or_insert(by_kernel.len());
+        match by_kernel.get_mut(place) {
+            Some(known) => known.push(it),
+            None => by_kernel.push(vec![it]),
+        }
+    }
+    let mut others = Vec::new();
+    let mut newest = Vec::new();
+    for mut architectures in by_kernel {
+        architectures.sort_by_key(|it| Reverse(it.unit.arch));
+        let mut architectures = architectures.into_iter();
+        newest.extend(architectures.next());
+        others.extend(architectures);
+    }
+    newest.append(&mut others);
+    newest
+}
+
+struct Sides<T> {
+    base: T,
+    head: T,
+}
+
+type Facts<'a> = HashMap<&'a UnitId, &'a BuildFacts>;
+
+fn explain_kernel(it: &Matched, facts: &Sides<Facts>, code: &Sides<MachineCode>) -> Explanation {
+    let Matched { unit, pair, .. } = it;
+    // Equal code needs no disassembly: what changed are bounds, or what it takes in functions that it calls.
+    let mut code = differs(it).then(|| Sides {
+        base: code.base.of(pair.base),
+        head: code.head.of(pair.head),
+    });
+    let gaps = code.iter().flat_map(|it| [gap(&it.base), gap(&it.head)]);
+    let gaps: Vec<String> = gaps.flatten().take(1).collect();
+    if let Some(Sides {
+        base: Seen::Got(base),
+        head: Seen::Got(head),
+    }) = &mut code
+    {
+        name_files_alike(base, head);
+    }
+    let code = code.as_ref();
+    let base = compiled(unit, &facts.base, code.map(|it| &it.base));
+    let head = compiled(unit, &facts.head, code.map(|it| &it.head));
+    let mut causes = explain_compiled(base, head);
+    // Where code could not be compared, that no rule knows more says nothing.
+    causes.retain(|it| gaps.is_empty() || it.class != CauseClass::CodeChanged);
+    Explanation {
+        subject: Subject::Unit(unit.clone()),
+        causes,
+        gaps,
+    }
+}
+
+fn compiled<'a>(
+    unit: &UnitId,
+    facts: &Facts<'a>,
+    code: Option<&'a Seen<CodeFacts>>,
+) -> Compiled<'a> {
+    let built = facts.get(unit).copied();
+    Compiled::alone(unit.arch, built, code.and_then(Seen::got))
+}
+
+fn differs(it: &Matched) -> bool {
+    it.pair.base.digest != it.pair.head.digest
+}
+
+fn facts_by_unit(record: &Record) -> Facts<'_> {
+    let built = record.evidence.iter().filter_map(|piece| match piece {
+        Evidence::Build { unit, facts } => Some((unit, facts.got()?)),
+        _ => None,
+    });
+    built.collect()
+}

@@ -1,0 +1,606 @@
+//! `binaries:` of gates.yaml: compiled files that are held to limits, with their committed baselines, alone and as a change of a
+//! repository.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::binaries::nvcc;
+use crate::common::{edit, git, run, stderr, stdout};
+use std::fs;
+use std::path::Path;
+
+/// `HEAD` trades the stack for registers, `MORE` adds a kernel, `LONG` has more code.
+const SOURCE: &str = r#"
+#ifdef HEAD
+#define BOUNDS __launch_bounds__(256)
+#else
+#define BOUNDS __launch_bounds__(256, 8)
+#endif
+extern "C" __global__ void BOUNDS busy_gemm(const float *x, float *y) {
+    float a[64];
+#pragma unroll
+    for (int i = 0; i < 64; i++) a[i] = x[threadIdx.x + 256 * i];
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 64; i++) sum = sum * a[63 - i] + a[i];
+    y[threadIdx.x] = sum;
+}
+extern "C" __global__ void same(float *y) {
+    y[threadIdx.x] *= 2;
+#ifdef LONG
+#pragma unroll
+    for (int i = 1; i < 40; i++) y[threadIdx.x + i] *= 3;
+#endif
+}
+#ifdef MORE
+extern "C" __global__ void more(float *y) { y[threadIdx.x] += 3; }
+#endif
+"#;
+
+const GATES: &str = r#"version: 1
+binaries:
+  attention:
+    file: lib.fatbin
+    architectures: [sm_90, sm_100]
+    count: "+0%"
+    gates:
+      - registers: "+0%"
+        stack: "+0%"
+        local_accesses: "+0%"
+        code: "+5%"
+      - kernels: ["*gemm*"]
+        registers: "<= 128"
+"#;
+
+const BASELINE: &str = "baselines/binaries/attention.jsonl";
+const BOTH: &[&str] = &[
+    "-gencode",
+    "arch=compute_90,code=sm_90",
+    "-gencode",
+    "arch=compute_100,code=sm_100",
+];
+
+fn build(dir: &Path, flags: &[&str]) {
+    let always = ["-fatbin", "k.cu", "-o", "lib.fatbin"];
+    nvcc(dir, &[&always, flags].concat());
+}
+
+/// The files of a project, with a library for two architectures.
+fn project(gates: &str, flags: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("k.cu"), SOURCE).unwrap();
+    fs::write(dir.path().join("gates.yaml"), gates).unwrap();
+    build(dir.path(), &[BOTH, flags].concat());
+    dir
+}
+
+/// The same with a baseline.
+fn agreed(gates: &str, flags: &[&str]) -> tempfile::TempDir {
+    let project = project(gates, flags);
+    run(project.path(), &["binary", "--update"], 0);
+    project
+}
+
+/// All that is printed, with single blanks.
+fn said(dir: &Path, args: &[&str], code: i32) -> String {
+    let output = run(dir, args, code);
+    let said = stdout(&output) + &stderr(&output);
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn says(dir: &Path, args: &[&str], code: i32, words: &[&str]) {
+    let said = said(dir, args, code);
+    for words in words {
+        assert!(said.contains(words), "{words:?} is not in\n{said}");
+    }
+}
+
+const JUDGE: &[&str] = &["binary"];
+
+#[test]
+fn the_first_baseline_is_named_and_written() {
+    let project = project(GATES, &[]);
+    let dir = project.path();
+    says(dir, JUDGE, 0, &["new", "binary --update", "not judged"]);
+    says(
+        dir,
+        &["binary", "-v"],
+        0,
+        &["accept with `gatekeeper binary --update`"],
+    );
+    says(
+        dir,
+        &["binary", "--update"],
+        0,
+        &["attention.jsonl: 4 kernels"],
+    );
+    let first = fs::read_to_string(dir.join(BASELINE)).unwrap();
+    assert_eq!(first.lines().count(), 5, "{first}");
+    let judged = said(dir, JUDGE, 0);
+    assert!(judged.contains("PASS: 22 passed"), "{judged}");
+    assert!(!judged.contains("not judged"), "{judged}");
+    // The same file gives the same bytes.
+    run(dir, &["binary", "--update"], 0);
+    assert_eq!(fs::read_to_string(dir.join(BASELINE)).unwrap(), first);
+}
+
+#[test]
+fn values_that_got_worse_are_red_and_need_consent() {
+    let project = agreed(GATES, &[]);
+    let dir = project.path();
+    let first = fs::read_to_string(dir.join(BASELINE)).unwrap();
+    build(dir, &[BOTH, &["-DHEAD"]].concat());
+    says(
+        dir,
+        &["binary", "-v"],
+        1,
+        &[
+            "busy_gemm/attention [sm_90] registers 32 71",
+            "gatekeeper binary --update --allow-worse",
+        ],
+    );
+    says(
+        dir,
+        &["binary", "--update"],
+        1,
+        &["worse: busy_gemm/attention [sm_100] registers: 32 -> 71"],
+    );
+    assert_eq!(fs::read_to_string(dir.join(BASELINE)).unwrap(), first);
+    run(dir, &["binary", "--update", "--allow-worse"], 0);
+    run(dir, JUDGE, 0);
+    // The other way round it is the stack, and the instructions that access it.
+    build(dir, BOTH);
+    says(
+        dir,
+        JUDGE,
+        1,
+        &["stack 0 B 288 B", "local_accesses 0 152", "code 2432 B"],
+    );
+}
+
+#[test]
+fn each_limit_is_red_by_its_own() {
+    let only = |limit: &str| {
+        let head = GATES.split("    count:").next().unwrap();
+        format!("{head}    gates:\n      - {limit}\n")
+    };
+    let project = agreed(&only("code: \"+5%\""), &["-DHEAD"]);
+    let dir = project.path();
+    build(dir, &[BOTH, &["-DHEAD", "-DLONG"]].concat());
+    says(dir, JUDGE, 1, &["same/attention [sm_90]", "code 384 2176"]);
+    fs::write(dir.join("gates.yaml"), only("code: \"+1000%\"")).unwrap();
+    run(dir, JUDGE, 0);
+    fs::write(dir.join("gates.yaml"), only("registers: 70")).unwrap();
+    says(
+        dir,
+        JUDGE,
+        1,
+        &["busy_gemm/attention [sm_100]", "registers"],
+    );
+    fs::write(
+        dir.join("gates.yaml"),
+        only("{kernels: [\"sa*\"], registers: 70}"),
+    )
+    .unwrap();
+    run(dir, JUDGE, 0);
+    fs::write(
+        dir.join("gates.yaml"),
+        only("registers: {sm_90: 71, default: 70}"),
+    )
+    .unwrap();
+    says(dir, JUDGE, 1, &["busy_gemm/attention [sm_100]"]);
+    assert!(!said(dir, JUDGE, 1).contains("✗ busy_gemm/attention [sm_90]"));
+    // Nothing accesses local memory, so nothing is spilled; where something does, nobody knows.
+    fs::write(dir.join("gates.yaml"), only("spills: 0")).unwrap();
+    run(dir, JUDGE, 0);
+    build(dir, BOTH);
+    says(
+        dir,
+        JUDGE,
+        3,
+        &[
+            "busy_gemm/attention [sm_90]",
+            "152 instructions use local memory",
+        ],
+    );
+}
+
+#[test]
+fn a_missing_architecture_and_more_kernels_are_red() {
+    let project = agreed(GATES, &[]);
+    let dir = project.path();
+    build(dir, &BOTH[..2]);
+    says(
+        dir,
+        JUDGE,
+        1,
+        &[
+            "all-kernels/attention [sm_100]",
+            "the file has no machine code for sm_100",
+        ],
+    );
+    says(
+        dir,
+        &["binary", "--update"],
+        2,
+        &["has no machine code for sm_100"],
+    );
+    build(dir, &[BOTH, &["-DMORE"]].concat());
+    says(dir, JUDGE, 1, &["all-kernels/attention [sm_90] count 2 3"]);
+    says(
+        dir,
+        &["binary", "--update"],
+        1,
+        &["count: 2 -> 3", "attention.jsonl: 4 kernels"],
+    );
+    run(dir, &["binary", "--update", "--allow-worse"], 0);
+    run(dir, JUDGE, 0);
+    let gates = dir.join("gates.yaml");
+    edit(&gates, "count: \"+0%\"", "count: 2");
+    says(dir, JUDGE, 1, &["count is 3, limit <= 2"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_judged_is_no_pass() {
+    let project = agreed(GATES, &[]);
+    let dir = project.path();
+    let whole = fs::read_to_string(dir.join(BASELINE)).unwrap();
+    let damaged = [
+        (
+            whole.replacen("\"arch\"", "\"arc\"", 1),
+            "attention.jsonl:2",
+        ),
+        (
+            whole.replacen("\"registers\":32", "\"registers\":\"many\"", 1),
+            "attention.jsonl:2",
+        ),
+        (
+            whole.rsplit_once("{\"arch\"").unwrap().0.to_owned(),
+            "it has 3 kernels, and its first line says 4",
+        ),
+        (
+            whole.replacen("binary/1", "binary/2", 1),
+            "attention.jsonl:1",
+        ),
+        (format!("<<<<<<< ours\n{whole}"), "attention.jsonl:1"),
+        (String::new(), "it is empty"),
+    ];
+    for (text, place) in damaged {
+        fs::write(dir.join(BASELINE), text).unwrap();
+        says(dir, JUDGE, 2, &[place, "gatekeeper binary --update"]);
+        says(dir, &["run"], 2, &[place]);
+    }
+    fs::write(dir.join(BASELINE), whole).unwrap();
+    fs::rename(dir.join("lib.fatbin"), dir.join("lib2.fatbin")).unwrap();
+    says(
+        dir,
+        JUDGE,
+        4,
+        &["attention: there is no such file", "build it first"],
+    );
+    says(dir, &["run"], 4, &["attention: there is no such file"]);
+    edit(&dir.join("gates.yaml"), "lib.fatbin", "lib*.fatbin");
+    run(dir, JUDGE, 0);
+    fs::copy(dir.join("lib2.fatbin"), dir.join("lib3.fatbin")).unwrap();
+    says(
+        dir,
+        JUDGE,
+        2,
+        &["several files fit: lib2.fatbin, lib3.fatbin"],
+    );
+    fs::remove_file(dir.join("lib3.fatbin")).unwrap();
+    edit(&dir.join("gates.yaml"), "*gemm*", "*gem");
+    says(dir, JUDGE, 2, &["`*gem` fits no kernel", "gates.yaml:12"]);
+}
+
+#[test]
+fn mistakes_in_gates_yaml_have_their_place() {
+    let project = project(GATES, &[]);
+    let dir = project.path();
+    let mistakes = [
+        (
+            "stack: \"+0%\"",
+            "stack: \"+0\"",
+            "gates.yaml:9:16",
+            "`+0` is not a relative limit: write `+2%`",
+        ),
+        (
+            "stack: \"+0%\"",
+            "p50: \"+0%\"",
+            "gates.yaml:9:9",
+            "a compiled file does not state `p50`",
+        ),
+        (
+            "stack: \"+0%\"",
+            "count: 3",
+            "gates.yaml:9:9",
+            "`count` is of the whole file",
+        ),
+        (
+            "code: \"+5%\"",
+            "code: \"+5% of v1.0\"",
+            "gates.yaml:11:15",
+            "against its baseline alone",
+        ),
+        (
+            "code: \"+5%\"",
+            "code: \"2 * stack\"",
+            "gates.yaml:11:15",
+            "must be a number or a relative limit",
+        ),
+        (
+            "file: lib.fatbin",
+            "file: \"*/lib.fatbin\"",
+            "gates.yaml:4:11",
+            "has a glob in a directory",
+        ),
+        (
+            "[sm_90, sm_100]",
+            "[]",
+            "gates.yaml:5:20",
+            "no architectures",
+        ),
+        ("sm_100]", "sm_x]", "gates.yaml:5:28", "sm_x"),
+        (
+            "count:",
+            "counts:",
+            "gates.yaml:6:5",
+            "unknown key `counts`",
+        ),
+    ];
+    for (old, new, place, words) in mistakes {
+        fs::write(dir.join("gates.yaml"), GATES.replacen(old, new, 1)).unwrap();
+        says(dir, &["validate"], 2, &[place, words]);
+        run(dir, JUDGE, 2);
+    }
+    fs::write(dir.join("gates.yaml"), "version: 1\n").unwrap();
+    says(
+        dir,
+        &["validate"],
+        2,
+        &["the key `kernels` is missing", "binaries:"],
+    );
+}
+
+fn accept(dir: &Path, case: &str, metric: &str, until: &str) {
+    let text = format!(
+        "version: 1\naccepted:\n  - {{case: \"{case}\", metric: {metric}, limit: \"+200%\", reason: r, by: Ann, until: {until}}}\n"
+    );
+    fs::write(dir.join("baselines/accepted.yaml"), text).unwrap();
+}
+
+#[test]
+fn acceptances_hold_end_and_must_be_needed() {
+    let project = agreed(GATES, &[]);
+    let dir = project.path();
+    let registers = |until| accept(dir, "*gemm*/attention", "registers", until);
+    registers("2999-01-31");
+    says(
+        dir,
+        JUDGE,
+        1,
+        &[
+            "*gemm*/attention",
+            "unused: every gate holds without this acceptance",
+        ],
+    );
+    build(dir, &[BOTH, &["-DHEAD"]].concat());
+    says(dir, JUDGE, 0, &["PASS"]);
+    run(dir, &["validate"], 0);
+    run(dir, &["run"], 0);
+    registers("2020-01-31");
+    says(dir, JUDGE, 1, &["2020-01-31"]);
+    accept(dir, "other*/attention", "registers", "2999-01-31");
+    says(dir, JUDGE, 1, &["other*/attention"]);
+}
+
+#[test]
+fn every_format_names_the_kernel() {
+    let project = agreed(GATES, &[]);
+    let dir = project.path();
+    build(dir, &[BOTH, &["-DHEAD"]].concat());
+    for format in ["markdown", "json", "html", "junit", "github", "sarif"] {
+        says(dir, &["binary", "--format", format], 1, &["busy_gemm"]);
+    }
+    // The same of a run, and of its record.
+    says(dir, &["run"], 1, &["busy_gemm"]);
+    for format in ["markdown", "json", "sarif"] {
+        let args = ["judge", "gatekeeper-out/record.json", "--format", format];
+        says(dir, &args, 1, &["busy_gemm"]);
+    }
+    // They are none that a record updates.
+    run(dir, &["baseline", "update"], 2);
+}
+
+fn commit(dir: &Path) {
+    git(dir, &["add", "--all"]);
+    git(dir, &["commit", "--quiet", "-m", "change"]);
+}
+
+/// The project as a repository with its baseline committed.
+fn repository() -> tempfile::TempDir {
+    let project = agreed(GATES, &[]);
+    let dir = project.path();
+    git(dir, &["init", "--quiet"]);
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\nlib.fatbin\n").unwrap();
+    commit(dir);
+    project
+}
+
+const CHANGE: &[&str] = &["run", "--base", "HEAD"];
+
+/// Red, but by a label.
+fn loosened(dir: &Path, words: &[&str]) {
+    says(dir, CHANGE, 1, words);
+    let allowed = [CHANGE, &["--allow-loosened"]].concat();
+    run(dir, &allowed, 0);
+    git(dir, &["checkout", "--quiet", "."]);
+}
+
+#[test]
+fn a_change_cannot_loosen_what_it_is_held_to() {
+    let project = repository();
+    let dir = project.path();
+    let gates = dir.join("gates.yaml");
+    run(dir, CHANGE, 0);
+    edit(&gates, "registers: \"+0%\"", "registers: \"+300%\"");
+    loosened(dir, &["LOOSENED", "busy_gemm/attention [sm_90]"]);
+    edit(&gates, "registers: \"<= 128\"", "registers: \"<= 255\"");
+    loosened(dir, &["LOOSENED", "busy_gemm/attention [sm_90]"]);
+    edit(&gates, "        code: \"+5%\"\n", "");
+    loosened(dir, &["LOOSENED", "same/attention [sm_100]"]);
+    edit(&gates, "    count: \"+0%\"\n", "");
+    loosened(dir, &["LOOSENED", "all-kernels/attention [sm_90]"]);
+    edit(&gates, ", sm_100]", "]");
+    loosened(dir, &["LOOSENED", "all-kernels/attention [sm_100]"]);
+    edit(&dir.join(BASELINE), "\"registers\":32", "\"registers\":71");
+    loosened(dir, &["LOOSENED", "registers 32 -> 71"]);
+    fs::remove_file(dir.join(BASELINE)).unwrap();
+    loosened(dir, &["LOOSENED", "busy_gemm/attention [sm_90]"]);
+    accept(dir, "*gemm*/attention", "registers", "2999-01-31");
+    build(dir, &[BOTH, &["-DHEAD"]].concat());
+    says(dir, CHANGE, 1, &["LOOSENED", "without an acceptance"]);
+    fs::remove_file(dir.join("baselines/accepted.yaml")).unwrap();
+    // A regression with its baseline taken along.
+    run(dir, &["binary", "--update", "--allow-worse"], 0);
+    run(dir, JUDGE, 0);
+    loosened(dir, &["LOOSENED", "registers 32 -> 71"]);
+}
+
+/// Where the section is renamed, nothing of the old one is asked any more.
+#[test]
+fn a_change_cannot_remove_the_section() {
+    let project = repository();
+    let dir = project.path();
+    edit(&dir.join("gates.yaml"), "  attention:", "  other:");
+    loosened(
+        dir,
+        &[
+            "LOOSENED",
+            "all-kernels/attention [sm_90]",
+            "all-kernels/attention [sm_100]",
+        ],
+    );
+    // A change that gets better is free to say so.
+    build(dir, &[BOTH, &["-DMORE"]].concat());
+    edit(
+        &dir.join("gates.yaml"),
+        "registers: \"<= 128\"",
+        "registers: \"<= 100\"",
+    );
+    edit(
+        &dir.join("gates.yaml"),
+        "count: \"+0%\"",
+        "count: [\"+0%\", 2]",
+    );
+    says(dir, CHANGE, 1, &["count 2 3"]);
+}
+
+/// A file with less in it would hold every limit.
+#[test]
+fn a_change_to_another_file_is_looser() {
+    let project = repository();
+    let dir = project.path();
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\n*.fatbin\n").unwrap();
+    commit(dir);
+    fs::write(dir.join("k.cu"), SOURCE.replace("#ifdef HEAD", "#if 1")).unwrap();
+    fs::create_dir(dir.join("build")).unwrap();
+    fs::copy(dir.join("lib.fatbin"), dir.join("build/lib.fatbin")).unwrap();
+    edit(&dir.join("gates.yaml"), "file: lib.fatbin", "file: build");
+    // Kernels of a directory have the names of its files.
+    says(
+        dir,
+        JUDGE,
+        0,
+        &["same/attention:lib.fatbin [sm_90]", "4 by name"],
+    );
+    loosened(
+        dir,
+        &["LOOSENED", "all-kernels/attention:lib.fatbin [sm_90]"],
+    );
+}
+
+/// Kernels that are gone are said, and are a failure where their number is held.
+#[test]
+fn kernels_that_are_gone_are_listed() {
+    let project = agreed(
+        &GATES.replace("\"+0%\"\n    gates", "\"== 3\"\n    gates"),
+        &["-DMORE"],
+    );
+    let dir = project.path();
+    run(dir, JUDGE, 0);
+    build(dir, BOTH);
+    for args in [JUDGE, &["run"]] {
+        says(
+            dir,
+            args,
+            1,
+            &["removed 1 kernel: more", "count is 2, limit == 3"],
+        );
+    }
+}
+
+#[test]
+fn a_shard_or_a_filter_judges_no_file() {
+    let project = crate::common::project();
+    let dir = project.path();
+    fs::write(dir.join("k.cu"), SOURCE).unwrap();
+    build(dir, BOTH);
+    let gates = dir.join("gates.yaml");
+    let text = fs::read_to_string(&gates).unwrap();
+    let section = GATES.split_once('\n').unwrap().1;
+    fs::write(&gates, text + section).unwrap();
+    let run_all = ["run", "--provision", "--device", "sim"];
+    let shard = [&run_all[..], &["--shard", "1/2"]].concat();
+    says(
+        dir,
+        &shard,
+        2,
+        &["compiled files belong to no shard: attention"],
+    );
+    let filtered = [&run_all[..], &["copy"]].concat();
+    says(
+        dir,
+        &filtered,
+        0,
+        &["1 compiled file not judged, as kernels are picked: attention"],
+    );
+    run(dir, &["binary", "--update"], 0);
+    // `baseline update` takes what was built, and leaves the files alone.
+    let written = fs::read_to_string(dir.join(BASELINE)).unwrap();
+    run(dir, &["baseline", "update"], 0);
+    assert_eq!(fs::read_to_string(dir.join(BASELINE)).unwrap(), written);
+    build(dir, &[BOTH, &["-DHEAD"]].concat());
+    // One record, one conclusion, with kernels that are built.
+    says(
+        dir,
+        &run_all,
+        1,
+        &[
+            "busy_gemm/attention [sm_90]",
+            "FAIL: 1 problem (2 gates), 34 passed",
+        ],
+    );
+    run(dir, &filtered, 0);
+    accept(dir, "*gemm*/attention", "registers", "2999-01-31");
+    run(dir, &filtered, 0);
+}
+
+#[test]
+fn kernels_that_are_built_have_no_limit_of_files() {
+    let project = crate::common::project();
+    let gates = project.path().join("gates.yaml");
+    edit(
+        &gates,
+        "registers: 32\n",
+        "registers: 32\n      code: 4KiB\n",
+    );
+    says(
+        project.path(),
+        &["validate"],
+        2,
+        &[
+            "code is known of compiled files alone",
+            "put the limit under `binaries`",
+        ],
+    );
+}
