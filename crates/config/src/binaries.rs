@@ -1,10 +1,11 @@
 //! `binaries:`: compiled files, and the limits that their kernels must keep. Which kernels a file has is not known here.
 
+use super::architectures::resolve_architectures;
 use super::context::Context;
 use super::limit::read_limit;
 use super::names::check_file_name;
-use super::raw::{KERNELS, RawBinary, RawFileGates};
-use super::resolve::resolve_architectures;
+use super::raw::{KERNELS, OF_KERNELS, RawBinary, RawFileGates};
+
 use super::scope::Scope;
 use super::written::{Key, WrittenGate, merge_limits, read_texts};
 use super::yaml::{Problem, Spanned};
@@ -67,18 +68,6 @@ fn is_relative(rule: &Rule) -> bool {
         }
     )
 }
-
-/// The metrics of one kernel that a compiled file can state.
-const OF_KERNELS: [Metric; 8] = [
-    Metric::Registers,
-    Metric::Stack,
-    Metric::Shared,
-    Metric::Spills,
-    Metric::LocalAccesses,
-    Metric::Code,
-    Metric::BlocksPerSm,
-    Metric::Occupancy,
-];
 
 pub fn resolve_binary(
     name: &Spanned<String>,
@@ -249,9 +238,4 @@ fn read_file_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Prob
         .help("write it without `of`: `+5%`")),
         limit => Ok(limit),
     }
-}
-
-/// For the schema: metrics of one kernel, with what they are.
-pub fn metrics_of_kernels() -> impl Iterator<Item = Metric> {
-    OF_KERNELS.into_iter()
 }

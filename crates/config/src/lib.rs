@@ -13,6 +13,7 @@
 
 mod accepted;
 mod apply;
+mod architectures;
 mod binaries;
 mod call;
 mod condition;

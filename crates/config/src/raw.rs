@@ -3,7 +3,6 @@
 //! No `untagged` and no `flatten`: both lose positions. Types named Raw have a twin of the same name in
 //! `model`: here an expression, there the numbers that it gives at one shape.
 
-use super::binaries::metrics_of_kernels;
 use super::yaml::{Ordered, Spanned};
 use model::{
     Binary, ElemType, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
@@ -13,6 +12,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
+
+/// The metrics of one kernel that a compiled file can state.
+pub const OF_KERNELS: [Metric; 8] = [
+    Metric::Registers,
+    Metric::Stack,
+    Metric::Shared,
+    Metric::Spills,
+    Metric::LocalAccesses,
+    Metric::Code,
+    Metric::BlocksPerSm,
+    Metric::Occupancy,
+];
 
 /// The kernels and the limits that they must keep.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -71,7 +82,7 @@ impl JsonSchema for RawFileGates {
         "CompiledFileGates".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut keys = limits_by_metric(generator, metrics_of_kernels());
+        let mut keys = limits_by_metric(generator, OF_KERNELS.into_iter());
         keys.insert(
             KERNELS.to_owned(),
             serde_json::json!({

@@ -1,5 +1,6 @@
 //! Resolves the text of a gates file to a plan and its gates.
 
+use super::architectures::resolve_architectures;
 use super::binaries::{self, BinaryGates};
 use super::disk::PathKind;
 use super::kernel::{self, Shared};
@@ -8,7 +9,7 @@ use super::source::Source;
 use super::tune::Tune;
 use super::yaml::{Problem, Spanned};
 use super::{defaults, scope};
-use model::{Arch, Gate, Metric, Plan, Rule, Schedule, Simulation, Target};
+use model::{Gate, Metric, Plan, Rule, Schedule, Simulation, Target};
 use std::ops::RangeInclusive;
 use system::error::Diagnostic;
 
@@ -161,29 +162,6 @@ fn check_singles(singles: &Spanned<u32>, gates: &[Gate]) -> Result<(), Problem> 
             ),
         )),
     }
-}
-
-pub fn resolve_architectures(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Arch>, Problem> {
-    if raw.is_empty() {
-        return Err(Problem::new(
-            raw.at,
-            "no architectures: nothing would be built",
-        ));
-    }
-    let mut architectures = Vec::new();
-    for name in raw.iter() {
-        let arch: Arch = name
-            .parse()
-            .map_err(|error: model::BadArch| Problem::new(name.at, error.to_string()))?;
-        if architectures.contains(&arch) {
-            return Err(Problem::new(
-                name.at,
-                format!("duplicate architecture {arch}"),
-            ));
-        }
-        architectures.push(arch);
-    }
-    Ok(architectures)
 }
 
 fn check_release(raw: &Spanned<String>) -> Result<String, Problem> {

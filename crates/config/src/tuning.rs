@@ -1,11 +1,11 @@
 //! A variant to be tuned: its space, its candidates, and the file with another configuration of it.
 
 use super::apply::{VariantChange, apply_variant};
+use super::architectures::resolve_architectures;
 use super::disk::{find_top, on_disk};
 use super::kernel::{self, ResolvedVariant, Shared};
 use super::load::{File, Loaded, load};
 use super::raw::GatesFile;
-use super::resolve::resolve_architectures;
 use super::select::Selection;
 use super::source::Source;
 use super::tune::Tune;

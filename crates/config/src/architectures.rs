@@ -1,0 +1,29 @@
+//! Lists of architectures, as `[sm_89, sm_90]`.
+
+use super::yaml::{Problem, Spanned};
+use model::Arch;
+
+/// # Errors
+/// An empty list, a name that is no architecture, and one that stands twice.
+pub fn resolve_architectures(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Arch>, Problem> {
+    if raw.is_empty() {
+        return Err(Problem::new(
+            raw.at,
+            "no architectures: nothing would be built",
+        ));
+    }
+    let mut architectures = Vec::new();
+    for name in raw.iter() {
+        let arch: Arch = name
+            .parse()
+            .map_err(|error: model::BadArch| Problem::new(name.at, error.to_string()))?;
+        if architectures.contains(&arch) {
+            return Err(Problem::new(
+                name.at,
+                format!("duplicate architecture {arch}"),
+            ));
+        }
+        architectures.push(arch);
+    }
+    Ok(architectures)
+}
