@@ -126,12 +126,17 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
 }
 
 impl<'a> Entry<'a> {
-    /// The PTX that it is, with its target; `None`: it is something else. `at`: in the file.
-    pub fn ptx(&self, at: u64) -> Result<Option<(Arch, Cow<'a, [u8]>)>, Error> {
+    /// The PTX that it is; `None`: it is something else. `at`: in the file.
+    pub fn ptx(&self, at: u64) -> Result<Option<Cow<'a, [u8]>>, Error> {
         match self.kind {
-            PTX => Ok(Some((self.arch, unpack(self, at)?))),
+            PTX => Ok(Some(unpack(self, at)?)),
             _ => Ok(None),
         }
+    }
+
+    /// The architecture that it is for.
+    pub fn target(&self) -> Arch {
+        self.arch
     }
 
     /// The architecture that it has machine code for.

@@ -283,7 +283,7 @@ impl<'a> Found<'a> {
                 (arch, Cow::Borrowed(text))
             }
             Code::Entry(entry) => match entry.ptx(self.at)? {
-                Some(found) => found,
+                Some(text) => (entry.target(), text),
                 None => return Ok(None),
             },
         };

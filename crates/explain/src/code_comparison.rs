@@ -1,10 +1,11 @@
 //! The machine code of two sides, line by line and loop by loop.
 
 use super::cause::{CausePlace, PlaceSide};
+use super::compiled::Compiled;
 use super::counts;
 use super::lines::{Pair, code_of, own_lines_of, pair_files, text};
 use super::loops::{self, LoopPair, size_of};
-use super::side::{Compiled, Sides};
+use super::side::Sides;
 use model::{CodeFacts, CodeLine, CodePlace, Counter, EntryCode, InstructionKind, LineCode};
 use std::collections::{BTreeMap, HashMap};
 

@@ -8,6 +8,7 @@
 mod cause;
 mod causes;
 mod code_comparison;
+mod compiled;
 mod counts;
 pub mod diagnosis;
 mod lines;
@@ -21,7 +22,8 @@ use causes::Rule;
 
 pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
 pub use code_comparison::CodeComparison;
-pub use side::{Compiled, Side, Sides, Unexplained};
+pub use compiled::Compiled;
+pub use side::{Side, Sides, Unexplained};
 
 /// The causes of what changed, the gravest first. Never empty: that nothing changed is one.
 pub fn explain(sides: &Sides) -> Vec<Cause> {

@@ -1,10 +1,9 @@
 //! Everything that is known of one case on both sides.
 
-use crate::residency::{self, Resident};
 use judge::{Index, View};
 use model::{
-    self, Arch, BuildFacts, Case, CaseId, CodeFacts, CompilerFacts, DeviceFacts, DriverFacts,
-    EntryFacts, Environment, ProfileFacts, Seen, SimulationFacts, TimeFacts, Unit,
+    self, BuildFacts, Case, CaseId, CodeFacts, CompilerFacts, DeviceFacts, DriverFacts,
+    Environment, ProfileFacts, Seen, SimulationFacts, TimeFacts, Unit,
 };
 
 /// Head and base of one case.
@@ -35,40 +34,7 @@ pub struct Side<'a> {
     pub profiles: Vec<&'a ProfileFacts>,
 }
 
-/// One side of a kernel as it was compiled: all that most rules see. It needs no case and no run.
-#[derive(Debug)]
-pub struct Compiled<'a> {
-    pub build: Option<&'a BuildFacts>,
-    /// `None` where the machine code is not known.
-    pub code: Option<&'a CodeFacts>,
-    pub(crate) resident: Vec<Resident<'a>>,
-}
-
-impl<'a> Compiled<'a> {
-    /// A side without launches, as a file that was compiled has it.
-    pub fn alone(arch: Arch, build: Option<&'a BuildFacts>, code: Option<&'a CodeFacts>) -> Self {
-        let entries = build.map_or(&[][..], |build| &build.entries);
-        Self {
-            build,
-            code,
-            resident: residency::of_largest_blocks(arch, entries),
-        }
-    }
-
-    pub fn entries(&self) -> &'a [EntryFacts] {
-        self.build.map_or(&[], |build| &build.entries)
-    }
-}
-
 impl<'a> Side<'a> {
-    pub fn compiled(&self) -> Compiled<'a> {
-        Compiled {
-            build: self.build,
-            code: self.facts(),
-            resident: residency::of_launches(self),
-        }
-    }
-
     /// Machine code, if it is known.
     pub fn facts(&self) -> Option<&'a CodeFacts> {
         self.code.and_then(Seen::got)

@@ -1,6 +1,6 @@
 //! Causes in words: as text, as markdown and as JSON.
 
-use crate::matching::{also, by_kernel};
+use crate::kernels::{also, by_kernel};
 pub use explain::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide, Unexplained};
 use model::{Arch, CodeFacts, Metric, NotRun, Num, Seen, Subject, UnitId};
 use serde::{Serialize, Serializer};

@@ -18,6 +18,7 @@ pub mod html;
 mod input;
 pub mod json;
 pub mod junit;
+mod kernels;
 pub mod ladder;
 pub mod markdown;
 pub mod matching;

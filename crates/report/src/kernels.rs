@@ -1,0 +1,35 @@
+//! Kernels that were compiled for several architectures, each named once.
+
+use model::{Arch, UnitId};
+use std::collections::HashMap;
+
+/// The first of each kernel, with the architectures of the others. `unit`: `None` of what is no kernel.
+pub(crate) fn by_kernel<T>(
+    all: &[T],
+    unit: impl Fn(&T) -> Option<&UnitId>,
+) -> Vec<(&T, Vec<Arch>)> {
+    let mut kernels: Vec<(&T, Vec<Arch>)> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for it in all {
+        let id = unit(it);
+        let known = id.and_then(|id| {
+            let key = (id.kernel.as_str(), id.variant.as_str());
+            let place = *places.entry(key).or_insert(kernels.len());
+            Some((kernels.get_mut(place)?, id.arch))
+        });
+        match known {
+            Some(((_, others), arch)) => others.push(arch),
+            None => kernels.push((it, Vec::new())),
+        }
+    }
+    kernels
+}
+
+/// ` (and for sm_80, sm_90)`
+pub(crate) fn also(architectures: &[Arch]) -> String {
+    let names: Vec<String> = architectures.iter().map(Arch::to_string).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" (and for {})", names.join(", ")),
+    }
+}
