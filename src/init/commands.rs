@@ -4,8 +4,8 @@
 use build::inventory::Compilation;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
-use system::files;
+use std::path::{Path, PathBuf};
+use system::{files, sources};
 
 /// The commands of a build, by the source that each compiles.
 #[derive(Clone, Debug, Default)]
@@ -76,14 +76,7 @@ impl Commands {
 
 /// A path as gates.yaml has it, where it is in the repository.
 pub fn within(root: &Path, path: &Path) -> Option<String> {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
+    let plain = sources::plain(path);
     let plain = std::fs::canonicalize(&plain).unwrap_or(plain);
     let inside = plain.strip_prefix(root).ok()?.to_str()?;
     Some(match inside {

@@ -3,7 +3,7 @@
 use super::BaseRequest;
 use super::moved::{self, Moves};
 use build::toolchain::Choice;
-use config::{Loaded, Whole};
+use config::{BinaryGates, Loaded, Whole};
 use judge::renames;
 use model::{Base, Plan, Reference};
 use pipeline::{Apart, BaseSide, MENDS};
@@ -27,7 +27,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         base: &tree,
         head: &top,
     };
-    let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, &head.all)?;
+    let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, head)?;
     let own = own.to_owned();
     let was = origin.as_ref().map_or(&own, |origin| &origin.file).clone();
     if origin.is_some() {
@@ -41,7 +41,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // A file that is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
-            binaries = loaded.binaries;
+            binaries = seen_from(&own, &was, loaded.binaries);
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
@@ -71,8 +71,11 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
     if let Some(part) = origin.and_then(|origin| origin.part) {
         keep_kernels(&mut base, |kernel| {
-            part.contains(kernel) && here.contains(kernel)
+            part.kernels.contains(kernel) && here.contains(kernel)
         });
+        let ours = head.binaries.iter().map(|it| it.name.as_str());
+        let ours: BTreeSet<&str> = ours.collect();
+        binaries.retain(|it| part.binaries.contains(&it.name) && ours.contains(it.name.as_str()));
     }
     let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);
     let lost: BTreeSet<_> = kernels
@@ -105,6 +108,20 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
 fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
     base.plan.retain(&is_kept);
     base.gates.retain(|gate| is_kept(gate.subject.kernel()));
+}
+
+/// The binaries of the file of gates `was`, as `own` names their files. A path with a directory that is a link is taken as
+/// it is written.
+fn seen_from(own: &Path, was: &Path, mut binaries: Vec<BinaryGates>) -> Vec<BinaryGates> {
+    let dir = |file: &Path| file.parent().unwrap_or(Path::new("")).to_owned();
+    let (here, there) = (dir(own), dir(was));
+    if here != there {
+        for binary in &mut binaries {
+            let place = sources::relative(&here, &there.join(&binary.file));
+            binary.file = place.display().to_string();
+        }
+    }
+    binaries
 }
 
 /// Once, so that all that follows compares what is the same under one name.

@@ -3,11 +3,11 @@
 //!
 //! A run answers for its own file, and for those that are gone: nobody else would. A file is gone where head has
 //! no file of gates at its very path; a link left behind in its place is none. A file that head alone has is held
-//! against the one file of the base that lost most of its cases.
+//! against the one file of the base that lost most of what it has.
 
-use config::Selection;
+use config::{Loaded, Selection};
 use judge::renames::PlanAndGates;
-use model::{Case, CaseId, GoneGates, MovedGates, Reference};
+use model::{Case, GoneGates, MovedGates, Reference, UnitId};
 use records::repo;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,24 +31,27 @@ pub struct Moves {
 pub struct Origin {
     /// From the top of the repository.
     pub file: PathBuf,
-    /// Where head has that file too, the kernels that it lost: this run answers for no others of it.
-    pub part: Option<BTreeSet<String>>,
+    /// Where head has that file too, what it lost: this run answers for nothing else of it.
+    pub part: Option<Part>,
 }
 
-/// `own` is the run's own file, from the top of the repository, and `cases` all that it has.
+/// Names of what a file of gates lost.
+pub struct Part {
+    pub kernels: BTreeSet<String>,
+    pub binaries: BTreeSet<String>,
+}
+
+/// `own` is the run's own file, from the top of the repository, and `head` what is in it.
 ///
 /// # Errors
 /// Environment, where git cannot list files. Usage, where the file could have been either of two.
-pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Result<Moves> {
+pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<Moves> {
     let base = &trees.base.top;
     let mut gone: Vec<GoneGates> = gates_of_base(trees)?
         .into_iter()
         .filter(|name| Path::new(name) != own && !stands(trees.head, name))
-        .filter_map(|file| {
-            // A file that cannot be read there held nobody to anything.
-            let cases = cases_of(base, &file)?;
-            Some(GoneGates { file, cases })
-        })
+        // A file that cannot be read there held nobody to anything.
+        .filter_map(|file| content_of(base, file))
         .collect();
     let is_new = !base.join(own).is_file();
     if gone.is_empty() && !is_new {
@@ -56,45 +59,56 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
     }
     let lost = lost(trees)?;
     let origin = match is_new {
-        true => origin(&lost, cases).map_err(|files| could_be_either(revision, &files))?,
+        true => origin(&lost, &content(String::new(), head))
+            .map_err(|files| could_be_either(revision, &files))?,
         false => None,
     };
     gone.retain(|it| Some(&it.file) != origin.as_ref());
-    // Its cases stand in new files: the run of each of those holds them against what they were.
+    // What it had stands in new files: the run of each of those holds it against what it was.
     let successors = successors(trees, own, &lost)?;
     gone.retain(|it| {
-        let mut of_it = successors.iter().filter(|(_, was)| *was == it.file);
-        let cases: Vec<CaseId> = of_it
-            .by_ref()
-            .filter_map(|(file, _)| cases_of(trees.head, file))
-            .flatten()
+        let of_it = successors.iter().filter(|(_, was)| *was == it.file);
+        let now: Vec<GoneGates> = of_it
+            .filter_map(|(file, _)| content_of(trees.head, file.clone()))
             .collect();
-        !it.cases.iter().all(|id| cases.contains(id))
+        let has_case = |id| now.iter().any(|it| it.cases.contains(id));
+        let has_binary = |id| now.iter().any(|it| has_binary(it, id));
+        !(it.cases.iter().all(has_case) && it.binaries.iter().all(has_binary))
     });
     let origin = origin.map(|file| {
         let lost = lost.iter().filter(|it| it.file == file);
-        let lost = lost.flat_map(|it| &it.cases);
-        let kernels = lost.map(|id| id.kernel.clone()).collect();
+        let (kernels, binaries) = lost
+            .map(|it| {
+                let kernels = it.cases.iter().map(|id| id.kernel.clone());
+                let binaries = it.binaries.iter().map(|id| id.variant.clone());
+                (kernels.collect(), binaries.collect())
+            })
+            .next()
+            .unwrap_or_default();
         Origin {
-            part: stands(trees.head, &file).then_some(kernels),
+            part: stands(trees.head, &file).then_some(Part { kernels, binaries }),
             file: PathBuf::from(file),
         }
     });
     Ok(Moves { origin, gone })
 }
 
-/// Cases of each of the base's files whose kernel is not in head's file at the same path.
+/// The cases of each of the base's files whose kernel is not in head's file at the same path, and its binaries that are
+/// not there.
 fn lost(trees: &Trees) -> Result<Vec<GoneGates>> {
     let lost = gates_of_base(trees)?.into_iter().filter_map(|file| {
-        let mut cases = cases_of(&trees.base.top, &file)?;
-        let here = match stands(trees.head, &file) {
-            true => cases_of(trees.head, &file).unwrap_or_default(),
-            false => Vec::new(),
-        };
-        cases.retain(|id| here.iter().all(|other| other.kernel != id.kernel));
-        Some(GoneGates { file, cases })
+        let mut lost = content_of(&trees.base.top, file)?;
+        let here = stands(trees.head, &lost.file).then(|| lost.file.clone());
+        if let Some(here) = here.and_then(|file| content_of(trees.head, file)) {
+            let kept = here.cases.iter().map(|id| id.kernel.as_str());
+            let kept: BTreeSet<_> = kept.collect();
+            lost.cases.retain(|id| !kept.contains(id.kernel.as_str()));
+            lost.binaries.retain(|id| !has_binary(&here, id));
+        }
+        Some(lost)
     });
-    Ok(lost.filter(|it| !it.cases.is_empty()).collect())
+    let is_empty = |it: &GoneGates| it.cases.is_empty() && it.binaries.is_empty();
+    Ok(lost.filter(|it| !is_empty(it)).collect())
 }
 
 /// Files that head alone has, apart from the run's own, each with the file of the base that its run is held against.
@@ -105,9 +119,9 @@ fn successors(trees: &Trees, own: &Path, lost: &[GoneGates]) -> Result<Vec<(Stri
         Path::new(name) != own && is_new && stands(trees.head, name)
     });
     let found = new.filter_map(|name| {
-        let cases = cases_of(trees.head, &name)?;
-        let origin = origin(lost, &cases).ok()??;
-        Some((name, origin))
+        let new = content_of(trees.head, name)?;
+        let origin = origin(lost, &new).ok()??;
+        Some((new.file, origin))
     });
     Ok(found.collect())
 }
@@ -184,15 +198,16 @@ fn has_references_of(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bo
     })
 }
 
-/// Finds the file whose lost cases have the most in common with those of a new file.
+/// Finds the file that lost most of what a new file has.
 ///
 /// # Errors
 /// The files that tie for the most.
-fn origin(
-    gone: &[GoneGates],
-    cases: &[CaseId],
-) -> std::result::Result<Option<String>, Vec<String>> {
-    let common = |it: &GoneGates| it.cases.iter().filter(|id| cases.contains(id)).count();
+fn origin(gone: &[GoneGates], new: &GoneGates) -> std::result::Result<Option<String>, Vec<String>> {
+    let common = |it: &GoneGates| {
+        let cases = it.cases.iter().filter(|id| new.cases.contains(id));
+        let binaries = it.binaries.iter().filter(|id| has_binary(new, id));
+        cases.count() + binaries.count()
+    };
     let most = gone.iter().map(common).max().unwrap_or_default();
     let first: Vec<_> = gone.iter().filter(|it| common(it) == most).collect();
     match first.as_slice() {
@@ -204,24 +219,24 @@ fn origin(
 
 fn could_be_either(revision: &str, files: &[String]) -> Error {
     Error::usage(format!(
-            "the base {revision} has no gates here, and the cases of this file could be those of either of {}",
+            "the base {revision} has no gates here, and the cases and binaries of this file could be those of either of {}",
             files.join(", ")
         ))
         .help("move one file of gates in a change, so that it can be held against what it was")
 }
 
 fn gates_of_base(trees: &Trees) -> Result<Vec<String>> {
-    let names = trees.base.files_with(KEY, ENDINGS)?;
+    let names = trees.base.files_with(KEYS, ENDINGS)?;
     Ok(gates_among(&trees.base.top, names))
 }
 
 fn gates_of_head(trees: &Trees) -> Result<Vec<String>> {
-    let names = repo::files_with(trees.head, KEY, ENDINGS)?;
+    let names = repo::files_with(trees.head, KEYS, ENDINGS)?;
     Ok(gates_among(trees.head, names))
 }
 
-/// A word that every file of gates has.
-const KEY: &str = "kernels";
+/// Every file of gates has one of these.
+const KEYS: &[&str] = &["kernels", "binaries"];
 const ENDINGS: &[&str] = &["yaml", "yml"];
 
 /// Files of gates, whatever they are called.
@@ -244,14 +259,33 @@ fn stands(top: &Path, name: &str) -> bool {
     !is_linked && is_gates(&path)
 }
 
-fn cases_of(top: &Path, name: impl AsRef<Path>) -> Option<Vec<CaseId>> {
-    let loaded = config::load_in_tree(top, &top.join(name), &Selection::default()).ok()?;
-    Some(loaded.all)
+fn content_of(top: &Path, file: String) -> Option<GoneGates> {
+    let loaded = config::load_in_tree(top, &top.join(&file), &Selection::default()).ok()?;
+    Some(content(file, &loaded))
+}
+
+/// All that a file has, whatever is selected of it.
+fn content(file: String, loaded: &Loaded) -> GoneGates {
+    let binaries = loaded.binaries.iter().flat_map(|it| {
+        let architectures = it.architectures.iter();
+        architectures.map(|arch| artifact::name_all_kernels(&it.name, *arch))
+    });
+    GoneGates {
+        file,
+        cases: loaded.all.clone(),
+        binaries: binaries.collect(),
+    }
+}
+
+/// Whether a file has this binary, for whichever architectures.
+fn has_binary(file: &GoneGates, id: &UnitId) -> bool {
+    file.binaries.iter().any(|it| it.variant == id.variant)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::CaseId;
 
     fn cases(names: &[&str]) -> Vec<CaseId> {
         let case = |name: &&str| CaseId::new((*name).to_owned(), "default", "small");
@@ -262,7 +296,14 @@ mod tests {
         GoneGates {
             file: file.into(),
             cases: cases(names),
+            binaries: Vec::new(),
         }
+    }
+
+    fn with_binary(name: &str, mut gates: GoneGates) -> GoneGates {
+        let arch = "sm_90".parse().unwrap();
+        gates.binaries.push(artifact::name_all_kernels(name, arch));
+        gates
     }
 
     #[test]
@@ -271,7 +312,7 @@ mod tests {
             gone("a.yaml", &["x", "y", "z"]),
             gone("b.yaml", &["u", "v"]),
         ];
-        let of = |names: &[&str]| origin(&both, &cases(names));
+        let of = |names: &[&str]| origin(&both, &gone("new.yaml", names));
         assert_eq!(of(&["x", "v", "y"]), Ok(Some("a.yaml".into())));
         assert_eq!(of(&["v", "new"]), Ok(Some("b.yaml".into())));
         assert_eq!(of(&["new"]), Ok(None));
@@ -279,6 +320,18 @@ mod tests {
             of(&["x", "u"]),
             Err(vec!["a.yaml".to_owned(), "b.yaml".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_file_without_cases_was_the_one_with_most_of_its_binaries() {
+        let both = [
+            with_binary("x", gone("a.yaml", &["k"])),
+            with_binary("y", gone("b.yaml", &[])),
+        ];
+        let of = |name: &str| origin(&both, &with_binary(name, gone("new.yaml", &[])));
+        assert_eq!(of("x"), Ok(Some("a.yaml".into())));
+        assert_eq!(of("y"), Ok(Some("b.yaml".into())));
+        assert_eq!(of("new"), Ok(None));
     }
 
     #[cfg(unix)]

@@ -519,6 +519,91 @@ fn a_change_to_another_file_is_looser() {
     );
 }
 
+/// Moved into another directory, with its baseline and the name of the file as it is there.
+fn move_gates(dir: &Path) {
+    fs::create_dir_all(dir.join("ci/baselines/binaries")).unwrap();
+    git(dir, &["mv", "gates.yaml", "ci/gates.yaml"]);
+    git(dir, &["mv", BASELINE, &format!("ci/{BASELINE}")]);
+    edit(
+        &dir.join("ci/gates.yaml"),
+        "file: lib.fatbin",
+        "file: ../lib.fatbin",
+    );
+}
+
+#[test]
+fn gates_that_are_moved_are_held_against_what_they_were() {
+    let project = repository();
+    let dir = project.path();
+    move_gates(dir);
+    let moved = ["run", "--config", "ci/gates.yaml", "--base", "HEAD"];
+    let held = said(dir, &moved, 0);
+    assert!(!held.contains("LOOSENED"), "{held}");
+    let gates = dir.join("ci/gates.yaml");
+    edit(&gates, "registers: \"<= 128\"", "registers: \"<= 255\"");
+    says(
+        dir,
+        &moved,
+        1,
+        &["LOOSENED", "busy_gemm/attention [sm_90]", "<= 255"],
+    );
+    run(dir, &[&moved[..], &["--allow-loosened"]].concat(), 0);
+    edit(&gates, "registers: \"<= 255\"", "registers: \"<= 128\"");
+    // The same words, and another file.
+    fs::copy(dir.join("lib.fatbin"), dir.join("ci/lib.fatbin")).unwrap();
+    edit(&gates, "file: ../lib.fatbin", "file: lib.fatbin");
+    let other = "all-kernels/attention:../lib.fatbin [sm_90]";
+    says(dir, &moved, 1, &["LOOSENED", other]);
+}
+
+/// Where the file stays, the run of another one answers for what it took alone.
+#[test]
+fn a_part_of_gates_that_is_moved_is_held_against_what_it_was() {
+    let project = project(GATES, &[]);
+    let dir = project.path();
+    let section = GATES.split_once("binaries:\n").unwrap().1;
+    let other = section.replace("attention", "other");
+    let both = format!("{GATES}{other}");
+    fs::write(dir.join("gates.yaml"), &both).unwrap();
+    run(dir, &["binary", "--update"], 0);
+    git(dir, &["init", "--quiet"]);
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\nlib.fatbin\n").unwrap();
+    commit(dir);
+    fs::write(dir.join("gates.yaml"), GATES).unwrap();
+    let new = format!("version: 1\nbinaries:\n{other}");
+    // No ending tells what it is.
+    fs::write(dir.join("other.conf"), &new).unwrap();
+    let moved = ["run", "--config", "other.conf", "--base", "HEAD"];
+    let held = said(dir, &moved, 0);
+    assert!(!held.contains("LOOSENED"), "{held}");
+    fs::write(dir.join("other.conf"), new.replace("128", "255")).unwrap();
+    let looser = said(dir, &moved, 1);
+    assert!(looser.contains("busy_gemm/other [sm_90]"), "{looser}");
+    assert!(!looser.contains("/attention"), "{looser}");
+}
+
+/// Nobody runs a file that is gone: the run of any other says so.
+#[test]
+fn gates_that_are_gone_are_said_by_the_run_of_others() {
+    let project = repository();
+    let dir = project.path();
+    let other = GATES.replace("attention", "other");
+    fs::write(dir.join("other.conf"), other).unwrap();
+    run(dir, &["binary", "--update", "--config", "other.conf"], 0);
+    commit(dir);
+    run(dir, CHANGE, 0);
+    git(dir, &["rm", "--quiet", "other.conf"]);
+    says(
+        dir,
+        CHANGE,
+        1,
+        &[
+            "all-kernels/other [sm_90]: gates of other.conf: removed: head has no such file of gates",
+        ],
+    );
+    run(dir, &[CHANGE, &["--allow-loosened"]].concat(), 0);
+}
+
 /// Kernels that are gone are said, and are a failure where their number is held.
 #[test]
 fn kernels_that_are_gone_are_listed() {

@@ -15,6 +15,7 @@ use model::{
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
+use system::sources;
 
 /// A compiled file that is held to limits.
 pub struct Library {
@@ -27,7 +28,8 @@ pub struct Library {
     pub baseline: Option<Listing>,
 }
 
-/// The limits of the side that a change is held against, each with the committed baseline there.
+/// The limits of the side that a change is held against, each with the committed baseline there. Their files are named from
+/// where head's gates.yaml is.
 pub struct BaseBinaries(pub Vec<(BinaryGates, Option<Listing>)>);
 
 /// Reads the file of a binary, and its baseline.
@@ -110,7 +112,8 @@ fn unfit<'a>(limits: &'a KernelLimits, listing: &Listing) -> Option<&'a Glob> {
 /// The name of the unit that stands for all kernels. No kernel can have it.
 const ALL_KERNELS: &str = "all-kernels";
 
-fn all_kernels(name: &str, arch: Arch) -> UnitId {
+/// The unit that stands for all kernels of a binary.
+pub fn name_all_kernels(name: &str, arch: Arch) -> UnitId {
     UnitId::new(ALL_KERNELS, name, arch)
 }
 
@@ -161,13 +164,14 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
             }
         }
         // Under a name of its own, so that a change to another file counts as the end of this one.
-        let is_same_file = library.is_none_or(|it| it.gates.file == gates.file);
+        let place = |gates: &BinaryGates| sources::plain(Path::new(&gates.file));
+        let is_same_file = library.is_none_or(|it| place(&it.gates) == place(gates));
         let name = match is_same_file {
             true => gates.name.clone(),
             false => format!("{}:{}", gates.name, gates.file),
         };
         for &arch in &gates.architectures {
-            side.add_all(all_kernels(&name, arch), &gates.file, 0);
+            side.add_all(name_all_kernels(&name, arch), &gates.file, 0);
         }
         let agreed = library.zip(baseline.as_ref());
         let agreed = agreed.map(|(library, baseline)| library.agreed(baseline, &named, record));
@@ -209,7 +213,7 @@ impl Library {
         let gates = &self.gates;
         for &arch in &gates.architectures {
             let count = count(&self.listing, arch);
-            side.add_all(all_kernels(&gates.name, arch), &gates.file, count);
+            side.add_all(name_all_kernels(&gates.name, arch), &gates.file, count);
         }
         side
     }
@@ -228,7 +232,11 @@ impl Library {
         }
         for &arch in &self.gates.architectures {
             if let count @ 1.. = count(baseline, arch) {
-                side.add_all(all_kernels(&self.gates.name, arch), &self.gates.file, count);
+                side.add_all(
+                    name_all_kernels(&self.gates.name, arch),
+                    &self.gates.file,
+                    count,
+                );
             }
         }
         let evidence = side.evidence.clone();
@@ -256,7 +264,7 @@ fn count(listing: &Listing, arch: Arch) -> u32 {
 fn gates_of(name: &str, gates: &BinaryGates, named: &[(UnitId, &Kernel)]) -> Vec<Gate> {
     let mut all = Vec::new();
     for &arch in &gates.architectures {
-        let subject = Subject::Unit(all_kernels(name, arch));
+        let subject = Subject::Unit(name_all_kernels(name, arch));
         all.push(Gate {
             subject: subject.clone(),
             rule: Rule::Built,
@@ -389,7 +397,7 @@ impl Library {
             let kernels = named.iter().filter_map(|(id, kernel)| {
                 match partners.get(&std::ptr::from_ref(*kernel)) {
                     Some(old) if is_refused(id) => Some((*old).clone()),
-                    None if is_refused(&all_kernels(name, id.arch)) => None,
+                    None if is_refused(&name_all_kernels(name, id.arch)) => None,
                     _ => Some((*kernel).clone()),
                 }
             });

@@ -15,7 +15,8 @@ pub use assembled::Assembly;
 pub use baseline::{baseline_path, parse_baseline, read_baseline, write_baseline};
 pub use code::{MachineCode, read_code};
 pub use gates::{
-    BaseBinaries, Library, NewBaseline, Worse, add_libraries, empty_record, leave_out_files, open,
+    BaseBinaries, Library, NewBaseline, Worse, add_libraries, empty_record, leave_out_files,
+    name_all_kernels, open,
 };
 pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records};
 

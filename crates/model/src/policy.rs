@@ -2,7 +2,7 @@
 
 use super::{
     Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, Rename, SourceLine,
-    Subject,
+    Subject, UnitId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -178,6 +178,9 @@ pub struct GoneGates {
     /// From the top of the repository.
     pub file: String,
     pub cases: Vec<CaseId>,
+    /// Its compiled files, each as the unit of all its kernels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binaries: Vec<UnitId>,
 }
 
 /// Cases of the base's file of gates that head has in a file that is new. Whoever runs that one judges them.

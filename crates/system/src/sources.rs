@@ -2,7 +2,7 @@
 //! written; where it is on this machine is looked up when it is needed.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// The kind of source that another compiler has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,31 @@ impl Made {
 pub fn extension(source: &str) -> &str {
     let extension = Path::new(source).extension();
     extension.and_then(OsStr::to_str).unwrap_or_default()
+}
+
+/// The same path without `.` and, as far as can be told from how it is written, without `..`.
+pub fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match (part, plain.components().next_back()) {
+            (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => drop(plain.pop()),
+            (part, _) => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// The path `to` as it is written in the directory `from`, both from one place. `from` does not leave that place.
+pub fn relative(from: &Path, to: &Path) -> PathBuf {
+    let (from, to) = (plain(from), plain(to));
+    if to.is_absolute() {
+        return to;
+    }
+    let shared = from.components().zip(to.components());
+    let shared = shared.take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect()
 }
 
 /// Why a directory cannot be had.
@@ -124,6 +149,22 @@ mod tests {
             "${TORCH_INCLUDE}/${HERE}",
         ] {
             assert_eq!(of(written), Err(NoDirectory::Misplaced), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_written_anew_for_another_directory() {
+        for (from, to, is) in [
+            ("", "lib.so", "lib.so"),
+            ("", "./build/../lib.so", "lib.so"),
+            ("sub", "lib.so", "../lib.so"),
+            ("sub", "sub/lib.so", "lib.so"),
+            ("a/b", "a/c/lib.so", "../c/lib.so"),
+            ("sub", "../lib.so", "../../lib.so"),
+            ("sub", "/opt/../lib.so", "/lib.so"),
+        ] {
+            let written = relative(Path::new(from), Path::new(to));
+            assert_eq!(written, Path::new(is), "{from} {to}");
         }
     }
 }

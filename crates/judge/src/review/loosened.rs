@@ -20,18 +20,28 @@ pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
     found
 }
 
-/// Every case of the files of gates that are gone.
+/// Every case and compiled file of the files of gates that are gone.
 fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
-    let files = base.gone.iter();
+    let subjects = base.gone.iter().flat_map(|gone| {
+        let cases = gone.cases.iter().cloned().map(Subject::Case);
+        let binaries = gone.binaries.iter().cloned().map(Subject::Unit);
+        cases.chain(binaries).map(|subject| (&gone.file, subject))
+    });
+    let is_selected = |subject: &Subject| match subject {
+        Subject::Case(id) => head.selects(id),
+        Subject::Unit(_) => head.filters.is_empty(),
+    };
     compare_required(
-        files.flat_map(|gone| gone.cases.iter().map(move |id| (&gone.file, id))),
-        |(_, id)| match head.selects(id) {
+        subjects,
+        |(_, subject)| match is_selected(subject) {
             true => Ok(()),
             false => Err(NotRequired::LeftOut),
         },
-        |(file, id), ()| {
-            let ended = Ended::Failed(Loosened::FileRemoved);
-            Comparison::of_case(id, BaseDemand::File(file.clone()), ended)
+        |(file, subject), ()| Comparison {
+            subject,
+            demand: BaseDemand::File(file.clone()),
+            declared: None,
+            ended: Ended::Failed(Loosened::FileRemoved),
         },
     )
 }

@@ -78,15 +78,16 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
 }
 
 impl Tree {
-    /// Files of its commit with one of these extensions, or with this word in them; from its top. Links are none.
+    /// Files of its commit with one of these extensions, or with one of these words in them; from its top. Links are
+    /// none.
     ///
     /// # Errors
     /// Environment, where git cannot list them.
-    pub fn files_with(&self, word: &str, extensions: &[&str]) -> Result<Vec<String>> {
+    pub fn files_with(&self, words: &[&str], extensions: &[&str]) -> Result<Vec<String>> {
         let commit = self.whole_hash.as_str();
         let all = ["ls-tree", "-r", "-z", "--name-only", commit];
         let all = git(&self.repository, &all).map_err(Error::environment)?;
-        let grep = ["grep", "-l", "-z", "-a", "-F", "-e", word, commit];
+        let grep = [&GREP[..], &patterns(words), &[commit]].concat();
         let with_word = found(git(&self.repository, &grep))?;
         let prefix = format!("{commit}:");
         let with_word = with_word
@@ -97,6 +98,13 @@ impl Tree {
             .filter(|name| has_extension(name, extensions));
         Ok(files_of(&self.top, names.chain(with_word)))
     }
+}
+
+/// As text whatever it is: an attribute may say that a file is none.
+const GREP: [&str; 5] = ["grep", "-l", "-z", "-a", "-F"];
+
+fn patterns<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    words.iter().flat_map(|word| ["-e", *word]).collect()
 }
 
 /// The list of `git grep`, which says by its exit code alone that there is nothing.
@@ -135,12 +143,12 @@ pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.map(|name| top.join(name)).collect())
 }
 
-/// Files of a working tree with one of these extensions, or with this word in them; from its top. Links are none,
-/// and neither is what git ignores.
+/// Files of a working tree with one of these extensions, or with one of these words in them; from its top. Links
+/// are none, and neither is what git ignores.
 ///
 /// # Errors
 /// Environment, where git cannot list them.
-pub fn files_with(top: &Path, word: &str, extensions: &[&str]) -> Result<Vec<String>> {
+pub fn files_with(top: &Path, words: &[&str], extensions: &[&str]) -> Result<Vec<String>> {
     let all = [
         "ls-files",
         "-z",
@@ -149,8 +157,7 @@ pub fn files_with(top: &Path, word: &str, extensions: &[&str]) -> Result<Vec<Str
         "--exclude-standard",
     ];
     let all = git(top, &all).map_err(Error::environment)?;
-    // As text whatever it is: an attribute may say that a file is none.
-    let grep = ["grep", "-l", "-z", "-a", "-F", "--untracked", "-e", word];
+    let grep = [&GREP[..], &["--untracked"], &patterns(words)].concat();
     let with_word = found(git(top, &grep))?;
     let names = all
         .split('\0')
