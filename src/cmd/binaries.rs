@@ -3,7 +3,8 @@
 use super::judge::render;
 use super::{command_line, counted, print, remark, say, terminal_options};
 use crate::cli::{BinaryArgs, Format, RunArgs};
-use artifact::{BaseBinaries, Circumstances, Library};
+use ::binary::Matching;
+use artifact::{BaseBinaries, Circumstances, Library, Matched};
 use config::{BinaryGates, Loaded, Selection};
 use judge::Index;
 use model::{Acceptance, Record};
@@ -11,6 +12,7 @@ use pipeline::BaseSide;
 use records::store::NewFile;
 use report::ReportInput;
 use report::exit::Exit;
+use report::matching::Worse;
 use report::section::Section;
 use report::terminal::Verbosity;
 use std::io::Write;
@@ -49,17 +51,38 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
         Format::Terminal if verbosity != Verbosity::Quiet && !kernels.is_empty() => {
             report::terminal::render_groups(&kernels, terminal_options(verbosity)) + "\n" + &report
         }
-        Format::Markdown if !kernels.is_empty() => {
-            report + "\n" + &report::markdown::render_groups(report::matching::TITLE, &kernels)
-        }
+        Format::Markdown => add_kernels(report, &kernels),
         _ => report,
     })?;
     Ok(judgement.conclusion.into())
 }
 
-/// How the kernels of a file were matched with its baseline.
+/// How the kernels of a file were matched with its baseline, and what got worse.
 fn lay_out<'a>(library: &Library) -> Option<Vec<Section<'a>>> {
-    Some(report::matching::lay_out(&library.matching()?, &[]))
+    let matching = library.matching()?;
+    let pairs = library.rank(&matching);
+    Some(lay_out_pairs(&matching, &pairs))
+}
+
+/// `pairs`: those of it, the costliest change first.
+pub fn lay_out_pairs<'a>(matching: &Matching, pairs: &[Matched]) -> Vec<Section<'a>> {
+    let worse = pairs.iter().filter_map(|it| {
+        Some(Worse {
+            unit: &it.unit,
+            pair: it.pair,
+            worsening: it.worsening?,
+        })
+    });
+    let worse: Vec<_> = worse.collect();
+    report::matching::lay_out(matching, &worse)
+}
+
+/// A report in Markdown, with how kernels were matched below it.
+pub fn add_kernels(report: String, kernels: &[Vec<Section>]) -> String {
+    match kernels {
+        [] => report,
+        _ => report + "\n" + &report::markdown::render_groups(report::matching::TITLE, kernels),
+    }
 }
 
 /// A record of compiled files alone.

@@ -5,9 +5,9 @@ mod why;
 
 use super::judge::render;
 use super::run::{MARKDOWN, empty_out, write_out};
-use super::{command_line, print, remark, terminal_options, width, write_file};
+use super::{binaries, command_line, print, remark, terminal_options, width, write_file};
 use crate::cli::{BinaryArgs, Format};
-use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, Records, make_records};
+use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, make_records};
 use binary::{Listing, match_kernels};
 use build::assemble::Assembler;
 use build::toolchain::{self, Choice, Toolchain};
@@ -17,7 +17,6 @@ use report::ReportInput;
 use report::binary as layout;
 use report::exit::Exit;
 use report::explain as words;
-use report::matching::Worse;
 use report::terminal::Verbosity;
 use std::path::Path;
 use system::cache::Cache;
@@ -28,7 +27,7 @@ const HAVE_EXPLANATIONS: [Format; 3] = [Format::Terminal, Format::Markdown, Form
 
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
     let Some(file) = &args.file else {
-        return super::binaries::run(args);
+        return binaries::run(args);
     };
     if args.explain && args.base.is_none() {
         return Err(Error::usage(
@@ -154,10 +153,7 @@ fn compare(
         ..ReportInput::new(&index, &records.head, &judgement)
     };
     let report = render(args.format, args.output, &input)?;
-    let kernels = [report::matching::lay_out(&matching, &worse(&records))];
-    let with_kernels = |markdown: String| {
-        markdown + "\n" + &report::markdown::render_groups(report::matching::TITLE, &kernels)
-    };
+    let kernels = [binaries::lay_out_pairs(&matching, &records.pairs)];
     if let Some(out) = &args.out {
         // Whoever reads the record later has no other one next to it.
         let record = judge::with_baselines_of(&records.base, &records.head);
@@ -165,7 +161,7 @@ fn compare(
         let judgement = index.judge();
         let input = ReportInput::new(&index, &record, &judgement);
         write_out(out, &input)?;
-        let markdown = with_kernels(report::markdown::render(&input));
+        let markdown = binaries::add_kernels(report::markdown::render(&input), &kernels);
         write_file(&out.join(MARKDOWN), &markdown)?;
     }
     let verbosity = args.output.verbosity();
@@ -178,21 +174,9 @@ fn compare(
         }
         Format::Markdown => {
             let why = explained.map_or(String::new(), words::markdown_of_kernels);
-            with_kernels(report) + &why
+            binaries::add_kernels(report, &kernels) + &why
         }
         _ => report,
     })?;
     Ok(judgement.conclusion.into())
-}
-
-fn worse<'a>(records: &'a Records) -> Vec<Worse<'a>> {
-    let pairs = records.pairs.iter();
-    let worse = pairs.filter_map(|it| {
-        Some(Worse {
-            unit: &it.unit,
-            pair: it.pair,
-            worsening: it.worsening?,
-        })
-    });
-    worse.collect()
 }

@@ -19,6 +19,7 @@ use records::shard::Part;
 use records::store;
 use report::ReportInput;
 use report::exit::Exit;
+use report::section::Section;
 use report::terminal::Verbosity;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -141,14 +142,16 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     let pin = Choice::pin(loaded.toolchain.cuda.as_deref());
     let mut record = run(&compilers, loaded)?;
     let history = history::load_next_to(&args.config.config);
-    let judgement = write_all(args, &record, history.as_ref(), |input| {
+    let kernels = asked.lay_out();
+    let write = |record: &Record, printed: &dyn Fn(&ReportInput) -> String| {
+        write_all(args, record, history.as_ref(), &kernels, printed)
+    };
+    let judgement = write(&record, &|input| {
         let options = terminal_options(args.output.verbosity());
         let report = report::terminal::render(input, options);
-        match asked.lay_out() {
-            matched if args.output.verbosity() != Verbosity::Quiet && !matched.is_empty() => {
-                report::terminal::render_groups(&matched, options) + "\n" + &report
-            }
-            _ => report,
+        match args.output.verbosity() != Verbosity::Quiet && !kernels.is_empty() {
+            true => report::terminal::render_groups(&kernels, options) + "\n" + &report,
+            false => report,
         }
     })?;
     if let (true, Some(theirs), Conclusion::Fail) =
@@ -175,7 +178,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         let exchanges = blame::exchange_parts(&steps, &built, &rerun)?;
         if !exchanges.is_empty() {
             record.evidence.extend(exchanges);
-            write_all(args, &record, history.as_ref(), |input| {
+            write(&record, &|input| {
                 let blame = report::blame::in_terminal(input.judgement);
                 let options = terminal_options(args.output.verbosity());
                 report::terminal::render_groups(&[vec![blame]], options)
@@ -199,12 +202,14 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// Judges a record, leaves it in `--out` with its reports, and prints a part of them.
+/// Judges a record, leaves it in `--out` with its reports, and prints a part of them. `kernels`: how those of compiled
+/// files were matched.
 fn write_all(
     args: &RunArgs,
     record: &Record,
     history: Option<&History>,
-    printed: impl Fn(&ReportInput) -> String,
+    kernels: &[Vec<Section>],
+    printed: &dyn Fn(&ReportInput) -> String,
 ) -> Result<Judgement> {
     let index = Index::new(record);
     let judgement = index.judge();
@@ -213,6 +218,10 @@ fn write_all(
         ..ReportInput::new(&index, record, &judgement)
     };
     write_out(&args.out, &input)?;
+    if !kernels.is_empty() {
+        let markdown = binaries::add_kernels(report::markdown::render(&input), kernels);
+        write_file(&args.out.join(MARKDOWN), &markdown)?;
+    }
     print(&printed(&input))?;
     Ok(judgement)
 }

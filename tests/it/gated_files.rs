@@ -157,6 +157,38 @@ fn values_that_got_worse_are_red_and_need_consent() {
     );
 }
 
+/// As against an older file: by the same code, whether or not a limit is on it.
+#[test]
+fn what_got_worse_is_listed_the_costliest_first() {
+    let project = agreed(GATES, &["-DHEAD"]);
+    let dir = project.path();
+    fs::copy(dir.join("lib.fatbin"), dir.join("old.fatbin")).unwrap();
+    let same = said(dir, JUDGE, 0);
+    assert!(!same.contains("worse"), "{same}");
+    build(dir, &[BOTH, &["-DLONG"]].concat());
+    let args = ["binary", "lib.fatbin", "--base", "old.fatbin"];
+    let listed = |variant: &str| {
+        [
+            format!(
+                "busy_gemm/{variant} [sm_90]: local memory instructions 0 -> 152, stack 0 -> 288, code 2432 -> 4864 (and for sm_100)"
+            ),
+            format!("same/{variant} [sm_90]: code 384 -> 2176, registers 8 -> 32 (and for sm_100)"),
+        ]
+    };
+    let assert_lists = |said: &str, variant: &str| {
+        let said = said.replace("&gt;", ">");
+        let places = listed(variant).map(|line| said.find(&line));
+        assert!(places[0].is_some() && places[0] < places[1], "{said}");
+    };
+    assert_lists(&said(dir, &args, 1), "-");
+    assert_lists(&said(dir, JUDGE, 1), "attention");
+    assert_lists(&said(dir, &["run"], 1), "attention");
+    let markdown = ["binary", "--format", "markdown"];
+    assert_lists(&said(dir, &markdown, 1), "attention");
+    let written = fs::read_to_string(dir.join("gatekeeper-out/report.md")).unwrap();
+    assert_lists(&written, "attention");
+}
+
 #[test]
 fn each_limit_is_red_by_its_own() {
     let only = |limit: &str| {

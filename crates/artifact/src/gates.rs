@@ -2,7 +2,7 @@
 //! of a record. The judge treats them like kernels that were built.
 
 use crate::baseline::{baseline_path, read_baseline};
-use crate::record::{Side, environment, name_kernels};
+use crate::record::{Matched, Side, environment, match_names, name_kernels, rank};
 use crate::{Circumstances, read};
 use ::binary::{Kernel, Listing, Matching, match_kernels};
 use build::signature::qualified;
@@ -220,15 +220,9 @@ impl Library {
 
     fn agreed(&self, baseline: &Listing, named: &[(UnitId, &Kernel)], record: &Record) -> Agreed {
         let matching = match_kernels(baseline, &self.listing);
-        let ids: HashMap<*const Kernel, &UnitId> = named
-            .iter()
-            .map(|(id, kernel)| (std::ptr::from_ref(*kernel), id))
-            .collect();
         let mut side = Side::default();
-        for pair in &matching.pairs {
-            if let Some(id) = ids.get(&std::ptr::from_ref(pair.head)) {
-                side.add((*id).clone(), pair.base);
-            }
+        for matched in match_names(named, &matching) {
+            side.add(matched.unit, matched.pair.base);
         }
         for &arch in &self.gates.architectures {
             if let count @ 1.. = count(baseline, arch) {
@@ -252,6 +246,11 @@ impl Library {
     /// The kernels of the baseline and of the file; `None` where there is no baseline.
     pub fn matching(&self) -> Option<Matching<'_>> {
         Some(match_kernels(self.baseline.as_ref()?, &self.listing))
+    }
+
+    /// Those pairs of it under the names of their units, the costliest change first.
+    pub fn rank<'a>(&'a self, matching: &Matching<'a>) -> Vec<Matched<'a>> {
+        rank(match_names(&self.named(), matching))
     }
 }
 
@@ -389,18 +388,17 @@ impl Library {
                 worse.iter().map(|it| (&it.subject, ())).collect();
             let is_refused = |id: &UnitId| refused.contains_key(&Subject::Unit(id.clone()));
             let matching = match_kernels(old, &self.listing);
-            let partners: HashMap<*const Kernel, &Kernel> = matching
-                .pairs
-                .iter()
-                .map(|pair| (std::ptr::from_ref(pair.head), pair.base))
+            let partners: HashMap<UnitId, &Kernel> = match_names(&named, &matching)
+                .into_iter()
+                .map(|matched| (matched.unit, matched.pair.base))
                 .collect();
-            let kernels = named.iter().filter_map(|(id, kernel)| {
-                match partners.get(&std::ptr::from_ref(*kernel)) {
+            let kernels = named
+                .iter()
+                .filter_map(|(id, kernel)| match partners.get(id) {
                     Some(old) if is_refused(id) => Some((*old).clone()),
                     None if is_refused(&name_all_kernels(name, id.arch)) => None,
                     _ => Some((*kernel).clone()),
-                }
-            });
+                });
             listing.kernels = kernels.collect();
         }
         Ok(NewBaseline { listing, worse })

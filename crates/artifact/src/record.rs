@@ -77,32 +77,21 @@ pub fn make_records<'a>(
     limits: &[AllowedChange],
     circumstances: &Circumstances,
 ) -> Records<'a> {
-    let mut sides = [Side::default(), Side::default()];
-    let partners: HashMap<*const Kernel, Pair> = matching
-        .pairs
-        .iter()
-        .map(|pair| (std::ptr::from_ref(pair.head), *pair))
-        .collect();
-    let mut pairs = Vec::new();
-    for (id, kernel) in name_kernels(listing, None) {
-        let pair = partners.get(&std::ptr::from_ref(kernel)).copied();
-        let [of_base, of_head] = &mut sides;
+    let (mut of_base, mut of_head) = (Side::default(), Side::default());
+    let kernels = name_kernels(listing, None);
+    for (id, kernel) in &kernels {
         of_head.add(id.clone(), kernel);
-        if let Some(pair) = pair {
-            of_base.add(id.clone(), pair.base);
-            pairs.push(Matched {
-                unit: id,
-                worsening: Worsening::of(&pair),
-                pair,
-            });
-        }
     }
-    pairs.sort_by(|one, other| Worsening::costliest_first(&one.worsening, &other.worsening));
+    let pairs = match_names(&kernels, matching);
+    for matched in &pairs {
+        of_base.add(matched.unit.clone(), matched.pair.base);
+    }
+    let pairs = rank(pairs);
     let gates = pairs.iter().flat_map(|it| {
         let Pair { base, head, .. } = it.pair;
         gates_of(&it.unit, head, base, limits)
     });
-    let [base, head] = sides.map(|side| side.record(environment(head, circumstances)));
+    let [base, head] = [of_base, of_head].map(|side| side.record(environment(head, circumstances)));
     let policy = Policy {
         gates: gates.collect(),
         ..Policy::NOTHING
@@ -112,6 +101,33 @@ pub fn make_records<'a>(
         head: Record { policy, ..head },
         pairs,
     }
+}
+
+/// The kernels that both listings have, under the names that the new one has, in its order.
+pub fn match_names<'a>(
+    named: &[(UnitId, &'a Kernel)],
+    matching: &Matching<'a>,
+) -> Vec<Matched<'a>> {
+    let partners: HashMap<*const Kernel, Pair> = matching
+        .pairs
+        .iter()
+        .map(|pair| (std::ptr::from_ref(pair.head), *pair))
+        .collect();
+    let matched = named.iter().filter_map(|(id, kernel)| {
+        let pair = *partners.get(&std::ptr::from_ref(*kernel))?;
+        Some(Matched {
+            unit: id.clone(),
+            worsening: Worsening::of(&pair),
+            pair,
+        })
+    });
+    matched.collect()
+}
+
+/// Those first whose change probably costs most.
+pub fn rank(mut pairs: Vec<Matched>) -> Vec<Matched> {
+    pairs.sort_by(|one, other| Worsening::costliest_first(&one.worsening, &other.worsening));
+    pairs
 }
 
 /// Those on values that either side states: where one of the two does not, the gate is not judged, and says so.
