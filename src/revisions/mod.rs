@@ -39,7 +39,8 @@ pub fn find_change(
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Change> {
     // Before the cases are dealt: all shards have the same.
-    if asked.is_some() && !head.reseeded {
+    // Compiled files have no inputs.
+    if asked.is_some() && !head.reseeded && !head.plan.cases.is_empty() {
         draw_seed(&mut head);
     }
     let base = asked.map(|asked| base::find(asked, &head, cache));

@@ -702,6 +702,35 @@ fn a_shard_or_a_filter_judges_no_file() {
     run(dir, &filtered, 0);
 }
 
+/// A run of them would judge nothing.
+#[test]
+fn a_filter_that_names_a_kernel_of_a_file_alone_is_refused() {
+    let help = "kernels of compiled files (attention) cannot be picked: `gatekeeper binary` judges all of them";
+    let refused = |dir: &Path| {
+        let args = ["run", "busy_gemm/attention"];
+        let nothing = "the filter `busy_gemm/attention` matches nothing";
+        says(dir, &args, 2, &[nothing, help]);
+        assert!(!dir.join("gatekeeper-out").exists());
+    };
+    let alone = agreed(GATES, &[]);
+    refused(alone.path());
+    assert!(!said(alone.path(), &["run", "busy_gemm/attention"], 2).contains("kernel:"));
+    let project = crate::common::project();
+    let gates = project.path().join("gates.yaml");
+    let text = fs::read_to_string(&gates).unwrap();
+    let section = GATES.split_once('\n').unwrap().1;
+    fs::write(&gates, text + section).unwrap();
+    refused(project.path());
+}
+
+/// A compiled file has no inputs that a seed could give.
+#[test]
+fn a_change_of_files_alone_says_nothing_of_seeds() {
+    let project = repository();
+    let held = said(project.path(), CHANGE, 0);
+    assert!(!held.contains("seed"), "{held}");
+}
+
 #[test]
 fn kernels_that_are_built_have_no_limit_of_files() {
     let project = crate::common::project();

@@ -1,5 +1,6 @@
 //! Filters: which cases of a resolved file are run.
 
+use super::binaries::BinaryGates;
 use super::resolve::Resolved;
 use super::yaml::suggest;
 use globset::GlobMatcher;
@@ -32,7 +33,8 @@ pub struct Whole {
 pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<Whole, Diagnostic> {
     let cases = resolved.plan.cases.iter();
     let all: Vec<CaseId> = cases.map(|case| case.id.clone()).collect();
-    let filters = parse_filters(&all, &selection.filters)?;
+    let filters = parse_filters(&all, &selection.filters);
+    let filters = filters.map_err(|problem| explain_files(problem, &resolved.binaries))?;
     replace_values(&mut resolved.plan, selection)?;
     let mut whole = Whole {
         plan: resolved.plan.clone(),
@@ -140,6 +142,9 @@ pub(super) fn parse_filter(text: &str) -> Result<Filter, Diagnostic> {
 /// Names the part that matches nothing, or both where no case has the two together.
 fn explain_no_match(filter: &Filter, all: &[CaseId]) -> Diagnostic {
     let diagnostic = Diagnostic::new(format!("the filter `{filter}` matches nothing"));
+    if all.is_empty() {
+        return diagnostic;
+    }
     let of_kernel: Vec<_> = all
         .iter()
         .filter(|id| filter.kernel.is_match(&id.kernel))
@@ -167,6 +172,18 @@ fn explain_no_match(filter: &Filter, all: &[CaseId]) -> Diagnostic {
                 variants,
             ))
             .help(suggest_names("shape", shape.unwrap_or_default(), shapes)),
+    }
+}
+
+/// A filter picks kernels that are built: whoever names one of a compiled file wants another command.
+fn explain_files(problem: Diagnostic, binaries: &[BinaryGates]) -> Diagnostic {
+    let names: Vec<_> = binaries.iter().map(|it| it.name.as_str()).collect();
+    match names.is_empty() {
+        true => problem,
+        false => problem.help(format!(
+            "kernels of compiled files ({}) cannot be picked: `gatekeeper binary` judges all of them",
+            names.join(", ")
+        )),
     }
 }
 
