@@ -155,7 +155,7 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
     for (gates, baseline) in &base.0 {
         let mut libraries = libraries.iter();
         let library = libraries.find(|it| it.gates.name == gates.name);
-        // Of one that is gone, or of an architecture that is, the unit of all kernels says so once.
+        // Where a file or an architecture is gone, the unit of all kernels says so once.
         let named = library.map_or_else(Vec::new, Library::named);
         let mut side = Side::default();
         for (id, kernel) in &named {

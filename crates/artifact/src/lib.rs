@@ -29,9 +29,9 @@ const NAME_INSTEAD: &str = "name a shared library, an object or a program that n
 
 const NAME_PTX_INSTEAD: &str = "name a .ptx file, or a file, wheel or directory that has PTX in it; without --toolchain, --base-toolchain and --arch, machine code is read as it is";
 
-/// The code of a file that is listed.
+/// The code of a file that is listed, and how it is read.
 #[derive(Clone, Copy)]
-enum Wanted<'a> {
+enum Reading<'a> {
     /// Its machine code, and the names of its PTX.
     AsItIs,
     /// Its PTX as machine code, and nothing else.
@@ -41,7 +41,7 @@ enum Wanted<'a> {
 /// # Errors
 /// Where nothing in it has GPU code, and where something in it is damaged or cannot be read.
 pub fn read(path: &Path) -> Result<Listing> {
-    read_as(path, Wanted::AsItIs)
+    read_as(path, Reading::AsItIs)
 }
 
 /// Lists the kernels of all PTX in it, as an assembler makes them. The machine code that is there is not looked at.
@@ -49,25 +49,25 @@ pub fn read(path: &Path) -> Result<Listing> {
 /// # Errors
 /// As [`read`], and where PTX cannot be assembled.
 pub fn read_assembled(path: &Path, assembly: &Assembly) -> Result<Listing> {
-    read_as(path, Wanted::Assembled(assembly))
+    read_as(path, Reading::Assembled(assembly))
 }
 
-fn read_as(path: &Path, wanted: Wanted) -> Result<Listing> {
+fn read_as(path: &Path, reading: Reading) -> Result<Listing> {
     let at = path.display().to_string();
-    let without_code = |why: &str| match wanted {
-        Wanted::AsItIs => Error::usage(why).at(&at).help(NAME_INSTEAD),
-        Wanted::Assembled(_) => Error::usage("nothing in it is PTX")
+    let without_code = |why: &str| match reading {
+        Reading::AsItIs => Error::usage(why).at(&at).help(NAME_INSTEAD),
+        Reading::Assembled(_) => Error::usage("nothing in it is PTX")
             .at(&at)
             .help(NAME_PTX_INSTEAD),
     };
     if path.is_dir() {
-        let members = directory::each(path, |bytes, at| list(bytes, at, wanted))?;
+        let members = directory::each(path, |bytes, at| list(bytes, at, reading))?;
         let listing = merge(Format::Directory, members)?;
         return listing.ok_or_else(|| without_code("no file in this directory has GPU code"));
     }
     let bytes = Mapped::open(path)
         .map_err(|error| Error::environment(format!("the file cannot be read: {error}")).at(&at))?;
-    list(&bytes, &at, wanted)?.ok_or_else(|| without_code(looks_like(&bytes)))
+    list(&bytes, &at, reading)?.ok_or_else(|| without_code(looks_like(&bytes)))
 }
 
 /// The same of what a file has. `at`: how to name it in an error. `None`: it has no GPU code.
@@ -75,17 +75,17 @@ fn read_as(path: &Path, wanted: Wanted) -> Result<Listing> {
 /// # Errors
 /// Where something in it is damaged.
 pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
-    list(bytes, at, Wanted::AsItIs)
+    list(bytes, at, Reading::AsItIs)
 }
 
-fn list(bytes: &[u8], at: &str, wanted: Wanted) -> Result<Option<Listing>> {
+fn list(bytes: &[u8], at: &str, reading: Reading) -> Result<Option<Listing>> {
     if wheel::is_zip(bytes) {
-        let members = wheel::each(bytes, at, |bytes, at| list(bytes, at, wanted))?;
+        let members = wheel::each(bytes, at, |bytes, at| list(bytes, at, reading))?;
         return merge(Format::Zip, members);
     }
-    let listing = match wanted {
-        Wanted::AsItIs => if_of_kind(binary::read(bytes), at)?,
-        Wanted::Assembled(assembly) => {
+    let listing = match reading {
+        Reading::AsItIs => if_of_kind(binary::read(bytes), at)?,
+        Reading::Assembled(assembly) => {
             let texts = if_of_kind(binary::read_ptx(bytes), at)?;
             let listing = texts.map(|(format, texts)| assembly.list_all(format, &texts, at));
             listing.transpose()?

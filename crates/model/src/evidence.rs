@@ -287,7 +287,7 @@ pub struct Resources {
     pub cumulative_stack: Option<u32>,
     /// Bytes by bank number (`352 bytes cmem[0]`).
     pub constant_banks: BTreeMap<u32, u32>,
-    /// Of machine code. Known of compiled files alone, as is the next.
+    /// Bytes of machine code. Known of compiled files alone, as is the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u64>,
     /// Instructions that load or store local memory.
