@@ -195,7 +195,7 @@ fn gates_that_two_files_could_have_been_are_refused() {
     let output = run(dir, &args, 2);
     assert_eq!(
         common::stderr(&output),
-        "error: the base HEAD has no gates here, and the cases of this file could be those of either of gates.yaml, other.yml\n  \
+        "error: the base HEAD has no gates here, and the cases and binaries of this file could be those of either of gates.yaml, other.yml\n  \
          help: move one file of gates in a change, so that it can be held against what it was\n"
     );
 }
