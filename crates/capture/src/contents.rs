@@ -112,8 +112,7 @@ impl Contents {
         };
         let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
         // Opening a FIFO in its place would wait for ever, and a device has no end: a chunk is bounded.
-        let decoder =
-            StreamingDecoder::new(file).map_err(|error| unreadable(error.to_string()))?;
+        let decoder = StreamingDecoder::new(file).map_err(|error| unreadable(error.to_string()))?;
         let before = bytes.len();
         let mut bounded = decoder.take(CHUNK as u64 + 1);
         let read = bounded.read_to_end(bytes);
@@ -157,10 +156,7 @@ mod tests {
         let [mut one, two] = [contents.put(b"one").unwrap(), contents.put(b"two").unwrap()];
         let path = |content: &Content| contents.path(content.chunks[0]);
         fs::copy(path(&two), path(&one)).unwrap();
-        assert!(matches!(
-            contents.get(&one),
-            Err(Damage::NotItsHash { .. })
-        ));
+        assert!(matches!(contents.get(&one), Err(Damage::NotItsHash { .. })));
         fs::write(path(&one), b"no zstd").unwrap();
         assert!(matches!(contents.get(&one), Err(Damage::Unreadable { .. })));
         fs::remove_file(path(&one)).unwrap();

@@ -10,13 +10,15 @@
 //!
 //! A line is written when its launch is complete and its contents are on disk. A program that dies leaves whole launches.
 
+pub mod addresses;
 mod contents;
 mod lines;
 mod request;
 
 pub use contents::{CHUNK, Content, Contents, Hash};
 pub use lines::{
-    Capture, Damage, LaunchRecord, LeftOut, Line, Parameter, Process, Reason, Region, Writer,
+    Capture, Damage, LaunchRecord, LeftOut, Line, Parameter, Process, Reason, Region, Variable,
+    Writer,
 };
 pub use request::{Request, VARIABLE};
 

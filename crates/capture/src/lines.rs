@@ -39,6 +39,8 @@ pub struct LaunchRecord {
     /// A cubin, a fat binary or PTX, as the program gave it to the driver.
     pub module: Content,
     pub device: String,
+    /// Compute capability: major and minor.
+    pub capability: [u8; 2],
     /// The driver's version of CUDA: 13000 is 13.0.
     pub driver: i32,
     pub grid: [u32; 3],
@@ -55,6 +57,18 @@ pub struct LaunchRecord {
     pub parameters: Vec<Parameter>,
     /// By address.
     pub regions: Vec<Region>,
+    /// Variables of the module before the launch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<Variable>,
+}
+
+/// A `__constant__` or `__device__` variable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// As the linker knows it.
+    pub name: String,
+    pub before: Content,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,8 +115,12 @@ pub struct LeftOut {
 pub enum Reason {
     /// It is recorded into a CUDA graph.
     Graph,
+    /// The module cannot be read.
+    DamagedModule { problem: String },
     /// The driver got the module in a way that is not followed.
     UnknownModule,
+    /// The driver compiled it from PTX.
+    NoCode,
     /// A pointer leads to memory that the capture did not place: managed, pinned, pooled (cuMemAllocAsync), or of a peer.
     OtherMemory,
     /// The addresses that captures use are taken in this process.
@@ -122,6 +140,8 @@ impl fmt::Display for Reason {
             Self::UnknownModule => {
                 f.write_str("its module was loaded in a way that capture does not follow")
             }
+            Self::NoCode => f.write_str("its module has PTX alone, which the driver compiled"),
+            Self::DamagedModule { problem } => write!(f, "its module cannot be read: {problem}"),
             Self::OtherMemory => f.write_str(
                 "it reaches memory that capture did not place: managed, pinned, of a peer, or of cudaMallocAsync",
             ),
@@ -169,10 +189,18 @@ impl Writer {
 /// Why a capture cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
-    Unreadable { path: PathBuf, why: String },
+    Unreadable {
+        path: PathBuf,
+        why: String,
+    },
     /// A chunk's bytes are not those that it is named after.
-    NotItsHash { path: PathBuf },
-    WrongSize { wanted: u64, found: u64 },
+    NotItsHash {
+        path: PathBuf,
+    },
+    WrongSize {
+        wanted: u64,
+        found: u64,
+    },
 }
 
 impl fmt::Display for Damage {
@@ -274,9 +302,9 @@ fn read_process(path: &Path) -> Result<(Process, Vec<Line>), Damage> {
             "its schema is {}, and this gatekeeper reads {SCHEMA}",
             process.schema
         ))),
-        Line::Launch(_) | Line::LeftOut(_) => {
-            Err(unreadable("its first line does not name a process".to_owned()))
-        }
+        Line::Launch(_) | Line::LeftOut(_) => Err(unreadable(
+            "its first line does not name a process".to_owned(),
+        )),
     }
 }
 
@@ -300,6 +328,7 @@ mod tests {
             kernel: "k".to_owned(),
             module: contents.put(b"module").unwrap(),
             device: "NVIDIA H200".to_owned(),
+            capability: [9, 0],
             driver: 13_000,
             grid: [1, 2, 3],
             block: [32, 1, 1],
@@ -316,6 +345,7 @@ mod tests {
                 before: contents.put(b"before").unwrap(),
                 after: Some(contents.put(b"after!").unwrap()),
             }],
+            variables: Vec::new(),
         }
     }
 
@@ -328,9 +358,7 @@ mod tests {
             reason: Reason::Graph,
         };
         let mut writer = Writer::create(dir.path(), process()).unwrap();
-        writer
-            .add(&Line::Launch(Box::new(launch.clone())))
-            .unwrap();
+        writer.add(&Line::Launch(Box::new(launch.clone()))).unwrap();
         writer.add(&Line::LeftOut(left_out.clone())).unwrap();
         let capture = Capture::read(dir.path()).unwrap();
         assert_eq!(capture.launches().collect::<Vec<_>>(), [&launch]);
@@ -368,7 +396,12 @@ mod tests {
     #[test]
     fn a_file_of_something_else_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        for text in ["", "{}\n", "not json\n", "{\"left_out\":{\"kernel\":\"k\",\"reason\":\"graph\"}}\n"] {
+        for text in [
+            "",
+            "{}\n",
+            "not json\n",
+            "{\"left_out\":{\"kernel\":\"k\",\"reason\":\"graph\"}}\n",
+        ] {
             fs::write(dir.path().join("process-1.jsonl"), text).unwrap();
             assert!(Capture::read(dir.path()).is_err(), "{text:?}");
         }

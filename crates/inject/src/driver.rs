@@ -118,6 +118,8 @@ driver! {
     current_device = cuCtxGetDevice(device: *mut c_int);
     /// The name of a device.
     device_name = cuDeviceGetName(name: *mut c_char, bytes: c_int, device: c_int);
+    /// An attribute of a device.
+    device_attribute = cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
     /// The driver's version of CUDA.
     version = cuDriverGetVersion(version: *mut c_int);
     /// Keeps a range of addresses.
@@ -173,6 +175,14 @@ driver! {
     module_get_function = cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char);
     /// A kernel of a library.
     library_get_kernel = cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char);
+    /// A variable of a module.
+    module_get_global = cuModuleGetGlobal_v2(
+        address: *mut Address, bytes: *mut usize, module: Handle, name: *const c_char
+    );
+    /// A variable of a library.
+    library_get_global = cuLibraryGetGlobal(
+        address: *mut Address, bytes: *mut usize, library: Handle, name: *const c_char
+    );
     /// The module of a library in the current context.
     library_get_module = cuLibraryGetModule(module: *mut Handle, library: Handle);
     /// The function of a kernel in the current context.

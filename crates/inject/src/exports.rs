@@ -208,7 +208,13 @@ unsafe extern "C" fn cuModuleLoadDataEx(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) -> CuResult {
     // SAFETY: the program's own call.
-    unsafe { loaded(driver().module_load_fat_binary(module, image), module, image) }
+    unsafe {
+        loaded(
+            driver().module_load_fat_binary(module, image),
+            module,
+            image,
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -225,7 +231,14 @@ unsafe extern "C" fn cuLibraryLoadData(
     // SAFETY: the program's own call.
     unsafe {
         let code = driver().library_load_data(
-            library, image, jit_options, jit_values, jit_count, options, values, count,
+            library,
+            image,
+            jit_options,
+            jit_values,
+            jit_count,
+            options,
+            values,
+            count,
         );
         loaded(code, library, image)
     }
@@ -325,14 +338,32 @@ macro_rules! launches {
             };
             captured(&launch, $per_thread, || {
                 type Function = unsafe extern "C" fn(
-                    Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle,
-                    *mut *mut c_void, *mut *mut c_void,
+                    Handle,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    Handle,
+                    *mut *mut c_void,
+                    *mut *mut c_void,
                 ) -> CuResult;
                 // SAFETY: the driver's function of this name has this type; the program's own call.
                 unsafe {
                     real!($plain, Function)(
-                        kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_shared,
-                        stream, parameters, extra,
+                        kernel,
+                        grid_x,
+                        grid_y,
+                        grid_z,
+                        block_x,
+                        block_y,
+                        block_z,
+                        dynamic_shared,
+                        stream,
+                        parameters,
+                        extra,
                     )
                 }
             })
@@ -347,7 +378,10 @@ macro_rules! launches {
         ) -> CuResult {
             let run = || {
                 type Function = unsafe extern "C" fn(
-                    *const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void,
+                    *const LaunchConfig,
+                    Handle,
+                    *mut *mut c_void,
+                    *mut *mut c_void,
                 ) -> CuResult;
                 // SAFETY: the driver's function of this name has this type; the program's own call.
                 unsafe { real!($extended, Function)(config, kernel, parameters, extra) }
@@ -386,14 +420,30 @@ macro_rules! launches {
             };
             captured(&launch, $per_thread, || {
                 type Function = unsafe extern "C" fn(
-                    Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle,
+                    Handle,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    Handle,
                     *mut *mut c_void,
                 ) -> CuResult;
                 // SAFETY: the driver's function of this name has this type; the program's own call.
                 unsafe {
                     real!($cooperative, Function)(
-                        kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_shared,
-                        stream, parameters,
+                        kernel,
+                        grid_x,
+                        grid_y,
+                        grid_z,
+                        block_x,
+                        block_y,
+                        block_z,
+                        dynamic_shared,
+                        stream,
+                        parameters,
                     )
                 }
             })
@@ -418,7 +468,12 @@ macro_rules! real {
         }
     }};
 }
-launches!(cuLaunchKernel, cuLaunchKernelEx, cuLaunchCooperativeKernel, false);
+launches!(
+    cuLaunchKernel,
+    cuLaunchKernelEx,
+    cuLaunchCooperativeKernel,
+    false
+);
 launches!(
     cuLaunchKernel_ptsz,
     cuLaunchKernelEx_ptsz,

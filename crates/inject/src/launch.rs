@@ -5,9 +5,9 @@ use crate::driver::{
     driver,
 };
 use crate::state::{Kernel, State, device, state};
-use capture::{LaunchRecord, Line, Parameter, Reason, Region};
+use capture::{LaunchRecord, Line, Parameter, Reason, Region, Variable};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 
 /// A launch as the program asks for it, by whichever of the driver's functions.
 pub struct Launch {
@@ -120,6 +120,10 @@ impl Launch {
                 }
             }
         }
+        let variables = read_variables(kernel)?;
+        for (_, content) in &variables {
+            waiting.extend(words(content).filter(|word| state.memory.around(*word).is_some()));
+        }
         // Pointers in memory are followed, too: tables of pointers, and structs.
         while let Some(word) = waiting.pop() {
             let Some((start, bytes)) = state.memory.around(word) else {
@@ -140,7 +144,11 @@ impl Launch {
             waiting.extend(pointers);
             memory.insert(start, content);
         }
-        Ok(Before { parameters, memory })
+        Ok(Before {
+            parameters,
+            memory,
+            variables,
+        })
     }
 
     fn is_recorded(&self, per_thread: bool) -> Result<bool, Reason> {
@@ -162,7 +170,7 @@ impl Launch {
             let (mut offset, mut bytes) = (0, 0);
             let (at, of) = (&raw mut offset, &raw mut bytes);
             // SAFETY: a kernel of the program, and two numbers that the driver writes.
-            let code = match kernel.of_library {
+            let code = match kernel.is_kernel {
                 true => unsafe { driver().kernel_parameter(self.kernel, index, at, of) },
                 false => unsafe { driver().function_parameter(self.kernel, index, at, of) },
             };
@@ -174,7 +182,9 @@ impl Launch {
             }
             let value = match (self.parameters.is_null(), self.buffer()) {
                 // SAFETY: the driver reads the same pointer.
-                (false, _) => unsafe { self.parameters.add(index).read() }.cast::<u8>().cast_const(),
+                (false, _) => unsafe { self.parameters.add(index).read() }
+                    .cast::<u8>()
+                    .cast_const(),
                 // SAFETY: the driver reads the buffer at the same place.
                 (true, Some(buffer)) => unsafe { buffer.add(offset) },
                 (true, None) => return Err(refused("cuLaunchKernel", 1)),
@@ -223,17 +233,28 @@ impl Launch {
                 after,
             });
         }
-        let parameters = before.parameters.into_iter().map(|(offset, bytes)| Parameter {
-            offset: u32::try_from(offset).unwrap_or(u32::MAX),
-            bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-        });
-        let (device, driver) = device();
+        let parameters = before
+            .parameters
+            .into_iter()
+            .map(|(offset, bytes)| Parameter {
+                offset: u32::try_from(offset).unwrap_or(u32::MAX),
+                bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            });
+        let mut variables = Vec::new();
+        for (name, content) in before.variables {
+            variables.push(Variable {
+                name,
+                before: state.contents.put(&content).map_err(disk)?,
+            });
+        }
+        let device = device();
         let launch = LaunchRecord {
             number: state.count(&kernel.symbol),
             kernel: kernel.symbol.clone(),
             module,
-            device,
-            driver,
+            device: device.name,
+            capability: device.capability,
+            driver: device.driver,
             grid: self.grid,
             block: self.block,
             cluster: self.cluster,
@@ -242,6 +263,7 @@ impl Launch {
             dynamic_shared: self.dynamic_shared,
             parameters: parameters.collect(),
             regions,
+            variables,
         };
         state.add(&Line::Launch(Box::new(launch))).map_err(disk)
     }
@@ -251,6 +273,48 @@ impl Launch {
 struct Before {
     parameters: Vec<(usize, Vec<u8>)>,
     memory: BTreeMap<Address, Vec<u8>>,
+    variables: Vec<(String, Vec<u8>)>,
+}
+
+/// Variables of a module may not be larger, in bytes.
+const LARGEST_VARIABLE: u64 = 64 << 20;
+
+/// Name and content of each variable of the kernel's module that is not as loading made it.
+fn read_variables(kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>, Reason> {
+    let module = kernel.module.as_ref().ok_or(Reason::UnknownModule)?;
+    let damaged = |error: binary::Error| Reason::DamagedModule {
+        problem: error.to_string(),
+    };
+    let [major, minor] = device().capability;
+    let runs = |arch: model::Arch| arch.runs_on(major, minor);
+    let code = binary::find_code(module, &kernel.symbol, runs).map_err(damaged)?;
+    let Some(code) = code else {
+        // PTX that the driver compiled.
+        return Err(Reason::NoCode);
+    };
+    let mut variables = Vec::new();
+    for variable in binary::read_variables(&code.bytes, LARGEST_VARIABLE).map_err(damaged)? {
+        let Ok(name) = CString::new(variable.name.clone()) else {
+            continue;
+        };
+        let (mut address, mut bytes) = (0, 0);
+        let (at, of) = (&raw mut address, &raw mut bytes);
+        let owner = std::ptr::without_provenance_mut(kernel.owner);
+        // SAFETY: the handle that the program asked the kernel of, and two numbers that the driver writes.
+        let code = match kernel.is_of_library {
+            true => unsafe { driver().library_get_global(at, of, owner, name.as_ptr()) },
+            false => unsafe { driver().module_get_global(at, of, owner, name.as_ptr()) },
+        };
+        // One that the driver does not know by name has not been written by name either.
+        if code != SUCCESS {
+            continue;
+        }
+        let content = read(address, bytes as u64)?;
+        if content != variable.initial {
+            variables.push((variable.name, content));
+        }
+    }
+    Ok(variables)
 }
 
 /// Whatever may be a pointer.

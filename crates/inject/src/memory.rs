@@ -1,22 +1,15 @@
 //! Allocations at addresses that a later process can have again.
-//!
-//! Allocations of the driver do not get their old address in another process. A range that is reserved does: 64 GiB at
-//! these addresses came back in every process tried on an H200 (driver 580), also with torch loaded.
 
 use crate::driver::{
     Access, Address, CuResult, DEVICE, Location, OUT_OF_MEMORY, PINNED, Properties, READ_WRITE,
     SUCCESS, driver,
 };
 use crate::ranges::Ranges;
+use capture::addresses::{PAGE, RANGE, range};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-/// The range of device 0; that of each further device lies behind it.
-const BASE: Address = 0x2000_0000_0000;
-const RANGE: u64 = 256 << 30;
-
-/// Pages of device memory, and the alignment of small allocations (cudaMalloc: at least 256).
-const PAGE: u64 = 2 << 20;
+/// The alignment of small allocations (cudaMalloc: at least 256).
 const ALIGNMENT: u64 = 512;
 /// Smaller allocations share memory, which is mapped in pieces of this size and kept.
 const SMALL: u64 = 1 << 20;
@@ -102,7 +95,7 @@ impl Memory {
 impl Device {
     /// `None` where another has these addresses.
     fn reserve(ordinal: c_int) -> Option<Self> {
-        let wanted = BASE + RANGE * u64::try_from(ordinal).ok()?;
+        let wanted = range(u64::try_from(ordinal).ok()?)?;
         let mut found = 0;
         let bytes = to_usize(RANGE);
         // SAFETY: the driver writes one address.

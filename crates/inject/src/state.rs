@@ -3,7 +3,9 @@
 use crate::driver::{Handle, SUCCESS, driver};
 use crate::image;
 use crate::memory::Memory;
-use capture::{Content, Contents, LeftOut, Line, Process, Reason, Request, SCHEMA, VARIABLE, Writer};
+use capture::{
+    Content, Contents, LeftOut, Line, Process, Reason, Request, SCHEMA, VARIABLE, Writer,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_void};
 use std::io;
@@ -32,8 +34,11 @@ pub struct State {
 pub struct Kernel {
     pub symbol: String,
     pub module: Option<Rc<Vec<u8>>>,
+    /// The CUmodule or CUlibrary that it was asked of.
+    pub owner: usize,
+    pub is_of_library: bool,
     /// Whether it is a CUkernel, and not a CUfunction.
-    pub of_library: bool,
+    pub is_kernel: bool,
     pub is_selected: bool,
 }
 
@@ -99,7 +104,7 @@ impl State {
         kernel: Handle,
         module: Handle,
         name: *const std::ffi::c_char,
-        of_library: bool,
+        is_of_library: bool,
     ) {
         // SAFETY: as the caller says.
         let symbol = unsafe { CStr::from_ptr(name) };
@@ -109,7 +114,9 @@ impl State {
         let readable = readable.unwrap_or_else(|| symbol.clone());
         let kernel_ = Kernel {
             module: self.modules.get(&module.addr()).cloned(),
-            of_library,
+            owner: module.addr(),
+            is_of_library,
+            is_kernel: is_of_library,
             is_selected: self.request.selects(&symbol, &readable),
             symbol,
         };
@@ -120,7 +127,7 @@ impl State {
     pub fn add_function(&mut self, function: Handle, kernel: Handle) {
         if let Some(known) = self.kernels.get(&kernel.addr()) {
             let function_ = Kernel {
-                of_library: false,
+                is_kernel: false,
                 ..known.clone()
             };
             self.kernels.insert(function.addr(), function_);
@@ -179,8 +186,19 @@ impl State {
     }
 }
 
-/// The name of the current device, and the driver's version of CUDA.
-pub fn device() -> (String, i32) {
+/// The current device.
+pub struct DeviceFacts {
+    pub name: String,
+    /// Compute capability: major and minor.
+    pub capability: [u8; 2],
+    /// The driver's version of CUDA.
+    pub driver: i32,
+}
+
+/// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+const CAPABILITY: [i32; 2] = [75, 76];
+
+pub fn device() -> DeviceFacts {
     let (mut ordinal, mut version) = (0, 0);
     let mut name = [0_u8; 256];
     // SAFETY: the driver writes one number each, and at most 256 bytes with a NUL.
@@ -190,8 +208,18 @@ pub fn device() -> (String, i32) {
         driver().device_name(name.as_mut_ptr().cast(), 256, ordinal)
     };
     let name = CStr::from_bytes_until_nul(&name).map(CStr::to_string_lossy);
-    match (code, name) {
-        (SUCCESS, Ok(name)) => (name.into_owned(), version),
-        _ => ("unknown".to_owned(), version),
+    let capability = CAPABILITY.map(|attribute| {
+        let mut value = 0;
+        // SAFETY: the driver writes one number.
+        unsafe { driver().device_attribute(&raw mut value, attribute, ordinal) };
+        u8::try_from(value).unwrap_or_default()
+    });
+    DeviceFacts {
+        name: match (code, name) {
+            (SUCCESS, Ok(name)) => name.into_owned(),
+            _ => "unknown".to_owned(),
+        },
+        capability,
+        driver: version,
     }
 }
