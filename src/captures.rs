@@ -23,16 +23,26 @@ const DEADLINE_MS: u64 = (config::DEADLINE_NS / 1e6) as u64;
 /// The data of a case are the program's, whatever the seed.
 const SEEDS: [u64; 1] = [1];
 
-/// Makes cases of all launches of a capture. The machine code of each kernel is written next to it, under `modules`.
+/// The form of a kernel's code that is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As the program ran it; PTX where the module has nothing else.
+    Machine,
+    /// For the simulator.
+    Ptx,
+}
+
+/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`.
 ///
 /// # Errors
 /// A capture that cannot be read or is damaged, and one without launches.
-pub fn load(dir: &Path) -> Result<Loaded> {
+pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
     let root = std::path::absolute(dir)
         .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
     let capture = Capture::read(&root).map_err(damaged)?;
     let mut maker = Maker {
+        form,
         contents: Contents::of(&root),
         root,
         names: Names::default(),
@@ -74,6 +84,7 @@ pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
 }
 
 struct Maker {
+    form: Form,
     root: PathBuf,
     contents: Contents,
     names: Names,
@@ -143,13 +154,41 @@ impl Maker {
         let module = module.map_err(|damage| broken(&damage))?;
         let [major, minor] = launch.capability;
         let digest = blake3::hash(&module).to_hex();
+        let code = match self.form {
+            Form::Machine => self.find_machine_code(&module, launch)?,
+            Form::Ptx => None,
+        };
+        if let Some((arch, bytes)) = code {
+            let source = format!("modules/{}-{arch}.cubin", &digest[..16]);
+            self.write(&source, &bytes)?;
+            return Ok((source, arch));
+        }
+        let runs = |arch: Arch| match arch.suffix {
+            None => (arch.major, arch.minor) <= (major, minor),
+            Some(_) => arch.runs_on(major, minor),
+        };
+        let ptx = binary::find_kernel_ptx(&module, &launch.kernel, runs);
+        let ptx = ptx.map_err(|error| broken(&error))?.ok_or_else(|| {
+            Error::environment(format!("the module of {} has no PTX", launch.kernel))
+                .help("the simulator runs PTX: replay on a GPU, or build the program with -gencode arch=compute_90,code=compute_90 as well")
+        })?;
+        let source = format!("modules/{}-{}.ptx", &digest[..16], ptx.arch);
+        self.write(&source, &ptx.text)?;
+        Ok((source, ptx.arch))
+    }
+
+    fn find_machine_code(
+        &self,
+        module: &[u8],
+        launch: &LaunchRecord,
+    ) -> Result<Option<(Arch, Vec<u8>)>> {
+        let [major, minor] = launch.capability;
         let runs = |arch: Arch| arch.runs_on(major, minor);
-        let code = binary::find_code(&module, &launch.kernel, runs);
-        let code = code.map_err(|error| broken(&error))?;
-        let code = code.ok_or_else(|| broken(&"it has no machine code for this device"))?;
-        let source = format!("modules/{}-{}.cubin", &digest[..16], code.arch);
-        self.write(&source, &code.bytes)?;
-        Ok((source, code.arch))
+        let code = binary::find_code(module, &launch.kernel, runs);
+        let code = code.map_err(|error| {
+            Error::environment(format!("the module of {}: {error}", launch.kernel))
+        })?;
+        Ok(code.map(|it| (it.arch, it.bytes.into_owned())))
     }
 
     fn write(&self, source: &str, bytes: &[u8]) -> Result<()> {

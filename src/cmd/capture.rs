@@ -1,6 +1,6 @@
 //! `capture`: runs a program with the library that sees its launches.
 
-use super::{counted, make_empty, remark, say};
+use super::{make_empty, remark, say};
 use crate::cli::CaptureArgs;
 use build::signature::short_name;
 use capture::{Capture, Request, VARIABLE};
@@ -60,7 +60,10 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
     let (launches, size) = (captured.launches().count(), size_of(&out));
     remark(&format!(
         "{} in {} ({} MiB); next: gatekeeper replay {}",
-        counted(launches, "launch").replace("launchs", "launches"),
+        match launches {
+            1 => "1 launch".to_owned(),
+            count => format!("{count} launches"),
+        },
         args.out.display(),
         size >> 20,
         args.out.display()

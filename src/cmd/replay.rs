@@ -2,21 +2,27 @@
 
 use super::progress::Progress;
 use super::run::{empty_out, write_out};
-use super::{command_line, print, remark, terminal_options};
-use crate::captures;
+use super::{command_line, counted, print, remark, terminal_options};
+use crate::captures::{self, Form};
 use crate::cli::ReplayArgs;
+use ::run::device::DeviceChoice;
 use build::toolchain::Choice;
 use judge::Index;
-use model::Checkout;
+use model::{Checkout, Conclusion, Judgement, Outcome, Plan, Subject};
 use pipeline::{Change, Profile, Request};
 use report::ReportInput;
 use report::exit::Exit;
 use report::terminal::Verbosity;
+use std::collections::HashSet;
 use system::cache::Cache;
 use system::error::Result;
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
-    let mut loaded = captures::load(&args.capture)?;
+    let form = match args.device {
+        DeviceChoice::Sim => Form::Ptx,
+        DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => Form::Machine,
+    };
+    let mut loaded = captures::load(&args.capture, form)?;
     captures::select(&mut loaded, &args.filters)?;
     empty_out(&args.out)?;
     let cache = Cache::open()?;
@@ -25,7 +31,8 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     let request = Request {
         config: args.capture.clone(),
         device: args.device,
-        require_gpu: false,
+        // Nothing is compared without one, unless the simulator is asked for.
+        require_gpu: args.device != DeviceChoice::Sim,
         allow_fallback: false,
         provision: args.provision,
         profile: Profile::No,
@@ -63,5 +70,24 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     if args.output.verbosity() != Verbosity::Quiet {
         remark(&format!("record and reports: {}", args.out.display()));
     }
+    let not_run = count_not_run(&record.plan, &judgement);
+    if judgement.conclusion == Conclusion::Pass && not_run > 0 {
+        remark(&format!(
+            "{} not replayed, so this is no pass: the reasons are above",
+            counted(not_run, "case")
+        ));
+        return Ok(Exit::Undecided);
+    }
     Ok(judgement.conclusion.into())
+}
+
+/// Cases of which nothing was judged.
+fn count_not_run(plan: &Plan, judgement: &Judgement) -> usize {
+    let decided = judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| matches!(verdict.outcome, Outcome::Pass | Outcome::Fail));
+    let decided: HashSet<&Subject> = decided.map(|verdict| &verdict.subject).collect();
+    let cases = plan.cases.iter().map(|case| Subject::Case(case.id.clone()));
+    cases.filter(|case| !decided.contains(case)).count()
 }

@@ -20,7 +20,7 @@ mod similar;
 
 pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
-pub use module::{KernelCode, Variable, find_code, read_variables};
+pub use module::{KernelCode, Variable, find_code, find_kernel_ptx, read_variables};
 pub use rank::{Resident, Worsening};
 
 use model::Arch;

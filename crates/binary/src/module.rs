@@ -2,7 +2,7 @@
 
 use crate::elf::{ENDIAN, header};
 use crate::error::{Error, Problem};
-use crate::{Found, FoundCode, cubin, find_all};
+use crate::{Found, FoundCode, PtxText, cubin, find_all, ptx, read_ptx};
 use model::Arch;
 use object::elf::{SHT_NOBITS, SHT_SYMTAB, STT_OBJECT};
 use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
@@ -54,6 +54,42 @@ pub fn find_code<'a>(
         }
     }
     Ok(None)
+}
+
+/// The PTX of a kernel for the newest architecture that `runs`. `None`: the module has none.
+///
+/// # Errors
+/// As of [`find_code`].
+pub fn find_kernel_ptx<'a>(
+    module: &'a [u8],
+    kernel: &str,
+    runs: impl Fn(Arch) -> bool,
+) -> Result<Option<PtxText<'a>>, Error> {
+    let (_, mut texts) = read_ptx(module)?;
+    let has_kernel = |it: &PtxText| ptx::kernels(&it.text).iter().any(|name| name == kernel);
+    texts.retain(|it| runs(it.arch) && has_kernel(it));
+    Ok(texts
+        .into_iter()
+        .max_by_key(|it| it.arch)
+        .map(|it| PtxText {
+            text: without_end(it.text),
+            ..it
+        }))
+}
+
+/// A module has a NUL behind its text, which the assembler takes for code.
+fn without_end(text: Cow<[u8]>) -> Cow<[u8]> {
+    let length = text
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |it| it + 1);
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..length).unwrap_or_default()),
+        Cow::Owned(mut text) => {
+            text.truncate(length);
+            Cow::Owned(text)
+        }
+    }
 }
 
 fn machine(found: &Found) -> Result<Option<Arch>, Error> {
@@ -126,4 +162,28 @@ pub fn read_variables(cubin: &[u8], most: u64) -> Result<Vec<Variable>, Error> {
 
 fn damaged(part: &'static str) -> Error {
     Error::at(0, Problem::Damaged(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PTX: &[u8] =
+        b".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n}\n";
+
+    #[test]
+    fn ptx_is_found_for_a_device_that_runs_it() {
+        let on = |major, minor| move |arch: Arch| arch.runs_on(major, minor) || arch.major < major;
+        let found = find_kernel_ptx(PTX, "k", on(9, 0)).unwrap().unwrap();
+        assert_eq!(found.arch.to_string(), "sm_80");
+        assert!(find_kernel_ptx(PTX, "other", on(9, 0)).unwrap().is_none());
+        assert!(find_kernel_ptx(PTX, "k", on(7, 5)).unwrap().is_none());
+        assert!(find_code(PTX, "k", on(9, 0)).unwrap().is_none());
+    }
+
+    #[test]
+    fn no_module_is_an_error() {
+        assert!(find_code(b"text", "k", |_| true).is_err());
+        assert!(read_variables(b"text", 1 << 20).is_err());
+    }
 }

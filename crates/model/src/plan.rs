@@ -173,6 +173,12 @@ impl Plan {
         self.units.iter().any(|unit| unit.call == of_all)
     }
 
+    /// Whether its cases are captured launches.
+    pub fn has_captures(&self) -> bool {
+        let tensors = self.cases.iter().flat_map(|case| &case.tensors);
+        tensors.into_iter().any(Tensor::is_captured)
+    }
+
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.id == *id)
     }
