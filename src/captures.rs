@@ -2,13 +2,15 @@
 //! launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
 
 use build::signature::qualified;
+use build::toolchain::Choice;
 use capture::{Capture, Content, Contents, LaunchRecord};
 use config::{Loaded, Places, ToolchainPin, Whole};
 use model::{
-    Arch, Arg, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism, ElemType,
-    Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, Reference, Role, Rule, Step, Subject, Tensor,
-    Unit, UnitId,
+    Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
+    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, Reference, Role, Rule,
+    Step, Subject, Tensor, Unit, UnitId,
 };
+use pipeline::{Apart, BaseSide};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use system::cache::write_atomically;
@@ -16,6 +18,9 @@ use system::error::{Error, Result};
 
 /// The variant of each captured kernel.
 const VARIANT: &str = "captured";
+
+/// The share that a launch may be slower than the base's.
+const MOST_SLOWER: f64 = 0.01;
 
 /// As of a case of gates.yaml.
 const DEADLINE_MS: u64 = (config::DEADLINE_NS / 1e6) as u64;
@@ -81,6 +86,136 @@ pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     });
     plan.filters = filters;
     Ok(())
+}
+
+/// A capture as the base of another one.
+pub struct AgainstBase {
+    pub side: BaseSide,
+    /// Launches that both have, on memory that differs: neither output nor time can be compared.
+    pub other_inputs: Vec<CaseId>,
+}
+
+/// Holds head to what the base's launches gave on the same inputs, and to their times.
+///
+/// # Errors
+/// Usage, where no launch can be compared.
+pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<AgainstBase> {
+    if head.root == base.root {
+        return Err(Error::usage("it is its own base")
+            .at(&head.file)
+            .help("name the directory of an older capture"));
+    }
+    let mut other_inputs = Vec::new();
+    for ours in &mut head.plan.cases {
+        let Some(theirs) = base.plan.cases.iter_mut().find(|it| it.id == ours.id) else {
+            continue;
+        };
+        match has_same_inputs(ours, theirs) {
+            true => share_outputs(ours, theirs),
+            false => other_inputs.push(ours.id.clone()),
+        }
+    }
+    let is_compared = |case: &Case| !other_inputs.contains(&case.id);
+    for side in [&mut *head, &mut base] {
+        side.plan.cases.retain(is_compared);
+        let called: BTreeSet<&String> = side.plan.cases.iter().map(|it| &it.id.kernel).collect();
+        side.plan.units.retain(|it| called.contains(&it.id.kernel));
+        let mut gates = gates(&side.plan);
+        if form == Form::Machine {
+            let cases = side.plan.cases.iter();
+            gates.extend(cases.map(|case| Gate {
+                subject: Subject::Case(case.id.clone()),
+                rule: Rule::Limit {
+                    metric: Metric::P50,
+                    limit: Limit::Base {
+                        change: Num(MOST_SLOWER),
+                    },
+                },
+                declared: None,
+            }));
+        }
+        side.gates = gates;
+    }
+    if !head
+        .plan
+        .cases
+        .iter()
+        .any(|it| base.plan.case(&it.id).is_some())
+    {
+        return Err(Error::usage("no launch is in both captures with the same inputs")
+            .help("capture the same program twice, with fixed seeds: gatekeeper capture --out old -- ..."));
+    }
+    Ok(AgainstBase {
+        side: BaseSide {
+            asked: Base {
+                revision: base.file.clone(),
+                commit: String::new(),
+                toolchain: None,
+                plan: base.plan,
+                gates: base.gates,
+                baselines: Vec::new(),
+                accepted: Vec::new(),
+                renames: Vec::new(),
+                moved: Vec::new(),
+                gone: Vec::new(),
+                loosening: Loosening::Fails,
+            },
+            binaries: Vec::new(),
+            compiler: Choice::pin(None),
+            apart: Some(Apart {
+                top: base.root.clone(),
+                head_top: head.root.clone(),
+                head_files: Vec::new(),
+            }),
+            root: base.root,
+            files: Box::new(()),
+        },
+        other_inputs,
+    })
+}
+
+/// The memory before the launch. Parameters may differ: programs leave the padding of structs as it is, and a value that
+/// differs shows in the output.
+fn has_same_inputs(ours: &Case, theirs: &Case) -> bool {
+    let memory = |case: &Case| {
+        let tensors = case.tensors.iter().map(|tensor| match &tensor.fill {
+            Some(Fill::Captured { content }) => {
+                (tensor.address, content.bytes, content.chunks.clone())
+            }
+            _ => (tensor.address, 0, Vec::new()),
+        });
+        tensors.collect::<Vec<_>>()
+    };
+    memory(ours) == memory(theirs)
+}
+
+/// Whatever either launch changed has to be as the base left it.
+fn share_outputs(ours: &mut Case, theirs: &mut Case) {
+    let mut expected = BTreeMap::new();
+    let outputs = |case: &Case| match &case.reference {
+        Reference::Captured { outputs } => outputs.clone(),
+        _ => BTreeMap::new(),
+    };
+    let (own, base) = (outputs(ours), outputs(theirs));
+    for tensor in &mut theirs.tensors {
+        let Some(Fill::Captured { content: before }) = &tensor.fill else {
+            continue;
+        };
+        let after = match (base.get(&tensor.name), own.get(&tensor.name)) {
+            (Some(after), _) => after,
+            // Only head writes it.
+            (None, Some(_)) => before,
+            (None, None) => continue,
+        };
+        expected.insert(tensor.name.clone(), after.clone());
+        tensor.role = Role::Inout;
+    }
+    ours.tensors.clone_from(&theirs.tensors);
+    if !expected.is_empty() {
+        let reference = Reference::Captured { outputs: expected };
+        ours.reference = reference.clone();
+        theirs.reference = reference;
+    }
 }
 
 struct Maker {
@@ -272,12 +407,6 @@ impl Maker {
     }
 
     fn finish(self, dir: &Path) -> Loaded {
-        let gates = self.units.iter().map(|unit| Gate {
-            subject: Subject::Unit(unit.id.clone()),
-            rule: Rule::Built,
-            declared: None,
-        });
-        let gates: Vec<Gate> = gates.chain(self.cases.iter().flat_map(gates_of)).collect();
         let all = self.cases.iter().map(|case| case.id.clone()).collect();
         let plan = Plan {
             units: self.units,
@@ -285,6 +414,7 @@ impl Maker {
             simulation: config::SIMULATION,
             ..Plan::empty(config::default_timing())
         };
+        let gates = gates(&plan);
         Loaded {
             root: self.root,
             file: dir.display().to_string(),
@@ -331,6 +461,15 @@ fn tensor_of(variable: &str) -> String {
     format!("variable {variable}")
 }
 
+fn gates(plan: &Plan) -> Vec<Gate> {
+    let built = plan.units.iter().map(|unit| Gate {
+        subject: Subject::Unit(unit.id.clone()),
+        rule: Rule::Built,
+        declared: None,
+    });
+    built.chain(plan.cases.iter().flat_map(gates_of)).collect()
+}
+
 /// The rules that need no writing, and an output that is bit for bit the captured one.
 fn gates_of(case: &Case) -> Vec<Gate> {
     let same = Rule::Limit {
@@ -364,7 +503,7 @@ struct Names(BTreeMap<String, u32>);
 impl Names {
     /// `softmax_warp_forward` of a symbol; `softmax_warp_forward-2` of the next kernel that is called so.
     fn name(&mut self, symbol: &str) -> String {
-        let whole = qualified(symbol);
+        let whole = qualified(symbol).replace("(anonymous namespace)::", "");
         let before_arguments = whole.split(['<', '(']).next().unwrap_or_default();
         let last = before_arguments.rsplit("::").next().unwrap_or_default();
         let plain = |c: char| match c.is_ascii_alphanumeric() || c == '_' {
@@ -400,8 +539,9 @@ mod tests {
                 "_ZN2at6native13reduce_kernelILi512EfEEvT0_",
                 "reduce_kernel",
             ),
+            ("_ZN2at6native12_GLOBAL__N_16kernelEPf", "kernel"),
             ("$weird name$", "_weird_name_"),
-            ("", "kernel"),
+            ("", "kernel-2"),
         ] {
             assert_eq!(names.name(symbol), wanted);
         }

@@ -214,8 +214,10 @@ pub struct CaptureArgs {
 #[command(after_help = "Examples:
   gatekeeper replay gatekeeper-capture                 every captured launch
   gatekeeper replay gatekeeper-capture 'softmax*'      some kernels
+  gatekeeper replay new --base old                     an edit or an upgrade: the same output, at most 1 % slower
 
-The output of each launch has to be bit for bit the captured one, and the same each time.
+The output of each launch has to be bit for bit the captured one, and the same each time. With --base it has to be the
+base's, and both are timed interleaved on the same memory.
 
 Exit codes: as of run.")]
 pub struct ReplayArgs {
@@ -225,6 +227,9 @@ pub struct ReplayArgs {
     /// Cases to run, as KERNEL[/VARIANT][@SHAPE] with globs; filters are combined with OR
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
+    /// Judge against this older capture of the same program
+    #[arg(long, value_name = "DIR")]
+    pub base: Option<PathBuf>,
     /// Where to run: auto, cuda, cuda:N or sim
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,

@@ -24,6 +24,17 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     };
     let mut loaded = captures::load(&args.capture, form)?;
     captures::select(&mut loaded, &args.filters)?;
+    let base = args.base.as_ref().map(|dir| {
+        let base = captures::load(dir, form)?;
+        captures::compare(&mut loaded, base, form)
+    });
+    let base = base.transpose()?;
+    let other_inputs = base.as_ref().map_or(0, |it| it.other_inputs.len());
+    for case in base.iter().flat_map(|it| &it.other_inputs) {
+        remark(&format!(
+            "{case} is not compared: it has other inputs in the base's capture"
+        ));
+    }
     empty_out(&args.out)?;
     let cache = Cache::open()?;
     let progress = Progress::new(args.output.verbosity());
@@ -55,7 +66,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
             },
             anchors: Vec::new(),
             compiler: Choice::pin(None),
-            base: None,
+            base: base.map(|it| it.side),
         })
     };
     let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
@@ -70,7 +81,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     if args.output.verbosity() != Verbosity::Quiet {
         remark(&format!("record and reports: {}", args.out.display()));
     }
-    let not_run = count_not_run(&record.plan, &judgement);
+    let not_run = other_inputs + count_not_run(&record.plan, &judgement);
     if judgement.conclusion == Conclusion::Pass && not_run > 0 {
         remark(&format!(
             "{} not replayed, so this is no pass: the reasons are above",

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::binaries::nvcc;
-use crate::common::{binary, gatekeeper, root, run, stderr, stdout};
+use crate::common::{binary, edit, gatekeeper, root, run, stderr, stdout};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Once;
@@ -25,6 +25,19 @@ fn project() -> TempDir {
         assert!(built.success());
     }
     let source = sources.join("scale.cu").display().to_string();
+    compile(dir.path(), &source);
+    dir
+}
+
+/// The module of an edited kernel, as `scale.fatbin`.
+fn edit_kernel(dir: &Path, old: &str, new: &str) {
+    let kernel = root().join("tests/fixtures/capture/scale.cu");
+    std::fs::copy(kernel, dir.join("scale.cu")).unwrap();
+    edit(&dir.join("scale.cu"), old, new);
+    compile(dir, "scale.cu");
+}
+
+fn compile(dir: &Path, source: &str) {
     let both = [
         "-fatbin",
         "-lineinfo",
@@ -34,10 +47,9 @@ fn project() -> TempDir {
         "arch=compute_90,code=compute_90",
         "-o",
         "scale.fatbin",
-        &source,
+        source,
     ];
-    nvcc(dir.path(), &both);
-    dir
+    nvcc(dir, &both);
 }
 
 /// `cargo test` of the program alone builds no library of another crate.
@@ -179,6 +191,48 @@ fn a_program_that_fails_or_launches_nothing_is_no_capture() {
         let output = run(dir, &[&["capture"], arguments].concat(), code);
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn an_edit_is_held_to_what_the_base_gave_on_the_same_inputs() {
+    let project = project();
+    let dir = project.path();
+    captured(dir, &[], &[]);
+    std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+    let against_old = ["replay", "cap", "--base", "old", "--device", "sim"];
+    // The same in other words.
+    edit_kernel(dir, "in.data[i] * factor", "factor * in.data[i]");
+    captured(dir, &[], &[]);
+    run(dir, &against_old, 0);
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    // Wrong in the tail. The driver here computes the same whatever the module says: only the replay can see it.
+    edit_kernel(
+        dir,
+        "in.data[i] * factor",
+        "i == 999 ? 1 : in.data[i] * factor",
+    );
+    captured(dir, &[], &[]);
+    let said = stdout(&run(dir, &against_old, 1));
+    assert!(said.contains("at_200000001000[999] = 1065353216"), "{said}");
+    assert!(
+        said.contains("$ gatekeeper replay 'cap' --base 'old' --device sim"),
+        "{said}"
+    );
+    assert!(!said.contains("LOOSENED"), "{said}");
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    // Other results of the program: there is nothing that the base gave on these inputs.
+    captured(dir, &["--launches", "2"], &[("WRONG", "1")]);
+    std::fs::remove_dir_all(dir.join("old")).unwrap();
+    std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+    captured(dir, &["--launches", "2"], &[]);
+    let output = run(dir, &against_old, 1);
+    let said = stderr(&output);
+    assert!(
+        said.contains("scale/captured@launch2 is not compared: it has other inputs"),
+        "{said}"
+    );
+    let output = run(dir, &["replay", "cap", "--base", "cap"], 2);
+    assert!(stderr(&output).contains("it is its own base"));
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
         }
     };
     if record.plan.has_captures() {
-        return there.then(|| words::replay_command(&record.environment, subject));
+        let base = judgement.base.as_ref();
+        return there.then(|| words::replay_command(&record.environment, base, subject));
     }
     there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
 }

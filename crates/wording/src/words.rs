@@ -305,12 +305,18 @@ pub fn run_command(
 }
 
 /// The command that runs a captured launch alone.
-pub fn replay_command(environment: &Environment, subject: &Subject) -> String {
+pub fn replay_command(
+    environment: &Environment,
+    base: Option<&AgainstBase>,
+    subject: &Subject,
+) -> String {
+    let base = base.map(|base| format!(" --base {}", quoted(&base.revision)));
     let is_simulated = environment.simulator.is_some() && environment.device.got().is_none();
     let device = if is_simulated { " --device sim" } else { "" };
     format!(
-        "gatekeeper replay {}{device} {}",
+        "gatekeeper replay {}{}{device} {}",
         quoted(&environment.config),
+        base.unwrap_or_default(),
         quoted(&name_of(subject))
     )
 }
