@@ -30,7 +30,7 @@ Commands:
 
 More commands:
   CI     judge, merge, history, binary
-  GPU    profile, tune, calibrate
+  GPU    capture, replay, profile, tune, calibrate
   setup  toolchain, cache, schema, completions, man
   help   what a command does and takes: gatekeeper help merge
 
@@ -87,6 +87,10 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
+    /// Run a program, and write chosen launches of its kernels down with the memory that they can reach
+    Capture(CaptureArgs),
+    /// Run captured launches again: same output, repeatable, and how long
+    Replay(ReplayArgs),
     /// Judge a stored record again, with the gates and baselines of its run
     Judge(JudgeArgs),
     /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
@@ -175,6 +179,68 @@ impl OutputArgs {
             (false, false) => Verbosity::Normal,
         }
     }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper capture -- python bench.py                     the first launch of each kernel
+  gatekeeper capture --kernels '*softmax*' -- ./bench       of some kernels
+  gatekeeper capture --launches 3 --out c -- python t.py    three launches of each, into the directory c
+  gatekeeper replay gatekeeper-capture                      then run them again
+
+The program runs as it would without. What is captured: the machine code, the launch, its parameters, and all memory
+that they lead to, before and after. Captured memory may be private.
+
+Exit codes: 0, 2 for wrong usage, 4 where the program failed or nothing was captured.")]
+pub struct CaptureArgs {
+    /// Names of kernels, where `*` is any text: mangled or readable. Every kernel, if there is none
+    #[arg(long, value_name = "GLOB")]
+    pub kernels: Vec<String>,
+    /// How many launches of each kernel, in each process
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub launches: u32,
+    /// Leave out a launch that can reach more memory: 512MiB, 8GiB
+    #[arg(long, default_value = "4GiB", value_name = "SIZE", value_parser = parse_size)]
+    pub max_memory: u64,
+    /// The directory of the capture; created, and has to be empty
+    #[arg(long, default_value = "gatekeeper-capture", value_name = "DIR")]
+    pub out: PathBuf,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper replay gatekeeper-capture                 every captured launch
+  gatekeeper replay gatekeeper-capture 'softmax*'      some kernels
+  gatekeeper replay new --base old                     an edit or an upgrade: the same output, at most 1 % slower
+
+The output of each launch has to be bit for bit the captured one, and the same each time. With --base it has to be the
+base's, and both are timed interleaved on the same memory.
+
+Exit codes: as of run.")]
+pub struct ReplayArgs {
+    /// The directory that `capture` wrote
+    #[arg(value_name = "DIR")]
+    pub capture: PathBuf,
+    /// Cases to run, as KERNEL[/VARIANT][@SHAPE] with globs; filters are combined with OR
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    /// Judge against this older capture of the same program
+    #[arg(long, value_name = "DIR")]
+    pub base: Option<PathBuf>,
+    /// Where to run: auto, cuda, cuda:N or sim
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// Install the compiler first, if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// The directory for the record and reports
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod calibrate;
+pub mod captures;
 pub mod cli;
 pub mod cmd;
 pub mod compilers;

@@ -41,6 +41,8 @@ fn main() -> ExitCode {
         Command::Baseline(BaselineCommand::Show { config, filters }) => {
             cmd::baseline::show(&config, &filters)
         }
+        Command::Capture(args) => cmd::capture::run(&args),
+        Command::Replay(args) => cmd::replay::run(&args),
         Command::Tune(args) => cmd::tune::run(&args),
         Command::Binary(args) => cmd::binary::run(&args),
         Command::History(args) => cmd::history::run(&args),

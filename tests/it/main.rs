@@ -11,6 +11,7 @@ mod attempts;
 mod binaries;
 mod browser;
 mod calibrate;
+mod captures;
 mod changed;
 mod changes;
 mod cli;

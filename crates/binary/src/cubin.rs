@@ -94,24 +94,7 @@ pub fn arch(number: u32, suffix: Option<char>) -> Option<Arch> {
 
 /// `named`: the architecture by the container, which knows what the machine code does not say (`sm_120f`).
 pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
-    let head = header(bytes)?;
-    let table = head.e_shoff(ENDIAN);
-    let damaged = |part| move |_| Error::at(table, Problem::Damaged(part));
-    if head.e_machine(ENDIAN) != object::elf::EM_CUDA {
-        return Err(Error::at(0, Problem::Damaged("header of the machine code")));
-    }
-    let sections = head
-        .sections(ENDIAN, bytes)
-        .map_err(damaged("table of sections"))?;
-    let symbols = sections
-        .symbols(ENDIAN, bytes, SHT_SYMTAB)
-        .map_err(damaged("table of symbols"))?;
-    let reader = Reader {
-        bytes,
-        left: Cell::new(bytes.len().saturating_mul(MOST_OVERLAP)),
-        sections,
-        symbols,
-    };
+    let (head, reader) = Reader::open(bytes)?;
     let arch = match named {
         Some(arch) => arch,
         None => reader.arch(head)?,
@@ -122,7 +105,35 @@ pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
     })
 }
 
+/// The architecture that machine code without a container says.
+pub fn read_arch(bytes: &[u8]) -> Result<Arch, Error> {
+    let (head, reader) = Reader::open(bytes)?;
+    reader.arch(head)
+}
+
 impl<'a> Reader<'a> {
+    fn open(bytes: &'a [u8]) -> Result<(&'a Header, Self), Error> {
+        let head = header(bytes)?;
+        let table = head.e_shoff(ENDIAN);
+        let damaged = |part| move |_| Error::at(table, Problem::Damaged(part));
+        if head.e_machine(ENDIAN) != object::elf::EM_CUDA {
+            return Err(Error::at(0, Problem::Damaged("header of the machine code")));
+        }
+        let sections = head
+            .sections(ENDIAN, bytes)
+            .map_err(damaged("table of sections"))?;
+        let symbols = sections
+            .symbols(ENDIAN, bytes, SHT_SYMTAB)
+            .map_err(damaged("table of symbols"))?;
+        let reader = Reader {
+            bytes,
+            left: Cell::new(bytes.len().saturating_mul(MOST_OVERLAP)),
+            sections,
+            symbols,
+        };
+        Ok((head, reader))
+    }
+
     fn arch(&self, head: &Header) -> Result<Arch, Error> {
         let flags = head.e_flags(ENDIAN).0;
         let (number, is_specific) = match head.e_ident().abi_version < ABI_OF_CUDA_13 {

@@ -7,7 +7,7 @@
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::cubin::Cubin;
 use crate::error::{Error, Problem};
-use crate::{Code, Content, Part, cubin, ptx};
+use crate::{Content, FoundCode, Part, cubin, ptx};
 use memchr::memmem;
 use model::Arch;
 use std::borrow::Cow;
@@ -89,7 +89,7 @@ fn find_in_container<'a>(
     while next < end {
         let (entry, after) = entry(bytes.get(..end).unwrap_or_default(), next, start)
             .ok_or_else(|| damaged(next, "entry of the fat binary"))?;
-        part.add(in_file(next), Code::Entry(entry));
+        part.add(in_file(next), FoundCode::Entry(entry));
         next = after;
     }
     Ok(end)
@@ -142,6 +142,11 @@ impl<'a> Entry<'a> {
     /// The architecture that it has machine code for.
     pub fn machine(&self) -> Option<Arch> {
         (self.kind == MACHINE_CODE).then_some(self.arch)
+    }
+
+    /// Its bytes. `at`: in the file.
+    pub fn unpack(&self, at: u64) -> Result<Cow<'a, [u8]>, Error> {
+        unpack(self, at)
     }
 
     /// Its machine code, with the bytes of it. `at`: in the file.

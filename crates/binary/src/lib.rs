@@ -12,6 +12,7 @@ mod error;
 mod fatbin;
 mod host;
 mod matching;
+mod module;
 mod normal;
 mod ptx;
 mod rank;
@@ -19,6 +20,7 @@ mod similar;
 
 pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
+pub use module::{KernelCode, Variable, find_code, find_kernel_ptx, read_variables};
 pub use rank::{Resident, Worsening};
 
 use model::Arch;
@@ -248,10 +250,10 @@ struct Found<'a> {
     /// In the file.
     at: u64,
     member: Option<Cow<'a, str>>,
-    code: Code<'a>,
+    code: FoundCode<'a>,
 }
 
-enum Code<'a> {
+enum FoundCode<'a> {
     Cubin(&'a [u8]),
     Entry(fatbin::Entry<'a>),
     Ptx(&'a [u8]),
@@ -268,21 +270,23 @@ impl<'a> Found<'a> {
     fn read(&self) -> Result<Content, Error> {
         let shifted = |error: Error| error.shifted(self.at);
         match &self.code {
-            Code::Cubin(bytes) => Ok(Content::Cubin(cubin::read(bytes, None).map_err(shifted)?)),
-            Code::Ptx(text) => ptx::read(text).map_err(shifted),
-            Code::Entry(entry) => entry.read(self.at),
+            FoundCode::Cubin(bytes) => {
+                Ok(Content::Cubin(cubin::read(bytes, None).map_err(shifted)?))
+            }
+            FoundCode::Ptx(text) => ptx::read(text).map_err(shifted),
+            FoundCode::Entry(entry) => entry.read(self.at),
         }
     }
 
     /// `None`: it is no PTX.
     fn ptx(self) -> Result<Option<PtxText<'a>>, Error> {
         let (arch, text) = match self.code {
-            Code::Cubin(_) => return Ok(None),
-            Code::Ptx(text) => {
+            FoundCode::Cubin(_) => return Ok(None),
+            FoundCode::Ptx(text) => {
                 let arch = ptx::target(text).map_err(|error| error.shifted(self.at))?;
                 (arch, Cow::Borrowed(text))
             }
-            Code::Entry(entry) => match entry.ptx(self.at)? {
+            FoundCode::Entry(entry) => match entry.ptx(self.at)? {
                 Some(text) => (entry.target(), text),
                 None => return Ok(None),
             },
@@ -294,15 +298,15 @@ impl<'a> Found<'a> {
     /// `None`: it has no kernel that is wanted.
     fn read_cubin(&self, wanted: &Wanted) -> Result<Option<Cubin<'a>>, Error> {
         let (cubin, bytes) = match &self.code {
-            Code::Cubin(bytes) => {
+            FoundCode::Cubin(bytes) => {
                 let cubin = cubin::read(bytes, None).map_err(|it| it.shifted(self.at))?;
                 (cubin, Cow::Borrowed(*bytes))
             }
-            Code::Entry(entry) => match entry.machine() {
+            FoundCode::Entry(entry) => match entry.machine() {
                 Some(arch) if wanted.architectures.contains(&arch) => entry.read_cubin(self.at)?,
                 _ => return Ok(None),
             },
-            Code::Ptx(_) => return Ok(None),
+            FoundCode::Ptx(_) => return Ok(None),
         };
         let mut kernels = cubin.kernels;
         kernels.retain(|it| wanted.has(it));
@@ -376,7 +380,7 @@ impl<'a> Part<'a, '_> {
         }
     }
 
-    fn add(&mut self, at: u64, code: Code<'a>) {
+    fn add(&mut self, at: u64, code: FoundCode<'a>) {
         let member = self.member.clone();
         self.found.push(Found { at, member, code });
     }
@@ -455,13 +459,13 @@ fn find_all(bytes: &[u8]) -> Result<(Format, Vec<Found<'_>>), Error> {
 }
 
 fn find_ptx<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
-    part.add(part.start, Code::Ptx(bytes));
+    part.add(part.start, FoundCode::Ptx(bytes));
     Ok(())
 }
 
 fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
     match elf::is_cubin(bytes).map_err(|error| error.shifted(part.start))? {
-        true => part.add(part.start, Code::Cubin(bytes)),
+        true => part.add(part.start, FoundCode::Cubin(bytes)),
         false => host::find(bytes, part)?,
     }
     Ok(())

@@ -193,7 +193,7 @@ impl Given {
             } => Self::Zero,
             Arg::Scalar { elem, .. } => Self::Scalar(*elem),
             Arg::Texture { .. } | Arg::Surface { .. } => Self::Scalar(ScalarType::U64),
-            Arg::Struct { .. } | Arg::Pad { .. } => Self::Struct,
+            Arg::Struct { .. } | Arg::Pad { .. } | Arg::Raw { .. } => Self::Struct,
         }
     }
 }
@@ -346,6 +346,7 @@ fn as_written(arg: &Arg) -> String {
         Arg::Stream => "the stream".to_owned(),
         Arg::Struct { fields } => format!("a struct of {} fields", fields.len()),
         Arg::Pad { bytes } => format!("{bytes} bytes of padding"),
+        Arg::Raw { bytes } => format!("{} bytes", bytes.len() / 2),
     }
 }
 

@@ -63,6 +63,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             _ => Err(format!("a pool of {pool} has no {len} distinct blocks")),
         },
         Fill::Struct { .. } => Err("each field of a struct is drawn by itself".to_owned()),
+        Fill::Captured { .. } => Err("captured memory is read, and not drawn".to_owned()),
         Fill::Offsets { total, min } => {
             let parts = len
                 .checked_sub(1)

@@ -79,7 +79,9 @@ impl InputCache {
         if let Some(Some(image)) = found {
             return Ok(Some(image));
         }
-        let kept = self.dir.as_ref().filter(|_| tensor.is_drawn());
+        // Captured memory has files already.
+        let dir = self.dir.as_ref().filter(|_| !tensor.is_captured());
+        let kept = dir.filter(|_| tensor.is_drawn());
         let image = match kept.and_then(|dir| find(dir, &key)) {
             Some(image) => image,
             None => {
@@ -87,7 +89,7 @@ impl InputCache {
                     return Ok(None);
                 };
                 let image = Image::from(data);
-                if let Some(dir) = &self.dir {
+                if let Some(dir) = dir {
                     let _ = write_atomically(&dir.own().join(&key), &image.sealed(&key));
                 }
                 image

@@ -2,7 +2,7 @@
 
 use super::generator::{GENERATOR, Stream};
 use super::layout::Layout;
-use super::{Values, codec, elem, fill, packed, poison};
+use super::{Values, captured, codec, elem, fill, packed, poison};
 use model::{Case, Codec, CodecScheme, Fill, Role, Tensor};
 use std::collections::BTreeMap;
 use system::error::{Error, Result};
@@ -107,6 +107,20 @@ pub fn digest(inputs: &Inputs) -> blake3::Hash {
 fn make(tensor: &Tensor, seed: u64) -> std::result::Result<TensorData, String> {
     let layout = Layout::of(tensor);
     layout.check()?;
+    if let Some(Fill::Captured { content }) = &tensor.fill {
+        let bytes = captured::read(content)?;
+        let wanted = tensor.span() * tensor.elem.size();
+        if bytes.len() != wanted {
+            return Err(format!("{} bytes were captured of {wanted}", bytes.len()));
+        }
+        return Ok(TensorData {
+            original: None,
+            seen: elem::decode(tensor.elem, &bytes),
+            bytes,
+            scales: None,
+            zero_points: None,
+        });
+    }
     let drawn = match &tensor.fill {
         Some(Fill::Struct { fields }) => packed::draw(tensor, fields, seed)?,
         _ => fill::draw(tensor, &Stream::new(seed, &tensor.name))?,

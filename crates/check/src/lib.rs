@@ -8,6 +8,7 @@
 
 pub mod against_base;
 pub mod cache;
+mod captured;
 mod codec;
 pub mod compare;
 pub mod compared;

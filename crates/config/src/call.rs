@@ -117,7 +117,7 @@ pub fn resolve_launcher(
             Arg::Scalar { elem, .. } => Ok(CType::Scalar(*elem)),
             Arg::Texture { .. } | Arg::Surface { .. } => Ok(CType::Scalar(ScalarType::U64)),
             Arg::Stream => Ok(CType::Stream),
-            Arg::Struct { .. } | Arg::Pad { .. } => Err(Problem::new(
+            Arg::Struct { .. } | Arg::Pad { .. } | Arg::Raw { .. } => Err(Problem::new(
                 spot.at,
                 "a launcher cannot take a struct by value",
             )

@@ -56,6 +56,7 @@ mod yaml;
 pub use accepted::{load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
 pub use binaries::{BinaryGates, FileLimit, KernelLimits};
+pub use defaults::{DEADLINE_NS, LAUNCHES, SIMULATION};
 pub use kernel::ResolvedVariant;
 pub use limit::parse_change;
 pub use load::{Loaded, check, load, load_in_tree};

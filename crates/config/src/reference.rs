@@ -267,7 +267,8 @@ fn check_coverage(
         | Reference::Unary { out, .. }
         | Reference::Binary { out, .. } => vec![out],
         Reference::User { args, .. } => call::passed_tensors(args),
-        Reference::Variant { .. }
+        Reference::Captured { .. }
+        | Reference::Variant { .. }
         | Reference::None
         | Reference::NoOutput
         | Reference::Elsewhere => return Ok(()),
@@ -318,7 +319,8 @@ pub fn inputs<'a>(reference: &'a Reference, tensors: &'a [Tensor]) -> Vec<&'a st
                 _ => None,
             })
             .collect(),
-        Reference::Variant { .. }
+        Reference::Captured { .. }
+        | Reference::Variant { .. }
         | Reference::None
         | Reference::NoOutput
         | Reference::Elsewhere => Vec::new(),

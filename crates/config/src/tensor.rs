@@ -156,6 +156,7 @@ fn resolve_tensor(
         fill,
         codec,
         compare: None,
+        address: None,
     })
 }
 

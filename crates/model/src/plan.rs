@@ -173,6 +173,12 @@ impl Plan {
         self.units.iter().any(|unit| unit.call == of_all)
     }
 
+    /// Whether its cases are captured launches.
+    pub fn has_captures(&self) -> bool {
+        let tensors = self.cases.iter().flat_map(|case| &case.tensors);
+        tensors.into_iter().any(Tensor::is_captured)
+    }
+
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.id == *id)
     }
@@ -507,6 +513,10 @@ pub struct Tensor {
     pub codec: Option<Codec>,
     /// Which elements of an output are compared; `None` for all.
     pub compare: Option<Compare>,
+    /// Where it has to lie: the captured memory of a program holds pointers to itself. Wherever there is room, for all
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<u64>,
 }
 
 /// The part that is left out may hold anything, or nothing.
@@ -535,6 +545,7 @@ impl Tensor {
             fill: None,
             codec: None,
             compare: None,
+            address: None,
         }
     }
 
@@ -558,6 +569,11 @@ impl Tensor {
     /// Filled before a launch rather than poisoned.
     pub fn is_drawn(&self) -> bool {
         self.role.is_drawn() || self.fill.is_some()
+    }
+
+    /// Filled with the memory of a program.
+    pub fn is_captured(&self) -> bool {
+        matches!(self.fill, Some(Fill::Captured { .. }))
     }
 
     /// Written by the kernel, and filled again before every launch.
@@ -655,6 +671,21 @@ pub enum Fill {
     Struct {
         fields: Vec<FilledField>,
     },
+    /// As a program had it.
+    Captured {
+        content: CapturedContent,
+    },
+}
+
+/// Memory of a program, in a directory that `gatekeeper capture` wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapturedContent {
+    /// The directory.
+    pub capture: String,
+    pub bytes: u64,
+    /// Hashes of its chunks, in hexadecimal digits.
+    pub chunks: Vec<String>,
 }
 
 /// A value that stands in each struct at the same place.
@@ -802,6 +833,10 @@ pub enum Arg {
     /// Bytes that are skipped inside a struct.
     Pad {
         bytes: u32,
+    },
+    /// Bytes as a program gave them, in hexadecimal digits.
+    Raw {
+        bytes: String,
     },
 }
 
@@ -970,6 +1005,10 @@ pub enum Reference {
     /// Another variant of the same kernel, at the same shape and seed, on the same device.
     Variant {
         variant: String,
+    },
+    /// What the launch of a program left in its memory, by tensor.
+    Captured {
+        outputs: BTreeMap<String, CapturedContent>,
     },
     /// Nobody has said what is right: of its outputs it is looked at whether they are numbers, and at nothing else.
     None,

@@ -237,6 +237,32 @@ impl Memory {
     /// Returns the device address: aligned to 256 bytes, as cudaMalloc promises. The bytes have no
     /// value until somebody writes them.
     pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64, MemoryError> {
+        self.count(name, bytes)?;
+        let base = self.next;
+        self.next += (bytes + GAP).next_multiple_of(GAP) + self.apart;
+        self.insert(name, base, vec![0; bytes as usize], false, false);
+        Ok(base)
+    }
+
+    /// The same at a device address of the caller's choice.
+    pub fn place(&mut self, name: &str, base: u64, bytes: u64) -> Result<(), MemoryError> {
+        let is_free = |at| self.find(at, 1).is_none();
+        let Some(last) = base.checked_add(bytes.saturating_sub(1)) else {
+            return Err(MemoryError(format!(
+                "{name}: it ends behind the last address"
+            )));
+        };
+        if !is_free(base) || !is_free(last) {
+            return Err(MemoryError(format!(
+                "{name}: something else is at {base:#x}"
+            )));
+        }
+        self.count(name, bytes)?;
+        self.insert(name, base, vec![0; bytes as usize], false, false);
+        Ok(())
+    }
+
+    fn count(&mut self, name: &str, bytes: u64) -> Result<(), MemoryError> {
         self.used = self.used.saturating_add(bytes);
         if self.used > self.limit {
             return Err(MemoryError(format!(
@@ -244,10 +270,7 @@ impl Memory {
                 self.limit
             )));
         }
-        let base = self.next;
-        self.next += (bytes + GAP).next_multiple_of(GAP) + self.apart;
-        self.insert(name, base, vec![0; bytes as usize], false, false);
-        Ok(base)
+        Ok(())
     }
 
     /// The handle by which kernels name a texture or a surface over memory that is allocated.

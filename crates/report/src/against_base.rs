@@ -31,7 +31,8 @@ pub fn compared_with(base: &AgainstBase) -> String {
         false => counts.join(", "),
     };
     match revision(base) {
-        compiler if base.toolchain.is_some() => format!("{compiler}: {counts}"),
+        // Neither another compiler nor another capture is a commit.
+        name if base.commit.is_empty() || base.toolchain.is_some() => format!("{name}: {counts}"),
         hash if hash == commit(base) => format!("{hash}: {counts}"),
         name => format!("{name} ({}): {counts}", commit(base)),
     }

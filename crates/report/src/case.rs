@@ -254,6 +254,7 @@ fn text_of_case(of: &OfCase) -> String {
     ));
     let reference = match &case.reference {
         Reference::NoOutput => "no output: nothing is compared with a reference".to_owned(),
+        Reference::Captured { .. } => "what the captured launch left in memory".to_owned(),
         reference => format!("reference {}", flow(reference)),
     };
     rows.push((reference, by(&of.reference.declared)));
@@ -359,6 +360,7 @@ fn argument(arg: &Arg) -> String {
             format!("struct {{{}}}", fields.join(", "))
         }
         Arg::Pad { bytes } => format!("pad {bytes}"),
+        Arg::Raw { bytes } => format!("0x{bytes}"),
     }
 }
 

@@ -21,6 +21,10 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
             record.plan.case(case).is_some() || expected.any(|it| it.every_shape() == *case)
         }
     };
+    if record.plan.has_captures() {
+        let base = judgement.base.as_ref();
+        return there.then(|| words::replay_command(&record.environment, base, subject));
+    }
     there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
 }
 

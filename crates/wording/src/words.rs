@@ -304,6 +304,23 @@ pub fn run_command(
     command(&run, environment, subject)
 }
 
+/// The command that runs a captured launch alone.
+pub fn replay_command(
+    environment: &Environment,
+    base: Option<&AgainstBase>,
+    subject: &Subject,
+) -> String {
+    let base = base.map(|base| format!(" --base {}", quoted(&base.revision)));
+    let is_simulated = environment.simulator.is_some() && environment.device.got().is_none();
+    let device = if is_simulated { " --device sim" } else { "" };
+    format!(
+        "gatekeeper replay {}{}{device} {}",
+        quoted(&environment.config),
+        base.unwrap_or_default(),
+        quoted(&name_of(subject))
+    )
+}
+
 /// The command that takes what was measured of these subjects as the new baseline: of one by its name.
 pub fn update_command(environment: &Environment, subjects: &[&Subject]) -> String {
     match subjects {
@@ -328,11 +345,16 @@ pub fn accept_worse_command(environment: &Environment, subjects: &[&Subject]) ->
     }
 }
 
-fn command(what: &str, environment: &Environment, subject: &Subject) -> String {
-    let subject = match subject {
+/// As a filter names it.
+fn name_of(subject: &Subject) -> String {
+    match subject {
         Subject::Unit(unit) => format!("{}/{}", unit.kernel, unit.variant),
         Subject::Case(case) => case.to_string(),
-    };
+    }
+}
+
+fn command(what: &str, environment: &Environment, subject: &Subject) -> String {
+    let subject = name_of(subject);
     format!("gatekeeper {what}{} '{subject}'", config(environment))
 }
 

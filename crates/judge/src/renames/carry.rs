@@ -188,7 +188,9 @@ pub(super) fn tensors_of_arg(arg: &mut Arg) -> Vec<&mut String> {
         | Arg::Texture { tensor, .. }
         | Arg::Surface { tensor, .. } => vec![tensor],
         Arg::Struct { fields } => fields.iter_mut().flat_map(tensors_of_arg).collect(),
-        Arg::Null | Arg::Stream | Arg::Scalar { .. } | Arg::Pad { .. } => Vec::new(),
+        Arg::Null | Arg::Stream | Arg::Scalar { .. } | Arg::Pad { .. } | Arg::Raw { .. } => {
+            Vec::new()
+        }
     }
 }
 
@@ -228,7 +230,9 @@ fn tensors_of_reference(reference: &mut Reference) -> Vec<&mut String> {
         | Reference::Unary { x, out, .. } => vec![x, out],
         Reference::Binary { a, b, out, .. } => vec![a, b, out],
         Reference::User { args, .. } => args.iter_mut().flat_map(tensors_of_arg).collect(),
-        Reference::Variant { .. }
+        // Captured launches are made on their own, and no gates.yaml renames their tensors.
+        Reference::Captured { .. }
+        | Reference::Variant { .. }
         | Reference::None
         | Reference::NoOutput
         | Reference::Elsewhere => Vec::new(),

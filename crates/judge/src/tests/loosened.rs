@@ -281,6 +281,7 @@ fn inputs_of_other_values() {
         }),
         codec: None,
         compare: None,
+        address: None,
     };
     let with = |tensors: Vec<Tensor>| {
         let mut record = record();
@@ -305,6 +306,7 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
         fill: None,
         codec: None,
         compare: None,
+        address: None,
     };
     let with = |change: &dyn Fn(&mut Vec<Tensor>)| {
         let mut record = record();
@@ -754,6 +756,7 @@ fn compares_references_of_two_records_by_their_results() {
             fill: Some(Fill::Iota),
             codec: None,
             compare: None,
+            address: None,
         });
     }
     let of_reference = between(&base, &inputs);

@@ -140,6 +140,13 @@ fn encode(arg: &Arg, pointers: &dyn Pointers) -> Result<Field> {
             bytes.resize(bytes.len().max(1).next_multiple_of(align), 0);
             Ok(Field { bytes, align })
         }
+        Arg::Raw { bytes } => {
+            let pairs = bytes.as_bytes().chunks(2);
+            let byte = |pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+            let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
+            let bytes = bytes.ok_or_else(|| refused("an argument has no bytes".to_owned()))?;
+            Ok(Field { bytes, align: 1 })
+        }
         Arg::Pad { bytes } => Ok(Field {
             bytes: vec![0; *bytes as usize],
             align: 1,

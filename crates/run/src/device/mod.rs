@@ -110,6 +110,9 @@ pub trait Device {
     /// Uninitialised memory, aligned to 256 bytes. The name is for messages.
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address>;
 
+    /// The same at an address of its own, which it had in another process.
+    fn place(&mut self, name: &str, at: Address, bytes: usize) -> Result<()>;
+
     /// Bytes to keep on both sides of a buffer, so that a stray write is seen; none where the device
     /// looks at every access itself.
     fn guard(&self) -> usize;

@@ -55,6 +55,17 @@ impl Guarded {
         Ok(guarded)
     }
 
+    /// At the address that it had in another process; others of that process's allocations are around it.
+    pub fn place(device: &mut dyn Device, name: &str, at: Address, bytes: usize) -> Result<Self> {
+        device.place(name, at, bytes)?;
+        Ok(Self {
+            address: at,
+            bytes,
+            guard: 0,
+            pattern: RedzonePattern::Mark,
+        })
+    }
+
     fn end(&self) -> Address {
         self.address + self.bytes as u64
     }

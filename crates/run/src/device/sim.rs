@@ -706,6 +706,15 @@ impl Device for SimDevice {
             })
     }
 
+    fn place(&mut self, name: &str, at: Address, bytes: usize) -> Result<()> {
+        let placed = self.memory.place(name, at, bytes as u64);
+        placed.map_err(|error| {
+            Failure::Unsupported(Unsupported::OutOfMemory {
+                problem: error.to_string(),
+            })
+        })
+    }
+
     /// Textures read the tensor itself, and so what is undefined in it is seen.
     fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
         let bound = match sampler {

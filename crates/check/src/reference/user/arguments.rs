@@ -51,7 +51,8 @@ pub fn parameters<'a>(case: &'a Case, args: &[Arg]) -> Result<Vec<Param<'a>>, No
             | Arg::Surface { .. }
             | Arg::Stream
             | Arg::Struct { .. }
-            | Arg::Pad { .. } => Err(
+            | Arg::Pad { .. }
+            | Arg::Raw { .. } => Err(
                 "a reference function takes tensors and scalars only: give a struct's fields one by one".into(),
             ),
         })

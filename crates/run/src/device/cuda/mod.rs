@@ -8,6 +8,7 @@ mod error;
 mod graph;
 mod images;
 mod open;
+mod placed;
 mod program;
 mod timer;
 mod tools;
@@ -20,6 +21,7 @@ use error::check;
 use images::Images;
 use model::Unsupported;
 use model::{DeviceFacts, DriverFacts, FaultKind, Image, Sampler};
+use placed::PlacedPages;
 use program::LoadedArtifact;
 use timer::Overheads;
 use tools::Tools;
@@ -32,6 +34,7 @@ pub struct CudaDevice {
     devices: u32,
     stream: sys::CUstream,
     allocations: Vec<Address>,
+    placed: PlacedPages,
     programs: Vec<LoadedArtifact>,
     images: Images,
     /// Compiled when they are first needed.
@@ -120,6 +123,10 @@ impl Device for CudaDevice {
         }
     }
 
+    fn place(&mut self, _: &str, at: Address, bytes: usize) -> Result<()> {
+        self.placed.add(self.facts.ordinal, at, bytes)
+    }
+
     fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
         self.loaded(program)?.variable(symbol)
     }
@@ -143,6 +150,7 @@ impl Device for CudaDevice {
             // SAFETY: allocated by `alloc`, freed once.
             check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })?;
         }
+        self.placed.free()?;
         self.programs.drain(..).try_for_each(LoadedArtifact::unload)
     }
 

@@ -2,6 +2,7 @@
 
 use super::CudaDevice;
 use super::error::{check, describe};
+use super::placed::PlacedPages;
 use super::timer::Overheads;
 use crate::device::choice::{DeviceChoice, Init, Presence, Traces};
 use crate::device::nvml::Monitor;
@@ -150,6 +151,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
         devices: count as u32,
         stream,
         allocations: Vec::new(),
+        placed: PlacedPages::default(),
         programs: Vec::new(),
         images: Default::default(),
         tools: None,

@@ -48,6 +48,9 @@ impl Device for Metered<'_> {
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
         self.whole(|device| device.alloc(name, bytes))
     }
+    fn place(&mut self, name: &str, at: Address, bytes: usize) -> Result<()> {
+        self.whole(|device| device.place(name, at, bytes))
+    }
     fn guard(&self) -> usize {
         self.device.guard()
     }

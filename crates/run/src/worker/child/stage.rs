@@ -362,7 +362,10 @@ impl<'a> Placed<'a> {
             Role::Out | Role::Inout | Role::Scratch => RedzonePattern::Mark,
         };
         let bytes = tensor.span() * tensor.elem.size();
-        let data = Guarded::alloc(device, &tensor.name, bytes, pattern)?;
+        let data = match tensor.address {
+            Some(at) => Guarded::place(device, &tensor.name, at, bytes)?,
+            None => Guarded::alloc(device, &tensor.name, bytes, pattern)?,
+        };
         let mut placed = Self {
             tensor,
             data,

@@ -186,6 +186,9 @@ impl Device for Fake {
     fn variables(&mut self, _: Program) -> Result<Vec<(String, Address, usize)>> {
         Ok(Vec::new())
     }
+    fn place(&mut self, name: &str, _: Address, _: usize) -> Result<()> {
+        panic!("{name}")
+    }
     fn guard(&self) -> usize {
         redzone::BYTES
     }

@@ -1,0 +1,182 @@
+//! Memory and modules, by hash: in chunks, so that memory that did not change is stored once.
+
+use crate::Damage;
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// The size of a chunk in bytes, but for the last one of a content: a page of device memory.
+pub const CHUNK: usize = 2 << 20;
+
+/// BLAKE3 of a chunk before it is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hash(blake3::Hash);
+
+impl TryFrom<String> for Hash {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let hash = blake3::Hash::from_hex(&text);
+        hash.map(Self)
+            .map_err(|_| format!("{text:?} is no hash of 64 hexadecimal digits"))
+    }
+}
+
+impl From<Hash> for String {
+    fn from(hash: Hash) -> Self {
+        hash.0.to_hex().to_string()
+    }
+}
+
+/// Bytes that are stored in chunks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    pub bytes: u64,
+    pub chunks: Vec<Hash>,
+}
+
+/// The directory with the chunks.
+pub struct Contents {
+    dir: PathBuf,
+    /// Chunks that this process has stored or found.
+    stored: BTreeSet<[u8; 32]>,
+    /// Bytes of the files that this process wrote.
+    pub written: u64,
+}
+
+impl Contents {
+    pub fn of(capture: &Path) -> Self {
+        Self {
+            dir: capture.join("contents"),
+            stored: BTreeSet::new(),
+            written: 0,
+        }
+    }
+
+    /// # Errors
+    /// Those of writing, such as a full disk.
+    pub fn put(&mut self, bytes: &[u8]) -> io::Result<Content> {
+        fs::create_dir_all(&self.dir)?;
+        let chunks = bytes.chunks(CHUNK).map(|chunk| self.put_chunk(chunk));
+        Ok(Content {
+            bytes: bytes.len() as u64,
+            chunks: chunks.collect::<io::Result<_>>()?,
+        })
+    }
+
+    fn put_chunk(&mut self, chunk: &[u8]) -> io::Result<Hash> {
+        let hash = Hash(blake3::hash(chunk));
+        if !self.stored.insert(*hash.0.as_bytes()) {
+            return Ok(hash);
+        }
+        let path = self.path(hash);
+        if path.exists() {
+            return Ok(hash);
+        }
+        let packed = compress_to_vec(chunk, CompressionLevel::Fastest);
+        // Another process may store the same chunk now: each writes a file of its own, and the last one stays.
+        let unfinished = path.with_extension(format!("{}.part", std::process::id()));
+        fs::write(&unfinished, &packed)?;
+        fs::rename(&unfinished, &path)?;
+        self.written += packed.len() as u64;
+        Ok(hash)
+    }
+
+    /// # Errors
+    /// A chunk that is missing, cannot be read, or is not what its name says.
+    pub fn get(&self, content: &Content) -> Result<Vec<u8>, Damage> {
+        let mut bytes = Vec::new();
+        for hash in &content.chunks {
+            self.get_chunk(*hash, &mut bytes)?;
+        }
+        if bytes.len() as u64 != content.bytes {
+            return Err(Damage::WrongSize {
+                wanted: content.bytes,
+                found: bytes.len() as u64,
+            });
+        }
+        Ok(bytes)
+    }
+
+    fn get_chunk(&self, hash: Hash, bytes: &mut Vec<u8>) -> Result<(), Damage> {
+        let path = self.path(hash);
+        let unreadable = |why: String| Damage::Unreadable {
+            path: path.clone(),
+            why,
+        };
+        let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
+        // Opening a FIFO in its place would wait for ever, and a device has no end: a chunk is bounded.
+        let decoder = StreamingDecoder::new(file).map_err(|error| unreadable(error.to_string()))?;
+        let before = bytes.len();
+        let mut bounded = decoder.take(CHUNK as u64 + 1);
+        let read = bounded.read_to_end(bytes);
+        read.map_err(|error| unreadable(error.to_string()))?;
+        let chunk = bytes.get(before..).unwrap_or_default();
+        if chunk.len() > CHUNK || blake3::hash(chunk) != hash.0 {
+            return Err(Damage::NotItsHash { path });
+        }
+        Ok(())
+    }
+
+    fn path(&self, hash: Hash) -> PathBuf {
+        self.dir.join(format!("{}.zst", hash.0.to_hex()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn capture() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn a_chunk_is_stored_once() {
+        let dir = capture();
+        let mut contents = Contents::of(dir.path());
+        let zeros = contents.put(&vec![0; 3 * CHUNK]).unwrap();
+        assert_eq!(zeros.chunks.len(), 3);
+        let files = fs::read_dir(dir.path().join("contents")).unwrap().count();
+        assert_eq!(files, 1);
+        assert_eq!(contents.get(&zeros).unwrap(), vec![0; 3 * CHUNK]);
+    }
+
+    #[test]
+    fn a_damaged_or_missing_chunk_is_an_error() {
+        let dir = capture();
+        let mut contents = Contents::of(dir.path());
+        let [mut one, two] = [contents.put(b"one").unwrap(), contents.put(b"two").unwrap()];
+        let path = |content: &Content| contents.path(content.chunks[0]);
+        fs::copy(path(&two), path(&one)).unwrap();
+        assert!(matches!(contents.get(&one), Err(Damage::NotItsHash { .. })));
+        fs::write(path(&one), b"no zstd").unwrap();
+        assert!(matches!(contents.get(&one), Err(Damage::Unreadable { .. })));
+        fs::remove_file(path(&one)).unwrap();
+        assert!(matches!(contents.get(&one), Err(Damage::Unreadable { .. })));
+        one = two;
+        one.bytes = 4;
+        let size = Damage::WrongSize {
+            wanted: 4,
+            found: 3,
+        };
+        assert_eq!(contents.get(&one), Err(size));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_come_back_as_they_were(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
+            let dir = capture();
+            let mut contents = Contents::of(dir.path());
+            let content = contents.put(&bytes).unwrap();
+            prop_assert_eq!(contents.get(&content).unwrap(), bytes);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Captured launches on disk. `inject` writes them inside the program under capture, the program `gatekeeper` reads them.
+//! Knows neither CUDA nor gates.
+//!
+//! A capture is a directory:
+//!
+//! ```text
+//! process-4711.jsonl     one for each process: a line for the process, then one for each launch
+//! contents/<hash>.zst    memory and modules, in chunks, each stored once
+//! ```
+//!
+//! A line is written when its launch is complete and its contents are on disk. A program that dies leaves whole launches.
+
+pub mod addresses;
+mod contents;
+mod lines;
+mod request;
+
+pub use contents::{CHUNK, Content, Contents, Hash};
+pub use lines::{
+    Capture, Damage, LaunchRecord, LeftOut, Line, Parameter, Process, Reason, Region, Variable,
+    Writer,
+};
+pub use request::{Request, VARIABLE};
+
+/// Of the first line of each file.
+pub const SCHEMA: &str = "gatekeeper.capture/1";

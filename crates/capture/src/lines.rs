@@ -1,0 +1,409 @@
+//! What the lines of a capture say.
+
+use crate::{Content, SCHEMA};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The most bytes of a line: a launch that reaches 64 GiB has 32,768 chunks before it and as many after it.
+const LONGEST_LINE: u64 = 64 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Line {
+    /// The first line.
+    Process(Process),
+    Launch(Box<LaunchRecord>),
+    LeftOut(LeftOut),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    pub schema: String,
+    pub pid: u32,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+}
+
+/// One launch of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchRecord {
+    /// Counted from 1 over the launches of this kernel in this process.
+    pub number: u64,
+    /// Mangled.
+    pub kernel: String,
+    /// A cubin, a fat binary or PTX, as the program gave it to the driver.
+    pub module: Content,
+    pub device: String,
+    /// Compute capability: major and minor.
+    pub capability: [u8; 2],
+    /// The driver's version of CUDA: 13000 is 13.0.
+    pub driver: i32,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<[u32; 3]>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cooperative: bool,
+    /// It may start before the launch ahead of it in its stream ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub programmatic: bool,
+    /// Bytes.
+    pub dynamic_shared: u32,
+    pub parameters: Vec<Parameter>,
+    /// By address.
+    pub regions: Vec<Region>,
+    /// Variables of the module before the launch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<Variable>,
+}
+
+/// A `__constant__` or `__device__` variable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// As the linker knows it.
+    pub name: String,
+    pub before: Content,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// In bytes, in the kernel's parameters.
+    pub offset: u32,
+    /// In hexadecimal digits.
+    pub bytes: String,
+}
+
+/// An allocation that the launch could reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    pub address: u64,
+    pub before: Content,
+    /// `None` where it is as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Content>,
+}
+
+impl LaunchRecord {
+    /// Bytes of memory that it could reach, and of the regions that it changed.
+    pub fn reached(&self) -> (u64, u64) {
+        let changed = self.regions.iter().filter(|it| it.after.is_some());
+        (
+            self.regions.iter().map(|it| it.before.bytes).sum(),
+            changed.map(|it| it.before.bytes).sum(),
+        )
+    }
+}
+
+/// A launch that was chosen and could not be captured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOut {
+    pub kernel: String,
+    pub reason: Reason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Reason {
+    /// It is recorded into a CUDA graph.
+    Graph,
+    /// The module cannot be read.
+    DamagedModule { problem: String },
+    /// The driver got the module in a way that is not followed.
+    UnknownModule,
+    /// The driver compiled it from PTX.
+    NoCode,
+    /// A pointer leads to memory that the capture did not place: managed, pinned, pooled (cuMemAllocAsync), or of a peer.
+    OtherMemory,
+    /// The addresses that captures use are taken in this process.
+    AddressesTaken,
+    /// It can reach more memory than the limit.
+    TooMuchMemory { bytes: u64, most: u64 },
+    /// The driver refused a call of the capture itself.
+    Driver { call: String, code: i32 },
+    /// The capture could not be written.
+    Disk { error: String },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Graph => f.write_str("it is recorded into a CUDA graph"),
+            Self::UnknownModule => {
+                f.write_str("its module was loaded in a way that capture does not follow")
+            }
+            Self::NoCode => f.write_str("its module has PTX alone, which the driver compiled"),
+            Self::DamagedModule { problem } => write!(f, "its module cannot be read: {problem}"),
+            Self::OtherMemory => f.write_str(
+                "it reaches memory that capture did not place: managed, pinned, of a peer, or of cudaMallocAsync",
+            ),
+            Self::AddressesTaken => {
+                f.write_str("the addresses that captures use are taken in this process")
+            }
+            Self::TooMuchMemory { bytes, most } => write!(
+                f,
+                "it can reach {} MiB of memory, and the limit is {} MiB (--max-memory)",
+                bytes >> 20,
+                most >> 20
+            ),
+            Self::Driver { call, code } => write!(f, "{call} failed with CUDA error {code}"),
+            Self::Disk { error } => write!(f, "it could not be written: {error}"),
+        }
+    }
+}
+
+/// Appends lines to the file of this process.
+pub struct Writer {
+    file: File,
+}
+
+impl Writer {
+    /// # Errors
+    /// Those of writing.
+    pub fn create(capture: &Path, process: Process) -> io::Result<Self> {
+        let name = format!("process-{}.jsonl", process.pid);
+        let file = File::create(capture.join(name))?;
+        let mut writer = Self { file };
+        writer.add(&Line::Process(process))?;
+        Ok(writer)
+    }
+
+    /// # Errors
+    /// Those of writing.
+    pub fn add(&mut self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        // In one call, so that a process that dies leaves no half of a line.
+        self.file.write_all(&text)
+    }
+}
+
+/// Why a capture cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Damage {
+    Unreadable {
+        path: PathBuf,
+        why: String,
+    },
+    /// A chunk's bytes are not those that it is named after.
+    NotItsHash {
+        path: PathBuf,
+    },
+    WrongSize {
+        wanted: u64,
+        found: u64,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, why } => {
+                write!(f, "{} cannot be read: {why}", path.display())
+            }
+            Self::NotItsHash { path } => write!(
+                f,
+                "{} is damaged: its content does not have the hash that is its name",
+                path.display()
+            ),
+            Self::WrongSize { wanted, found } => write!(
+                f,
+                "the capture is damaged: {found} bytes are stored where {wanted} should be"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// All processes of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    pub processes: Vec<(Process, Vec<Line>)>,
+}
+
+impl Capture {
+    /// # Errors
+    /// A directory or file that cannot be read, and lines that are not a capture's.
+    pub fn read(dir: &Path) -> Result<Self, Damage> {
+        let unreadable = |error: io::Error| Damage::Unreadable {
+            path: dir.to_owned(),
+            why: error.to_string(),
+        };
+        let mut files = Vec::new();
+        for entry in fs::read_dir(dir).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let is_ours = path.extension().is_some_and(|it| it == "jsonl");
+            if is_ours && path.is_file() {
+                files.push(path);
+            }
+        }
+        files.sort();
+        let processes = files.iter().map(|path| read_process(path));
+        Ok(Self {
+            processes: processes.collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub fn launches(&self) -> impl Iterator<Item = &LaunchRecord> {
+        let lines = self.processes.iter().flat_map(|(_, lines)| lines);
+        lines.filter_map(|line| match line {
+            Line::Launch(launch) => Some(launch.as_ref()),
+            Line::Process(_) | Line::LeftOut(_) => None,
+        })
+    }
+
+    pub fn left_out(&self) -> impl Iterator<Item = &LeftOut> {
+        let lines = self.processes.iter().flat_map(|(_, lines)| lines);
+        lines.filter_map(|line| match line {
+            Line::LeftOut(left_out) => Some(left_out),
+            Line::Process(_) | Line::Launch(_) => None,
+        })
+    }
+}
+
+fn read_process(path: &Path) -> Result<(Process, Vec<Line>), Damage> {
+    let unreadable = |why: String| Damage::Unreadable {
+        path: path.to_owned(),
+        why,
+    };
+    let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let mut reader = BufReader::new(file);
+    let mut lines = Vec::new();
+    for number in 1.. {
+        let mut text = Vec::new();
+        let mut bounded = (&mut reader).take(LONGEST_LINE);
+        let read = bounded.read_until(b'\n', &mut text);
+        read.map_err(|error| unreadable(error.to_string()))?;
+        // The process died while it wrote: what came before is whole.
+        if text.last() != Some(&b'\n') {
+            match text.len() as u64 {
+                LONGEST_LINE => return Err(unreadable(format!("line {number} has no end"))),
+                _ => break,
+            }
+        }
+        let line = serde_json::from_slice::<Line>(&text);
+        lines.push(line.map_err(|error| unreadable(format!("line {number}: {error}")))?);
+    }
+    if lines.is_empty() {
+        return Err(unreadable("it is empty".to_owned()));
+    }
+    match lines.remove(0) {
+        Line::Process(process) if process.schema == SCHEMA => Ok((process, lines)),
+        Line::Process(process) => Err(unreadable(format!(
+            "its schema is {}, and this gatekeeper reads {SCHEMA}",
+            process.schema
+        ))),
+        Line::Launch(_) | Line::LeftOut(_) => Err(unreadable(
+            "its first line does not name a process".to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Contents;
+
+    fn process() -> Process {
+        Process {
+            schema: SCHEMA.to_owned(),
+            pid: 7,
+            command: vec!["python".to_owned(), "bench.py".to_owned()],
+        }
+    }
+
+    fn launch(dir: &Path) -> LaunchRecord {
+        let mut contents = Contents::of(dir);
+        LaunchRecord {
+            number: 1,
+            kernel: "k".to_owned(),
+            module: contents.put(b"module").unwrap(),
+            device: "NVIDIA H200".to_owned(),
+            capability: [9, 0],
+            driver: 13_000,
+            grid: [1, 2, 3],
+            block: [32, 1, 1],
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            dynamic_shared: 0,
+            parameters: vec![Parameter {
+                offset: 0,
+                bytes: "0000000000200000".to_owned(),
+            }],
+            regions: vec![Region {
+                address: 1 << 45,
+                before: contents.put(b"before").unwrap(),
+                after: Some(contents.put(b"after!").unwrap()),
+            }],
+            variables: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let launch = launch(dir.path());
+        let left_out = LeftOut {
+            kernel: "other".to_owned(),
+            reason: Reason::Graph,
+        };
+        let mut writer = Writer::create(dir.path(), process()).unwrap();
+        writer.add(&Line::Launch(Box::new(launch.clone()))).unwrap();
+        writer.add(&Line::LeftOut(left_out.clone())).unwrap();
+        let capture = Capture::read(dir.path()).unwrap();
+        assert_eq!(capture.launches().collect::<Vec<_>>(), [&launch]);
+        assert_eq!(capture.left_out().collect::<Vec<_>>(), [&left_out]);
+        assert_eq!(launch.reached(), (6, 6));
+    }
+
+    #[test]
+    fn a_process_that_died_in_a_line_leaves_the_lines_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let launch = launch(dir.path());
+        let mut writer = Writer::create(dir.path(), process()).unwrap();
+        let line = Line::Launch(Box::new(launch));
+        writer.add(&line).unwrap();
+        writer.add(&line).unwrap();
+        let path = dir.path().join("process-7.jsonl");
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 5]).unwrap();
+        let capture = Capture::read(dir.path()).unwrap();
+        assert_eq!(capture.launches().count(), 1);
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let newer = Process {
+            schema: "gatekeeper.capture/2".to_owned(),
+            ..process()
+        };
+        Writer::create(dir.path(), newer).unwrap();
+        let error = Capture::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("gatekeeper.capture/2"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in [
+            "",
+            "{}\n",
+            "not json\n",
+            "{\"left_out\":{\"kernel\":\"k\",\"reason\":\"graph\"}}\n",
+        ] {
+            fs::write(dir.path().join("process-1.jsonl"), text).unwrap();
+            assert!(Capture::read(dir.path()).is_err(), "{text:?}");
+        }
+    }
+}

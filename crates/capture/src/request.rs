@@ -1,0 +1,70 @@
+//! The request to the library inside the program under capture.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The environment variable that holds the request, as JSON. Child processes inherit it.
+pub const VARIABLE: &str = "GATEKEEPER_CAPTURE";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The directory of the capture, absolute.
+    pub out: PathBuf,
+    /// Parts of kernel names, with `*`; all kernels where there is none.
+    pub kernels: Vec<String>,
+    /// How many launches of each kernel.
+    pub launches: u32,
+    /// The most memory that a launch may reach, in bytes.
+    pub most_bytes: u64,
+}
+
+impl Request {
+    /// Whether a kernel is to be captured, by its mangled or its readable name.
+    pub fn selects(&self, symbol: &str, readable: &str) -> bool {
+        self.kernels.is_empty()
+            || (self.kernels.iter()).any(|glob| fits(glob, symbol) || fits(glob, readable))
+    }
+}
+
+/// `*` is any text. The names have characters that mean something to a glob for files (`[`, `{`, `?`), so no other
+/// character does here.
+fn fits(glob: &str, name: &str) -> bool {
+    let mut parts = glob.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.split_once(part) {
+            Some((_, behind)) => rest = behind,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_star_is_any_text_and_nothing_else_is_special() {
+        for (glob, name, wanted) in [
+            ("k", "k", true),
+            ("k", "kk", false),
+            ("k*", "kernel", true),
+            ("*", "", true),
+            ("*soft*max*", "void softmax_warp<float>(float*)", true),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("k<float[4]>", "k<float[4]>", true),
+            ("*add*", "mul", false),
+        ] {
+            assert_eq!(fits(glob, name), wanted, "{glob} {name}");
+        }
+    }
+}

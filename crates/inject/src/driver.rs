@@ -1,0 +1,196 @@
+//! The driver's own functions and types, as cuda.h of CUDA 13.0 has them. They are asked for by name: nothing is linked.
+
+use crate::symbols::driver_function;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+pub type CuResult = c_int;
+pub type Address = u64;
+/// CUfunction, CUkernel, CUmodule, CUlibrary, CUstream.
+pub type Handle = *mut c_void;
+
+pub const SUCCESS: CuResult = 0;
+pub const OUT_OF_MEMORY: CuResult = 2;
+/// Where the driver lacks a function that is called: CUDA_ERROR_NOT_FOUND.
+pub const NOT_FOUND: CuResult = 500;
+/// CU_STREAM_PER_THREAD.
+pub const PER_THREAD: usize = 2;
+
+/// CUlaunchConfig.
+#[repr(C)]
+pub struct LaunchConfig {
+    pub grid: [c_uint; 3],
+    pub block: [c_uint; 3],
+    pub dynamic_shared: c_uint,
+    pub stream: Handle,
+    pub attributes: *const LaunchAttribute,
+    pub attribute_count: c_uint,
+}
+
+/// CUlaunchAttribute: the value is a union of 64 bytes.
+#[repr(C)]
+pub struct LaunchAttribute {
+    pub id: c_uint,
+    pub padding: [u8; 4],
+    pub value: [c_uint; 16],
+}
+
+/// CUmemLocation.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Location {
+    pub kind: c_uint,
+    pub id: c_int,
+}
+
+/// CUmemAllocationProp.
+#[repr(C)]
+pub struct Properties {
+    pub kind: c_uint,
+    pub handle_types: c_uint,
+    pub location: Location,
+    pub win32: *mut c_void,
+    pub flags: [u8; 8],
+}
+
+/// CUmemAccessDesc.
+#[repr(C)]
+pub struct Access {
+    pub location: Location,
+    pub flags: c_uint,
+}
+
+/// CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE.
+pub const PINNED: c_uint = 1;
+pub const DEVICE: c_uint = 1;
+pub const READ_WRITE: c_uint = 3;
+
+macro_rules! driver {
+    ($($(#[$meta:meta])* $name:ident = $symbol:ident($($argument:ident: $type:ty),*);)*) => {
+        /// Functions that this library calls itself.
+        pub struct Driver {
+            $($name: Option<unsafe extern "C" fn($($type),*) -> CuResult>,)*
+        }
+
+        impl Driver {
+            fn find() -> Self {
+                $(
+                    let name = concat!(stringify!($symbol), "\0");
+                    let $name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).ok();
+                    let $name = $name.and_then(driver_function);
+                )*
+                Self {
+                    // SAFETY: the function of this name has this type.
+                    $($name: $name.map(|it| unsafe {
+                        std::mem::transmute::<
+                            *mut c_void,
+                            unsafe extern "C" fn($($type),*) -> CuResult,
+                        >(it)
+                    }),)*
+                }
+            }
+
+            $(
+                $(#[$meta])*
+                ///
+                /// # Safety
+                /// As of the driver's function.
+                pub unsafe fn $name(&self, $($argument: $type),*) -> CuResult {
+                    match self.$name {
+                        // SAFETY: the caller keeps to the driver's rules.
+                        Some(function) => unsafe { function($($argument),*) },
+                        None => NOT_FOUND,
+                    }
+                }
+            )*
+        }
+    };
+}
+
+driver! {
+    /// The function of a name.
+    get_proc_address = cuGetProcAddress_v2(
+        symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64, status: *mut c_int
+    );
+    /// Waits for all work of the context.
+    synchronize = cuCtxSynchronize();
+    /// The device of the context.
+    current_device = cuCtxGetDevice(device: *mut c_int);
+    /// The name of a device.
+    device_name = cuDeviceGetName(name: *mut c_char, bytes: c_int, device: c_int);
+    /// An attribute of a device.
+    device_attribute = cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
+    /// The driver's version of CUDA.
+    version = cuDriverGetVersion(version: *mut c_int);
+    /// Keeps a range of addresses.
+    reserve = cuMemAddressReserve(address: *mut Address, bytes: usize, alignment: usize, hint: Address, flags: u64);
+    /// Gives it back.
+    release_range = cuMemAddressFree(address: Address, bytes: usize);
+    /// Memory without an address.
+    create = cuMemCreate(handle: *mut u64, bytes: usize, properties: *const Properties, flags: u64);
+    /// Gives it an address.
+    map = cuMemMap(address: Address, bytes: usize, offset: usize, handle: u64, flags: u64);
+    /// Makes it readable and writable.
+    set_access = cuMemSetAccess(address: Address, bytes: usize, access: *const Access, count: usize);
+    /// Takes the address away.
+    unmap = cuMemUnmap(address: Address, bytes: usize);
+    /// Lets go of memory; it is freed once it has no address.
+    release = cuMemRelease(handle: u64);
+    /// Copies to the host.
+    read = cuMemcpyDtoH_v2(to: *mut c_void, from: Address, bytes: usize);
+    /// The allocation around an address.
+    address_range = cuMemGetAddressRange_v2(base: *mut Address, bytes: *mut usize, address: Address);
+    /// Whether launches into this stream are recorded.
+    is_capturing = cuStreamIsCapturing(stream: Handle, status: *mut c_int);
+    /// How calls of this thread affect graphs that are recorded.
+    exchange_capture_mode = cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
+    /// Offset and size of a parameter of a CUfunction.
+    function_parameter = cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
+    /// The same of a CUkernel.
+    kernel_parameter = cuKernelGetParamInfo(kernel: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
+
+    /// An allocation by the driver.
+    allocate = cuMemAlloc_v2(address: *mut Address, bytes: usize);
+    /// Frees it.
+    free = cuMemFree_v2(address: Address);
+    /// An allocation of rows.
+    allocate_pitch = cuMemAllocPitch_v2(
+        address: *mut Address, pitch: *mut usize, width: usize, height: usize, element: c_uint
+    );
+    /// A module from memory.
+    module_load_data = cuModuleLoadData(module: *mut Handle, image: *const c_void);
+    /// The same with options.
+    module_load_data_ex = cuModuleLoadDataEx(
+        module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_void, values: *mut *mut c_void
+    );
+    /// The same from a fat binary.
+    module_load_fat_binary = cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void);
+    /// A library from memory.
+    library_load_data = cuLibraryLoadData(
+        library: *mut Handle, image: *const c_void,
+        jit_options: *mut c_void, jit_values: *mut *mut c_void, jit_count: c_uint,
+        options: *mut c_void, values: *mut *mut c_void, count: c_uint
+    );
+    /// A kernel of a module.
+    module_get_function = cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char);
+    /// A kernel of a library.
+    library_get_kernel = cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char);
+    /// A variable of a module.
+    module_get_global = cuModuleGetGlobal_v2(
+        address: *mut Address, bytes: *mut usize, module: Handle, name: *const c_char
+    );
+    /// A variable of a library.
+    library_get_global = cuLibraryGetGlobal(
+        address: *mut Address, bytes: *mut usize, library: Handle, name: *const c_char
+    );
+    /// The module of a library in the current context.
+    library_get_module = cuLibraryGetModule(module: *mut Handle, library: Handle);
+    /// The function of a kernel in the current context.
+    kernel_get_function = cuKernelGetFunction(function: *mut Handle, kernel: Handle);
+}
+
+/// The driver, found at the first use.
+pub fn driver() -> &'static Driver {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    DRIVER.get_or_init(Driver::find)
+}

@@ -1,0 +1,512 @@
+//! The driver's functions that this library stands in front of, under the driver's names: programs that link the driver
+//! find these first, and those that ask `dlsym` or `cuGetProcAddress` are given them.
+
+use crate::driver::{Address, CuResult, Handle, LaunchConfig, SUCCESS, driver};
+use crate::launch::Launch;
+use crate::memory::Unplaced;
+use crate::state::state;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+macro_rules! exported {
+    ($($name:ident),* $(,)?) => {
+        /// The function of ours under a name of the driver's.
+        pub fn find(name: &[u8]) -> Option<*mut c_void> {
+            $(if name == stringify!($name).as_bytes() {
+                return Some($name as *mut c_void);
+            })*
+            None
+        }
+    };
+}
+
+exported! {
+    cuGetProcAddress, cuGetProcAddress_v2,
+    cuMemAlloc_v2, cuMemFree_v2, cuMemAllocPitch_v2, cuMemGetAddressRange_v2,
+    cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuLibraryLoadData,
+    cuModuleGetFunction, cuLibraryGetKernel, cuLibraryGetModule, cuKernelGetFunction,
+    cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
+    cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz,
+}
+
+/// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
+const PER_THREAD_FLAG: u64 = 2;
+
+/// The exported name of a function that `cuGetProcAddress` is asked for, which has no version in it.
+fn exported_name(symbol: &[u8], version: c_int, flags: u64) -> Vec<u8> {
+    let suffix: &[u8] = match symbol {
+        b"cuMemAlloc" | b"cuMemFree" | b"cuMemAllocPitch" | b"cuMemGetAddressRange" => b"_v2",
+        b"cuGetProcAddress" if version >= 12_000 => b"_v2",
+        b"cuLaunchKernel" | b"cuLaunchKernelEx" | b"cuLaunchCooperativeKernel"
+            if flags & PER_THREAD_FLAG != 0 =>
+        {
+            b"_ptsz"
+        }
+        _ => b"",
+    };
+    [symbol, suffix].concat()
+}
+
+/// A fault of our own must not unwind into the program: `work` is then left undone.
+fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok().flatten()
+}
+
+/// Puts one of ours in the place of the driver's.
+///
+/// # Safety
+/// As of cuGetProcAddress, which has succeeded.
+unsafe fn replace(symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64) {
+    // SAFETY: the driver has read the name and written the pointer.
+    let (name, found) = unsafe { (CStr::from_ptr(symbol), &mut *found) };
+    let ours = find(&exported_name(name.to_bytes(), version, flags));
+    if let (false, Some(ours)) = (found.is_null(), ours) {
+        *found = ours;
+    }
+}
+
+// Each of these has the driver's own type and rules.
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetProcAddress_v2(
+    symbol: *const c_char,
+    found: *mut *mut c_void,
+    version: c_int,
+    flags: u64,
+    status: *mut c_int,
+) -> CuResult {
+    // SAFETY: the program's own call.
+    let code = unsafe { driver().get_proc_address(symbol, found, version, flags, status) };
+    if code == SUCCESS {
+        // SAFETY: it has succeeded.
+        unsafe { replace(symbol, found, version, flags) };
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetProcAddress(
+    symbol: *const c_char,
+    found: *mut *mut c_void,
+    version: c_int,
+    flags: u64,
+) -> CuResult {
+    let mut status = 0;
+    // SAFETY: the program's own call; the status is new in version 2.
+    unsafe { cuGetProcAddress_v2(symbol, found, version, flags, &raw mut status) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAlloc_v2(address: *mut Address, bytes: usize) -> CuResult {
+    let placed = quietly(|| Some(state()?.memory.allocate(bytes as u64)));
+    match placed {
+        Some(Ok(placed)) if !address.is_null() => {
+            // SAFETY: the program gives a place for one address.
+            unsafe { address.write(placed) };
+            SUCCESS
+        }
+        Some(Err(Unplaced::Refused(code))) => code,
+        // SAFETY: the program's own call.
+        _ => unsafe { driver().allocate(address, bytes) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAllocPitch_v2(
+    address: *mut Address,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: c_uint,
+) -> CuResult {
+    /// The driver's pitch on every GPU since sm_50.
+    const ALIGNMENT: usize = 512;
+    let row = width.next_multiple_of(ALIGNMENT);
+    let bytes = row.checked_mul(height);
+    let placed = quietly(|| Some(state()?.memory.allocate(bytes? as u64)));
+    match placed {
+        Some(Ok(placed)) if !address.is_null() && !pitch.is_null() => {
+            // SAFETY: the program gives a place for an address and a number.
+            unsafe {
+                address.write(placed);
+                pitch.write(row);
+            }
+            SUCCESS
+        }
+        Some(Err(Unplaced::Refused(code))) => code,
+        // SAFETY: the program's own call.
+        _ => unsafe { driver().allocate_pitch(address, pitch, width, height, element) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFree_v2(address: Address) -> CuResult {
+    let freed = quietly(|| state()?.memory.free(address));
+    // SAFETY: the program's own call.
+    freed.unwrap_or_else(|| unsafe { driver().free(address) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetAddressRange_v2(
+    base: *mut Address,
+    bytes: *mut usize,
+    address: Address,
+) -> CuResult {
+    // Allocations that share a page would come as one.
+    let Some((start, length)) = quietly(|| state()?.memory.around(address)) else {
+        // SAFETY: the program's own call.
+        return unsafe { driver().address_range(base, bytes, address) };
+    };
+    // SAFETY: null, or a place for an address.
+    if let Some(base) = unsafe { base.as_mut() } {
+        *base = start;
+    }
+    // SAFETY: null, or a place for a number.
+    if let Some(bytes) = unsafe { bytes.as_mut() } {
+        *bytes = usize::try_from(length).unwrap_or(usize::MAX);
+    }
+    SUCCESS
+}
+
+/// After a module was loaded.
+///
+/// # Safety
+/// As of the driver's functions that load one.
+unsafe fn loaded(code: CuResult, module: *mut Handle, image: *const c_void) -> CuResult {
+    if code == SUCCESS {
+        quietly(|| {
+            let mut state = state()?;
+            // SAFETY: the driver has written the handle and read the image.
+            unsafe { state.add_module(module.read(), image) };
+            Some(())
+        });
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_void) -> CuResult {
+    // SAFETY: the program's own call.
+    unsafe { loaded(driver().module_load_data(module, image), module, image) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleLoadDataEx(
+    module: *mut Handle,
+    image: *const c_void,
+    count: c_uint,
+    options: *mut c_void,
+    values: *mut *mut c_void,
+) -> CuResult {
+    // SAFETY: the program's own call.
+    unsafe {
+        let code = driver().module_load_data_ex(module, image, count, options, values);
+        loaded(code, module, image)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) -> CuResult {
+    // SAFETY: the program's own call.
+    unsafe {
+        loaded(
+            driver().module_load_fat_binary(module, image),
+            module,
+            image,
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLibraryLoadData(
+    library: *mut Handle,
+    image: *const c_void,
+    jit_options: *mut c_void,
+    jit_values: *mut *mut c_void,
+    jit_count: c_uint,
+    options: *mut c_void,
+    values: *mut *mut c_void,
+    count: c_uint,
+) -> CuResult {
+    // SAFETY: the program's own call.
+    unsafe {
+        let code = driver().library_load_data(
+            library,
+            image,
+            jit_options,
+            jit_values,
+            jit_count,
+            options,
+            values,
+            count,
+        );
+        loaded(code, library, image)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleGetFunction(
+    function: *mut Handle,
+    module: Handle,
+    name: *const c_char,
+) -> CuResult {
+    // SAFETY: the program's own call.
+    let code = unsafe { driver().module_get_function(function, module, name) };
+    if code == SUCCESS {
+        quietly(|| {
+            // SAFETY: the driver has written the handle and read the name.
+            unsafe { state()?.add_kernel(function.read(), module, name, false) };
+            Some(())
+        });
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLibraryGetKernel(
+    kernel: *mut Handle,
+    library: Handle,
+    name: *const c_char,
+) -> CuResult {
+    // SAFETY: the program's own call.
+    let code = unsafe { driver().library_get_kernel(kernel, library, name) };
+    if code == SUCCESS {
+        quietly(|| {
+            // SAFETY: the driver has written the handle and read the name.
+            unsafe { state()?.add_kernel(kernel.read(), library, name, true) };
+            Some(())
+        });
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLibraryGetModule(module: *mut Handle, library: Handle) -> CuResult {
+    // SAFETY: the program's own call.
+    let code = unsafe { driver().library_get_module(module, library) };
+    if code == SUCCESS {
+        quietly(|| {
+            // SAFETY: the driver has written the handle.
+            state()?.add_alias(unsafe { module.read() }, library);
+            Some(())
+        });
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) -> CuResult {
+    // SAFETY: the program's own call.
+    let code = unsafe { driver().kernel_get_function(function, kernel) };
+    if code == SUCCESS {
+        quietly(|| {
+            // SAFETY: the driver has written the handle.
+            state()?.add_function(unsafe { function.read() }, kernel);
+            Some(())
+        });
+    }
+    code
+}
+
+macro_rules! launches {
+    ($plain:ident, $extended:ident, $cooperative:ident, $per_thread:literal) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $plain(
+            kernel: Handle,
+            grid_x: c_uint,
+            grid_y: c_uint,
+            grid_z: c_uint,
+            block_x: c_uint,
+            block_y: c_uint,
+            block_z: c_uint,
+            dynamic_shared: c_uint,
+            stream: Handle,
+            parameters: *mut *mut c_void,
+            extra: *mut *mut c_void,
+        ) -> CuResult {
+            let launch = Launch {
+                kernel,
+                grid: [grid_x, grid_y, grid_z],
+                block: [block_x, block_y, block_z],
+                dynamic_shared,
+                stream,
+                cooperative: false,
+                cluster: None,
+                programmatic: false,
+                parameters,
+                extra,
+            };
+            captured(&launch, $per_thread, || {
+                type Function = unsafe extern "C" fn(
+                    Handle,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    Handle,
+                    *mut *mut c_void,
+                    *mut *mut c_void,
+                ) -> CuResult;
+                // SAFETY: the driver's function of this name has this type; the program's own call.
+                unsafe {
+                    real!($plain, Function)(
+                        kernel,
+                        grid_x,
+                        grid_y,
+                        grid_z,
+                        block_x,
+                        block_y,
+                        block_z,
+                        dynamic_shared,
+                        stream,
+                        parameters,
+                        extra,
+                    )
+                }
+            })
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $extended(
+            config: *const LaunchConfig,
+            kernel: Handle,
+            parameters: *mut *mut c_void,
+            extra: *mut *mut c_void,
+        ) -> CuResult {
+            let run = || {
+                type Function = unsafe extern "C" fn(
+                    *const LaunchConfig,
+                    Handle,
+                    *mut *mut c_void,
+                    *mut *mut c_void,
+                ) -> CuResult;
+                // SAFETY: the driver's function of this name has this type; the program's own call.
+                unsafe { real!($extended, Function)(config, kernel, parameters, extra) }
+            };
+            // SAFETY: the program's own call.
+            match unsafe { Launch::of_config(config, kernel, parameters, extra) } {
+                Some(launch) => captured(&launch, $per_thread, run),
+                None => run(),
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $cooperative(
+            kernel: Handle,
+            grid_x: c_uint,
+            grid_y: c_uint,
+            grid_z: c_uint,
+            block_x: c_uint,
+            block_y: c_uint,
+            block_z: c_uint,
+            dynamic_shared: c_uint,
+            stream: Handle,
+            parameters: *mut *mut c_void,
+        ) -> CuResult {
+            let launch = Launch {
+                kernel,
+                grid: [grid_x, grid_y, grid_z],
+                block: [block_x, block_y, block_z],
+                dynamic_shared,
+                stream,
+                cooperative: true,
+                cluster: None,
+                programmatic: false,
+                parameters,
+                extra: std::ptr::null_mut(),
+            };
+            captured(&launch, $per_thread, || {
+                type Function = unsafe extern "C" fn(
+                    Handle,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    c_uint,
+                    Handle,
+                    *mut *mut c_void,
+                ) -> CuResult;
+                // SAFETY: the driver's function of this name has this type; the program's own call.
+                unsafe {
+                    real!($cooperative, Function)(
+                        kernel,
+                        grid_x,
+                        grid_y,
+                        grid_z,
+                        block_x,
+                        block_y,
+                        block_z,
+                        dynamic_shared,
+                        stream,
+                        parameters,
+                    )
+                }
+            })
+        }
+    };
+}
+
+/// The driver's function under the same name, found once.
+macro_rules! real {
+    ($name:ident, $type:ty) => {{
+        static REAL: std::sync::OnceLock<Option<$type>> = std::sync::OnceLock::new();
+        let real = REAL.get_or_init(|| {
+            let name = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
+            let found = crate::symbols::driver_function(name)?;
+            // SAFETY: the driver's function of this name has this type.
+            Some(std::mem::transmute::<*mut c_void, $type>(found))
+        });
+        match real {
+            Some(real) => *real,
+            None => return crate::driver::NOT_FOUND,
+        }
+    }};
+}
+launches!(
+    cuLaunchKernel,
+    cuLaunchKernelEx,
+    cuLaunchCooperativeKernel,
+    false
+);
+launches!(
+    cuLaunchKernel_ptsz,
+    cuLaunchKernelEx_ptsz,
+    cuLaunchCooperativeKernel_ptsz,
+    true
+);
+
+/// The launch runs once, also where our own part fails.
+fn captured(launch: &Launch, per_thread: bool, run: impl Fn() -> CuResult) -> CuResult {
+    let ran = std::cell::Cell::new(None);
+    let once = || {
+        let code = run();
+        ran.set(Some(code));
+        code
+    };
+    let captured = quietly(|| Some(launch.capture(per_thread, once)));
+    captured.or(ran.get()).unwrap_or_else(&run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exported_name;
+
+    #[test]
+    fn the_version_and_the_stream_of_a_function_follow_from_the_request() {
+        let name = |symbol: &str, version, flags| {
+            String::from_utf8(exported_name(symbol.as_bytes(), version, flags)).unwrap()
+        };
+        assert_eq!(name("cuMemAlloc", 13_000, 0), "cuMemAlloc_v2");
+        assert_eq!(name("cuGetProcAddress", 11_030, 0), "cuGetProcAddress");
+        assert_eq!(name("cuGetProcAddress", 12_000, 0), "cuGetProcAddress_v2");
+        assert_eq!(name("cuLaunchKernel", 7_000, 2), "cuLaunchKernel_ptsz");
+        assert_eq!(name("cuLaunchKernel", 4_000, 1), "cuLaunchKernel");
+        assert_eq!(name("cuInit", 2_000, 2), "cuInit");
+    }
+}

@@ -1,0 +1,15 @@
+//! Loaded into a program by `gatekeeper capture` (LD_PRELOAD). Stands between the program and the CUDA driver: every
+//! allocation lies in a range of addresses that a later process can have again, and chosen launches are written down
+//! with the memory that they can reach.
+//!
+//! The program must not notice: whatever is not followed goes to the driver as it came, and whatever cannot be captured
+//! is left out by name.
+
+mod driver;
+mod exports;
+mod image;
+mod launch;
+mod memory;
+mod ranges;
+mod state;
+mod symbols;

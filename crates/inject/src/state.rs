@@ -1,0 +1,225 @@
+//! All that is known of the process: the request, its modules and kernels, its memory, and the capture that it writes.
+
+use crate::driver::{Handle, SUCCESS, driver};
+use crate::image;
+use crate::memory::Memory;
+use capture::{
+    Content, Contents, LeftOut, Line, Process, Reason, Request, SCHEMA, VARIABLE, Writer,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, c_void};
+use std::io;
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub struct State {
+    pub request: Request,
+    pub memory: Memory,
+    pub contents: Contents,
+    writer: Writer,
+    /// Modules and libraries by handle.
+    modules: BTreeMap<usize, Rc<Vec<u8>>>,
+    stored: BTreeMap<*const u8, Content>,
+    /// Kernels and functions by handle.
+    pub kernels: BTreeMap<usize, Kernel>,
+    /// How many launches of a kernel were captured, by symbol.
+    taken: BTreeMap<String, u32>,
+    left_out: BTreeSet<(String, Reason)>,
+    /// The process that this is the state of: a fork has none of its own, and no device either.
+    pid: u32,
+}
+
+/// A kernel as the program has it.
+#[derive(Clone)]
+pub struct Kernel {
+    pub symbol: String,
+    pub module: Option<Rc<Vec<u8>>>,
+    /// The CUmodule or CUlibrary that it was asked of.
+    pub owner: usize,
+    pub is_of_library: bool,
+    /// Whether it is a CUkernel, and not a CUfunction.
+    pub is_kernel: bool,
+    pub is_selected: bool,
+}
+
+// SAFETY: all of it is behind one mutex, and no `Rc` leaves it.
+unsafe impl Send for State {}
+
+static STATE: OnceLock<Option<Mutex<State>>> = OnceLock::new();
+
+/// `None` in a process that is not under capture, or whose capture cannot be written.
+pub fn state() -> Option<MutexGuard<'static, State>> {
+    let state = STATE.get_or_init(|| State::open().ok().map(Mutex::new));
+    let state = state.as_ref()?;
+    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    (state.pid == std::process::id()).then_some(state)
+}
+
+impl State {
+    fn open() -> io::Result<Self> {
+        let request = std::env::var(VARIABLE).map_err(io::Error::other)?;
+        let request: Request = serde_json::from_str(&request)?;
+        let pid = std::process::id();
+        let process = Process {
+            schema: SCHEMA.to_owned(),
+            pid,
+            command: std::env::args_os()
+                .map(|it| it.to_string_lossy().into_owned())
+                .collect(),
+        };
+        Ok(Self {
+            writer: Writer::create(&request.out, process)?,
+            contents: Contents::of(&request.out),
+            request,
+            memory: Memory::default(),
+            modules: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            kernels: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            left_out: BTreeSet::new(),
+            pid,
+        })
+    }
+
+    /// # Safety
+    /// `image` is what the driver made the module of.
+    pub unsafe fn add_module(&mut self, module: Handle, image: *const c_void) {
+        // SAFETY: as the caller says.
+        if let Some(image) = unsafe { image::read(image) } {
+            self.modules.insert(module.addr(), Rc::new(image));
+        }
+    }
+
+    /// `alias` is the same module in another form.
+    pub fn add_alias(&mut self, alias: Handle, module: Handle) {
+        if let Some(image) = self.modules.get(&module.addr()) {
+            self.modules.insert(alias.addr(), Rc::clone(image));
+        }
+    }
+
+    /// # Safety
+    /// `name` is a C string.
+    pub unsafe fn add_kernel(
+        &mut self,
+        kernel: Handle,
+        module: Handle,
+        name: *const std::ffi::c_char,
+        is_of_library: bool,
+    ) {
+        // SAFETY: as the caller says.
+        let symbol = unsafe { CStr::from_ptr(name) };
+        let symbol = symbol.to_string_lossy().into_owned();
+        let readable = cpp_demangle::Symbol::new(&symbol).ok();
+        let readable = readable.and_then(|it| it.demangle().ok());
+        let readable = readable.unwrap_or_else(|| symbol.clone());
+        let kernel_ = Kernel {
+            module: self.modules.get(&module.addr()).cloned(),
+            owner: module.addr(),
+            is_of_library,
+            is_kernel: is_of_library,
+            is_selected: self.request.selects(&symbol, &readable),
+            symbol,
+        };
+        self.kernels.insert(kernel.addr(), kernel_);
+    }
+
+    /// A CUkernel's CUfunction.
+    pub fn add_function(&mut self, function: Handle, kernel: Handle) {
+        if let Some(known) = self.kernels.get(&kernel.addr()) {
+            let function_ = Kernel {
+                is_kernel: false,
+                ..known.clone()
+            };
+            self.kernels.insert(function.addr(), function_);
+        }
+    }
+
+    /// The kernel of this launch, where it is to be captured.
+    pub fn choose(&mut self, kernel: Handle) -> Option<Kernel> {
+        let Some(known) = self.kernels.get(&kernel.addr()) else {
+            if self.request.kernels.is_empty() {
+                self.leave_out("?", Reason::UnknownModule);
+            }
+            return None;
+        };
+        let taken = self.taken.get(&known.symbol).copied().unwrap_or_default();
+        (known.is_selected && taken < self.request.launches).then(|| known.clone())
+    }
+
+    /// The content of a module, stored once.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn store_module(&mut self, module: &Rc<Vec<u8>>) -> io::Result<Content> {
+        let key = module.as_ptr();
+        if let Some(stored) = self.stored.get(&key) {
+            return Ok(stored.clone());
+        }
+        let content = self.contents.put(module)?;
+        self.stored.insert(key, content.clone());
+        Ok(content)
+    }
+
+    /// Counts a launch of the kernel, from 1.
+    pub fn count(&mut self, symbol: &str) -> u64 {
+        let taken = self.taken.entry(symbol.to_owned()).or_default();
+        *taken += 1;
+        u64::from(*taken)
+    }
+
+    /// # Errors
+    /// Those of writing.
+    pub fn add(&mut self, line: &Line) -> io::Result<()> {
+        self.writer.add(line)
+    }
+
+    /// Once for each kernel and reason.
+    pub fn leave_out(&mut self, kernel: &str, reason: Reason) {
+        if self.left_out.insert((kernel.to_owned(), reason.clone())) {
+            let left_out = LeftOut {
+                kernel: kernel.to_owned(),
+                reason,
+            };
+            // There is no other place to say that the disk is full, and the program may go on.
+            let _ = self.writer.add(&Line::LeftOut(left_out));
+        }
+    }
+}
+
+/// The current device.
+pub struct DeviceFacts {
+    pub name: String,
+    /// Compute capability: major and minor.
+    pub capability: [u8; 2],
+    /// The driver's version of CUDA.
+    pub driver: i32,
+}
+
+/// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+const CAPABILITY: [i32; 2] = [75, 76];
+
+pub fn device() -> DeviceFacts {
+    let (mut ordinal, mut version) = (0, 0);
+    let mut name = [0_u8; 256];
+    // SAFETY: the driver writes one number each, and at most 256 bytes with a NUL.
+    let code = unsafe {
+        driver().current_device(&raw mut ordinal);
+        driver().version(&raw mut version);
+        driver().device_name(name.as_mut_ptr().cast(), 256, ordinal)
+    };
+    let name = CStr::from_bytes_until_nul(&name).map(CStr::to_string_lossy);
+    let capability = CAPABILITY.map(|attribute| {
+        let mut value = 0;
+        // SAFETY: the driver writes one number.
+        unsafe { driver().device_attribute(&raw mut value, attribute, ordinal) };
+        u8::try_from(value).unwrap_or_default()
+    });
+    DeviceFacts {
+        name: match (code, name) {
+            (SUCCESS, Ok(name)) => name.into_owned(),
+            _ => "unknown".to_owned(),
+        },
+        capability,
+        driver: version,
+    }
+}

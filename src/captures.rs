@@ -1,0 +1,549 @@
+//! Captured launches as cases: the module is the source, the memory of the program is the inputs, and the memory after the
+//! launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
+
+use build::signature::qualified;
+use build::toolchain::Choice;
+use capture::{Capture, Content, Contents, LaunchRecord};
+use config::{Loaded, Places, ToolchainPin, Whole};
+use model::{
+    Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
+    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, Reference, Role, Rule,
+    Step, Subject, Tensor, Unit, UnitId,
+};
+use pipeline::{Apart, BaseSide};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use system::cache::write_atomically;
+use system::error::{Error, Result};
+
+/// The variant of each captured kernel.
+const VARIANT: &str = "captured";
+
+/// The share that a launch may be slower than the base's.
+const MOST_SLOWER: f64 = 0.01;
+
+/// As of a case of gates.yaml.
+const DEADLINE_MS: u64 = (config::DEADLINE_NS / 1e6) as u64;
+
+/// The data of a case are the program's, whatever the seed.
+const SEEDS: [u64; 1] = [1];
+
+/// The form of a kernel's code that is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As the program ran it; PTX where the module has nothing else.
+    Machine,
+    /// For the simulator.
+    Ptx,
+}
+
+/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`.
+///
+/// # Errors
+/// A capture that cannot be read or is damaged, and one without launches.
+pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
+    let root = std::path::absolute(dir)
+        .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
+    let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
+    let capture = Capture::read(&root).map_err(damaged)?;
+    let mut maker = Maker {
+        form,
+        contents: Contents::of(&root),
+        root,
+        names: Names::default(),
+        programs: HashMap::new(),
+        units: Vec::new(),
+        cases: Vec::new(),
+    };
+    for launch in capture.launches() {
+        maker.add(launch)?;
+    }
+    if maker.cases.is_empty() {
+        return Err(Error::usage("it has no launches")
+            .at(dir.display())
+            .help("capture some: gatekeeper capture --out DIR -- python bench.py"));
+    }
+    Ok(maker.finish(dir))
+}
+
+/// Keeps the cases that filters name.
+///
+/// # Errors
+/// Usage, for a filter that fits none.
+pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
+    let filters = config::parse_filters(&loaded.all, filters).map_err(Error::Usage)?;
+    if filters.is_empty() {
+        return Ok(());
+    }
+    let is_kept = |id: &CaseId| filters.iter().any(|filter| filter.fits(id));
+    let plan = &mut loaded.plan;
+    plan.cases.retain(|case| is_kept(&case.id));
+    let kept: BTreeSet<String> = plan.cases.iter().map(|it| it.id.kernel.clone()).collect();
+    plan.units.retain(|unit| kept.contains(&unit.id.kernel));
+    loaded.gates.retain(|gate| match &gate.subject {
+        Subject::Case(id) => is_kept(id),
+        Subject::Unit(id) => kept.contains(&id.kernel),
+    });
+    plan.filters = filters;
+    Ok(())
+}
+
+/// A capture as the base of another one.
+pub struct AgainstBase {
+    pub side: BaseSide,
+    /// Launches that both have, on memory that differs: neither output nor time can be compared.
+    pub other_inputs: Vec<CaseId>,
+}
+
+/// Holds head to what the base's launches gave on the same inputs, and to their times.
+///
+/// # Errors
+/// Usage, where no launch can be compared.
+pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<AgainstBase> {
+    if head.root == base.root {
+        return Err(Error::usage("it is its own base")
+            .at(&head.file)
+            .help("name the directory of an older capture"));
+    }
+    let mut other_inputs = Vec::new();
+    for ours in &mut head.plan.cases {
+        let Some(theirs) = base.plan.cases.iter_mut().find(|it| it.id == ours.id) else {
+            continue;
+        };
+        match has_same_inputs(ours, theirs) {
+            true => share_outputs(ours, theirs),
+            false => other_inputs.push(ours.id.clone()),
+        }
+    }
+    let is_compared = |case: &Case| !other_inputs.contains(&case.id);
+    for side in [&mut *head, &mut base] {
+        side.plan.cases.retain(is_compared);
+        let called: BTreeSet<&String> = side.plan.cases.iter().map(|it| &it.id.kernel).collect();
+        side.plan.units.retain(|it| called.contains(&it.id.kernel));
+        let mut gates = gates(&side.plan);
+        if form == Form::Machine {
+            let cases = side.plan.cases.iter();
+            gates.extend(cases.map(|case| Gate {
+                subject: Subject::Case(case.id.clone()),
+                rule: Rule::Limit {
+                    metric: Metric::P50,
+                    limit: Limit::Base {
+                        change: Num(MOST_SLOWER),
+                    },
+                },
+                declared: None,
+            }));
+        }
+        side.gates = gates;
+    }
+    if !head
+        .plan
+        .cases
+        .iter()
+        .any(|it| base.plan.case(&it.id).is_some())
+    {
+        return Err(Error::usage("no launch is in both captures with the same inputs")
+            .help("capture the same program twice, with fixed seeds: gatekeeper capture --out old -- ..."));
+    }
+    Ok(AgainstBase {
+        side: BaseSide {
+            asked: Base {
+                revision: base.file.clone(),
+                commit: String::new(),
+                toolchain: None,
+                plan: base.plan,
+                gates: base.gates,
+                baselines: Vec::new(),
+                accepted: Vec::new(),
+                renames: Vec::new(),
+                moved: Vec::new(),
+                gone: Vec::new(),
+                loosening: Loosening::Fails,
+            },
+            binaries: Vec::new(),
+            compiler: Choice::pin(None),
+            apart: Some(Apart {
+                top: base.root.clone(),
+                head_top: head.root.clone(),
+                head_files: Vec::new(),
+            }),
+            root: base.root,
+            files: Box::new(()),
+        },
+        other_inputs,
+    })
+}
+
+/// The memory before the launch. Parameters may differ: programs leave the padding of structs as it is, and a value that
+/// differs shows in the output.
+fn has_same_inputs(ours: &Case, theirs: &Case) -> bool {
+    let memory = |case: &Case| {
+        let tensors = case.tensors.iter().map(|tensor| match &tensor.fill {
+            Some(Fill::Captured { content }) => {
+                (tensor.address, content.bytes, content.chunks.clone())
+            }
+            _ => (tensor.address, 0, Vec::new()),
+        });
+        tensors.collect::<Vec<_>>()
+    };
+    memory(ours) == memory(theirs)
+}
+
+/// Whatever either launch changed has to be as the base left it.
+fn share_outputs(ours: &mut Case, theirs: &mut Case) {
+    let mut expected = BTreeMap::new();
+    let outputs = |case: &Case| match &case.reference {
+        Reference::Captured { outputs } => outputs.clone(),
+        _ => BTreeMap::new(),
+    };
+    let (own, base) = (outputs(ours), outputs(theirs));
+    for tensor in &mut theirs.tensors {
+        let Some(Fill::Captured { content: before }) = &tensor.fill else {
+            continue;
+        };
+        let after = match (base.get(&tensor.name), own.get(&tensor.name)) {
+            (Some(after), _) => after,
+            // Only head writes it.
+            (None, Some(_)) => before,
+            (None, None) => continue,
+        };
+        expected.insert(tensor.name.clone(), after.clone());
+        tensor.role = Role::Inout;
+    }
+    ours.tensors.clone_from(&theirs.tensors);
+    if !expected.is_empty() {
+        let reference = Reference::Captured { outputs: expected };
+        ours.reference = reference.clone();
+        theirs.reference = reference;
+    }
+}
+
+struct Maker {
+    form: Form,
+    root: PathBuf,
+    contents: Contents,
+    names: Names,
+    programs: HashMap<Key, Program>,
+    units: Vec<Unit>,
+    cases: Vec<Case>,
+}
+
+/// Launches of one unit have the same.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    module: Vec<String>,
+    kernel: String,
+    /// Variables of the module that are not as loading makes them.
+    variables: Vec<String>,
+}
+
+/// The file that holds a kernel's machine code or PTX, relative to the capture.
+#[derive(Clone)]
+struct Program {
+    name: String,
+    /// Launches of it so far.
+    launches: u32,
+    source: String,
+    arch: Arch,
+}
+
+impl Maker {
+    fn add(&mut self, launch: &LaunchRecord) -> Result<()> {
+        let variables = launch.variables.iter();
+        let key = Key {
+            module: hashes(&launch.module),
+            kernel: launch.kernel.clone(),
+            variables: variables.map(|it| it.name.clone()).collect(),
+        };
+        let mut program = match self.programs.remove(&key) {
+            Some(program) => program,
+            None => {
+                let (source, arch) = self.find_code(launch)?;
+                Program {
+                    name: self.names.name(&launch.kernel),
+                    launches: 0,
+                    source,
+                    arch,
+                }
+            }
+        };
+        program.launches += 1;
+        let shape = format!("launch{}", program.launches);
+        let id = CaseId::new(&program.name, VARIANT, &shape);
+        if program.launches == 1 {
+            let unit = UnitId::new(&program.name, VARIANT, program.arch);
+            self.units.push(make_unit(unit, &program.source, launch));
+        }
+        let case = self.make_case(id, launch);
+        self.cases.push(case);
+        self.programs.insert(key, program);
+        Ok(())
+    }
+
+    /// Takes the kernel out of its module, for the device that it was captured on.
+    fn find_code(&self, launch: &LaunchRecord) -> Result<(String, Arch)> {
+        let broken = |error: &dyn std::fmt::Display| {
+            Error::environment(format!("the module of {}: {error}", launch.kernel))
+        };
+        let module = self.contents.get(&launch.module);
+        let module = module.map_err(|damage| broken(&damage))?;
+        let [major, minor] = launch.capability;
+        let digest = blake3::hash(&module).to_hex();
+        let code = match self.form {
+            Form::Machine => self.find_machine_code(&module, launch)?,
+            Form::Ptx => None,
+        };
+        if let Some((arch, bytes)) = code {
+            let source = format!("modules/{}-{arch}.cubin", &digest[..16]);
+            self.write(&source, &bytes)?;
+            return Ok((source, arch));
+        }
+        let runs = |arch: Arch| match arch.suffix {
+            None => (arch.major, arch.minor) <= (major, minor),
+            Some(_) => arch.runs_on(major, minor),
+        };
+        let ptx = binary::find_kernel_ptx(&module, &launch.kernel, runs);
+        let ptx = ptx.map_err(|error| broken(&error))?.ok_or_else(|| {
+            Error::environment(format!("the module of {} has no PTX", launch.kernel))
+                .help("the simulator runs PTX: replay on a GPU, or build the program with -gencode arch=compute_90,code=compute_90 as well")
+        })?;
+        let source = format!("modules/{}-{}.ptx", &digest[..16], ptx.arch);
+        self.write(&source, &ptx.text)?;
+        Ok((source, ptx.arch))
+    }
+
+    fn find_machine_code(
+        &self,
+        module: &[u8],
+        launch: &LaunchRecord,
+    ) -> Result<Option<(Arch, Vec<u8>)>> {
+        let [major, minor] = launch.capability;
+        let runs = |arch: Arch| arch.runs_on(major, minor);
+        let code = binary::find_code(module, &launch.kernel, runs);
+        let code = code.map_err(|error| {
+            Error::environment(format!("the module of {}: {error}", launch.kernel))
+        })?;
+        Ok(code.map(|it| (it.arch, it.bytes.into_owned())))
+    }
+
+    fn write(&self, source: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.root.join(source);
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.map_err(|error| Error::environment(format!("{}: {error}", path.display())))?;
+        write_atomically(&path, bytes)
+    }
+
+    fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Case {
+        let mut tensors = Vec::new();
+        let mut outputs = BTreeMap::new();
+        for region in &launch.regions {
+            let name = format!("at_{:x}", region.address);
+            let bytes = region.before.bytes;
+            // Words take less room than bytes while they are compared, and their differences are exact.
+            let (elem, count) = match bytes % 4 {
+                0 => (ElemType::U32, bytes / 4),
+                _ => (ElemType::U8, bytes),
+            };
+            let role = match &region.after {
+                Some(after) => {
+                    outputs.insert(name.clone(), self.content(after));
+                    Role::Inout
+                }
+                None => Role::In,
+            };
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            tensors.push(Tensor {
+                fill: Some(Fill::Captured {
+                    content: self.content(&region.before),
+                }),
+                address: Some(region.address),
+                ..Tensor::new(&name, role, elem, vec![count])
+            });
+        }
+        for variable in &launch.variables {
+            let count = usize::try_from(variable.before.bytes).unwrap_or(usize::MAX);
+            let name = tensor_of(&variable.name);
+            tensors.push(Tensor {
+                fill: Some(Fill::Captured {
+                    content: self.content(&variable.before),
+                }),
+                ..Tensor::new(&name, Role::In, ElemType::U8, vec![count])
+            });
+        }
+        let args = launch.parameters.iter().map(|parameter| Arg::Raw {
+            bytes: parameter.bytes.clone(),
+        });
+        let call = Launch {
+            grid: launch.grid,
+            block: launch.block,
+            cluster: launch.cluster,
+            cooperative: launch.cooperative,
+            dynamic_shared: launch.dynamic_shared,
+        };
+        Case {
+            id,
+            dims: BTreeMap::new(),
+            tensors,
+            steps: vec![Step::new(args.collect(), Some(call))],
+            seeds: SEEDS.to_vec(),
+            reference: match outputs.is_empty() {
+                true => Reference::NoOutput,
+                false => Reference::Captured { outputs },
+            },
+            tolerance: Some(Num(0.0)),
+            determinism: Determinism::BitExact,
+            launches: config::LAUNCHES,
+            deadline_ms: DEADLINE_MS,
+            timed: true,
+        }
+    }
+
+    fn content(&self, content: &Content) -> CapturedContent {
+        CapturedContent {
+            capture: self.root.display().to_string(),
+            bytes: content.bytes,
+            chunks: hashes(content),
+        }
+    }
+
+    fn finish(self, dir: &Path) -> Loaded {
+        let all = self.cases.iter().map(|case| case.id.clone()).collect();
+        let plan = Plan {
+            units: self.units,
+            cases: self.cases,
+            simulation: config::SIMULATION,
+            ..Plan::empty(config::default_timing())
+        };
+        let gates = gates(&plan);
+        Loaded {
+            root: self.root,
+            file: dir.display().to_string(),
+            places: Places {
+                file: dir.display().to_string(),
+                text: String::new(),
+            },
+            whole: Whole {
+                plan: plan.clone(),
+                gates: gates.clone(),
+            },
+            plan,
+            gates,
+            targets: Vec::new(),
+            toolchain: ToolchainPin::default(),
+            all,
+            reseeded: false,
+            tunes: Vec::new(),
+            binaries: Vec::new(),
+        }
+    }
+}
+
+fn make_unit(id: UnitId, source: &str, launch: &LaunchRecord) -> Unit {
+    let constants = launch.variables.iter().map(|variable| Constant {
+        name: variable.name.clone(),
+        tensor: tensor_of(&variable.name),
+    });
+    Unit {
+        id,
+        source: source.to_owned(),
+        include_dirs: Vec::new(),
+        defines: BTreeMap::new(),
+        flags: Vec::new(),
+        call: Callable::Entries {
+            names: vec![launch.kernel.clone()],
+            constants: constants.collect(),
+        },
+    }
+}
+
+/// The tensor that fills a variable.
+fn tensor_of(variable: &str) -> String {
+    format!("variable {variable}")
+}
+
+fn gates(plan: &Plan) -> Vec<Gate> {
+    let built = plan.units.iter().map(|unit| Gate {
+        subject: Subject::Unit(unit.id.clone()),
+        rule: Rule::Built,
+        declared: None,
+    });
+    built.chain(plan.cases.iter().flat_map(gates_of)).collect()
+}
+
+/// The rules that need no writing, and an output that is bit for bit the captured one.
+fn gates_of(case: &Case) -> Vec<Gate> {
+    let same = Rule::Limit {
+        metric: Metric::MaxErr,
+        limit: Limit::Absolute {
+            op: Op::Le,
+            bound: Bound::Value(Num(0.0)),
+        },
+    };
+    let of_outputs = [Rule::Written, Rule::Deterministic, same];
+    let of_all = [Rule::InputsIntact, Rule::AgreesWithDriver, Rule::NoFindings];
+    let rules = of_outputs.into_iter().filter(|_| case.has_output());
+    let subject = Subject::Case(case.id.clone());
+    let gates = rules.chain(of_all).map(|rule| Gate {
+        subject: subject.clone(),
+        rule,
+        declared: None,
+    });
+    gates.collect()
+}
+
+fn hashes(content: &Content) -> Vec<String> {
+    let chunks = content.chunks.iter();
+    chunks.map(|hash| String::from(*hash)).collect()
+}
+
+/// Short names of kernels, each given once.
+#[derive(Default)]
+struct Names(BTreeMap<String, u32>);
+
+impl Names {
+    /// `softmax_warp_forward` of a symbol; `softmax_warp_forward-2` of the next kernel that is called so.
+    fn name(&mut self, symbol: &str) -> String {
+        let whole = qualified(symbol).replace("(anonymous namespace)::", "");
+        let before_arguments = whole.split(['<', '(']).next().unwrap_or_default();
+        let last = before_arguments.rsplit("::").next().unwrap_or_default();
+        let plain = |c: char| match c.is_ascii_alphanumeric() || c == '_' {
+            true => c,
+            false => '_',
+        };
+        let name: String = last.chars().map(plain).collect();
+        let name = match name.is_empty() {
+            true => "kernel".to_owned(),
+            false => name,
+        };
+        let count = self.0.entry(name.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => name,
+            count => format!("{name}-{count}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Names;
+
+    #[test]
+    fn names_are_short_and_given_once() {
+        let mut names = Names::default();
+        for (symbol, wanted) in [
+            ("_Z5scale4ViewfPf", "scale"),
+            ("_Z5scale4ViewfPf", "scale-2"),
+            ("add_kernel", "add_kernel"),
+            (
+                "_ZN2at6native13reduce_kernelILi512EfEEvT0_",
+                "reduce_kernel",
+            ),
+            ("_ZN2at6native12_GLOBAL__N_16kernelEPf", "kernel"),
+            ("$weird name$", "_weird_name_"),
+            ("", "kernel-2"),
+        ] {
+            assert_eq!(names.name(symbol), wanted);
+        }
+    }
+}

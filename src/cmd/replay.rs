@@ -1,0 +1,104 @@
+//! `replay`: runs captured launches again.
+
+use super::progress::Progress;
+use super::run::{empty_out, write_out};
+use super::{command_line, counted, print, remark, terminal_options};
+use crate::captures::{self, Form};
+use crate::cli::ReplayArgs;
+use ::run::device::DeviceChoice;
+use build::toolchain::Choice;
+use judge::Index;
+use model::{Checkout, Conclusion, Judgement, Outcome, Plan, Subject};
+use pipeline::{Change, Profile, Request};
+use report::ReportInput;
+use report::exit::Exit;
+use report::terminal::Verbosity;
+use std::collections::HashSet;
+use system::cache::Cache;
+use system::error::Result;
+
+pub fn run(args: &ReplayArgs) -> Result<Exit> {
+    let form = match args.device {
+        DeviceChoice::Sim => Form::Ptx,
+        DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => Form::Machine,
+    };
+    let mut loaded = captures::load(&args.capture, form)?;
+    captures::select(&mut loaded, &args.filters)?;
+    let base = args.base.as_ref().map(|dir| {
+        let base = captures::load(dir, form)?;
+        captures::compare(&mut loaded, base, form)
+    });
+    let base = base.transpose()?;
+    let other_inputs = base.as_ref().map_or(0, |it| it.other_inputs.len());
+    for case in base.iter().flat_map(|it| &it.other_inputs) {
+        remark(&format!(
+            "{case} is not compared: it has other inputs in the base's capture"
+        ));
+    }
+    empty_out(&args.out)?;
+    let cache = Cache::open()?;
+    let progress = Progress::new(args.output.verbosity());
+    let on = |event| progress.on(event);
+    let request = Request {
+        config: args.capture.clone(),
+        device: args.device,
+        // Nothing is compared without one, unless the simulator is asked for.
+        require_gpu: args.device != DeviceChoice::Sim,
+        allow_fallback: false,
+        provision: args.provision,
+        profile: Profile::No,
+        dump: None,
+        fresh: false,
+        simulate_beside_gpu: false,
+        time_unchanged: false,
+        rivals: false,
+        shard: None,
+        command: command_line(),
+    };
+    let find_change = |head| {
+        Ok(Change {
+            head,
+            commit: None,
+            sources: None,
+            checkout: Checkout {
+                repository: None,
+                branch: None,
+            },
+            anchors: Vec::new(),
+            compiler: Choice::pin(None),
+            base: base.map(|it| it.side),
+        })
+    };
+    let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
+    progress.clear();
+    let record = outcome?;
+    let index = Index::new(&record);
+    let judgement = index.judge();
+    let input = ReportInput::new(&index, &record, &judgement);
+    write_out(&args.out, &input)?;
+    let options = terminal_options(args.output.verbosity());
+    print(&report::terminal::render(&input, options))?;
+    if args.output.verbosity() != Verbosity::Quiet {
+        remark(&format!("record and reports: {}", args.out.display()));
+    }
+    let not_run = other_inputs + count_not_run(&record.plan, &judgement);
+    if judgement.conclusion == Conclusion::Pass && not_run > 0 {
+        remark(&format!(
+            "{} not replayed, so this is no pass: the reasons are above",
+            counted(not_run, "case")
+        ));
+        return Ok(Exit::Undecided);
+    }
+    Ok(judgement.conclusion.into())
+}
+
+/// Cases of which nothing was judged.
+fn count_not_run(plan: &Plan, judgement: &Judgement) -> usize {
+    let decided = judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| matches!(verdict.outcome, Outcome::Pass | Outcome::Fail));
+    let decided: HashSet<&Subject> = decided.map(|verdict| &verdict.subject).collect();
+    let cases = plan.cases.iter().map(|case| Subject::Case(case.id.clone()));
+    cases.filter(|case| !decided.contains(case)).count()
+}

@@ -1,0 +1,280 @@
+//! `capture` and `replay`, on a driver without a GPU (tests/fixtures/capture/driver.c): a program's launches are written
+//! down, and the simulator runs them again.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::binaries::nvcc;
+use crate::common::{binary, edit, gatekeeper, root, run, stderr, stdout};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Once;
+use tempfile::TempDir;
+
+/// `libcuda.so.1`, `program` and the module `scale.fatbin`, for sm_90 and as PTX.
+fn project() -> TempDir {
+    build_library();
+    let dir = tempfile::tempdir().unwrap();
+    let sources = root().join("tests/fixtures/capture");
+    for (options, out, source) in [
+        (&["-shared", "-fPIC"][..], "libcuda.so.1", "driver.c"),
+        (&[][..], "program", "program.c"),
+    ] {
+        let mut cc = Command::new("cc");
+        cc.current_dir(&dir).args(options).args(["-w", "-o", out]);
+        let built = cc.arg(sources.join(source)).arg("-ldl").status().unwrap();
+        assert!(built.success());
+    }
+    let source = sources.join("scale.cu").display().to_string();
+    compile(dir.path(), &source);
+    dir
+}
+
+/// The module of an edited kernel, as `scale.fatbin`.
+fn edit_kernel(dir: &Path, old: &str, new: &str) {
+    let kernel = root().join("tests/fixtures/capture/scale.cu");
+    std::fs::copy(kernel, dir.join("scale.cu")).unwrap();
+    edit(&dir.join("scale.cu"), old, new);
+    compile(dir, "scale.cu");
+}
+
+fn compile(dir: &Path, source: &str) {
+    let both = [
+        "-fatbin",
+        "-lineinfo",
+        "-gencode",
+        "arch=compute_90,code=sm_90",
+        "-gencode",
+        "arch=compute_90,code=compute_90",
+        "-o",
+        "scale.fatbin",
+        source,
+    ];
+    nvcc(dir, &both);
+}
+
+/// `cargo test` of the program alone builds no library of another crate.
+fn build_library() {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        let cargo = cargo
+            .current_dir(root())
+            .args(["build", "--package", "inject", "--locked"]);
+        let built = cargo.output().unwrap();
+        assert!(built.status.success(), "{}", stderr(&built));
+        let library = binary().with_file_name("libgatekeeper_inject.so");
+        assert!(library.is_file(), "{}", library.display());
+    });
+}
+
+/// Captures the program with these options and variables.
+fn capture(dir: &Path, options: &[&str], arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    gatekeeper()
+        .current_dir(dir)
+        .args(["capture", "--out", "cap"])
+        .args(options)
+        .args(["--", "./program", "scale.fatbin"])
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", dir)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap()
+}
+
+fn captured(dir: &Path, options: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = capture(dir, options, &[], variables);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn captured_launches_are_replayed_with_the_same_output() {
+    let project = project();
+    let dir = project.path();
+    let said = captured(dir, &["--launches", "2"], &[]);
+    // The program's own output, and each kernel with the memory that it could reach and that it changed.
+    assert!(said.contains("sum 2.4975e+06"), "{said}");
+    assert!(
+        said.contains("       2            16             8  scale"),
+        "{said}"
+    );
+    let said = stdout(&run(dir, &["replay", "cap", "--device", "sim"], 0));
+    assert!(said.contains("scale/captured@launch1        0"), "{said}");
+    assert!(said.contains("scale/captured@launch2        0"), "{said}");
+    let said = stdout(&run(
+        dir,
+        &["replay", "cap", "--device", "sim", "scale@launch2"],
+        0,
+    ));
+    assert!(!said.contains("launch1"), "{said}");
+}
+
+#[test]
+fn an_output_that_the_program_did_not_have_fails() {
+    let project = project();
+    let dir = project.path();
+    captured(dir, &[], &[("WRONG", "1")]);
+    let said = stdout(&run(dir, &["replay", "cap", "--device", "sim"], 1));
+    assert!(said.contains("max_err 4194304, limit <= 0"), "{said}");
+    assert!(
+        said.contains("$ gatekeeper replay 'cap' --device sim 'scale/captured@launch1'"),
+        "{said}"
+    );
+}
+
+#[test]
+fn launches_that_cannot_be_captured_are_named() {
+    for (arguments, variables, why) in [
+        (
+            &[][..],
+            &[("RECORDED", "1")][..],
+            "recorded into a CUDA graph",
+        ),
+        (
+            &[][..],
+            &[("STOLEN", "1")][..],
+            "the addresses that captures use are taken",
+        ),
+        (
+            &["managed"][..],
+            &[][..],
+            "memory that capture did not place",
+        ),
+    ] {
+        let project = project();
+        let output = capture(project.path(), &[], arguments, variables);
+        let said = stdout(&output);
+        assert!(
+            said.contains("sum 2.4975e+06") && said.contains(why),
+            "{said}"
+        );
+        assert_eq!(output.status.code(), Some(4), "{said}");
+    }
+    let project = project();
+    let output = capture(project.path(), &["--max-memory", "4KiB"], &[], &[]);
+    let said = stdout(&output);
+    assert!(said.contains("the limit is 0 MiB (--max-memory)"), "{said}");
+    assert_eq!(output.status.code(), Some(4), "{said}");
+}
+
+#[test]
+fn a_program_that_fails_or_launches_nothing_is_no_capture() {
+    let project = project();
+    let dir = project.path();
+    let failed = capture(dir, &[], &["fail"], &[]);
+    assert_eq!(failed.status.code(), Some(4));
+    assert!(
+        stderr(&failed).contains("`./program` failed (exit code 7)"),
+        "{}",
+        stderr(&failed)
+    );
+    // Its launches are there all the same.
+    run(dir, &["replay", "cap", "--device", "sim"], 0);
+    for (arguments, code, why) in [
+        (
+            &["--out", "none", "--", "true"][..],
+            4,
+            "used no CUDA function",
+        ),
+        (
+            &["--out", "other", "--", "no-such-program"][..],
+            2,
+            "cannot be run",
+        ),
+        (
+            &["--out", "cap", "--", "true"][..],
+            2,
+            "it has files already",
+        ),
+        (&["--out", "x"][..], 2, "<COMMAND>..."),
+    ] {
+        let output = run(dir, &[&["capture"], arguments].concat(), code);
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_edit_is_held_to_what_the_base_gave_on_the_same_inputs() {
+    let project = project();
+    let dir = project.path();
+    captured(dir, &[], &[]);
+    std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+    let against_old = ["replay", "cap", "--base", "old", "--device", "sim"];
+    // The same in other words.
+    edit_kernel(dir, "in.data[i] * factor", "factor * in.data[i]");
+    captured(dir, &[], &[]);
+    run(dir, &against_old, 0);
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    // Wrong in the tail. The driver here computes the same whatever the module says: only the replay can see it.
+    edit_kernel(
+        dir,
+        "in.data[i] * factor",
+        "i == 999 ? 1 : in.data[i] * factor",
+    );
+    captured(dir, &[], &[]);
+    let said = stdout(&run(dir, &against_old, 1));
+    assert!(said.contains("at_200000001000[999] = 1065353216"), "{said}");
+    assert!(
+        said.contains("$ gatekeeper replay 'cap' --base 'old' --device sim"),
+        "{said}"
+    );
+    assert!(!said.contains("LOOSENED"), "{said}");
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    // Other results of the program: there is nothing that the base gave on these inputs.
+    captured(dir, &["--launches", "2"], &[("WRONG", "1")]);
+    std::fs::remove_dir_all(dir.join("old")).unwrap();
+    std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+    captured(dir, &["--launches", "2"], &[]);
+    let output = run(dir, &against_old, 1);
+    let said = stderr(&output);
+    assert!(
+        said.contains("scale/captured@launch2 is not compared: it has other inputs"),
+        "{said}"
+    );
+    let output = run(dir, &["replay", "cap", "--base", "cap"], 2);
+    assert!(stderr(&output).contains("it is its own base"));
+}
+
+#[test]
+fn only_kernels_that_are_named_are_captured() {
+    let project = project();
+    let dir = project.path();
+    let output = capture(dir, &["--kernels", "*other*"], &[], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no launch has one of these names"));
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    captured(dir, &["--kernels", "sc*"], &[]);
+}
+
+#[test]
+fn a_damaged_capture_and_a_missing_gpu_are_no_pass() {
+    let project = project();
+    let dir = project.path();
+    captured(dir, &[], &[]);
+    if !crate::common::has_gpu() {
+        // The machine code is there, and nothing that could run it.
+        run(dir, &["replay", "cap"], 4);
+    }
+    for file in std::fs::read_dir(dir.join("cap/contents")).unwrap() {
+        std::fs::write(file.unwrap().path(), "damaged").unwrap();
+    }
+    let output = run(dir, &["replay", "cap", "--device", "sim"], 4);
+    assert!(
+        stderr(&output).contains("cannot be read"),
+        "{}",
+        stderr(&output)
+    );
+    let output = run(dir, &["replay", "nowhere"], 4);
+    assert!(
+        stderr(&output).contains("nowhere cannot be read"),
+        "{}",
+        stderr(&output)
+    );
+    std::fs::create_dir(dir.join("empty")).unwrap();
+    let output = run(dir, &["replay", "empty"], 2);
+    assert!(
+        stderr(&output).contains("it has no launches"),
+        "{}",
+        stderr(&output)
+    );
+}
