@@ -37,6 +37,21 @@ const NOT_TYPED: &[(&str, &str)] = &[
         "gatekeeper binary new.whl --base old.whl --limit registers=+0% --limit stack=+0%",
         "the reader's own",
     ),
+    (
+        "gatekeeper capture --kernels '*softmax*' -- python bench.py",
+        "the reader's own",
+    ),
+    ("gatekeeper replay gatekeeper-capture", "the reader's own"),
+    (
+        "gatekeeper capture --out old -- python bench.py",
+        "the reader's own",
+    ),
+    ("pip install --upgrade triton", "the reader's own"),
+    (
+        "gatekeeper capture --out new -- python bench.py",
+        "the reader's own",
+    ),
+    ("gatekeeper replay new --base old", "the reader's own"),
     ("gatekeeper doctor --peaks", GPU),
     ("gatekeeper profile 'sdpa_*/stage2'", GPU),
     (

@@ -12,13 +12,14 @@
 
 pub mod addresses;
 mod contents;
+mod damage;
 mod lines;
 mod request;
 
 pub use contents::{CHUNK, Content, Contents, Hash};
+pub use damage::Damage;
 pub use lines::{
-    Capture, Damage, LaunchRecord, LeftOut, Line, Parameter, Process, Reason, Region, Variable,
-    Writer,
+    Capture, LaunchRecord, LeftOut, Line, Parameter, Process, Reason, Region, Variable, Writer,
 };
 pub use request::{Request, VARIABLE};
 

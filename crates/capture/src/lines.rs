@@ -1,11 +1,11 @@
 //! What the lines of a capture say.
 
-use crate::{Content, SCHEMA};
+use crate::{Content, Damage, SCHEMA};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The most bytes of a line: a launch that reaches 64 GiB has 32,768 chunks before it and as many after it.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -185,44 +185,6 @@ impl Writer {
         self.file.write_all(&text)
     }
 }
-
-/// Why a capture cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Damage {
-    Unreadable {
-        path: PathBuf,
-        why: String,
-    },
-    /// A chunk's bytes are not those that it is named after.
-    NotItsHash {
-        path: PathBuf,
-    },
-    WrongSize {
-        wanted: u64,
-        found: u64,
-    },
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, why } => {
-                write!(f, "{} cannot be read: {why}", path.display())
-            }
-            Self::NotItsHash { path } => write!(
-                f,
-                "{} is damaged: its content does not have the hash that is its name",
-                path.display()
-            ),
-            Self::WrongSize { wanted, found } => write!(
-                f,
-                "the capture is damaged: {found} bytes are stored where {wanted} should be"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Damage {}
 
 /// All processes of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

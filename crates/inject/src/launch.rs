@@ -77,7 +77,7 @@ impl Launch {
             drop(state);
             return run();
         };
-        let code = match self.before(&state, &kernel, per_thread) {
+        match self.before(&state, &kernel, per_thread) {
             Ok(before) => {
                 let code = run();
                 if code == SUCCESS
@@ -91,8 +91,7 @@ impl Launch {
                 state.leave_out(&kernel.symbol, reason);
                 run()
             }
-        };
-        code
+        }
     }
 
     /// The parameters, and the memory that they lead to.
@@ -170,9 +169,11 @@ impl Launch {
             let (mut offset, mut bytes) = (0, 0);
             let (at, of) = (&raw mut offset, &raw mut bytes);
             // SAFETY: a kernel of the program, and two numbers that the driver writes.
-            let code = match kernel.is_kernel {
-                true => unsafe { driver().kernel_parameter(self.kernel, index, at, of) },
-                false => unsafe { driver().function_parameter(self.kernel, index, at, of) },
+            let code = unsafe {
+                match kernel.is_kernel {
+                    true => driver().kernel_parameter(self.kernel, index, at, of),
+                    false => driver().function_parameter(self.kernel, index, at, of),
+                }
             };
             match code {
                 SUCCESS => {}
@@ -301,9 +302,11 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>, Reason> {
         let (at, of) = (&raw mut address, &raw mut bytes);
         let owner = std::ptr::without_provenance_mut(kernel.owner);
         // SAFETY: the handle that the program asked the kernel of, and two numbers that the driver writes.
-        let code = match kernel.is_of_library {
-            true => unsafe { driver().library_get_global(at, of, owner, name.as_ptr()) },
-            false => unsafe { driver().module_get_global(at, of, owner, name.as_ptr()) },
+        let code = unsafe {
+            match kernel.is_of_library {
+                true => driver().library_get_global(at, of, owner, name.as_ptr()),
+                false => driver().module_get_global(at, of, owner, name.as_ptr()),
+            }
         };
         // One that the driver does not know by name has not been written by name either.
         if code != SUCCESS {
