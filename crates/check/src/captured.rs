@@ -1,7 +1,6 @@
 //! Memory of a program, as `gatekeeper capture` wrote it.
 
 use super::{Outputs, elem};
-use crate::reference::NoAnswer;
 use capture::{Content, Contents, Hash};
 use model::{CapturedContent, Case};
 use std::collections::BTreeMap;
@@ -27,13 +26,13 @@ pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
 pub fn outputs(
     case: &Case,
     outputs: &BTreeMap<String, CapturedContent>,
-) -> Result<Outputs, NoAnswer> {
+) -> Result<Outputs, String> {
     let results = case.tensors.iter().filter(|tensor| tensor.role.is_result());
     results
         .map(|tensor| {
-            let content = outputs.get(&tensor.name).ok_or_else(|| {
-                NoAnswer::Reference(format!("nothing was captured of `{}`", tensor.name))
-            })?;
+            let content = outputs.get(&tensor.name);
+            let content =
+                content.ok_or_else(|| format!("nothing was captured of `{}`", tensor.name))?;
             let values = elem::decode(tensor.elem, &read(content)?);
             Ok((tensor.name.clone(), values))
         })
