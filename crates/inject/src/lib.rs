@@ -12,6 +12,9 @@ mod driver;
 mod exports;
 mod image;
 mod launch;
+// On other processors only programs that link the driver are seen.
+#[cfg(target_arch = "x86_64")]
+mod lookup;
 mod memory;
 mod ranges;
 mod state;

@@ -1,5 +1,4 @@
-//! `dlsym`, which libraries ask for the driver's functions. The names that are followed lead here, and all others to the
-//! C library.
+//! The C library's `dlsym`, and the driver's functions by it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -17,12 +16,12 @@ const LAZY: c_int = 1;
 /// The versions under which glibc has `dlsym`: of x86-64, of aarch64, and since 2.34 of both.
 const VERSIONS: [&CStr; 3] = [c"GLIBC_2.2.5", c"GLIBC_2.17", c"GLIBC_2.34"];
 
-static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+pub static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The C library's own `dlsym`.
-extern "C" fn find_real() -> *mut c_void {
+/// The C library's own `dlsym`, kept in `REAL`.
+pub fn find_real() -> *mut c_void {
     let known = REAL.load(Ordering::Relaxed);
     if !known.is_null() {
         return known;
@@ -35,47 +34,6 @@ extern "C" fn find_real() -> *mut c_void {
     let found = found.unwrap_or(ptr::null_mut());
     REAL.store(found, Ordering::Relaxed);
     found
-}
-
-/// The function of ours under this name, or null. Called by `dlsym` below.
-///
-/// # Safety
-/// `symbol` is null or a C string.
-unsafe extern "C" fn find_ours(_handle: *mut c_void, symbol: *const c_char) -> *mut c_void {
-    find_real();
-    if symbol.is_null() {
-        return ptr::null_mut();
-    }
-    // SAFETY: the caller of `dlsym` gives a C string.
-    let name = unsafe { CStr::from_ptr(symbol) };
-    crate::exports::find(name.to_bytes()).unwrap_or(ptr::null_mut())
-}
-
-/// A jump, not a call: `RTLD_NEXT` means the library behind the caller's, which the C library knows by the return address.
-///
-/// # Safety
-/// As of the C library's `dlsym`.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-unsafe extern "C" fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void {
-    core::arch::naked_asm!(
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8",
-        "call {ours}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "test rax, rax",
-        "jnz 2f",
-        "mov rax, qword ptr [rip + {real}]",
-        "jmp rax",
-        "2:",
-        "ret",
-        ours = sym find_ours,
-        real = sym REAL,
-    )
 }
 
 /// The driver's function under this name, and none of ours.

@@ -1,0 +1,47 @@
+//! `dlsym`, which libraries ask for the driver's functions. The names that are followed lead here, and all others to the
+//! C library.
+
+use crate::symbols::{REAL, find_real};
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+
+/// The function of ours under this name, or null. Called by `dlsym` below.
+///
+/// # Safety
+/// `symbol` is null or a C string.
+unsafe extern "C" fn find_ours(_handle: *mut c_void, symbol: *const c_char) -> *mut c_void {
+    find_real();
+    if symbol.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the caller of `dlsym` gives a C string.
+    let name = unsafe { CStr::from_ptr(symbol) };
+    crate::exports::find(name.to_bytes()).unwrap_or(ptr::null_mut())
+}
+
+/// A jump, not a call: `RTLD_NEXT` means the library behind the caller's, which the C library knows by the return address.
+///
+/// # Safety
+/// As of the C library's `dlsym`.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void {
+    core::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {ours}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test rax, rax",
+        "jnz 2f",
+        "mov rax, qword ptr [rip + {real}]",
+        "jmp rax",
+        "2:",
+        "ret",
+        ours = sym find_ours,
+        real = sym REAL,
+    )
+}
