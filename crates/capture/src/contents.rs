@@ -110,8 +110,12 @@ impl Contents {
             path: path.clone(),
             why,
         };
+        // Opening a FIFO in its place would wait for ever.
+        if path.exists() && !path.is_file() {
+            return Err(unreadable("it is no file".to_owned()));
+        }
         let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
-        // Opening a FIFO in its place would wait for ever, and a device has no end: a chunk is bounded.
+        // A few bytes can unpack to many: a chunk is bounded.
         let decoder = StreamingDecoder::new(file).map_err(|error| unreadable(error.to_string()))?;
         let before = bytes.len();
         let mut bounded = decoder.take(CHUNK as u64 + 1);
@@ -160,6 +164,8 @@ mod tests {
         fs::write(path(&one), b"no zstd").unwrap();
         assert!(matches!(contents.get(&one), Err(Damage::Unreadable { .. })));
         fs::remove_file(path(&one)).unwrap();
+        assert!(matches!(contents.get(&one), Err(Damage::Unreadable { .. })));
+        fs::create_dir(path(&one)).unwrap();
         assert!(matches!(contents.get(&one), Err(Damage::Unreadable { .. })));
         one = two;
         one.bytes = 4;
