@@ -25,6 +25,8 @@ pub struct State {
     /// How many launches of a kernel were captured, by symbol.
     taken: BTreeMap<String, u32>,
     left_out: BTreeSet<(String, Reason)>,
+    /// How many launches of a kernel could not be captured, by symbol.
+    failed: BTreeMap<String, u32>,
     /// The process that this is the state of: a fork has none of its own, and no device either.
     pid: u32,
 }
@@ -44,6 +46,9 @@ pub struct Kernel {
 
 // SAFETY: all of it is behind one mutex, and no `Rc` leaves it.
 unsafe impl Send for State {}
+
+/// Each attempt waits for the GPU: a kernel that cannot be captured must not slow the program down for ever.
+const MOST_ATTEMPTS: u32 = 3;
 
 static STATE: OnceLock<Option<Mutex<State>>> = OnceLock::new();
 
@@ -77,6 +82,7 @@ impl State {
             kernels: BTreeMap::new(),
             taken: BTreeMap::new(),
             left_out: BTreeSet::new(),
+            failed: BTreeMap::new(),
             pid,
         })
     }
@@ -143,7 +149,10 @@ impl State {
             return None;
         };
         let taken = self.taken.get(&known.symbol).copied().unwrap_or_default();
-        (known.is_selected && taken < self.request.launches).then(|| known.clone())
+        let failed = self.failed.get(&known.symbol).copied().unwrap_or_default();
+        let is_chosen =
+            known.is_selected && taken < self.request.launches && failed < MOST_ATTEMPTS;
+        is_chosen.then(|| known.clone())
     }
 
     /// The content of a module, stored once.
@@ -173,8 +182,9 @@ impl State {
         self.writer.add(line)
     }
 
-    /// Once for each kernel and reason.
+    /// Said once for each kernel and reason.
     pub fn leave_out(&mut self, kernel: &str, reason: Reason) {
+        *self.failed.entry(kernel.to_owned()).or_default() += 1;
         if self.left_out.insert((kernel.to_owned(), reason.clone())) {
             let left_out = LeftOut {
                 kernel: kernel.to_owned(),
