@@ -30,6 +30,7 @@ mod record;
 mod rename;
 mod rival;
 mod seen;
+mod tensor_map;
 mod undecidable;
 mod verdict;
 
@@ -55,5 +56,6 @@ pub use record::*;
 pub use rename::*;
 pub use rival::*;
 pub use seen::*;
+pub use tensor_map::*;
 pub use undecidable::*;
 pub use verdict::*;

@@ -1,0 +1,55 @@
+//! Tensor maps: how the tensor memory accelerator (TMA) of sm_90 and newer finds the boxes of a tensor.
+
+/// What `cuTensorMapEncodeTiled` takes (CUDA driver API, "Tensor Map Object Management"), except for the address.
+/// Dimension 0 is the innermost, whose elements lie side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorMap {
+    pub element: MapElement,
+    /// Elements of each dimension, one to five dimensions.
+    pub extents: Vec<u64>,
+    /// Bytes from one element to the next in each dimension but the first, so one fewer than `extents`.
+    pub strides: Vec<u64>,
+    /// Elements of each dimension that one copy moves.
+    pub box_extents: Vec<u32>,
+    /// A copy takes each so-manyth element of a dimension.
+    pub steps: Vec<u32>,
+    pub swizzle: Swizzle,
+    /// Elements outside the tensor become NaN, not 0.
+    pub fills_nan: bool,
+}
+
+/// The type of an element, by which the driver names its size and its fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapElement {
+    U8,
+    U16,
+    U32,
+    I32,
+    U64,
+    I64,
+    F16,
+    F32,
+    F64,
+    Bf16,
+    Tf32,
+}
+
+impl MapElement {
+    pub fn bytes(self) -> u64 {
+        match self {
+            MapElement::U8 => 1,
+            MapElement::U16 | MapElement::F16 | MapElement::Bf16 => 2,
+            MapElement::U32 | MapElement::I32 | MapElement::F32 | MapElement::Tf32 => 4,
+            MapElement::U64 | MapElement::I64 | MapElement::F64 => 8,
+        }
+    }
+}
+
+/// How 16-byte chunks of a row are exchanged in shared memory (PTX ISA, "Swizzling Modes").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swizzle {
+    None,
+    Bytes32,
+    Bytes64,
+    Bytes128,
+}
