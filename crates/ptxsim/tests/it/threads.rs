@@ -1,8 +1,6 @@
 //! Any number of threads gives the same report and the same memory, bit for bit.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 fn with(threads: usize) -> Limits {

@@ -1,9 +1,7 @@
 //! `wmma` through memory against a scalar model.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::Random;
-use common::matrices::*;
+use crate::common::Random;
+use crate::common::matrices::*;
 
 /// Through memory: load, multiply, store.
 fn wmma(shape: &str, ab: E, cd: [E; 2], layouts: [&str; 4]) {

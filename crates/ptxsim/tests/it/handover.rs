@@ -1,10 +1,8 @@
 //! Ways to hand global memory on from block to block: PTX ISA 8.8 to 8.10, and programs as they
 //! are written (tests/fixtures/handover.cu).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::blocks::*;
-use common::*;
+use crate::common::blocks::*;
+use crate::common::*;
 use ptxsim::*;
 
 fn reader(place: &str) -> String {

@@ -1,8 +1,7 @@
 //! The repository's kernels, as nvcc 13.0 compiled them, against naive references. None of them
 //! may raise a finding.
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::{Memory, launch};
 
 #[test]

@@ -1,9 +1,7 @@
 //! Parts of the system that a launch uses: a grid whose blocks synchronise, and the heap (tests/fixtures/system.cu, as
 //! nvcc 13.0.88 compiled it: -O3 -lineinfo, sm_90).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 const WORDS: usize = 4096;

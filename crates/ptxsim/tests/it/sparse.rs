@@ -1,10 +1,8 @@
 //! `mma.sp`, and `mma.m8n8k4` of f16, against a scalar model that is written here from the PTX ISA (9.7.15.6.2
 //! and 9.7.15.5.1).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::matrices::*;
-use common::*;
+use crate::common::matrices::*;
+use crate::common::*;
 
 /// Runs `op` once; each lane's words are those of a, b, c and, for `mma.sp`, of its metadata. Each lane
 /// writes `results` words of d.

@@ -1,10 +1,8 @@
 //! Pins what launches report and compute: counters, findings, bytes. Whoever makes the engine faster
 //! must not change any of it; a change on purpose renews the snapshots
 //! (`INSTA_UPDATE=always`) and says why.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 use std::fmt::Write;
 
@@ -82,7 +80,7 @@ fn told(name: &str, report: &Result<Report, Fault>, output: &[u8], kinds: Kinds)
 fn limits() -> Limits {
     Limits {
         findings: 100_000,
-        ..common::limits()
+        ..crate::common::limits()
     }
 }
 

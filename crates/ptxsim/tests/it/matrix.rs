@@ -1,10 +1,8 @@
 //! Matrix instructions on registers against a scalar model that is written here from the tables of the PTX ISA
 //! (9.7.15).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::matrices::*;
-use common::*;
+use crate::common::matrices::*;
+use crate::common::*;
 use ptxsim::*;
 /// Row and column of element `i` of a lane: (A, B, C), as the ISA's tables say.
 fn place(shape: &str, part: char, lane: usize, i: usize) -> (usize, usize) {

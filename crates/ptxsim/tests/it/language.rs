@@ -1,9 +1,7 @@
 //! Forms that nvcc writes for ordinary CUDA (tests/fixtures/misc.cu), against the same
 //! computation in Rust; and schedules that only a fair scheduler gets through.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 struct Bench {

@@ -1,9 +1,6 @@
 //! Which counters no gate may rest on: each reason with the code that gives it, and the same code without.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use ptxsim::Counter::*;
 use ptxsim::*;
 

@@ -1,9 +1,7 @@
 //! Everyday CUDA, right (tests/fixtures/right.cu) and with a fault (tests/fixtures/faulty.cu): the one may
 //! raise no finding, the other is named at its line. As nvcc 13.0.88 compiled them (-O3 -lineinfo, sm_90).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::FindingKind::*;
 use ptxsim::*;
 

@@ -1,5 +1,5 @@
 //! Helpers of the end-to-end tests: fixtures, parameters, seeded inputs, naive references.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code)]
 
 pub mod blocks;
 pub mod matrices;

@@ -1,9 +1,7 @@
 //! Forms that nvcc seldom writes, or only from inline assembly, as PTX; what they compute is written
 //! here from the PTX ISA.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 /// A kernel of one buffer, its address in `%d9`, the thread's number in `%w9`, 32 threads.

@@ -1,8 +1,6 @@
 //! Bulk copies of one dimension (tests/fixtures/bulk.cu, as nvcc 13.0.88 compiled it for sm_90), right and wrong.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 const N: u32 = 1024;

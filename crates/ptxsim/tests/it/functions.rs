@@ -1,8 +1,6 @@
 //! Calls through addresses and functions that call themselves (tests/fixtures/functions.cu).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 fn run(text: &str, name: &str) -> (Result<Report, Fault>, Vec<i32>) {

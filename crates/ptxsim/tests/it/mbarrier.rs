@@ -1,8 +1,6 @@
 //! mbarriers (tests/fixtures/pipeline.cu), with and without what they are there for; and printf.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 fn words(bytes: &[u8]) -> Vec<u32> {

@@ -1,9 +1,7 @@
 //! Order in global memory (tests/fixtures/sync.cu): what a launch may count on, and what not.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::blocks::*;
-use common::*;
+use crate::common::blocks::*;
+use crate::common::*;
 use ptxsim::*;
 
 struct Run {

@@ -1,8 +1,6 @@
 //! PTX with errors in it: a message or a fault, never a panic.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 /// Real PTX with one word dropped, doubled, exchanged for another or cut, anywhere.

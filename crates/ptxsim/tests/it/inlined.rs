@@ -1,9 +1,7 @@
 //! Lines of functions that nvcc inlined more than once (tests/fixtures/inlined.cu, nvcc 13.0.88
 //! -lineinfo): which call is meant, and which line of the user's own counts.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 fn own(file: &str) -> bool {

@@ -1,10 +1,8 @@
 //! Accesses by lanes of one warp, strong accesses, and guesses of compare-and-swap loops
 //! (tests/fixtures/streams.cu, as nvcc 13.0.88 compiled it: -O3 -lineinfo, sm_90). The start of a kernel's
 //! name says what it has to raise.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::FindingKind::*;
 use ptxsim::*;
 

@@ -1,8 +1,6 @@
 //! An access outside of all buffers names the one whose address it was computed from.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 /// `k(a, b, n)`: one thread, with `a` in %d0, `b` in %d1, n in %w0; 1000 bytes each, `a` before `b`.

@@ -1,9 +1,7 @@
 //! Every check goes red for the right reason on a kernel that was changed by hand, and stays
 //! silent on the kernel as it was (tests/kernels.rs).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::*;
 
 const HEADER: &str = ".version 8.4\n.target sm_90\n.address_size 64\n.file 1 \"k.cu\"\n";

@@ -1,9 +1,7 @@
 //! Textures and surfaces, against values worked out from the formulas of the CUDA C++ Programming Guide,
 //! "Texture Fetching": no GPU was asked here. tests/gpu asks one.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptxsim::image::{Bound, Filter, Format, Geometry, Image, Layout, Outside, Sampler};
 use ptxsim::*;
 

@@ -1,0 +1,27 @@
+//! Launches from PTX to report, through the public interface. One program, because each links all of the simulator.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+mod bulk;
+mod checks;
+mod doubts;
+mod functions;
+mod golden;
+mod handover;
+mod idioms;
+mod inlined;
+mod kernels;
+mod language;
+mod language_ptx;
+mod matrix;
+mod mbarrier;
+mod order;
+mod provenance;
+mod robust;
+mod sparse;
+mod streams;
+mod system;
+mod textures;
+mod threads;
+mod wmma;
