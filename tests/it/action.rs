@@ -749,8 +749,12 @@ fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
         .arg(&binary)
         .status();
     assert!(stripped.unwrap().success());
+    // It stands for the library, which this archive only carries.
+    let library = temp.path().join("libgatekeeper_inject.so");
+    fs::write(&library, "a library").unwrap();
     let packed = Command::new(root().join("packaging/archive"))
         .arg(&binary)
+        .arg(&library)
         .arg(&target)
         .arg(&here)
         .output()
