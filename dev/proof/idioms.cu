@@ -1,4 +1,4 @@
-// Launches one kernel of crates/ptxsim/tests/fixtures/{right,faulty}.cu as tests/it/idioms.rs does, for
+// Launches one kernel of crates/ptxsim/tests/fixtures/{right,faulty}.cu as tests/launches/idioms.rs does, for
 // compute-sanitizer to watch: idioms CUBIN NAME BLOCKS THREADS N. Exit code 0 where the launch came to its end.
 #include <cstdio>
 #include <cstdlib>

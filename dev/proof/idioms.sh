@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs compute-sanitizer on the idioms of crates/ptxsim/tests/it/idioms.rs, a line for each kernel and tool:
+# Runs compute-sanitizer on the idioms of crates/ptxsim/tests/launches/idioms.rs, a line for each kernel and tool:
 # file, kernel, tool, number of errors or hazards, first message. On a machine with a GPU, from the root:
 #   dev/proof/idioms.sh out > out/idioms.tsv
 set -euo pipefail
@@ -13,7 +13,7 @@ done
 
 # file, kernel, blocks, threads, n: the sizes of tests/idioms.rs.
 list_launches() {
-    python3 - "$fixtures" crates/ptxsim/tests/it/idioms.rs <<'PY'
+    python3 - "$fixtures" crates/ptxsim/tests/launches/idioms.rs <<'PY'
 import pathlib, re, sys
 sizes = re.findall(r'\("(\w+)", \[(\d+), (\d+)\], (\d+)\)', pathlib.Path(sys.argv[2]).read_text())
 for file in ("right", "faulty"):

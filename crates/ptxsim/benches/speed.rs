@@ -3,7 +3,7 @@
 //! processor time of one thread, not that of a clock on the wall.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/it/common/mod.rs"]
+#[path = "../tests/launches/common/mod.rs"]
 mod common;
 
 use common::*;
