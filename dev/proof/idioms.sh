@@ -11,7 +11,7 @@ for file in right faulty; do
     nvcc -O3 -std=c++17 -arch=sm_90 -lineinfo -cubin -o "$out/$file.cubin" "$fixtures/$file.cu"
 done
 
-# file, kernel, blocks, threads, n: the sizes of tests/idioms.rs.
+# file, kernel, blocks, threads, n: the sizes of tests/launches/idioms.rs.
 list_launches() {
     python3 - "$fixtures" crates/ptxsim/tests/launches/idioms.rs <<'PY'
 import pathlib, re, sys
