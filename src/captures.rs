@@ -336,15 +336,15 @@ impl Maker {
     fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Case {
         let mut tensors = Vec::new();
         let mut outputs = BTreeMap::new();
-        for region in &launch.regions {
-            let name = format!("at_{:x}", region.address);
-            let bytes = region.before.bytes;
+        for allocation in &launch.allocations {
+            let name = format!("at_{:x}", allocation.address);
+            let bytes = allocation.before.bytes;
             // Words take less room than bytes while they are compared, and their differences are exact.
             let (elem, count) = match bytes % 4 {
                 0 => (ElemType::U32, bytes / 4),
                 _ => (ElemType::U8, bytes),
             };
-            let role = match &region.after {
+            let role = match &allocation.after {
                 Some(after) => {
                     outputs.insert(name.clone(), self.content(after));
                     Role::Inout
@@ -354,9 +354,9 @@ impl Maker {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             tensors.push(Tensor {
                 fill: Some(Fill::Captured {
-                    content: self.content(&region.before),
+                    content: self.content(&allocation.before),
                 }),
-                address: Some(region.address),
+                address: Some(allocation.address),
                 ..Tensor::new(&name, role, elem, vec![count])
             });
         }

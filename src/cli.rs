@@ -196,7 +196,10 @@ pub struct CaptureArgs {
     /// Names of kernels, where `*` is any text: mangled or readable. Every kernel, if there is none
     #[arg(long, value_name = "GLOB")]
     pub kernels: Vec<String>,
-    /// How many launches of each kernel, in each process
+    /// Names of regions of the program, where `*` is any text. The whole program, if there is none
+    #[arg(long, value_name = "GLOB")]
+    pub regions: Vec<String>,
+    /// How many launches of each kernel, in each region and process
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub launches: u32,
     /// Leave out a launch that can reach more memory: 512MiB, 8GiB

@@ -27,6 +27,7 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
     let request = Request {
         out: out.clone(),
         kernels: args.kernels.clone(),
+        regions: args.regions.clone(),
         launches: args.launches,
         most_bytes: args.max_memory,
     };
@@ -78,6 +79,10 @@ fn nothing_captured(captured: &Capture, args: &CaptureArgs) -> Error {
     }
     match captured.left_out().next() {
         Some(_) => Error::environment("no launch could be captured: the reasons are above"),
+        None if !args.regions.is_empty() => {
+            Error::usage("no launch of these kernels is in one of these regions")
+                .help("a program marks them: with gatekeeper.region(\"decode\"): ...")
+        }
         None if args.kernels.is_empty() => Error::environment("the program launched no kernel"),
         None => Error::usage("no launch has one of these names")
             .help("leave --kernels out to see the names of all kernels"),
@@ -105,11 +110,15 @@ fn find_library() -> Result<PathBuf> {
     })
 }
 
-/// A line for each kernel, and one for each reason why launches were left out.
+/// A line for each kernel in each region, and one for each reason why launches were left out.
 fn lay_out(captured: &Capture) -> String {
     let mut kernels: BTreeMap<String, (usize, u64, u64)> = BTreeMap::new();
     for launch in captured.launches() {
-        let (count, reached, changed) = kernels.entry(short_name(&launch.kernel)).or_default();
+        let mut kernel = short_name(&launch.kernel);
+        if let Some(region) = &launch.region {
+            kernel.push_str(&format!("  in {region}"));
+        }
+        let (count, reached, changed) = kernels.entry(kernel).or_default();
         let (more_reached, more_changed) = launch.reached();
         *count += 1;
         *reached += more_reached;

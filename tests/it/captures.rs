@@ -246,6 +246,91 @@ fn only_kernels_that_are_named_are_captured() {
     captured(dir, &["--kernels", "sc*"], &[]);
 }
 
+/// The launches of tests/fixtures/capture/program.c in two nested regions, from Python with the package of the wheel.
+const PROGRAM: &str = r#"
+import ctypes, struct, gatekeeper
+cuda = ctypes.CDLL("libcuda.so.1")
+image = ctypes.create_string_buffer(open("scale.fatbin", "rb").read(), 1 << 20)
+module, function, data, out = (ctypes.c_void_p() for _ in range(4))
+assert not cuda.cuModuleLoadData(ctypes.byref(module), image)
+assert not cuda.cuModuleGetFunction(ctypes.byref(function), module, b"scale")
+for pointer in data, out:
+    assert not cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(4000))
+host = (ctypes.c_float * 1000)(*range(1000))
+assert not cuda.cuMemcpyHtoD_v2(data, host, ctypes.c_size_t(4000))
+values = [ctypes.create_string_buffer(struct.pack("<Qq", data.value, 1000)), ctypes.c_float(3), out]
+parameters = (ctypes.c_void_p * 3)(*map(ctypes.addressof, values))
+
+def launch():
+    assert not cuda.cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, None, parameters, None)
+
+@gatekeeper.region("step")
+def step():
+    for _ in range(3): launch()
+
+launch()
+with gatekeeper.region("decode"):
+    step()
+try:
+    with gatekeeper.region("failing"): raise KeyError
+except KeyError: launch()
+for name in "", "a/b", "a\0b":
+    try:
+        with gatekeeper.region(name): launch()
+    except ValueError: continue
+    raise SystemExit(f"{name!r} is a name")
+print("done")
+"#;
+
+#[test]
+fn launches_are_captured_in_regions_of_a_python_program() {
+    let project = project();
+    let dir = project.path();
+    std::fs::write(dir.join("bench.py"), PROGRAM).unwrap();
+    let python = |arguments: &[&str]| {
+        let output = gatekeeper()
+            .current_dir(dir)
+            .args(["capture", "--out", "cap"])
+            .args(arguments)
+            .args(["--", "python3", "bench.py"])
+            .env("LD_LIBRARY_PATH", dir)
+            .env("PYTHONPATH", root().join("python"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .output()
+            .unwrap();
+        let said = stdout(&output) + &stderr(&output);
+        (output.status.code(), said)
+    };
+    let (code, said) = python(&["--regions", "st*", "--launches", "2"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("done"), "{said}");
+    assert!(said.contains("  scale  in decode/step"), "{said}");
+    assert!(said.contains("2 launches in cap"), "{said}");
+    run(dir, &["replay", "cap", "--device", "sim"], 0);
+
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    let (_, said) = python(&[]);
+    assert!(
+        said.contains("2 launches in cap"),
+        "one in each region: {said}"
+    );
+
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    let (code, said) = python(&["--regions", "prefill"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("is in one of these regions"), "{said}");
+
+    let alone = Command::new("python3")
+        .args([
+            "-c",
+            "import gatekeeper\nwith gatekeeper.region('x'): print('ran')",
+        ])
+        .env("PYTHONPATH", root().join("python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output();
+    assert_eq!(stdout(&alone.unwrap()), "ran\n");
+}
+
 #[test]
 fn a_damaged_capture_and_a_missing_gpu_are_no_pass() {
     let project = project();

@@ -326,14 +326,15 @@ fn abandons_hanging_programs_and_escapes_output_of_others() {
         assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
         stdout(&output)
     };
-    for text in [output("terminal"), output("json")] {
+    let (terminal, json) = (output("terminal"), output("json"));
+    for text in [&terminal, &json] {
         assert!(text.contains("exit code 3"), "{text}");
         for line in text.lines() {
             assert!(!line.contains(char::is_control), "{line:?}");
             assert!(!line.trim_start().starts_with("::"), "{line:?}");
         }
     }
-    let list: Value = serde_json::from_str(&output("json")).unwrap();
+    let list: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(broken(&list), only("compiler", "compiler-unusable"));
     assert_eq!(item(&list, "git")["problems"][0]["code"], "no-git");
 }

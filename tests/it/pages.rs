@@ -41,6 +41,10 @@ const NOT_TYPED: &[(&str, &str)] = &[
         "gatekeeper capture --kernels '*softmax*' -- python bench.py",
         "the reader's own",
     ),
+    (
+        "gatekeeper capture --regions decode --launches 2 -- python bench.py",
+        "the reader's own",
+    ),
     ("gatekeeper replay gatekeeper-capture", "the reader's own"),
     (
         "gatekeeper capture --out old -- python bench.py",

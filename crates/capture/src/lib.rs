@@ -19,7 +19,7 @@ mod request;
 pub use contents::{CHUNK, Content, Contents, Hash};
 pub use damage::Damage;
 pub use lines::{
-    Capture, LaunchRecord, LeftOut, Line, Parameter, Process, Reason, Region, Variable, Writer,
+    Allocation, Capture, LaunchRecord, LeftOut, Line, Parameter, Process, Reason, Variable, Writer,
 };
 pub use request::{Request, VARIABLE};
 

@@ -36,6 +36,9 @@ pub struct LaunchRecord {
     pub number: u64,
     /// Mangled.
     pub kernel: String,
+    /// The regions of the program that it was in, outermost first, with slashes between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
     /// A cubin, a fat binary or PTX, as the program gave it to the driver.
     pub module: Content,
     pub device: String,
@@ -56,7 +59,7 @@ pub struct LaunchRecord {
     pub dynamic_shared: u32,
     pub parameters: Vec<Parameter>,
     /// By address.
-    pub regions: Vec<Region>,
+    pub allocations: Vec<Allocation>,
     /// Variables of the module before the launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<Variable>,
@@ -83,7 +86,7 @@ pub struct Parameter {
 /// An allocation that the launch could reach.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Region {
+pub struct Allocation {
     pub address: u64,
     pub before: Content,
     /// `None` where it is as before.
@@ -92,11 +95,11 @@ pub struct Region {
 }
 
 impl LaunchRecord {
-    /// Bytes of memory that it could reach, and of the regions that it changed.
+    /// Bytes of memory that it could reach, and of the allocations that it changed.
     pub fn reached(&self) -> (u64, u64) {
-        let changed = self.regions.iter().filter(|it| it.after.is_some());
+        let changed = self.allocations.iter().filter(|it| it.after.is_some());
         (
-            self.regions.iter().map(|it| it.before.bytes).sum(),
+            self.allocations.iter().map(|it| it.before.bytes).sum(),
             changed.map(|it| it.before.bytes).sum(),
         )
     }
@@ -288,6 +291,7 @@ mod tests {
         LaunchRecord {
             number: 1,
             kernel: "k".to_owned(),
+            region: Some("decode/attention".to_owned()),
             module: contents.put(b"module").unwrap(),
             device: "NVIDIA H200".to_owned(),
             capability: [9, 0],
@@ -302,7 +306,7 @@ mod tests {
                 offset: 0,
                 bytes: "0000000000200000".to_owned(),
             }],
-            regions: vec![Region {
+            allocations: vec![Allocation {
                 address: 1 << 45,
                 before: contents.put(b"before").unwrap(),
                 after: Some(contents.put(b"after!").unwrap()),

@@ -13,7 +13,9 @@ pub struct Request {
     pub out: PathBuf,
     /// Parts of kernel names, with `*`; all kernels where there is none.
     pub kernels: Vec<String>,
-    /// How many launches of each kernel.
+    /// Names of regions, with `*`; the whole program where there is none.
+    pub regions: Vec<String>,
+    /// How many launches of each kernel, in each region.
     pub launches: u32,
     /// The most memory that a launch may reach, in bytes.
     pub most_bytes: u64,
@@ -24,6 +26,12 @@ impl Request {
     pub fn selects(&self, symbol: &str, readable: &str) -> bool {
         self.kernels.is_empty()
             || (self.kernels.iter()).any(|glob| fits(glob, symbol) || fits(glob, readable))
+    }
+
+    /// Whether a launch is to be captured while these regions are open.
+    pub fn selects_in(&self, open: &[String]) -> bool {
+        let is_named = |region: &String| self.regions.iter().any(|glob| fits(glob, region));
+        self.regions.is_empty() || open.iter().any(is_named)
     }
 }
 

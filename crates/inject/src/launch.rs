@@ -5,7 +5,7 @@ use crate::driver::{
     driver,
 };
 use crate::state::{Kernel, State, device, state};
-use capture::{LaunchRecord, Line, Parameter, Reason, Region, Variable};
+use capture::{Allocation, LaunchRecord, Line, Parameter, Reason, Variable};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 
@@ -73,7 +73,7 @@ impl Launch {
         let Some(mut state) = state() else {
             return run();
         };
-        let Some(kernel) = state.choose(self.kernel) else {
+        let Some((kernel, region)) = state.choose(self.kernel) else {
             drop(state);
             return run();
         };
@@ -81,7 +81,7 @@ impl Launch {
             Ok(before) => {
                 let code = run();
                 if code == SUCCESS
-                    && let Err(reason) = self.after(&mut state, &kernel, before)
+                    && let Err(reason) = self.after(&mut state, (&kernel, region), before)
                 {
                     state.leave_out(&kernel.symbol, reason);
                 }
@@ -217,18 +217,23 @@ impl Launch {
     }
 
     /// Stores what was before and what is now.
-    fn after(&self, state: &mut State, kernel: &Kernel, before: Before) -> Result<(), Reason> {
+    fn after(
+        &self,
+        state: &mut State,
+        (kernel, region): (&Kernel, Option<String>),
+        before: Before,
+    ) -> Result<(), Reason> {
         synchronize()?;
         let module = kernel.module.as_ref().ok_or(Reason::UnknownModule)?;
         let module = state.store_module(module).map_err(disk)?;
-        let mut regions = Vec::new();
+        let mut allocations = Vec::new();
         for (address, content) in before.memory {
             let now = read(address, content.len() as u64)?;
             let after = match now == content {
                 true => None,
                 false => Some(state.contents.put(&now).map_err(disk)?),
             };
-            regions.push(Region {
+            allocations.push(Allocation {
                 address,
                 before: state.contents.put(&content).map_err(disk)?,
                 after,
@@ -250,8 +255,9 @@ impl Launch {
         }
         let device = device();
         let launch = LaunchRecord {
-            number: state.count(&kernel.symbol),
+            number: state.count(&kernel.symbol, &region),
             kernel: kernel.symbol.clone(),
+            region,
             module,
             device: device.name,
             capability: device.capability,
@@ -263,7 +269,7 @@ impl Launch {
             programmatic: self.programmatic,
             dynamic_shared: self.dynamic_shared,
             parameters: parameters.collect(),
-            regions,
+            allocations,
             variables,
         };
         state.add(&Line::Launch(Box::new(launch))).map_err(disk)

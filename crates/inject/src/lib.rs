@@ -17,5 +17,6 @@ mod launch;
 mod lookup;
 mod memory;
 mod ranges;
+mod regions;
 mod state;
 mod symbols;

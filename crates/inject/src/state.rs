@@ -3,6 +3,7 @@
 use crate::driver::{Handle, SUCCESS, driver};
 use crate::image;
 use crate::memory::Memory;
+use crate::regions::list_open;
 use capture::{
     Content, Contents, LeftOut, Line, Process, Reason, Request, SCHEMA, VARIABLE, Writer,
 };
@@ -22,8 +23,8 @@ pub struct State {
     stored: BTreeMap<*const u8, Content>,
     /// Kernels and functions by handle.
     pub kernels: BTreeMap<usize, Kernel>,
-    /// How many launches of a kernel were captured, by symbol.
-    taken: BTreeMap<String, u32>,
+    /// How many launches of a kernel were captured, by symbol and region.
+    taken: BTreeMap<String, BTreeMap<Option<String>, u32>>,
     left_out: BTreeSet<(String, Reason)>,
     /// How many launches of a kernel could not be captured, by symbol.
     failed: BTreeMap<String, u32>,
@@ -140,19 +141,28 @@ impl State {
         }
     }
 
-    /// The kernel of this launch, where it is to be captured.
-    pub fn choose(&mut self, kernel: Handle) -> Option<Kernel> {
+    /// The kernel of this launch and its region, where it is to be captured.
+    pub fn choose(&mut self, kernel: Handle) -> Option<(Kernel, Option<String>)> {
+        let open = list_open();
+        if !self.request.selects_in(&open) {
+            return None;
+        }
         let Some(known) = self.kernels.get(&kernel.addr()) else {
             if self.request.kernels.is_empty() {
                 self.leave_out("?", Reason::UnknownModule);
             }
             return None;
         };
-        let taken = self.taken.get(&known.symbol).copied().unwrap_or_default();
+        let region = (!open.is_empty()).then(|| open.join("/"));
+        let taken = self.taken.get(&known.symbol);
+        let taken = taken
+            .and_then(|it| it.get(&region))
+            .copied()
+            .unwrap_or_default();
         let failed = self.failed.get(&known.symbol).copied().unwrap_or_default();
         let is_chosen =
             known.is_selected && taken < self.request.launches && failed < MOST_ATTEMPTS;
-        is_chosen.then(|| known.clone())
+        is_chosen.then(|| (known.clone(), region))
     }
 
     /// The content of a module, stored once.
@@ -169,11 +179,11 @@ impl State {
         Ok(content)
     }
 
-    /// Counts a launch of the kernel, from 1.
-    pub fn count(&mut self, symbol: &str) -> u64 {
+    /// Counts a launch of the kernel, from 1 over all regions.
+    pub fn count(&mut self, symbol: &str, region: &Option<String>) -> u64 {
         let taken = self.taken.entry(symbol.to_owned()).or_default();
-        *taken += 1;
-        u64::from(*taken)
+        *taken.entry(region.clone()).or_default() += 1;
+        taken.values().copied().map(u64::from).sum()
     }
 
     /// # Errors

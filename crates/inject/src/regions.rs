@@ -1,0 +1,37 @@
+//! Regions that the program marks: `gatekeeper.region` of the Python package calls these functions.
+//!
+//! They hold for the whole process: libraries launch from threads of their own.
+
+use std::ffi::{CStr, c_char};
+use std::sync::{Mutex, PoisonError};
+
+static OPEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The names of the regions that are open, outermost first.
+pub fn list_open() -> Vec<String> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// # Safety
+/// `name` is a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gatekeeper_region_begin(name: *const c_char) {
+    // SAFETY: as the caller says.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.push(name.into_owned());
+}
+
+/// Ends the region of this name that began last: threads may end theirs in any order.
+///
+/// # Safety
+/// `name` is a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn gatekeeper_region_end(name: *const c_char) {
+    // SAFETY: as the caller says.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(last) = open.iter().rposition(|it| **it == *name) {
+        open.remove(last);
+    }
+}
