@@ -64,7 +64,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
         false => None,
     };
     gone.retain(|it| Some(&it.file) != origin.as_ref());
-    // What it had stands in new files: the run of each of those holds it against what it was.
+    // Its contents stand in new files: the run of each of those holds it against what it was.
     let successors = successors(trees, own, &lost)?;
     gone.retain(|it| {
         let of_it = successors.iter().filter(|(_, was)| *was == it.file);

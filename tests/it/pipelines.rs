@@ -488,7 +488,7 @@ fn requirements_that_pin_no_version_are_refused() {
             "{said}"
         );
     }
-    // What stands behind the version is not passed on.
+    // Text behind the version is not passed on.
     let evil = "xformers==0.0.32 --index-url https://example.org\n";
     let (code, _, asked, _) = download(old, evil);
     assert_eq!(code, Some(0));
