@@ -193,7 +193,9 @@ impl Given {
             } => Self::Zero,
             Arg::Scalar { elem, .. } => Self::Scalar(*elem),
             Arg::Texture { .. } | Arg::Surface { .. } => Self::Scalar(ScalarType::U64),
-            Arg::Struct { .. } | Arg::Pad { .. } | Arg::Raw { .. } => Self::Struct,
+            Arg::TensorMap { .. } | Arg::Struct { .. } | Arg::Pad { .. } | Arg::Raw { .. } => {
+                Self::Struct
+            }
         }
     }
 }
@@ -342,6 +344,7 @@ fn as_written(arg: &Arg) -> String {
         Arg::Scalar { elem, .. } => elem.name().to_owned(),
         Arg::Texture { tensor, .. } => format!("texture of {tensor}"),
         Arg::Surface { tensor, .. } => format!("surface of {tensor}"),
+        Arg::TensorMap { tensor, .. } => format!("tensor map of {tensor}"),
         Arg::Null => "nullptr".to_owned(),
         Arg::Stream => "the stream".to_owned(),
         Arg::Struct { fields } => format!("a struct of {} fields", fields.len()),

@@ -3,6 +3,7 @@
 use super::image;
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
 use super::scope::{Scope, is_cut_at_a_comma};
+use super::tensor_map;
 use super::yaml::{Problem, Spanned, suggest};
 use model::{
     Arg, CType, Callable, Codec, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue,
@@ -117,6 +118,11 @@ pub fn resolve_launcher(
             Arg::Scalar { elem, .. } => Ok(CType::Scalar(*elem)),
             Arg::Texture { .. } | Arg::Surface { .. } => Ok(CType::Scalar(ScalarType::U64)),
             Arg::Stream => Ok(CType::Stream),
+            Arg::TensorMap { .. } => Err(Problem::new(
+                spot.at,
+                "a launcher cannot take a tensor map",
+            )
+            .help("pass the tensor, and make the map in the launcher; or call the kernel itself, by `entry`")),
             Arg::Struct { .. } | Arg::Pad { .. } | Arg::Raw { .. } => Err(Problem::new(
                 spot.at,
                 "a launcher cannot take a struct by value",
@@ -296,6 +302,12 @@ fn resolve_arg(
         }
         R::Texture(raw) => image::resolve_texture(raw, find_tensor(&raw.tensor, tensors)?),
         R::Surface(raw) => image::resolve_surface(raw, find_tensor(&raw.tensor, tensors)?),
+        R::TensorMap(_) if callee == Callee::Reference => {
+            refuse("a reference takes the `tensor`, and no tensor map")
+        }
+        R::TensorMap(raw) => {
+            tensor_map::resolve_tensor_map(raw, find_tensor(&raw.tensor, tensors)?, scope)
+        }
         R::Nullptr => Ok(Arg::Null),
         R::Stream if callee == Callee::Launcher => Ok(Arg::Stream),
         R::Stream => refuse("only a launcher can take a stream"),
@@ -324,6 +336,11 @@ fn resolve_arg(
                         Ok(Arg::Pad { bytes: bytes.value })
                     }
                     R::Pad(bytes) => Err(Problem::new(bytes.at, "padding must be 1 to 4096 bytes")),
+                    // CUDA 12 aligns a map inside a struct to 64 bytes, CUDA 13 to 128.
+                    R::TensorMap(_) => Err(Problem::new(
+                        field.at,
+                        "a tensor map is a parameter of its own, and no field of a struct",
+                    )),
                     _ => resolve_arg(field, tensors, callee, scope),
                 })
                 .collect::<Result<_, _>>()?,
@@ -355,7 +372,9 @@ pub fn passed_tensors(args: &[Arg]) -> Vec<&str> {
     args.iter()
         .flat_map(|arg| match arg {
             Arg::Tensor { name } => vec![name.as_str()],
-            Arg::Texture { tensor, .. } | Arg::Surface { tensor, .. } => vec![tensor.as_str()],
+            Arg::Texture { tensor, .. }
+            | Arg::Surface { tensor, .. }
+            | Arg::TensorMap { tensor, .. } => vec![tensor.as_str()],
             Arg::Struct { fields } => passed_tensors(fields),
             _ => Vec::new(),
         })

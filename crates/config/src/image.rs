@@ -285,7 +285,7 @@ fn collect<'a>(
 ) {
     for arg in args {
         match arg {
-            Arg::Tensor { name } => seen.push((name, None)),
+            Arg::Tensor { name } | Arg::TensorMap { tensor: name, .. } => seen.push((name, None)),
             Arg::Texture { tensor, image, .. } => {
                 let array = (image.memory == ImageMemory::Array).then_some(*image);
                 seen.push((tensor, array));

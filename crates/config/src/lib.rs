@@ -44,6 +44,7 @@ mod shape;
 mod source;
 mod target;
 mod tensor;
+mod tensor_map;
 #[cfg(test)]
 mod tests;
 mod tree;

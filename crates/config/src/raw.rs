@@ -613,6 +613,8 @@ pub enum RawArg {
     Texture(Spanned<RawTexture>),
     /// cudaSurfaceObject_t over this tensor.
     Surface(Spanned<RawSurface>),
+    /// CUtensorMap over this tensor, by value.
+    TensorMap(Spanned<RawTensorMap>),
     /// A null pointer.
     Nullptr,
     /// The launcher's cudaStream_t.
@@ -683,6 +685,34 @@ pub struct RawSurface {
     pub channels: Option<Spanned<u32>>,
     /// The first dimension of the tensor counts layers. Default: false.
     pub layered: Option<bool>,
+}
+
+/// A tensor as the boxes that TMA copies. Dimensions are in the order of the tensor's `shape`, the outermost first.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TensorMap")]
+pub struct RawTensorMap {
+    /// Its type is that of the map; types of 8 bits are bytes to TMA.
+    pub tensor: Spanned<String>,
+    /// Elements of one copy in each dimension: [1, TILE, 64].
+    #[serde(rename = "box")]
+    pub extents: Spanned<Vec<Spanned<Formula>>>,
+    /// Other dimensions for the elements of a contiguous tensor: [B * H, S, D]. Default: those of the tensor.
+    pub shape: Option<Spanned<Vec<Spanned<Formula>>>>,
+    /// Width in bytes: 32, 64 or 128. Default: none.
+    pub swizzle: Option<Spanned<u32>>,
+    /// Elements outside of the tensor: zeros or nan. Default: zeros.
+    pub fill: Option<Spanned<MapFill>>,
+    /// The box spans, but does not copy, the elements between these steps: [1, 2, 1] copies every second row. Default:
+    /// each 1.
+    pub steps: Option<Spanned<Vec<Spanned<Formula>>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MapFill {
+    Zeros,
+    Nan,
 }
 
 /// Names are of tensors.

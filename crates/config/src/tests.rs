@@ -27,6 +27,7 @@ mod rivals;
 mod selection;
 mod simulation;
 mod target;
+mod tensor_maps;
 mod tune;
 
 /// A disk where what has an extension is a file.

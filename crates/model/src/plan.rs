@@ -1,6 +1,6 @@
 //! The work of a run, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, UnitId};
+use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, TensorMap, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -818,6 +818,11 @@ pub enum Arg {
     Surface {
         tensor: String,
         image: Image,
+    },
+    /// CUtensorMap over a tensor, by value.
+    TensorMap {
+        tensor: String,
+        map: TensorMap,
     },
     Null,
     /// The launcher's cudaStream_t.

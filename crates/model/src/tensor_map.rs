@@ -1,15 +1,19 @@
 //! Tensor maps: how the tensor memory accelerator (TMA) of sm_90 and newer finds the boxes of a tensor.
 
-/// What `cuTensorMapEncodeTiled` takes (CUDA driver API, "Tensor Map Object Management"), except for the address.
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The parameters of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object Management"), except for the address.
 /// Dimension 0 is the innermost, whose elements lie side by side.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TensorMap {
     pub element: MapElement,
     /// Elements of each dimension, one to five dimensions.
     pub extents: Vec<u64>,
     /// Bytes from one element to the next in each dimension but the first, so one fewer than `extents`.
     pub strides: Vec<u64>,
-    /// Elements of each dimension that one copy moves.
+    /// Elements of each dimension that one copy spans; it moves all of them where the step is 1.
     pub box_extents: Vec<u32>,
     /// A copy takes each so-manyth element of a dimension.
     pub steps: Vec<u32>,
@@ -19,7 +23,8 @@ pub struct TensorMap {
 }
 
 /// The type of an element, by which the driver names its size and its fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum MapElement {
     U8,
     U16,
@@ -46,7 +51,8 @@ impl MapElement {
 }
 
 /// How 16-byte chunks of a row are exchanged in shared memory (PTX ISA, "Swizzling Modes").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Swizzle {
     None,
     Bytes32,

@@ -30,7 +30,7 @@ fn wrong_keys_are_refused() {
         "    gates: {max_err: 0}\n    reference: softmax\n",
             "gates.yaml:20:16: kernels.scale.reference: expected a mapping: {key: value}";
         "{i32: N}" => "x",
-            "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `bytes`, `texture`, `surface`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: write an argument like {tensor: x} or {i32: N}";
+            "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `bytes`, `texture`, `surface`, `tensor_map`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: write an argument like {tensor: x} or {i32: N}";
         "op: relu" => "op: sig",
             "gates.yaml:20:33: kernels.scale.reference.unary.op: unknown name `sig`\n  help: did you mean `sigmoid`?";
         "{i32: N}" => "{i33: N}",

@@ -186,7 +186,8 @@ pub(super) fn tensors_of_arg(arg: &mut Arg) -> Vec<&mut String> {
         | Arg::ZeroPoints { tensor }
         | Arg::Bytes { tensor }
         | Arg::Texture { tensor, .. }
-        | Arg::Surface { tensor, .. } => vec![tensor],
+        | Arg::Surface { tensor, .. }
+        | Arg::TensorMap { tensor, .. } => vec![tensor],
         Arg::Struct { fields } => fields.iter_mut().flat_map(tensors_of_arg).collect(),
         Arg::Null | Arg::Stream | Arg::Scalar { .. } | Arg::Pad { .. } | Arg::Raw { .. } => {
             Vec::new()

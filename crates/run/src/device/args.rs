@@ -1,6 +1,6 @@
 //! Arguments of a call as bytes, laid out as C lays them out. Pure.
 
-use super::{Address, Failure, Result};
+use super::{Address, Failure, MapBytes, Result};
 use model::{Arg, FaultKind, ScalarType, ScalarValue};
 
 /// One argument by value. Kept in words, because a launcher reads it through a typed pointer.
@@ -51,6 +51,7 @@ pub trait Pointers {
     fn zero_points(&self, tensor: &str) -> Option<Address>;
     /// The handle of a texture or a surface.
     fn object(&self, arg: &Arg) -> Option<u64>;
+    fn tensor_map(&self, arg: &Arg) -> Option<MapBytes>;
     fn stream(&self) -> u64;
 }
 
@@ -78,6 +79,9 @@ pub fn sizes(args: &[Arg]) -> Vec<usize> {
         fn object(&self, _: &Arg) -> Option<u64> {
             Some(0)
         }
+        fn tensor_map(&self, _: &Arg) -> Option<MapBytes> {
+            Some([0; 128])
+        }
         fn stream(&self) -> u64 {
             0
         }
@@ -87,6 +91,9 @@ pub fn sizes(args: &[Arg]) -> Vec<usize> {
         .map(|field| field.map_or(0, |field| field.bytes.len()))
         .collect()
 }
+
+/// Of a parameter; the driver and the PTX say where each parameter lies.
+const MAP_ALIGN: usize = 64;
 
 struct Field {
     bytes: Vec<u8>,
@@ -121,6 +128,15 @@ fn encode(arg: &Arg, pointers: &dyn Pointers) -> Result<Field> {
         }
         Arg::Texture { tensor, .. } => pointer(pointers.object(arg), "a texture", tensor),
         Arg::Surface { tensor, .. } => pointer(pointers.object(arg), "a surface", tensor),
+        Arg::TensorMap { tensor, .. } => match pointers.tensor_map(arg) {
+            Some(map) => Ok(Field {
+                bytes: map.to_vec(),
+                align: MAP_ALIGN,
+            }),
+            None => Err(refused(format!(
+                "an argument asks for a tensor map of `{tensor}`, which has none"
+            ))),
+        },
         Arg::Bytes { tensor } => Err(refused(format!(
             "the bytes of `{tensor}` are for references alone"
         ))),
@@ -185,7 +201,7 @@ fn refused(message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Num;
+    use model::{MapElement, Num, Swizzle, TensorMap};
 
     struct Fixed;
     impl Pointers for Fixed {
@@ -200,6 +216,9 @@ mod tests {
         }
         fn object(&self, arg: &Arg) -> Option<u64> {
             matches!(arg, Arg::Surface { tensor, .. } if tensor == "x").then_some(0x55)
+        }
+        fn tensor_map(&self, arg: &Arg) -> Option<MapBytes> {
+            matches!(arg, Arg::TensorMap { tensor, .. } if tensor == "x").then_some([0x77; 128])
         }
         fn stream(&self) -> u64 {
             7
@@ -278,6 +297,26 @@ mod tests {
         assert_eq!(bytes[20..22], 4i16.to_le_bytes());
         assert_eq!(bytes[24], 5);
         assert_eq!(bytes[32..40], 0x1122_3344_5566_7788u64.to_le_bytes());
+    }
+
+    #[test]
+    fn a_tensor_map_is_passed_by_value() {
+        let map = TensorMap {
+            element: MapElement::F32,
+            extents: vec![4],
+            strides: Vec::new(),
+            box_extents: vec![4],
+            steps: vec![1],
+            swizzle: Swizzle::None,
+            fills_nan: false,
+        };
+        let arg = |name: &str| Arg::TensorMap {
+            tensor: name.to_owned(),
+            map: map.clone(),
+        };
+        assert_eq!(bytes(arg("x")), [0x77; 128]);
+        assert_eq!(sizes(&[arg("x")]), [128]);
+        assert!(pack(&[arg("y")], &Fixed).is_err());
     }
 
     #[test]

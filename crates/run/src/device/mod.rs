@@ -13,13 +13,16 @@ pub mod sim;
 use args::PackedArg;
 use build::Artifact;
 use model::Unsupported;
-use model::{DriverFacts, Fault, FaultKind, GpuState, Image, Launch, Sampler};
+use model::{DriverFacts, Fault, FaultKind, GpuState, Image, Launch, Sampler, TensorMap};
 use serde::{Deserialize, Serialize};
 
 pub use choice::DeviceChoice;
 
 /// An address in the device's memory.
 pub type Address = u64;
+
+/// A tensor map as a kernel takes it: CUtensorMap.
+pub type MapBytes = [u8; 128];
 
 /// A loaded artifact; an index into the device's own table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +122,9 @@ pub trait Device {
 
     /// The handle of a texture over the tensor at an address, of a surface without a sampler.
     fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64>;
+
+    /// The tensor map of the tensor at an address.
+    fn tensor_map(&mut self, at: Address, map: &TensorMap) -> Result<MapBytes>;
 
     /// Frees all memory and programs.
     fn reset(&mut self) -> Result<()>;

@@ -2,8 +2,8 @@
 //! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
 
 use super::{
-    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Result, Targets, Timer,
-    no_variable,
+    Address, Call, Device, Failure, MapBytes, MemoryWork, PackedStep, Program, Result, Targets,
+    Timer, no_variable,
 };
 use crate::device::args::PackedArg;
 use build::{Artifact, is_of_system};
@@ -11,7 +11,7 @@ use model::Unsupported;
 use model::{
     Case, Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, FindingKind, Image,
     ImageMemory, Launch, LaunchSite, NotRun, Place, Printed, Sampler, SimulationFacts, SourceLine,
-    TextureAddress, TextureFilter, TextureRead, Withheld,
+    TensorMap, TextureAddress, TextureFilter, TextureRead, Withheld,
 };
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
@@ -728,6 +728,13 @@ impl Device for SimDevice {
             ));
         };
         self.memory.bind(image, bound).map_err(stray)
+    }
+
+    fn tensor_map(&mut self, _: Address, _: &TensorMap) -> Result<MapBytes> {
+        Err(Failure::Unsupported(Unsupported::Ptx {
+            problem: "the simulator does not support it: a parameter that is a tensor map"
+                .to_owned(),
+        }))
     }
 
     fn guard(&self) -> usize {

@@ -49,6 +49,7 @@ pub fn parameters<'a>(case: &'a Case, args: &[Arg]) -> Result<Vec<Param<'a>>, No
             Arg::Scalar { elem, value } => Ok(Param::Scalar(*elem, *value)),
             Arg::Texture { .. }
             | Arg::Surface { .. }
+            | Arg::TensorMap { .. }
             | Arg::Stream
             | Arg::Struct { .. }
             | Arg::Pad { .. }

@@ -7,6 +7,7 @@
 mod error;
 mod graph;
 mod images;
+mod maps;
 mod open;
 mod placed;
 mod program;
@@ -14,13 +15,13 @@ mod timer;
 mod tools;
 
 use super::nvml::Monitor;
-use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer, redzone};
+use super::{Address, Call, Device, Failure, MapBytes, Program, Result, Targets, Timer, redzone};
 use build::Artifact;
 use cudarc::driver::sys;
 use error::check;
 use images::Images;
 use model::Unsupported;
-use model::{DeviceFacts, DriverFacts, FaultKind, Image, Sampler};
+use model::{DeviceFacts, DriverFacts, FaultKind, Image, Sampler, TensorMap};
 use placed::PlacedPages;
 use program::LoadedArtifact;
 use timer::Overheads;
@@ -137,6 +138,10 @@ impl Device for CudaDevice {
 
     fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
         self.images.bind(at, image, sampler, self.stream)
+    }
+
+    fn tensor_map(&mut self, at: Address, map: &TensorMap) -> Result<MapBytes> {
+        maps::encode(at, map)
     }
 
     fn guard(&self) -> usize {

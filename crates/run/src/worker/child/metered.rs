@@ -1,8 +1,8 @@
 //! A device with a clock around it: how long a job was inside the driver, which is what a run cannot save.
 
-use crate::device::{Address, Call, Device, Program, Result, Targets, Timer};
+use crate::device::{Address, Call, Device, MapBytes, Program, Result, Targets, Timer};
 use build::Artifact;
-use model::{DriverFacts, Image, Sampler};
+use model::{DriverFacts, Image, Sampler, TensorMap};
 use std::time::{Duration, Instant};
 
 pub struct Metered<'a> {
@@ -56,6 +56,9 @@ impl Device for Metered<'_> {
     }
     fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
         self.whole(|device| device.bind(at, image, sampler))
+    }
+    fn tensor_map(&mut self, at: Address, map: &TensorMap) -> Result<MapBytes> {
+        self.whole(|device| device.tensor_map(at, map))
     }
     fn reset(&mut self) -> Result<()> {
         self.whole(|device| device.reset())

@@ -5,8 +5,8 @@ use super::job_cache::JobCache;
 use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
 use crate::device::{
-    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Restore, RestoredBefore,
-    Restores, Result,
+    Address, Call, Device, Failure, MapBytes, MemoryWork, PackedStep, Program, Restore,
+    RestoredBefore, Restores, Result,
 };
 use build::Artifact;
 use build::signature::misfit;
@@ -390,6 +390,7 @@ fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Ve
     let mut pointers = Placement {
         tensors,
         objects: Vec::new(),
+        maps: Vec::new(),
         stream: device.stream(),
     };
     for step in &case.steps {
@@ -444,6 +445,7 @@ struct Placement<'a> {
     tensors: &'a [Placed<'a>],
     /// Textures and surfaces, with their handles.
     objects: Vec<(Arg, u64)>,
+    maps: Vec<(Arg, MapBytes)>,
     stream: u64,
 }
 
@@ -491,6 +493,15 @@ impl Placement<'_> {
                     sampler,
                 } => (tensor, image, Some(sampler)),
                 Arg::Surface { tensor, image } => (tensor, image, None),
+                Arg::TensorMap { tensor, map } => {
+                    if self.tensor_map(arg).is_none()
+                        && let Some(at) = self.tensor(tensor)
+                    {
+                        let made = device.tensor_map(at, map)?;
+                        self.maps.push((arg.clone(), made));
+                    }
+                    continue;
+                }
                 Arg::Struct { fields } => {
                     self.bind(device, fields)?;
                     continue;
@@ -527,6 +538,11 @@ impl Pointers for Placement<'_> {
     fn object(&self, arg: &Arg) -> Option<u64> {
         let known = self.objects.iter().find(|(bound, _)| bound == arg);
         known.map(|(_, handle)| *handle)
+    }
+
+    fn tensor_map(&self, arg: &Arg) -> Option<MapBytes> {
+        let known = self.maps.iter().find(|(made, _)| made == arg);
+        known.map(|(_, map)| *map)
     }
 
     fn stream(&self) -> u64 {

@@ -2,9 +2,11 @@
 
 use super::N;
 use crate::device::args::PackedArg;
-use crate::device::{Address, Call, Device, Failure, Program, Result, Targets, Timer, redzone};
+use crate::device::{
+    Address, Call, Device, Failure, MapBytes, Program, Result, Targets, Timer, redzone,
+};
 use build::Artifact;
-use model::{DriverFacts, Fault, FaultKind, Image, Sampler};
+use model::{DriverFacts, Fault, FaultKind, Image, Sampler, TensorMap};
 use std::collections::BTreeMap;
 
 /// Memory, and what a launch does to it: `(memory, arguments, launch number)`.
@@ -200,6 +202,9 @@ impl Device for Fake {
     }
     fn bind(&mut self, _: Address, image: &Image, _: Option<&Sampler>) -> Result<u64> {
         panic!("{image:?}")
+    }
+    fn tensor_map(&mut self, _: Address, map: &TensorMap) -> Result<MapBytes> {
+        panic!("{map:?}")
     }
     fn reset(&mut self) -> Result<()> {
         self.memory.0.clear();

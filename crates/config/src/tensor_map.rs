@@ -1,0 +1,248 @@
+//! Tensor maps: a tensor as the boxes that TMA copies, and whether the driver makes such a map.
+
+use super::raw::{Formula, MapFill, RawTensorMap};
+use super::scope::Scope;
+use super::yaml::{Problem, Spanned};
+use model::{Arg, ElemType, MapElement, Swizzle, Tensor, TensorMap};
+
+// CUDA driver API, `cuTensorMapEncodeTiled`.
+const MOST_DIMENSIONS: usize = 5;
+const MOST_EXTENT: i64 = 1 << 32;
+const MOST_OF_BOX: i64 = 256;
+const MOST_STEP: i64 = 8;
+const CHUNK: u64 = 16;
+const STRIDES_BELOW: u64 = 1 << 40;
+
+pub fn resolve_tensor_map(
+    raw: &Spanned<RawTensorMap>,
+    tensor: &Tensor,
+    scope: &Scope<'_>,
+) -> Result<Arg, Problem> {
+    let element = element(tensor.elem);
+    let swizzle = resolve_swizzle(raw.swizzle.as_ref())?;
+    let (mut extents, mut strides) = resolve_view(raw, tensor, scope)?;
+    let mut box_extents = resolve_box(raw, &extents, element, scope)?;
+    let mut steps = resolve_steps(raw, extents.len(), scope)?;
+    let fills_nan = raw
+        .fill
+        .as_ref()
+        .is_some_and(|fill| fill.value == MapFill::Nan);
+    if let Some(fill) = &raw.fill
+        && fills_nan
+        && !is_float(element)
+    {
+        return Err(Problem::new(
+            fill.at,
+            format!(
+                "`{}` holds {}, and TMA fills floats of 16, 32 and 64 bits alone with NaN",
+                tensor.name,
+                tensor.elem.name()
+            ),
+        ));
+    }
+    // gates.yaml begins with the outermost dimension, the driver with the innermost.
+    extents.reverse();
+    strides.reverse();
+    box_extents.reverse();
+    steps.reverse();
+    Ok(Arg::TensorMap {
+        tensor: tensor.name.clone(),
+        map: TensorMap {
+            element,
+            extents,
+            strides,
+            box_extents,
+            steps,
+            swizzle,
+            fills_nan,
+        },
+    })
+}
+
+/// Codes are bytes to TMA, and signs do not matter to a copy.
+fn element(elem: ElemType) -> MapElement {
+    match elem {
+        ElemType::F64 => MapElement::F64,
+        ElemType::F32 => MapElement::F32,
+        ElemType::F16 => MapElement::F16,
+        ElemType::Bf16 => MapElement::Bf16,
+        ElemType::E4m3 | ElemType::E5m2 | ElemType::I8 | ElemType::U8 => MapElement::U8,
+        ElemType::I16 | ElemType::U16 => MapElement::U16,
+        ElemType::I32 => MapElement::I32,
+        ElemType::U32 => MapElement::U32,
+        ElemType::I64 => MapElement::I64,
+    }
+}
+
+fn is_float(element: MapElement) -> bool {
+    use MapElement as M;
+    match element {
+        M::F16 | M::Bf16 | M::F32 | M::Tf32 | M::F64 => true,
+        M::U8 | M::U16 | M::U32 | M::I32 | M::U64 | M::I64 => false,
+    }
+}
+
+/// Extents, and bytes from one element to the next in each dimension but the innermost; the outermost first.
+fn resolve_view(
+    raw: &Spanned<RawTensorMap>,
+    tensor: &Tensor,
+    scope: &Scope<'_>,
+) -> Result<(Vec<u64>, Vec<u64>), Problem> {
+    let name = &tensor.name;
+    let refuse = |message: String| match &raw.shape {
+        Some(shape) => scope.problem(shape, message),
+        None => scope.problem(&raw.tensor, message),
+    };
+    let extents: Vec<u64> = match &raw.shape {
+        None => tensor.dims.iter().map(|dim| *dim as u64).collect(),
+        Some(_) if tensor.strides.is_some() => {
+            return Err(refuse(format!(
+                "`{name}` has strides, and only a contiguous tensor has other shapes"
+            )));
+        }
+        Some(shape) => resolve_each(shape, "the extent", MOST_EXTENT, scope)?,
+    };
+    if !(1..=MOST_DIMENSIONS).contains(&extents.len()) {
+        let problem = refuse(format!(
+            "a tensor map has 1 to {MOST_DIMENSIONS} dimensions, not {}",
+            extents.len()
+        ));
+        return Err(problem.help("shape: [B * H, S, D] joins dimensions of a contiguous tensor"));
+    }
+    let product = |extents: &[u64]| {
+        let mut extents = extents.iter();
+        extents.try_fold(1_u64, |product, extent| product.checked_mul(*extent))
+    };
+    let held: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
+    let (wanted, held) = (product(&extents), product(&held));
+    if wanted != held {
+        let shown = |count: Option<u64>| count.map_or("too many".to_owned(), |it| it.to_string());
+        return Err(refuse(format!(
+            "the shape {extents:?} has {} elements, and `{name}` has {}",
+            shown(wanted),
+            shown(held)
+        )));
+    }
+    let bytes = tensor.elem.size() as u64;
+    let strides: Vec<u64> = match &tensor.strides {
+        Some(strides) => {
+            let Some((1, outer)) = strides.split_last() else {
+                return Err(refuse(format!(
+                    "the last stride of `{name}` is not 1: to TMA the elements of a row lie side by side"
+                )));
+            };
+            let outer = outer.iter();
+            outer.map(|it| (*it as u64).saturating_mul(bytes)).collect()
+        }
+        None => (1..extents.len())
+            .map(|at| extents.iter().skip(at).product::<u64>() * bytes)
+            .collect(),
+    };
+    for (at, stride) in strides.iter().enumerate() {
+        if !stride.is_multiple_of(CHUNK) || *stride >= STRIDES_BELOW {
+            return Err(refuse(format!(
+                "the stride of dimension {at} of `{name}` is {stride} bytes; TMA needs a multiple of {CHUNK} below 2^40"
+            )));
+        }
+    }
+    Ok((extents, strides))
+}
+
+fn resolve_box(
+    raw: &RawTensorMap,
+    view: &[u64],
+    element: MapElement,
+    scope: &Scope<'_>,
+) -> Result<Vec<u32>, Problem> {
+    let extents = resolve_each(&raw.extents, "the extent", MOST_OF_BOX, scope)?;
+    check_count(&raw.extents, "box", extents.len(), view.len(), scope)?;
+    if let (Some(extent), Some(spot)) = (extents.last(), raw.extents.last()) {
+        let row = extent * element.bytes();
+        if !row.is_multiple_of(CHUNK) {
+            return Err(scope.problem(
+                spot,
+                format!("a row of the box has {row} bytes; TMA needs a multiple of {CHUNK}"),
+            ));
+        }
+        if let Some(swizzle) = &raw.swizzle
+            && row > u64::from(swizzle.value)
+        {
+            return Err(scope
+                .problem(
+                    spot,
+                    format!(
+                        "a row of the box has {row} bytes; with swizzle: {} it has at most {}",
+                        swizzle.value, swizzle.value
+                    ),
+                )
+                .help("copy wider rows as several boxes"));
+        }
+    }
+    Ok(extents.into_iter().map(|extent| extent as u32).collect())
+}
+
+fn resolve_steps(
+    raw: &RawTensorMap,
+    dimensions: usize,
+    scope: &Scope<'_>,
+) -> Result<Vec<u32>, Problem> {
+    let Some(steps) = &raw.steps else {
+        return Ok(vec![1; dimensions]);
+    };
+    let values = resolve_each(steps, "the step", MOST_STEP, scope)?;
+    check_count(steps, "steps", values.len(), dimensions, scope)?;
+    if let (Some(step), Some(spot)) = (values.last(), steps.last())
+        && *step != 1
+    {
+        return Err(scope.problem(
+            spot,
+            format!("the step of the innermost dimension is {step}; TMA has none there but 1"),
+        ));
+    }
+    Ok(values.into_iter().map(|step| step as u32).collect())
+}
+
+fn resolve_swizzle(raw: Option<&Spanned<u32>>) -> Result<Swizzle, Problem> {
+    match raw {
+        None => Ok(Swizzle::None),
+        Some(spot) => match spot.value {
+            32 => Ok(Swizzle::Bytes32),
+            64 => Ok(Swizzle::Bytes64),
+            128 => Ok(Swizzle::Bytes128),
+            other => Err(Problem::new(
+                spot.at,
+                format!("{other} is no swizzle: there are 32, 64 and 128 bytes"),
+            )
+            .help("without a swizzle, leave the key out")),
+        },
+    }
+}
+
+fn resolve_each(
+    formulas: &[Spanned<Formula>],
+    what: &str,
+    most: i64,
+    scope: &Scope<'_>,
+) -> Result<Vec<u64>, Problem> {
+    let value = |formula| scope.eval_integer_in(formula, what, 1..=most);
+    formulas
+        .iter()
+        .map(|formula| value(formula).map(|value| value as u64))
+        .collect()
+}
+
+fn check_count<T>(
+    spot: &Spanned<T>,
+    key: &str,
+    has: usize,
+    dimensions: usize,
+    scope: &Scope<'_>,
+) -> Result<(), Problem> {
+    if has == dimensions {
+        return Ok(());
+    }
+    Err(scope.problem(
+        spot,
+        format!("`{key}` has {has} of {dimensions} items, one for each dimension of the map"),
+    ))
+}
