@@ -6,7 +6,7 @@ mod joined;
 use crate::counters::added_quantity;
 use crate::flow;
 use crate::program::mma::Mma;
-use crate::program::{AddressSpace, Op, Program};
+use crate::program::{AddressSpace, BulkGlobal, Op, Program};
 use crate::regs::Class;
 use crate::report::{Cost, Kind, kind_of};
 use model::{Counter, Doubt, Tier, Withheld};
@@ -117,6 +117,7 @@ impl<'a> Seen<'a> {
             Doubt::Uncompared => match &inst.op {
                 Op::Load(a) if a.space == AddressSpace::Generic => any_load,
                 Op::Store(a) if a.space == AddressSpace::Generic => any_store,
+                Op::Bulk(copy) if matches!(copy.global, BulkGlobal::Box { .. }) => true,
                 Op::Texture(_) => adds(Kind::GlobalLoad),
                 Op::Surface(t) if t.store => adds(Kind::GlobalStore),
                 Op::Surface(_) => adds(Kind::GlobalLoad),

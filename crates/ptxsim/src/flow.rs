@@ -80,11 +80,18 @@ impl Inst {
                 each(Control, (R32, o[2]));
             }
             Op::Bulk(copy) => {
-                let places = [&copy.shared, &copy.global]
-                    .into_iter()
-                    .chain(&copy.barrier);
+                let places = std::iter::once(&copy.shared).chain(&copy.barrier);
                 places.for_each(|place| each(Address, place.address));
-                each(Control, (R32, o[2]));
+                match &copy.global {
+                    BulkGlobal::Line(place) => {
+                        each(Address, place.address);
+                        each(Control, (R32, o[2]));
+                    }
+                    BulkGlobal::Box { map, at } => {
+                        each(Address, map.address);
+                        at.iter().for_each(|r| each(Address, (R32, *r)));
+                    }
+                }
             }
             Op::Barrier { kind, .. } => {
                 each(Control, (R32, o[1]));

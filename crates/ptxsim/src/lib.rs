@@ -102,6 +102,7 @@ mod quick;
 mod regs;
 mod report;
 mod schedule;
+mod tensor_map;
 
 pub use arithmetic::Computed;
 pub use circumstance::{Circumstance, Circumstances, Look};
@@ -112,6 +113,7 @@ pub use memory::Memory;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
 pub use program::Place;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
+pub use tensor_map::{TensorMapError, encode_tensor_map};
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {

@@ -247,11 +247,20 @@ pub struct BulkPlace {
     pub offset: i64,
 }
 
+/// The global side of a bulk copy.
+#[derive(Clone, Debug)]
+pub enum BulkGlobal {
+    /// Bytes side by side; `o[2]` says how many.
+    Line(BulkPlace),
+    /// A box of the tensor whose map lies there, from these coordinates on, innermost first.
+    Box { map: BulkPlace, at: Vec<u32> },
+}
+
 /// A copy of one thread between shared and global memory.
 #[derive(Clone, Debug)]
 pub struct BulkCopy {
     pub shared: BulkPlace,
-    pub global: BulkPlace,
+    pub global: BulkGlobal,
     /// The mbarrier that the bytes are reported to. Copies to global memory have none.
     pub barrier: Option<BulkPlace>,
 }
@@ -312,7 +321,6 @@ pub enum Op {
     CpCommit,
     /// At most this many groups may stay under way.
     CpWait(u32),
-    /// Bytes `o[2]`.
     Bulk(Box<BulkCopy>),
     BulkCommit,
     /// As `CpWait`, of bulk copies to global memory. `reads_only`: until their shared memory has been read.

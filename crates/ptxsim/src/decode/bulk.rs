@@ -1,4 +1,5 @@
-//! Bulk copies of one dimension (PTX ISA 9.7.9.25.4). Copies of tensors and to other blocks of a cluster are refused.
+//! Bulk copies (PTX ISA 9.7.9.25.4 and 9.7.9.25.5): of bytes side by side, and of boxes of tensors. Copies to other
+//! blocks of a cluster are refused.
 
 use super::{Decoder, Load};
 use crate::parse::ast::*;
@@ -24,29 +25,103 @@ impl Decoder<'_> {
             ["global", "shared::cta", "bulk_group", hints @ ..] => {
                 self.bulk_copy(i, false, hints)?;
             }
+            [
+                "tensor",
+                dimensions,
+                "shared::cluster" | "shared::cta",
+                "global",
+                rest @ ..,
+            ] => match without_mode(rest) {
+                ["mbarrier::complete_tx::bytes", hints @ ..] => {
+                    self.tensor_copy(i, dimensions, true, hints)?;
+                }
+                _ => return self.unsupported(i, ""),
+            },
+            ["tensor", dimensions, "global", "shared::cta", rest @ ..] => {
+                match without_mode(rest) {
+                    ["bulk_group", hints @ ..] => {
+                        self.tensor_copy(i, dimensions, false, hints)?;
+                    }
+                    _ => return self.unsupported(i, ""),
+                }
+            }
             _ => return self.unsupported(i, ""),
         }
         Ok(())
     }
 
+    /// [to], [map, {coordinates}], [mbarrier], or [map, {coordinates}], [from]
+    fn tensor_copy(
+        &mut self,
+        i: &Instruction,
+        dimensions: &str,
+        to_shared: bool,
+        hints: &[&str],
+    ) -> Load<()> {
+        let hint = self.known(i, operands_of_hints(hints))?;
+        let operands = 2 + usize::from(to_shared) + hint;
+        self.expect_operands(i, operands..=operands)?;
+        let (shared, tensor) = if to_shared { (0, 1) } else { (1, 0) };
+        let Operand::Element { base, at } = self.operand(i, tensor)? else {
+            return self.invalid(i.pos, "expected a tensor map and coordinates in brackets");
+        };
+        if dimensions != format!("{}d", at.len()) {
+            let what = format!("{} coordinates for `{dimensions}`", at.len());
+            return self.invalid(i.pos, what);
+        }
+        let map = Operand::Address {
+            base: Some(base.clone()),
+            offset: 0,
+        };
+        let at: Vec<u32> = at
+            .iter()
+            .map(|c| self.value(i, c, Class::R32, Ty::S32))
+            .collect::<Load<_>>()?;
+        let copy = BulkCopy {
+            shared: self.bulk_place(i, self.operand(i, shared)?, AddressSpace::Shared)?,
+            global: BulkGlobal::Box {
+                map: self.bulk_place(i, &map, AddressSpace::Generic)?,
+                at,
+            },
+            barrier: match to_shared {
+                true => Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Shared)?),
+                false => None,
+            },
+        };
+        self.watch_shared(AddressSpace::Shared, 4);
+        self.emit(Op::Bulk(Box::new(copy)), [0; 6]);
+        Ok(())
+    }
+
+    fn bulk_place(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        space: AddressSpace,
+    ) -> Load<BulkPlace> {
+        let (own, address, offset) = self.address(i, operand, space)?;
+        // The name of a parameter stands for its generic address.
+        let window = match (space, own) {
+            (AddressSpace::Generic, AddressSpace::Param) => PARAM_WINDOW as i64,
+            _ => 0,
+        };
+        Ok(BulkPlace {
+            address,
+            offset: offset + window,
+        })
+    }
+
     /// [to], [from], bytes, and to shared memory [mbarrier]
     fn bulk_copy(&mut self, i: &Instruction, to_shared: bool, hints: &[&str]) -> Load<()> {
-        let hint = match hints {
-            [] => 0,
-            ["L2::cache_hint"] => 1,
-            _ => return self.unsupported(i, ""),
-        };
+        let hint = self.known(i, operands_of_hints(hints))?;
         let operands = 3 + usize::from(to_shared) + hint;
         self.expect_operands(i, operands..=operands)?;
         let (shared, global) = if to_shared { (0, 1) } else { (1, 0) };
-        let mut place = |operand: usize, space| -> Load<BulkPlace> {
-            let (_, address, offset) = self.address(i, self.operand(i, operand)?, space)?;
-            Ok(BulkPlace { address, offset })
-        };
-        let shared = place(shared, AddressSpace::Shared)?;
-        let global = place(global, AddressSpace::Global)?;
+        let shared = self.bulk_place(i, self.operand(i, shared)?, AddressSpace::Shared)?;
+        let global = self.bulk_place(i, self.operand(i, global)?, AddressSpace::Global)?;
+        let global = BulkGlobal::Line(global);
         let barrier = match to_shared {
-            true => Some(place(3, AddressSpace::Shared)?),
+            true => Some(self.bulk_place(i, self.operand(i, 3)?, AddressSpace::Shared)?),
             false => None,
         };
         let bytes = self.value(i, self.operand(i, 2)?, Class::R32, Ty::U32)?;
@@ -58,5 +133,19 @@ impl Decoder<'_> {
         self.watch_shared(AddressSpace::Shared, 4);
         self.emit(Op::Bulk(Box::new(copy)), [0, 0, bytes, 0, 0, 0]);
         Ok(())
+    }
+}
+
+/// Tiles are what is copied where no mode is given.
+fn without_mode<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
+    words.strip_prefix(&["tile"]).unwrap_or(words)
+}
+
+/// How many operands hints bring, if they are known.
+fn operands_of_hints(hints: &[&str]) -> Option<usize> {
+    match hints {
+        [] => Some(0),
+        ["L2::cache_hint"] => Some(1),
+        _ => None,
     }
 }

@@ -17,9 +17,7 @@ impl Decoder<'_> {
             "cvta" => self.convert_address(i, words),
             "isspacep" => self.is_space(i, words),
             // Hints without an effect that a program could see.
-            "prefetch" | "prefetchu" | "discard" | "applypriority"
-                if words.get(1) != Some(&"tensormap") =>
-            {
+            "prefetch" | "prefetchu" | "discard" | "applypriority" => {
                 self.emit(Op::Nop, [0; 6]);
                 Ok(())
             }

@@ -157,12 +157,19 @@ impl Machine<'_> {
 
     /// A copy as messages name it.
     pub fn copy_at(&self, instruction: u32) -> String {
-        let op = self.program.code.get(instruction as usize).map(|i| &i.op);
-        let name = match op {
-            Some(Op::Bulk(_)) => "cp.async.bulk",
-            _ => "cp.async",
-        };
+        let name = self.name_of(instruction);
         format!("{name} from {}", self.place(instruction))
+    }
+
+    /// The name of what works asynchronously.
+    pub fn name_of(&self, instruction: u32) -> &'static str {
+        match self.program.code.get(instruction as usize).map(|i| &i.op) {
+            Some(Op::Bulk(copy)) => match copy.global {
+                BulkGlobal::Line(_) => "cp.async.bulk",
+                BulkGlobal::Box { .. } => "cp.async.bulk.tensor",
+            },
+            _ => "cp.async",
+        }
     }
 
     /// Completes, for each lane, all but its last `keep` groups.

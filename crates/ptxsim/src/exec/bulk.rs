@@ -1,4 +1,5 @@
-//! Bulk copies between shared and global memory (PTX ISA 9.7.9.25.4). Each belongs to one thread.
+//! Bulk copies between shared and global memory (PTX ISA 9.7.9.25.4), boxes of tensors among them (`tensor`). Each
+//! belongs to one thread.
 //!
 //! A copy reads its source when it is issued and writes as late as it may: to shared memory when somebody waits for
 //! the phase of the mbarrier that its bytes end, to global memory when its thread waits for its group or ends. Accesses
@@ -10,21 +11,23 @@
 //! fence is invented. Nothing asks for fences before a copy *writes* (libcu++ has none there), behind
 //! `mbarrier.init`, or in global memory.
 
-use super::address::{Site, addresses};
+use super::address::{Addresses, Site, addresses};
 use super::async_copy::OfLane;
 use super::cost::Passes;
 use super::mbarrier::Delivery;
 use super::mem::missing_of;
 use super::state::*;
+use super::tensor::BOX_ALIGN;
 use super::undefined::Origin;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use std::ops::Range;
 
 /// Bytes that a copy moves as one. Sizes and addresses are multiples.
-const PIECE: u32 = 16;
+pub const PIECE: u32 = 16;
 
 /// A stretch of shared memory that a copy still has to read.
 pub struct BulkRead {
@@ -38,11 +41,16 @@ pub struct BulkRead {
 pub struct BulkWrite {
     lane: u32,
     instruction: u32,
+    pieces: Vec<PieceWrite>,
+}
+
+struct PieceWrite {
     /// Allocation and offset.
     to: (usize, usize),
-    data: Vec<u8>,
-    /// By piece: bytes that hold no value, and where those came from.
-    undefined: Vec<(usize, (u32, Origin))>,
+    bytes: u32,
+    data: [u8; PIECE as usize],
+    /// Bytes that hold no value, and where those came from.
+    undefined: Option<(u32, Origin)>,
 }
 
 impl OfLane for BulkRead {
@@ -58,7 +66,22 @@ impl OfLane for BulkWrite {
 }
 
 impl BulkRead {
-    fn end(self, b: &mut BlockState, warp: u32) {
+    /// Somebody of a lane and an instruction begins to read so many bytes.
+    pub fn begin(
+        b: &mut BlockState,
+        (lane, instruction): (u32, u32),
+        (from, bytes): (u32, u32),
+    ) -> BulkRead {
+        b.being_read.begin(from, bytes, instruction);
+        BulkRead {
+            lane,
+            instruction,
+            from,
+            bytes,
+        }
+    }
+
+    pub fn end(self, b: &mut BlockState, warp: u32) {
         b.being_read.end(self.from, self.bytes);
         if let Some(shadow) = &mut b.shadow {
             // It may have been read as late as now. Races were reported when it began.
@@ -73,19 +96,47 @@ impl BulkRead {
 }
 
 /// One thread's copy.
-struct Stretch {
-    lane: usize,
-    /// In shared memory.
-    shared: u32,
+pub struct Stretch {
+    pub lane: usize,
+    /// All that it takes of shared memory: where, and bytes.
+    pub shared: u32,
+    pub bytes: u32,
+    pub pieces: Vec<Piece>,
+    /// A piece outside of a tensor.
+    pub fill: [u8; PIECE as usize],
+}
+
+/// A part of a copy that lies side by side on both sides.
+pub struct Piece {
+    pub shared: u32,
+    /// None outside of a tensor.
+    pub global: Option<InGlobal>,
+}
+
+pub struct InGlobal {
     /// Allocation and offset.
-    global: (usize, usize),
-    bytes: u32,
+    pub at: (usize, usize),
+    /// The bytes of the piece that are there, the others being outside of the tensor.
+    pub bytes: Range<u32>,
 }
 
 impl Stretch {
-    /// Where each piece of it begins, from its start.
-    fn pieces(&self) -> impl Iterator<Item = usize> + use<> {
-        (0..self.bytes as usize).step_by(PIECE as usize)
+    /// Sectors of global memory that it touches, and the fewest that hold as many bytes.
+    fn passes(&self) -> Passes {
+        let inside = || self.pieces.iter().filter_map(|piece| piece.global.as_ref());
+        let mut sectors: Vec<(usize, usize)> = inside()
+            .flat_map(|it| {
+                let last = it.at.1 + it.bytes.len() - 1;
+                [(it.at.0, it.at.1 / 32), (it.at.0, last / 32)]
+            })
+            .collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        let bytes: usize = inside().map(|it| it.bytes.len()).sum();
+        Passes {
+            taken: sectors.len() as u64,
+            ideal: bytes.div_ceil(32) as u64,
+        }
     }
 }
 
@@ -99,9 +150,11 @@ impl Machine<'_> {
         s: Site,
     ) -> Run<()> {
         let shared = addresses(&w.regs, copy.shared.address, copy.shared.offset);
-        let global = addresses(&w.regs, copy.global.address, copy.global.offset);
-        self.aligned(b, w, s, &shared, PIECE)?;
-        self.aligned(b, w, s, &global, PIECE)?;
+        let align = match copy.global {
+            BulkGlobal::Line(_) => PIECE,
+            BulkGlobal::Box { .. } => BOX_ALIGN,
+        };
+        self.aligned(b, w, s, &shared, align)?;
         let barriers = match &copy.barrier {
             Some(barrier) => {
                 let at = addresses(&w.regs, barrier.address, barrier.offset);
@@ -110,37 +163,23 @@ impl Machine<'_> {
             }
             None => None,
         };
-        let sizes = w.regs.r32[size as usize].0;
         for lane in lanes(s.mask) {
             let s = Site {
                 mask: 1 << lane,
                 ..s
             };
-            let bytes = sizes[lane];
-            if !bytes.is_multiple_of(PIECE) {
-                let what =
-                    format!("cp.async.bulk of {bytes} bytes, which is no multiple of {PIECE}");
-                let at = At::lane(b, w, s.pc, lane as u32).address(shared[lane]);
-                return self.fault(FaultKind::Undefined, at, &what);
-            }
-            if bytes == 0 {
-                continue;
-            }
-            self.in_window(b, w, s, &shared, bytes, b.shared.len(), "shared")?;
-            let found = self.locate(b, w, s, (lane, global[lane]), bytes, barriers.is_none())?;
-            let first = global[lane] / 32;
-            let last = (global[lane] + u64::from(bytes) - 1) / 32;
-            let passes = Passes {
-                taken: last - first + 1,
-                ideal: u64::from(bytes.div_ceil(32)),
+            let stretch = match &copy.global {
+                BulkGlobal::Line(place) => {
+                    let bytes = w.regs.r32[size as usize].0[lane];
+                    self.find_line(b, w, s, &shared, place, bytes, barriers.is_none())?
+                }
+                BulkGlobal::Box { map, at } => {
+                    let write = barriers.is_none();
+                    Some(self.find_box(b, w, s, shared[lane], (map, at), write)?)
+                }
             };
-            self.add_global(s, bytes, passes);
-            let stretch = Stretch {
-                lane,
-                shared: shared[lane] as u32,
-                global: found,
-                bytes,
-            };
+            let Some(stretch) = stretch else { continue };
+            self.add_global(s, stretch.bytes, stretch.passes());
             match &barriers {
                 Some(barriers) => {
                     self.bulk_to_shared::<CHECKS>(b, w, &stretch, barriers[lane] as u32, s);
@@ -151,6 +190,47 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// `None`: there is nothing to copy.
+    fn find_line(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        shared: &Addresses,
+        place: &BulkPlace,
+        bytes: u32,
+        write: bool,
+    ) -> Run<Option<Stretch>> {
+        let global = addresses(&w.regs, place.address, place.offset);
+        self.aligned(b, w, s, &global, PIECE)?;
+        let lane = s.mask.trailing_zeros() as usize;
+        if !bytes.is_multiple_of(PIECE) {
+            let what = format!("cp.async.bulk of {bytes} bytes, which is no multiple of {PIECE}");
+            let at = At::lane(b, w, s.pc, lane as u32).address(shared[lane]);
+            return self.fault(FaultKind::Undefined, at, &what);
+        }
+        if bytes == 0 {
+            return Ok(None);
+        }
+        self.in_window(b, w, s, shared, bytes, b.shared.len(), "shared")?;
+        let (i, at) = self.locate(b, w, s, (lane, global[lane]), bytes, write)?;
+        let from = shared[lane] as u32;
+        let piece = |n: u32| Piece {
+            shared: from + n,
+            global: Some(InGlobal {
+                at: (i, at + n as usize),
+                bytes: 0..PIECE,
+            }),
+        };
+        Ok(Some(Stretch {
+            lane,
+            shared: from,
+            bytes,
+            pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
+            fill: [0; PIECE as usize],
+        }))
+    }
+
     fn bulk_to_shared<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -159,7 +239,7 @@ impl Machine<'_> {
         barrier: u32,
         s: Site,
     ) {
-        let (&Stretch { lane, bytes, .. }, (i, at)) = (stretch, stretch.global);
+        let &Stretch { lane, bytes, .. } = stretch;
         let target = [u64::from(stretch.shared); LANES];
         if CHECKS {
             self.copies_under_way(b, w, s, &target, bytes, |m, at, earlier| {
@@ -171,26 +251,31 @@ impl Machine<'_> {
             self.sources_under_way(b, w, s, &target, bytes);
             self.race_on_shared(b, w, s, &target, bytes, Strength::Weak, &[[]; LANES]);
         }
-        let mut copies = Vec::with_capacity((bytes / PIECE) as usize);
-        for n in stretch.pieces() {
-            let mut data = [0; PIECE as usize];
-            data.copy_from_slice(&self.memory.at(i).data[at + n..][..PIECE as usize]);
+        let mut copies = Vec::with_capacity(stretch.pieces.len());
+        for piece in &stretch.pieces {
+            let mut data = stretch.fill;
             let mut undefined = None;
-            if CHECKS {
-                self.watch_lane(b, w, s, (i, at + n, lane), PIECE, false, Scoped::WEAK);
-                let origin = self.undefined_in_global((i, at + n), PIECE, s.pc);
-                undefined = origin.map(|origin| {
-                    let allocation = self.memory.at(i);
-                    let missing = |k| allocation.missing(at + n + k, 1).is_some();
-                    (missing_of(PIECE, missing), origin)
-                });
+            if let Some(InGlobal { at: (i, at), bytes }) = &piece.global {
+                let (i, at, n) = (*i, *at, bytes.len());
+                let to = data.iter_mut().skip(bytes.start as usize);
+                for (to, from) in to.zip(&self.memory.at(i).data[at..at + n]) {
+                    *to = *from;
+                }
+                if CHECKS {
+                    self.watch_lane(b, w, s, (i, at, lane), n as u32, false, Scoped::WEAK);
+                    let origin = self.undefined_in_global((i, at), n as u32, s.pc);
+                    undefined = origin.map(|origin| {
+                        let allocation = self.memory.at(i);
+                        let missing = |k| allocation.missing(at + k, 1).is_some();
+                        (missing_of(n as u32, missing) << bytes.start, origin)
+                    });
+                }
             }
-            let to = stretch.shared + n as u32;
-            b.in_flight.begin(to, PIECE, s.pc);
+            b.in_flight.begin(piece.shared, PIECE, s.pc);
             copies.push(CopyOp {
                 lane: lane as u32,
                 undefined,
-                to,
+                to: piece.shared,
                 bytes: PIECE,
                 data,
                 instruction: s.pc,
@@ -213,32 +298,40 @@ impl Machine<'_> {
         s: Site,
     ) {
         let &Stretch { lane, bytes, .. } = stretch;
-        let from = stretch.shared as usize;
-        let mut undefined = Vec::new();
         if CHECKS {
-            let source = [from as u64; LANES];
+            let source = [u64::from(stretch.shared); LANES];
             self.check_shared_read(b, w, s, &source, bytes, Strength::Weak);
-            self.check_proxy_fence(b, w, s, stretch);
-            for n in stretch.pieces() {
-                if let Some(origin) = b.undefined_in_shared(from + n, PIECE as usize, s.pc) {
-                    let missing = |k| b.shared_known.missing(from + n + k, 1).is_some();
-                    undefined.push((n, (missing_of(PIECE, missing), origin)));
-                }
-            }
+            self.check_proxy_fence(b, w, s, (stretch.shared, bytes));
         }
-        b.being_read.begin(stretch.shared, bytes, s.pc);
-        w.bulk_reads.add(BulkRead {
-            lane: lane as u32,
-            instruction: s.pc,
-            from: stretch.shared,
-            bytes,
-        });
+        let mut pieces = Vec::new();
+        for piece in &stretch.pieces {
+            let Some(inside) = &piece.global else {
+                continue;
+            };
+            let (from, n) = (
+                (piece.shared + inside.bytes.start) as usize,
+                inside.bytes.len(),
+            );
+            let mut data = [0; PIECE as usize];
+            data[..n].copy_from_slice(&b.shared[from..from + n]);
+            let origin = match CHECKS {
+                true => b.undefined_in_shared(from, n, s.pc),
+                false => None,
+            };
+            let missing = |k| b.shared_known.missing(from + k, 1).is_some();
+            pieces.push(PieceWrite {
+                to: inside.at,
+                bytes: n as u32,
+                data,
+                undefined: origin.map(|origin| (missing_of(n as u32, missing), origin)),
+            });
+        }
+        let read = BulkRead::begin(b, (lane as u32, s.pc), (stretch.shared, bytes));
+        w.bulk_reads.add(read);
         let write = BulkWrite {
             lane: lane as u32,
             instruction: s.pc,
-            to: stretch.global,
-            data: b.shared[from..from + bytes as usize].to_vec(),
-            undefined,
+            pieces,
         };
         if CHECKS {
             self.watch_bulk_write(b, w, &write);
@@ -246,7 +339,14 @@ impl Machine<'_> {
         w.bulk_writes.add(write);
     }
 
-    fn check_proxy_fence(&mut self, b: &BlockState, w: &Warp, s: Site, stretch: &Stretch) {
+    /// Tells of a stretch of shared memory that the async proxy reads and may not see as threads wrote it.
+    pub fn check_proxy_fence(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (shared, bytes): (u32, u32),
+    ) {
         let program = self.program;
         let by_copy = |at: u32| {
             matches!(
@@ -258,15 +358,16 @@ impl Machine<'_> {
             by_copy(instruction) || epoch <= b.proxied[warp as usize]
         };
         let shadow = b.shadow.as_ref();
-        let unseen = shadow.and_then(|it| it.unseen_write((stretch.shared, stretch.bytes), seen));
+        let unseen = shadow.and_then(|it| it.unseen_write((shared, bytes), seen));
         let Some((write, thread)) = unseen else {
             return;
         };
-        let at = At::lane(b, w, s.pc, stretch.lane as u32).address(u64::from(stretch.shared));
+        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(u64::from(shared));
         self.find(FindingKind::SharedRace, at, Some(Other::by(write, thread)), |m| {
             format!(
-                "no fence.proxy.async orders this cp.async.bulk, which reads shared memory, and the write at {} by \
+                "no fence.proxy.async orders this {}, which reads shared memory, and the write at {} by \
                  thread {:?}",
+                m.name_of(s.pc),
                 m.place(write),
                 m.thread(thread)
             )
@@ -279,9 +380,9 @@ impl Machine<'_> {
             pc: write.instruction,
             mask: 1 << write.lane,
         };
-        let ((i, at), lane) = (write.to, write.lane as usize);
-        for n in (0..write.data.len()).step_by(PIECE as usize) {
-            self.watch_lane(b, w, s, (i, at + n, lane), PIECE, true, Scoped::WEAK);
+        for piece in &write.pieces {
+            let ((i, at), lane) = (piece.to, write.lane as usize);
+            self.watch_lane(b, w, s, (i, at, lane), piece.bytes, true, Scoped::WEAK);
         }
     }
 
@@ -291,7 +392,7 @@ impl Machine<'_> {
         b: &BlockState,
         w: &Warp,
         s: Site,
-        a: &super::address::Addresses,
+        a: &Addresses,
         bytes: u32,
     ) {
         if b.being_read.is_empty() {
@@ -369,16 +470,18 @@ impl Machine<'_> {
             self.watch_bulk_write(b, w, &write);
         }
         self.progress += 1;
-        let (i, at) = write.to;
-        let allocation = self.memory.at_mut(i);
-        allocation.data[at..at + write.data.len()].copy_from_slice(&write.data);
-        allocation.cover(at, write.data.len());
         let s = Site {
             pc: write.instruction,
             mask: 1 << write.lane,
         };
-        for (n, what) in write.undefined {
-            self.leave_undefined(b, w, s, (i, at + n, write.lane as usize), what);
+        for piece in write.pieces {
+            let ((i, at), n) = (piece.to, piece.bytes as usize);
+            let allocation = self.memory.at_mut(i);
+            allocation.data[at..at + n].copy_from_slice(&piece.data[..n]);
+            allocation.cover(at, n);
+            if let Some(what) = piece.undefined {
+                self.leave_undefined(b, w, s, (i, at, write.lane as usize), what);
+            }
         }
     }
 

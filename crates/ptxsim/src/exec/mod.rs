@@ -31,6 +31,7 @@ mod provenance;
 pub mod state;
 mod steady;
 pub mod stream;
+mod tensor;
 #[cfg(all(test, target_arch = "x86_64"))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;

@@ -3,7 +3,7 @@
 
 use super::state::Machine;
 use crate::flow::{Register, Use};
-use crate::program::{Access, AddressSpace, Inst, Op};
+use crate::program::{Access, AddressSpace, BulkGlobal, Inst, Op};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,7 +19,10 @@ impl Machine<'_> {
             Some(Op::Load(a) | Op::Store(a)) => a.address,
             Some(Op::Atom(a)) => a.access.address,
             Some(Op::CpAsync { from, .. }) => from.address,
-            Some(Op::Bulk(copy)) => copy.global.address,
+            Some(Op::Bulk(copy)) => match &copy.global {
+                BulkGlobal::Line(place) => place.address,
+                BulkGlobal::Box { .. } => return BTreeSet::new(),
+            },
             _ => return BTreeSet::new(),
         };
         let (mut found, mut seen, mut open) = (BTreeSet::new(), HashSet::new(), vec![address]);

@@ -431,7 +431,10 @@ fn races_within_a_warp_and_atomics() {
 fn unsupported_forms_are_refused_by_name() {
     for form in [
         "wgmma.fence.sync.aligned",
-        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd1, {%r1}], [%rd2]",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%rd1], [%rd2, {%r1, %r1, %r1}], [%rd3], {%r1}",
+        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%rd1], [%rd2, {%r1}], [%rd3], 1",
+        "cp.async.bulk.tensor.1d.shared::cta.global.tile.mbarrier::complete_tx::bytes.cta_group::1 [%rd1], [%rd2, {%r1}], [%rd3]",
+        "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%rd1, {%r1}], [%rd2]",
         "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%rd1], [%rd2], 16, [%rd3]",
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%rd1], [%rd2], 16, [%rd3], 1",
         "cp.async.bulk.prefetch.L2.global [%rd1], 16",

@@ -1,0 +1,302 @@
+//! Tensor maps as kernels of this library get them: 128 bytes, as those of the driver, which no one but it can read.
+//! The layout is this library's own, and begins with a mark, so that anything else is known for what it is.
+
+use model::{MapElement, Swizzle, TensorMap};
+
+pub const MAP_BYTES: usize = 128;
+const MARK: [u8; 8] = *b"ptxsim:1";
+const MOST_DIMENSIONS: usize = 5;
+/// Bytes that copies move as one, and that strides and rows of boxes are multiples of.
+const PIECE: u64 = 16;
+
+/// Why a tensor has no map (CUDA driver API, `cuTensorMapEncodeTiled`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TensorMapError {
+    #[error("a tensor map has 1 to 5 dimensions, not {0}")]
+    Dimensions(usize),
+    #[error(
+        "a tensor map has as many box extents and steps as extents, and a stride for each but the first"
+    )]
+    Lengths,
+    #[error("the tensor begins at {0:#x}, which is no multiple of 16")]
+    Address(u64),
+    #[error("an extent of {0} elements: they are from 1 to 2^32")]
+    Extent(u64),
+    #[error("a stride of {0} bytes: they are multiples of 16, and less than 2^40")]
+    Stride(u64),
+    #[error("a box of {0} elements in one dimension: it has from 1 to 256")]
+    BoxExtent(u32),
+    #[error("rows of a box have {0} bytes, which is no multiple of 16")]
+    BoxRow(u64),
+    #[error("rows of a box have {0} bytes, which are more than the swizzle takes, {1}")]
+    SwizzleTooNarrow(u64, u64),
+    #[error("a step of {0} elements: they are from 1 to 8")]
+    Step(u32),
+    #[error("elements outside of the tensor can be NaN only where elements are floats")]
+    NanOfIntegers,
+}
+
+/// The bytes that a kernel takes for a `CUtensorMap` of the tensor at `address`.
+pub fn encode_tensor_map(map: &TensorMap, address: u64) -> Result<[u8; MAP_BYTES], TensorMapError> {
+    check(map, address)?;
+    let mut bytes = Vec::with_capacity(MAP_BYTES);
+    bytes.extend(MARK);
+    bytes.extend(address.to_le_bytes());
+    bytes.extend([
+        map.extents.len() as u8,
+        number_of(map.element),
+        map.swizzle as u8,
+        u8::from(map.fills_nan),
+    ]);
+    let mut put = |numbers: &[u64]| {
+        for n in 0..MOST_DIMENSIONS {
+            bytes.extend(numbers.get(n).unwrap_or(&0).to_le_bytes());
+        }
+    };
+    put(&map.extents);
+    put(&map.strides);
+    for n in 0..MOST_DIMENSIONS {
+        // At most 256 and 8.
+        bytes.extend((map.box_extents.get(n).copied().unwrap_or(0) as u16).to_le_bytes());
+        bytes.push(map.steps.get(n).copied().unwrap_or(0) as u8);
+    }
+    bytes.resize(MAP_BYTES, 0);
+    let mut all = [0; MAP_BYTES];
+    all.copy_from_slice(&bytes);
+    Ok(all)
+}
+
+/// The map that these bytes are, and where its tensor begins. `None` where they are none.
+pub fn decode_tensor_map(bytes: &[u8]) -> Option<(TensorMap, u64)> {
+    let mut rest = bytes.strip_prefix(&MARK)?;
+    let mut take = |n: usize| {
+        let (some, others) = rest.split_at_checked(n)?;
+        rest = others;
+        let number = some
+            .iter()
+            .rev()
+            .fold(0_u64, |all, x| all << 8 | u64::from(*x));
+        Some(number)
+    };
+    let address = take(8)?;
+    let dimensions = take(1)? as usize;
+    let element = *ELEMENTS.get(take(1)? as usize)?;
+    let swizzle = *SWIZZLES.get(take(1)? as usize)?;
+    let fills_nan = take(1)? == 1;
+    let mut numbers =
+        |bytes: usize| -> Option<Vec<u64>> { (0..MOST_DIMENSIONS).map(|_| take(bytes)).collect() };
+    let (mut extents, mut strides) = (numbers(8)?, numbers(8)?);
+    let boxes: Vec<(u32, u32)> = (0..MOST_DIMENSIONS)
+        .map(|_| Some((take(2)? as u32, take(1)? as u32)))
+        .take(dimensions)
+        .collect::<Option<_>>()?;
+    extents.truncate(dimensions);
+    strides.truncate(dimensions.saturating_sub(1));
+    let (box_extents, steps) = boxes.into_iter().unzip();
+    let map = TensorMap {
+        element,
+        extents,
+        strides,
+        box_extents,
+        steps,
+        swizzle,
+        fills_nan,
+    };
+    check(&map, address).ok()?;
+    Some((map, address))
+}
+
+/// Bytes of a row of a box: a step in the first dimension has no effect.
+pub fn row_bytes(map: &TensorMap) -> u64 {
+    let elements = map.box_extents.first().copied().unwrap_or(0);
+    u64::from(elements) * map.element.bytes()
+}
+
+/// Bytes of a row that a swizzle takes.
+fn width(swizzle: Swizzle) -> u64 {
+    match swizzle {
+        Swizzle::None => u64::MAX,
+        Swizzle::Bytes32 => 32,
+        Swizzle::Bytes64 => 64,
+        Swizzle::Bytes128 => 128,
+    }
+}
+
+fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
+    let dimensions = map.extents.len();
+    if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
+        return Err(TensorMapError::Dimensions(dimensions));
+    }
+    let lengths = [
+        map.box_extents.len(),
+        map.steps.len(),
+        map.strides.len() + 1,
+    ];
+    if lengths != [dimensions; 3] {
+        return Err(TensorMapError::Lengths);
+    }
+    if !address.is_multiple_of(PIECE) {
+        return Err(TensorMapError::Address(address));
+    }
+    if let Some(bad) = map.extents.iter().find(|e| !(1..=1 << 32).contains(*e)) {
+        return Err(TensorMapError::Extent(*bad));
+    }
+    let is_stride = |s: &u64| s.is_multiple_of(PIECE) && *s < 1 << 40;
+    if let Some(bad) = map.strides.iter().find(|s| !is_stride(s)) {
+        return Err(TensorMapError::Stride(*bad));
+    }
+    if let Some(bad) = map.box_extents.iter().find(|e| !(1..=256).contains(*e)) {
+        return Err(TensorMapError::BoxExtent(*bad));
+    }
+    if let Some(bad) = map.steps.iter().find(|s| !(1..=8).contains(*s)) {
+        return Err(TensorMapError::Step(*bad));
+    }
+    let row = row_bytes(map);
+    if !row.is_multiple_of(PIECE) {
+        return Err(TensorMapError::BoxRow(row));
+    }
+    if row > width(map.swizzle) {
+        return Err(TensorMapError::SwizzleTooNarrow(row, width(map.swizzle)));
+    }
+    if map.fills_nan && not_a_number(map.element).is_none() {
+        return Err(TensorMapError::NanOfIntegers);
+    }
+    Ok(())
+}
+
+/// The bits of the NaN that elements outside become, as `cvt` makes them.
+pub fn not_a_number(element: MapElement) -> Option<u64> {
+    match element {
+        MapElement::F16 | MapElement::Bf16 => Some(0x7fff),
+        MapElement::F32 | MapElement::Tf32 => Some(0x7fff_ffff),
+        MapElement::F64 => Some(0x7fff_ffff_ffff_ffff),
+        MapElement::U8
+        | MapElement::U16
+        | MapElement::U32
+        | MapElement::I32
+        | MapElement::U64
+        | MapElement::I64 => None,
+    }
+}
+
+const ELEMENTS: [MapElement; 11] = [
+    MapElement::U8,
+    MapElement::U16,
+    MapElement::U32,
+    MapElement::I32,
+    MapElement::U64,
+    MapElement::I64,
+    MapElement::F16,
+    MapElement::F32,
+    MapElement::F64,
+    MapElement::Bf16,
+    MapElement::Tf32,
+];
+
+const SWIZZLES: [Swizzle; 4] = [
+    Swizzle::None,
+    Swizzle::Bytes32,
+    Swizzle::Bytes64,
+    Swizzle::Bytes128,
+];
+
+fn number_of(element: MapElement) -> u8 {
+    let at = ELEMENTS.iter().position(|it| *it == element);
+    at.unwrap_or_default() as u8
+}
+
+/// Where a byte of shared memory goes (PTX ISA, "Swizzling Modes"): the number of its line of 128 bytes, counted from
+/// `first`, changes the number of its piece of 16.
+#[inline(always)]
+pub fn exchange_pieces(swizzle: Swizzle, address: u32, first: u32) -> u32 {
+    let mask = match swizzle {
+        Swizzle::None => 0,
+        Swizzle::Bytes32 => 1,
+        Swizzle::Bytes64 => 3,
+        Swizzle::Bytes128 => 7,
+    };
+    address ^ ((address >> 7).wrapping_sub(first) & mask) << 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> TensorMap {
+        TensorMap {
+            element: MapElement::F16,
+            extents: vec![64, 77, 3],
+            strides: vec![128, 9856],
+            box_extents: vec![64, 256, 1],
+            steps: vec![1, 2, 1],
+            swizzle: Swizzle::Bytes128,
+            fills_nan: true,
+        }
+    }
+
+    #[test]
+    fn a_map_survives_its_bytes_and_nothing_else_is_one() {
+        for element in ELEMENTS {
+            for swizzle in SWIZZLES {
+                let few = (32 / element.bytes()) as u32;
+                let map = TensorMap {
+                    element,
+                    swizzle,
+                    box_extents: vec![few, 1, 1],
+                    fills_nan: not_a_number(element).is_some(),
+                    ..map()
+                };
+                let mut bytes = encode_tensor_map(&map, 0x1230).unwrap();
+                assert_eq!(decode_tensor_map(&bytes), Some((map, 0x1230)));
+                bytes[0] ^= 1;
+                assert_eq!(decode_tensor_map(&bytes), None);
+            }
+        }
+        assert_eq!(decode_tensor_map(&[0; MAP_BYTES]), None);
+        assert_eq!(decode_tensor_map(&MARK), None);
+    }
+
+    #[test]
+    fn maps_that_the_driver_refuses() {
+        type Change = fn(&mut TensorMap);
+        let cases: [(Change, TensorMapError); 11] = [
+            (|m| m.extents.clear(), TensorMapError::Dimensions(0)),
+            (|m| m.extents = vec![1; 6], TensorMapError::Dimensions(6)),
+            (|m| m.strides.clear(), TensorMapError::Lengths),
+            (|m| m.extents[1] = 0, TensorMapError::Extent(0)),
+            (|m| m.strides[0] = 136, TensorMapError::Stride(136)),
+            (|m| m.box_extents[1] = 257, TensorMapError::BoxExtent(257)),
+            (|m| m.box_extents[2] = 0, TensorMapError::BoxExtent(0)),
+            (|m| m.box_extents[0] = 4, TensorMapError::BoxRow(8)),
+            (
+                |m| m.swizzle = Swizzle::Bytes64,
+                TensorMapError::SwizzleTooNarrow(128, 64),
+            ),
+            (|m| m.steps[1] = 9, TensorMapError::Step(9)),
+            (
+                |m| m.element = MapElement::U16,
+                TensorMapError::NanOfIntegers,
+            ),
+        ];
+        for (change, expected) in cases {
+            let mut map = map();
+            change(&mut map);
+            assert_eq!(encode_tensor_map(&map, 0), Err(expected));
+        }
+        assert_eq!(
+            encode_tensor_map(&map(), 8),
+            Err(TensorMapError::Address(8))
+        );
+    }
+
+    #[test]
+    fn pieces_are_exchanged_by_their_line() {
+        let place = |swizzle, address| exchange_pieces(swizzle, address, 0);
+        assert_eq!(place(Swizzle::Bytes128, 0x90), 0x80);
+        assert_eq!(place(Swizzle::Bytes128, 0x3f4), 0x384);
+        assert_eq!(place(Swizzle::Bytes64, 0x200), 0x200);
+        assert_eq!(place(Swizzle::Bytes64, 0x180), 0x1b0);
+        assert_eq!(place(Swizzle::Bytes32, 0x180), 0x190);
+        assert_eq!(place(Swizzle::None, 0x180), 0x180);
+    }
+}
