@@ -16,6 +16,12 @@ pub(crate) fn work(form: &str, issued: u64, lanes: u64) -> Option<(Arithmetic, W
         let operations = issued.saturating_mul(operations);
         return Some((kind, Work { issued, operations }));
     }
+    if name == "wgmma" && words.get(1) == Some(&"mma_async") {
+        // Each of the four warps issues it.
+        let (kind, operations) = product(&words)?;
+        let operations = issued.saturating_mul(operations / 4);
+        return Some((kind, Work { issued, operations }));
+    }
     let (kind, packed) = match last {
         "f16" | "bf16" => (Arithmetic::Fp16, 1),
         "f16x2" | "bf16x2" => (Arithmetic::Fp16, 2),
@@ -58,7 +64,7 @@ fn product(words: &[&str]) -> Option<(Arithmetic, u64)> {
     let is_type = |word: &&&str| matches!(**word, "f32" | "s32") || kind(word).is_some();
     let types: Vec<_> = words.iter().filter(is_type).collect();
     let multiplied = match types.as_slice() {
-        [_, a, _, _] => kind(a)?,
+        [_, a, _, _] | [_, a, _] => kind(a)?,
         // `wmma` names the sums alone where halves are multiplied.
         [_, _] => Arithmetic::TensorF16,
         _ => return None,
@@ -123,6 +129,11 @@ mod tests {
                 "wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32",
                 Some((TensorBf16, 8192)),
             ),
+            (
+                "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e5m2",
+                Some((TensorFp8, 131_072)),
+            ),
+            ("wgmma.fence.sync.aligned", None),
             ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16", None),
             ("max.f32", None),
             ("add.s32", None),

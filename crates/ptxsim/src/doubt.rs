@@ -117,6 +117,7 @@ impl<'a> Seen<'a> {
             Doubt::Uncompared => match &inst.op {
                 Op::Load(a) if a.space == AddressSpace::Generic => any_load,
                 Op::Store(a) if a.space == AddressSpace::Generic => any_store,
+                Op::Wgmma(_) => true,
                 Op::Bulk(copy) if matches!(copy.global, BulkGlobal::Box { .. }) => true,
                 Op::Texture(_) => adds(Kind::GlobalLoad),
                 Op::Surface(t) if t.store => adds(Kind::GlobalStore),

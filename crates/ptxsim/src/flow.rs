@@ -1,6 +1,7 @@
 //! Which registers an instruction reads and writes, and what follows from that alone.
 
 use crate::program::mma::Mma;
+use crate::program::wgmma::OperandA;
 use crate::program::*;
 use crate::regs::Class;
 use std::collections::{HashMap, HashSet};
@@ -155,6 +156,16 @@ impl Inst {
             }
             Op::Free => each(Control, (R64, o[1])),
             Op::Mma(m) => matrix(m, each),
+            Op::Wgmma(m) => {
+                each(Control, (Pred, m.adds));
+                each(Address, (R64, m.b));
+                match &m.a {
+                    OperandA::Registers(a) => a.iter().for_each(|r| each(Value, (R32, *r))),
+                    OperandA::Descriptor(a) => each(Address, (R64, *a)),
+                }
+                m.d.iter().for_each(|r| each(Value, (R32, *r)));
+                m.d.iter().for_each(|r| each(Write, (R32, *r)));
+            }
             Op::Mbarrier(m) => {
                 each(Address, m.address);
                 match m.op {
@@ -190,6 +201,9 @@ impl Inst {
             | Op::BulkCommit
             | Op::BulkWait { .. }
             | Op::ProxyFence
+            | Op::WgmmaFence
+            | Op::WgmmaCommit
+            | Op::WgmmaWait(_)
             | Op::Fence(_)
             | Op::Trap
             | Op::Assert(_)
@@ -197,6 +211,28 @@ impl Inst {
             | Op::Nop => {}
         }
     }
+}
+
+/// Marks what has registers of `wgmma` among its own.
+pub fn mark_fragments(program: &mut Program) {
+    let mut of_products: HashSet<u32> = HashSet::new();
+    for inst in &program.code {
+        if let Op::Wgmma(m) = &inst.op {
+            of_products.extend(&m.d);
+            if let OperandA::Registers(a) = &m.a {
+                of_products.extend(a);
+            }
+        }
+    }
+    if of_products.is_empty() {
+        return;
+    }
+    let has = |inst: &Inst| {
+        let mut has = false;
+        inst.registers(|_, (class, r)| has |= class == Class::R32 && of_products.contains(&r));
+        has
+    };
+    program.fragments = program.code.iter().map(has).collect();
 }
 
 fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {

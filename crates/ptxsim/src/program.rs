@@ -1,6 +1,7 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
 pub mod mma;
+pub mod wgmma;
 
 use crate::alu::{AluOp, Operands};
 use crate::image::Geometry;
@@ -9,6 +10,7 @@ use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
 use mma::Mma;
 use std::sync::Arc;
+use wgmma::Wgmma;
 
 /// Where generic addresses of each window begin; the rest is global memory. An address of the
 /// window is base + offset within the block's shared or the thread's local memory.
@@ -359,6 +361,11 @@ pub enum Op {
     Elect,
     ActiveMask,
     Mma(Box<Mma>),
+    Wgmma(Box<Wgmma>),
+    WgmmaFence,
+    WgmmaCommit,
+    /// As `CpWait`, of `wgmma`.
+    WgmmaWait(u32),
     Mbarrier(Box<Mbarrier>),
     /// `o[0]`: how many arrivals were pending in `o[1]`, a state of an mbarrier.
     PendingCount,
@@ -539,6 +546,8 @@ pub const STACK_BYTES: u32 = 8 << 10;
 pub struct Program {
     pub name: String,
     pub code: Vec<Inst>,
+    /// By instruction: whether it has a register of a `wgmma.mma_async`. Empty without those.
+    pub fragments: Vec<bool>,
     pub entry: u32,
     pub sources: Vec<Source>,
     pub lines: Arc<Lines>,

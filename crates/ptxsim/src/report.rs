@@ -325,8 +325,12 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::WmmaLoad(t) => load_from(t.space),
             Mma::WmmaStore(t) => store_to(t.space),
         },
+        Op::Wgmma(_) => Kind::Matrix,
         Op::Fence(_)
         | Op::ProxyFence
+        | Op::WgmmaFence
+        | Op::WgmmaCommit
+        | Op::WgmmaWait(_)
         | Op::Clock { .. }
         | Op::Trap
         | Op::Assert(_)

@@ -65,6 +65,10 @@ impl Decoder<'_> {
         let Operand::Element { base, at } = self.operand(i, tensor)? else {
             return self.invalid(i.pos, "expected a tensor map and coordinates in brackets");
         };
+        let at = match at.as_slice() {
+            [Operand::Vector(at)] => at.as_slice(),
+            at => at,
+        };
         if dimensions != format!("{}d", at.len()) {
             let what = format!("{} coordinates for `{dimensions}`", at.len());
             return self.invalid(i.pos, what);

@@ -64,7 +64,7 @@ fn is_mma(s: Shape, a: Elem, b: Elem, c: Elem, d: Elem) -> bool {
 }
 
 impl Decoder<'_> {
-    fn fragment(
+    pub(super) fn fragment(
         &mut self,
         i: &Instruction,
         operand: usize,

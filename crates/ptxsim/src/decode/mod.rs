@@ -18,6 +18,7 @@ mod memory_forms;
 mod operand;
 mod scope;
 mod warp_forms;
+mod wgmma_forms;
 
 pub use layout::lay_out;
 
@@ -93,6 +94,7 @@ pub fn decode(
     Ok(Program {
         name: entry.name.clone(),
         code: d.code,
+        fragments: Vec::new(),
         entry: d.entry,
         sources: d.sources,
         lines: module.lines.clone(),
@@ -577,6 +579,8 @@ impl<'a> Decoder<'a> {
                 self.control(i, &words)
             }
             "mbarrier" => self.mbarrier(i, &words),
+            "wgmma" => self.wgmma(i, &words),
+            "setmaxnreg" => self.set_registers(i, &words),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
             | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
             "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {

@@ -168,6 +168,7 @@ impl Machine<'_> {
                 BulkGlobal::Line(_) => "cp.async.bulk",
                 BulkGlobal::Box { .. } => "cp.async.bulk.tensor",
             },
+            Some(Op::Wgmma(_)) => "wgmma.mma_async",
             _ => "cp.async",
         }
     }

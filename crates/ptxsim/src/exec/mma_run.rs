@@ -467,7 +467,7 @@ fn is_of_halves(m: &Multiply) -> bool {
 
 #[inline(always)]
 fn add_in_doubles(m: &Multiply, factors: &Factors<f32>, sums: &mut [f64; ROOM]) {
-    let least = if is_of_halves(m) { -14 } else { -126 };
+    let least = least_unit(is_of_halves(m));
     let elements = (m.shape.m * m.shape.n) as usize;
     add_groups(m, &mut sums[..elements], &InDoubles::new(factors, least));
 }
@@ -500,6 +500,24 @@ fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
             }
         }
     }
+}
+
+/// Hands on the factors, as what adds their products up.
+pub fn add_products(of_halves: bool, factors: &Factors<f32>, add: &mut dyn FnMut(&dyn Products)) {
+    #[cfg(target_arch = "x86_64")]
+    if of_halves && has_v3() {
+        let mut units = Factors::zeros();
+        // SAFETY: the processor has what it was compiled for.
+        if let Some(halves) = unsafe { OfHalves::new(factors, &mut units) } {
+            return add(&halves);
+        }
+    }
+    add(&InDoubles::new(factors, least_unit(of_halves)));
+}
+
+/// The exponent of the smallest unit of a factor.
+fn least_unit(of_halves: bool) -> i32 {
+    if of_halves { -14 } else { -126 }
 }
 
 #[inline(always)]

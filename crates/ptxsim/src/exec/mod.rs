@@ -38,3 +38,4 @@ mod tests;
 pub mod undefined;
 pub mod warp;
 mod watch;
+mod wgmma;

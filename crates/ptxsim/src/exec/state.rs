@@ -4,6 +4,7 @@ use super::async_copy::{Groups, InFlight};
 use super::bulk::{BulkRead, BulkWrite};
 use super::mbarrier::{Delivery, Meeting};
 use super::undefined::{Followed, Left, Origin, Undefined};
+use super::wgmma::AsyncProducts;
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
@@ -111,6 +112,7 @@ pub struct Warp {
     /// Bulk copies to global memory: what they still have to read, and to write.
     pub bulk_reads: Groups<BulkRead>,
     pub bulk_writes: Groups<BulkWrite>,
+    pub products: AsyncProducts,
     pub inter: Inter,
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
@@ -153,7 +155,7 @@ pub struct BlockState {
     pub shared_origins: QuickMap<usize, Origin>,
     pub local_origins: QuickMap<usize, Origin>,
     pub in_flight: InFlight,
-    /// Shared memory that bulk copies to global memory may still read.
+    /// Shared memory that bulk copies to global memory and products may still read.
     pub being_read: InFlight,
     /// Up to which epoch of each warp bulk copies see what it wrote to shared memory.
     pub proxied: Clock,
@@ -373,7 +375,11 @@ impl Machine<'_> {
                 Op::Bulk(copy) => copy.barrier.is_some(),
                 _ => false,
             }),
-            being_read: copies(|op| matches!(op, Op::Bulk(copy) if copy.barrier.is_none())),
+            being_read: copies(|op| match op {
+                Op::Bulk(copy) => copy.barrier.is_none(),
+                Op::Wgmma(_) => true,
+                _ => false,
+            }),
             proxied: [0; WARPS],
             shadow: CHECKS
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
@@ -474,6 +480,7 @@ impl Machine<'_> {
             copies: Groups::default(),
             bulk_reads: Groups::default(),
             bulk_writes: Groups::default(),
+            products: AsyncProducts::default(),
             inter: Inter::default(),
             fenced: 0,
             saved: Vec::new(),

@@ -360,6 +360,13 @@ impl Machine<'_> {
         undefined.add((Class::R32, register), lane, bits, origin);
     }
 
+    /// All bits of a register of 32 have values.
+    pub fn clear_undefined(w: &mut Warp, register: u32) {
+        if let Some(undefined) = &mut w.undefined {
+            undefined.clear((Class::R32, register), u32::MAX);
+        }
+    }
+
     pub fn undefined_bits(w: &Warp, register: u32, lane: usize) -> Option<(u64, Origin)> {
         let marked = w.undefined.as_ref()?.bits((Class::R32, register))?;
         Some((marked.bits[lane], marked.origin))
@@ -476,7 +483,7 @@ impl Machine<'_> {
         // Exchanges and products look at what they were given; all others have values now.
         let tried = matches!(
             inst.op,
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_)
+            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Wgmma(_)
         ) || matches!(&inst.op, Op::Mma(m) if m.computes());
         if !tried {
             let open = guard.and_then(|g| undefined.bits(g)).cloned();

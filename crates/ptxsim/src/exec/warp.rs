@@ -94,9 +94,9 @@ impl Machine<'_> {
                     set_aside(w, now);
                     break;
                 }
-                let next = match CHECKS && w.undefined.is_some() {
+                let next = match CHECKS && self.has_to_follow(w) {
                     false => self.straight::<CHECKS>(b, w, &mut now, stop)?,
-                    true => self.straight_undefined::<CHECKS>(b, w, &mut now, stop)?,
+                    true => self.straight_followed::<CHECKS>(b, w, &mut now, stop)?,
                 };
                 let end = now.pc + u32::from(!matches!(next, Next::Step));
                 self.issues.span(from, end, mask.count_ones());
@@ -187,9 +187,15 @@ impl Machine<'_> {
         Ok(next)
     }
 
-    /// As `straight`, following undefined values, until none is left.
+    /// Undefined values, or registers of `wgmma`.
+    #[inline(always)]
+    fn has_to_follow(&self, w: &Warp) -> bool {
+        w.undefined.is_some() || !self.program.fragments.is_empty()
+    }
+
+    /// As `straight`, following undefined values and registers of `wgmma`, until there are none.
     #[inline(never)]
-    fn straight_undefined<const CHECKS: bool>(
+    fn straight_followed<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -198,7 +204,7 @@ impl Machine<'_> {
     ) -> Run<Next> {
         let program = self.program;
         let mask_then = now.mask;
-        while now.pc < stop && now.mask == mask_then && w.undefined.is_some() {
+        while now.pc < stop && now.mask == mask_then && self.has_to_follow(w) {
             let inst = &program.code[now.pc as usize];
             let mut mask = now.mask;
             if inst.guard != 0 {
@@ -207,6 +213,9 @@ impl Machine<'_> {
                 self.issues.without(now.pc, (now.mask & !mask).count_ones());
             }
             w.executed += 1;
+            if let Some(true) = program.fragments.get(now.pc as usize) {
+                self.touch_fragments(b, w, inst, Site { pc: now.pc, mask });
+            }
             if let Op::Alu(_) = &inst.op {
                 self.alu_undefined(w, inst, now.mask, mask);
                 now.pc += 1;
@@ -296,6 +305,7 @@ impl Machine<'_> {
                     park(w, now, now.mask & !mask, now.pc + 1);
                 }
                 self.end_bulk_copies::<CHECKS>(b, w, s);
+                self.end_products(b, w, s);
                 w.live &= !mask;
                 b.ended += mask.count_ones();
                 self.progress += 1;
@@ -448,6 +458,20 @@ impl Machine<'_> {
                     return Ok(Next::Reschedule);
                 };
                 self.exchange(b, w, inst, ready, now.pc);
+            }
+            Op::Wgmma(_) | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait(_) => {
+                let members = [w.live; LANES];
+                if self.gather(b, w, now, mask, &members)?.is_none() {
+                    return Ok(Next::Reschedule);
+                }
+                let mask = now.mask;
+                match &inst.op {
+                    Op::Wgmma(m) => self.wgmma::<CHECKS>(b, w, m, Site { mask, ..s })?,
+                    Op::WgmmaFence => self.wgmma_fence(w),
+                    Op::WgmmaCommit => self.wgmma_commit(w),
+                    Op::WgmmaWait(keep) => self.wgmma_wait(b, w, *keep),
+                    _ => {}
+                }
             }
             Op::Mma(m) => {
                 let members = [w.live; LANES];

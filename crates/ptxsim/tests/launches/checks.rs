@@ -430,7 +430,10 @@ fn races_within_a_warp_and_atomics() {
 #[test]
 fn unsupported_forms_are_refused_by_name() {
     for form in [
-        "wgmma.fence.sync.aligned",
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16",
+        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc",
+        "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16",
+        "setmaxnreg.other.sync.aligned.u32",
         "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%rd1], [%rd2, {%r1, %r1, %r1}], [%rd3], {%r1}",
         "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%rd1], [%rd2, {%r1}], [%rd3], 1",
         "cp.async.bulk.tensor.1d.shared::cta.global.tile.mbarrier::complete_tx::bytes.cta_group::1 [%rd1], [%rd2, {%r1}], [%rd3]",
