@@ -1,0 +1,200 @@
+//! Kernels of Hopper: tiles by tensor maps, products by wgmma. The fixtures are kernels/sdpa_f16_wgmma.cu and
+//! sdpa_fp8_wgmma.cu in variants of gates.hopper.yaml, as nvcc 13.0.88 compiled them for sm_90a with -lineinfo.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+use common::*;
+use model::{MapElement, Swizzle, TensorMap};
+use ptxsim::*;
+
+/// A kernel as its launcher launches it, and a fixture of its PTX.
+#[derive(Clone, Copy)]
+struct Variant {
+    fixture: &'static str,
+    block_rows: usize,
+    threads: u32,
+    stages: u32,
+    is_fp8: bool,
+}
+
+const PING_PONG: Variant = Variant {
+    fixture: "sdpa_f16_wgmma_pp",
+    block_rows: 128,
+    threads: 384,
+    stages: 2,
+    is_fp8: false,
+};
+const WIDE: Variant = Variant {
+    fixture: "sdpa_f16_wgmma_wide",
+    block_rows: 256,
+    threads: 640,
+    stages: 4,
+    is_fp8: false,
+};
+const SPLIT: Variant = Variant {
+    fixture: "sdpa_f16_wgmma_split",
+    block_rows: 64,
+    threads: 288,
+    stages: 6,
+    is_fp8: false,
+};
+const FP8_SPLIT: Variant = Variant {
+    fixture: "sdpa_fp8_wgmma_split",
+    block_rows: 64,
+    threads: 384,
+    stages: 6,
+    is_fp8: true,
+};
+const TILE_KEYS: u32 = 64;
+
+fn map_of_heads(v: Variant, heads: usize, rows: usize) -> TensorMap {
+    let (element, row, swizzle) = match v.is_fp8 {
+        true => (MapElement::U8, 64, Swizzle::Bytes64),
+        false => (MapElement::F16, 128, Swizzle::Bytes128),
+    };
+    TensorMap {
+        element,
+        extents: vec![64, rows as u64, heads as u64],
+        strides: vec![row, row * rows as u64],
+        box_extents: vec![64, 64, 1],
+        steps: vec![1; 3],
+        swizzle,
+        fills_nan: false,
+    }
+}
+
+/// The report, and the largest error against f64.
+fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, Fault>, f64) {
+    let module = load(text);
+    let kernel = &module.kernels()[0];
+    let mut memory = Memory::default();
+    let mut random = Random(7);
+    let (mut arrays, mut places) = (Vec::new(), Vec::new());
+    for name in ["q", "k", "v"] {
+        let some = random.normals(heads * rows * 64);
+        let (mut bytes, mut values) = (Vec::new(), Vec::new());
+        for x in some {
+            if v.is_fp8 {
+                let code = float8::F8E4M3::from_f32(x);
+                bytes.push(code.to_bits());
+                values.push(f64::from(code.to_f32()));
+            } else {
+                let half = half::f16::from_f32(x);
+                bytes.extend(half.to_le_bytes());
+                values.push(half.to_f64());
+            }
+        }
+        places.push(put(&mut memory, name, &bytes));
+        arrays.push(values);
+    }
+    let each = if v.is_fp8 { 2 } else { 4 };
+    let out = memory
+        .alloc("out", (heads * rows * 64 * each) as u64)
+        .unwrap();
+    let map = map_of_heads(v, heads, rows);
+    let encoded = |at: u64| encode_tensor_map(&map, at).unwrap().to_vec();
+    let mut args = vec![encoded(places[0]), encoded(places[1])];
+    if v.is_fp8 {
+        args.push(places[2].to_le_bytes().to_vec());
+        for name in ["q_scale", "k_scale", "v_scale"] {
+            let at = put(&mut memory, name, &bytes_of(&vec![1.0; heads]));
+            args.push(at.to_le_bytes().to_vec());
+        }
+    } else {
+        args.push(encoded(places[2]));
+    }
+    args.push(out.to_le_bytes().to_vec());
+    args.push((heads as i32).to_le_bytes().to_vec());
+    args.push((rows as i32).to_le_bytes().to_vec());
+    let mut params = vec![0; kernel.parameter_bytes() as usize];
+    for ((at, bytes), arg) in kernel.parameters().into_iter().zip(&args) {
+        assert_eq!(bytes as usize, arg.len());
+        params[at as usize..][..arg.len()].copy_from_slice(arg);
+    }
+    let row_bytes = if v.is_fp8 { 64 } else { 128 };
+    let shared = v.block_rows as u32 * row_bytes + v.stages * TILE_KEYS * (row_bytes + 128) + 2048;
+    let grid = [rows.div_ceil(v.block_rows) as u32, heads as u32, 1];
+    let block = [v.threads, 1, 1];
+    let report = launch(kernel, grid, block, shared, &params, &mut memory, limits());
+    let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, rows, false);
+    let got = memory.read(out, want.len() * each).unwrap();
+    let value = |c: &[u8]| match c {
+        [a, b] => half::f16::from_le_bytes([*a, *b]).to_f64(),
+        c => f64::from(f32::from_le_bytes(c.try_into().unwrap())),
+    };
+    let errors = got.chunks_exact(each).zip(&want);
+    let worst = errors
+        .map(|(g, w)| (value(g) - w).abs())
+        .fold(0.0, f64::max);
+    (report, worst)
+}
+
+#[test]
+fn attention_by_wgmma_is_clean_and_right() {
+    for (v, shapes) in [
+        (PING_PONG, &[(1, 128), (1, 300)][..]),
+        (SPLIT, &[(2, 77), (1, 1), (1, 256)]),
+        (WIDE, &[(1, 513)]),
+        (FP8_SPLIT, &[(2, 77), (1, 256)]),
+    ] {
+        let text = fixture(v.fixture);
+        for &(heads, rows) in shapes {
+            let start = cpu_seconds();
+            let (report, worst) = attend(v, &text, heads, rows);
+            let report = clean(report);
+            assert!(worst < 4e-3, "{} {heads} {rows}: {worst}", v.fixture);
+            assert!(!report.withheld.is_empty());
+            println!(
+                "{} {heads} {rows}: {worst:.1e}, {:.2} s",
+                v.fixture,
+                cpu_seconds() - start
+            );
+        }
+    }
+}
+
+/// Eight heads of 128 rows, as `wide@small` of gates.hopper.yaml.
+#[test]
+fn the_widest_kernel_takes_seconds() {
+    let start = cpu_seconds();
+    clean(attend(WIDE, &fixture(WIDE.fixture), 8, 128).0);
+    let seconds = cpu_seconds() - start;
+    println!("wide@small: {seconds:.2} s");
+    assert!(seconds < 20.0, "{seconds} s");
+}
+
+/// Puts `by` in the place of the `n`-th `what`, from 0.
+fn change(text: &str, what: &str, n: usize, by: &str) -> String {
+    let (at, _) = text.match_indices(what).nth(n).unwrap();
+    format!("{}{by}{}", &text[..at], &text[at + what.len()..])
+}
+
+/// Whether one of the findings is of this kind, says so, and is at this line of the kernel's headers.
+fn finds(v: Variant, text: &str, kind: FindingKind, says: &str, line: (&str, u32)) {
+    let findings = attend(v, text, 1, 300)
+        .0
+        .unwrap_or_else(|f| panic!("{f}"))
+        .findings;
+    let is_it = |f: &Finding| {
+        let at = f.places[0].line.as_ref();
+        let at = at.is_some_and(|(file, n)| (file.ends_with(line.0), *n) == (true, line.1));
+        f.kind == kind && f.message.contains(says) && at
+    };
+    let all: Vec<_> = findings.iter().map(|f| (f.kind, &f.message)).collect();
+    assert!(findings.iter().any(is_it), "{says}: {all:#?}");
+}
+
+#[test]
+fn sums_that_are_read_before_the_wait_are_found() {
+    let text = fixture(PING_PONG.fixture);
+    let without = change(&text, "wgmma.wait_group.sync.aligned 0;", 0, "");
+    let says = "is read before a wgmma.wait_group";
+    let line = ("hopper.cuh", 120);
+    finds(
+        PING_PONG,
+        &without,
+        FindingKind::AsyncBeforeWait,
+        says,
+        line,
+    );
+}
