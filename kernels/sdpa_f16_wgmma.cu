@@ -7,8 +7,6 @@
 // out       f32 [B, H, S, D] contiguous
 //
 // Tiles come in by TMA, which one more warp, the producer, starts. All else is in wgmma_attention.cuh.
-#include <tuple>
-#include "tensor_map.cuh"
 #include "wgmma_attention.cuh"
 
 // Registers are moved between whole warpgroups only.
@@ -39,6 +37,10 @@ __device__ __forceinline__ void produce(Shared& shared, const Maps& maps, int he
     }
 }
 
+// gates.hopper.yaml asks for this many bytes: the tiles, and room to align them.
+constexpr int SHARED_BYTES = BLOCK_M * VALUE_ROW_BYTES + 2 * STAGES * TILE_BYTES + 2048;
+static_assert(sizeof(Shared) + 1024 <= SHARED_BYTES, "");
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 sdpa_f16_wgmma(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
                const __grid_constant__ CUtensorMap v, float* __restrict__ out, int heads, int seq_len)
@@ -68,27 +70,4 @@ sdpa_f16_wgmma(const __grid_constant__ CUtensorMap q, const __grid_constant__ CU
         finish(shared, softmax, output, group, out + (size_t(head) * seq_len + block_query) * HEAD_DIM,
                seq_len - block_query, SCALE_LOG2, 1.0f);
     }
-}
-
-// ---- host ----------------------------------------------------------------------------------------
-
-// gates.hopper.yaml asks for this many bytes: the tiles, and room to align them.
-constexpr int SHARED_BYTES = BLOCK_M * VALUE_ROW_BYTES + 2 * STAGES * TILE_BYTES + 2048;
-static_assert(sizeof(Shared) + 1024 <= SHARED_BYTES, "");
-
-extern "C" int launch_sdpa_f16_wgmma(const __half* q, const __half* k, const __half* v, float* out, int batch,
-                                     int heads, int seq_len, cudaStream_t stream)
-{
-    CUtensorMap q_map, k_map, v_map;
-    const int all_heads = batch * heads;
-    for (const auto& [map, tensor, rows] : {std::tuple{&q_map, q, GROUP_ROWS}, {&k_map, k, TILE_KEYS}, {&v_map, v, TILE_KEYS}}) {
-        const int failed = describe_heads(*map, tensor, all_heads, seq_len, rows);
-        if (failed) return failed;
-    }
-    const cudaError_t allowed =
-        cudaFuncSetAttribute(sdpa_f16_wgmma, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
-    if (allowed != cudaSuccess) return allowed;
-    const dim3 grid(ceil_div(seq_len, BLOCK_M), heads, batch);
-    sdpa_f16_wgmma<<<grid, THREADS, SHARED_BYTES, stream>>>(q_map, k_map, v_map, out, heads, seq_len);
-    return cudaGetLastError();
 }

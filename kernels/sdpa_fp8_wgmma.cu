@@ -13,9 +13,7 @@
 // s_q s_k goes into the softmax scale, s_v into the final 1 / l.
 //
 // Tiles of keys come in by TMA. All else is in wgmma_attention.cuh.
-#include <tuple>
 #include "codec.cuh"
-#include "tensor_map.cuh"
 #include "wgmma_attention.cuh"
 
 #ifndef PRODUCER_REGISTERS
@@ -91,6 +89,10 @@ __device__ __forceinline__ void produce(Shared& shared, const CUtensorMap& q, co
     }
 }
 
+// gates.hopper.yaml asks for this many bytes: the tiles, and room to align them.
+constexpr int SHARED_BYTES = BLOCK_M * Keys::ROW_BYTES + STAGES * (Keys::TILE_BYTES + VALUE_TILE_BYTES) + 2048;
+static_assert(sizeof(Shared) + 1024 <= SHARED_BYTES, "");
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 sdpa_fp8_wgmma(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k, const uint8_t* __restrict__ v,
                const float* __restrict__ q_scale, const float* __restrict__ k_scale, const float* __restrict__ v_scale,
@@ -122,28 +124,4 @@ sdpa_fp8_wgmma(const __grid_constant__ CUtensorMap q, const __grid_constant__ CU
         finish(shared, softmax, output, group, out + head_start + size_t(block_query) * HEAD_DIM, seq_len - block_query,
                scale_log2, v_scale[head]);
     }
-}
-
-// ---- host ----------------------------------------------------------------------------------------
-
-// gates.hopper.yaml asks for this many bytes: the tiles, and room to align them.
-constexpr int SHARED_BYTES = BLOCK_M * Keys::ROW_BYTES + STAGES * (Keys::TILE_BYTES + VALUE_TILE_BYTES) + 2048;
-static_assert(sizeof(Shared) + 1024 <= SHARED_BYTES, "");
-
-extern "C" int launch_sdpa_fp8_wgmma(const uint8_t* q, const uint8_t* k, const uint8_t* v, const float* q_scale,
-                                     const float* k_scale, const float* v_scale, __half* out, int batch, int heads,
-                                     int seq_len, cudaStream_t stream)
-{
-    CUtensorMap q_map, k_map;
-    const int all_heads = batch * heads;
-    for (const auto& [map, tensor, rows] : {std::tuple{&q_map, q, GROUP_ROWS}, {&k_map, k, TILE_KEYS}}) {
-        const int failed = describe_heads(*map, tensor, all_heads, seq_len, rows);
-        if (failed) return failed;
-    }
-    const cudaError_t allowed =
-        cudaFuncSetAttribute(sdpa_fp8_wgmma, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
-    if (allowed != cudaSuccess) return allowed;
-    const dim3 grid(ceil_div(seq_len, BLOCK_M), heads, batch);
-    sdpa_fp8_wgmma<<<grid, THREADS, SHARED_BYTES, stream>>>(q_map, k_map, v, q_scale, k_scale, v_scale, out, heads, seq_len);
-    return cudaGetLastError();
 }

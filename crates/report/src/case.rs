@@ -360,6 +360,7 @@ fn argument(arg: &Arg) -> String {
             format!("struct {{{}}}", fields.join(", "))
         }
         Arg::Pad { bytes } => format!("pad {bytes}"),
+        Arg::TensorMap { tensor, .. } => format!("tensor map of {tensor}"),
         Arg::Raw { bytes } => format!("0x{bytes}"),
     }
 }

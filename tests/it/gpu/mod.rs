@@ -13,6 +13,7 @@ mod faults;
 mod kept;
 mod launchers;
 mod sequences;
+mod tensor_maps;
 mod textures;
 mod times;
 

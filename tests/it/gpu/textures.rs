@@ -225,7 +225,7 @@ fn project(sweep: Sweep, architecture: &str) -> tempfile::TempDir {
 }
 
 /// The outputs that every case wrote on a device, by file name.
-fn outputs(dir: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn outputs(dir: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     let dump = dir.join(device);
     let output = Command::new(gatekeeper())
         .current_dir(dir)
@@ -264,7 +264,7 @@ fn outputs(dir: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
     let float = |four: &[u8]| f32::from_le_bytes(four.try_into().unwrap());
     bytes.chunks_exact(4).map(float).collect()
 }

@@ -342,7 +342,7 @@ impl Machine<'_> {
             it.accessed = Some((s.pc, fences));
             let (adding, product) = (it.adding > 0, it.product);
             let writes = how == Use::Write;
-            if !adding && !(writes && it.multiplying > 0) {
+            if !(adding || writes && it.multiplying > 0) {
                 return;
             }
             let kind = FindingKind::AsyncBeforeWait;

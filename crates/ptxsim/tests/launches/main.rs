@@ -9,6 +9,7 @@ mod doubts;
 mod functions;
 mod golden;
 mod handover;
+mod hopper;
 mod idioms;
 mod inlined;
 mod kernels;

@@ -92,7 +92,7 @@ pub fn sizes(args: &[Arg]) -> Vec<usize> {
         .collect()
 }
 
-/// Of a parameter; the driver and the PTX say where each parameter lies.
+/// As CUDA 12 declares it; the driver and the PTX say where each parameter lies.
 const MAP_ALIGN: usize = 64;
 
 struct Field {

@@ -730,11 +730,10 @@ impl Device for SimDevice {
         self.memory.bind(image, bound).map_err(stray)
     }
 
-    fn tensor_map(&mut self, _: Address, _: &TensorMap) -> Result<MapBytes> {
-        Err(Failure::Unsupported(Unsupported::Ptx {
-            problem: "the simulator does not support it: a parameter that is a tensor map"
-                .to_owned(),
-        }))
+    fn tensor_map(&mut self, at: Address, map: &TensorMap) -> Result<MapBytes> {
+        ptxsim::encode_tensor_map(map, at).map_err(|error| {
+            Failure::of_case(FaultKind::LaunchRefused, format!("a tensor map: {error}"))
+        })
     }
 
     fn guard(&self) -> usize {

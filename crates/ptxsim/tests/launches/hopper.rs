@@ -1,9 +1,7 @@
 //! Kernels of Hopper: tiles by tensor maps, products by wgmma. The fixtures are kernels/sdpa_f16_wgmma.cu and
 //! sdpa_fp8_wgmma.cu in variants of gates.hopper.yaml, as nvcc 13.0.88 compiled them for sm_90a with -lineinfo.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-use common::*;
+use crate::common::*;
 use model::{MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
