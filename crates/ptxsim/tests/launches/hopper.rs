@@ -270,3 +270,26 @@ fn arrivals_and_bytes_that_never_come_are_deadlocks_by_name() {
         assert!(found && fault.contains(says), "{fault}");
     }
 }
+
+/// No GPU shows it: the values have come in all the same, or the output is right by chance.
+#[test]
+fn values_that_nobody_waits_for_are_found() {
+    let without = |wait: &str| {
+        let wait = format!("mbarrier.try_wait.parity.shared::cta.b64 {wait}");
+        let text = fixture(PING_PONG.fixture);
+        assert!(text.contains(&wait));
+        let text = text.replacen(&wait, "setp.eq.u32 done, 0, 0;", 1);
+        attend(PING_PONG, &text, 1, 300).0
+    };
+    let in_the_loop = without("done, [%r457], %r458;").unwrap_err().to_string();
+    assert!(
+        in_the_loop.contains("1 arrivals at an mbarrier that waits for 0"),
+        "{in_the_loop}"
+    );
+    let behind_it = without("done, [%r625], %r833;").unwrap();
+    let is_it = |f: &Finding| {
+        let line = f.places[0].line.as_ref().map(|(_, n)| *n);
+        (f.kind, line) == (FindingKind::SharedRace, Some(220))
+    };
+    assert!(behind_it.findings.iter().any(is_it));
+}
