@@ -131,7 +131,7 @@ mod tests {
                 "b.ptx",
                 format!(
                     "{head}{right}{}",
-                    kernel("engine", "wgmma.fence.sync.aligned;")
+                    kernel("engine", "tcgen05.wait::ld.sync.aligned;")
                 ),
             ),
             ("c.txt", "no PTX".to_owned()),
