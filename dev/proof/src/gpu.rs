@@ -140,7 +140,7 @@ fn assemble(ptxas: &Path, ptx: &str) -> Result<Vec<u8>> {
     let (from, to) = (base.with_extension("ptx"), base.with_extension("cubin"));
     std::fs::write(&from, ptx)?;
     let run = Command::new(ptxas)
-        .args(["-arch=sm_90", "-o"])
+        .args(["-arch=sm_90a", "-o"])
         .args([&to, &from])
         .output()?;
     let cubin = std::fs::read(&to);

@@ -7,6 +7,7 @@
 //! $P forms                                        each instruction alone, over special operands
 //! $P --ptxas $(which ptxas) random                10,000 random programs
 //! $P mma && $P special && $P approx               matrix instructions, other forms, approximations
+//! $P descriptors                                  the bytes that wgmma multiplies
 //! $P build --ptx out/ptx && $P kernels --ptx out/ptx
 //! dev/proof/counters.sh target/release/ptxsim-proof out/ptx out
 //! $P counters --ptx out/ptx --ncu out/ncu.csv --instructions out/instructions.tsv
@@ -15,7 +16,7 @@
 //! ```
 //! `counters --table dev/proof/fixtures/counters/table.tsv` writes the readings that `cargo test` compares
 //! the counters with. Put `out/ptx/*.ptx` next to it, compressed by `gzip -9n`.
-//! `--hashes` of `forms`, `mma`, `special` and `random` writes the GPU's results as hashes. `cargo test`
+//! `--hashes` of `forms`, `mma`, `descriptors`, `special` and `random` writes the GPU's results as hashes. `cargo test`
 //! checks those in fixtures/ on any machine; `--check` compares with a file of them. A form that ptxsim
 //! learned since then goes last in `forms` or `products`, and those tests fail until a GPU has computed it.
 //! To include it in random programs, write `list > fixtures/forms.list` and their `--hashes` again.
@@ -25,6 +26,7 @@ mod cases;
 mod comparisons;
 mod conversions;
 mod counters;
+mod descriptors;
 #[cfg(test)]
 mod failures;
 mod forms;
@@ -101,6 +103,12 @@ enum Command {
         /// Compare ptxsim with dumped results instead; needs no GPU
         #[arg(long)]
         check: Option<PathBuf>,
+    },
+    /// The bytes of shared memory that `wgmma` multiplies
+    Descriptors {
+        /// Where to write hashes of the GPU's results
+        #[arg(long)]
+        hashes: Option<PathBuf>,
     },
     /// 128-bit words, atomics of vectors, `movmatrix`
     Special {
@@ -231,6 +239,9 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
             hashes.as_deref(),
             out,
         ),
+        Command::Descriptors { hashes } => {
+            descriptors::run(&gpu::Gpu::open(ptxas)?, hashes.as_deref(), out)
+        }
         Command::Special { hashes } => {
             special::run(&gpu::Gpu::open(ptxas)?, hashes.as_deref(), out)
         }
@@ -261,7 +272,8 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
         } => {
             let of_product = products::VARIANTS.iter().find(|v| v.name == name);
             let text = of_product.map(products::Variant::ptx);
-            let Some(text) = text.or_else(|| special::named(&name)) else {
+            let text = text.or_else(|| special::named(&name));
+            let Some(text) = text.or_else(|| descriptors::named(&name)) else {
                 return Err(format!("no program or kernel is named {name}").into());
             };
             out.write_all(text.as_bytes())?;

@@ -1,6 +1,6 @@
 //! The matrix instructions that `mma` compares: what they are, the PTX around each, and its operands.
 
-use crate::sweep::HEADER;
+use crate::sweep::{HEADER, HEADER_A};
 use crate::words::Random;
 use std::fmt::Write as _;
 
@@ -109,6 +109,17 @@ pub const VARIANTS: &[Variant] = &[
     sparse("sp_s8_k64_sat", "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32.satfinite", 0),
     sparse("sp_s4_k64", "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32", 0),
     sparse("sp_s4_k128_sat", "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32.satfinite", 0),
+    of("wgmma_f16", "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"),
+    of("wgmma_f16_to_f16", "wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16"),
+    of("wgmma_bf16", "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"),
+    of("wgmma_tf32", "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"),
+    of("wgmma_e4m3", "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"),
+    of("wgmma_e5m2", "wgmma.mma_async.sync.aligned.m64n8k32.f32.e5m2.e5m2"),
+    of("wgmma_e4m3_e5m2", "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2"),
+    of("wgmma_e4m3_to_f16", "wgmma.mma_async.sync.aligned.m64n8k32.f16.e4m3.e4m3"),
+    of("wgmma_e5m2_to_f16", "wgmma.mma_async.sync.aligned.m64n8k32.f16.e5m2.e5m2"),
+    Variant { sums: Sums::Any, ..of("wgmma_s8", "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.u8") },
+    of("wgmma_u8_sat", "wgmma.mma_async.sync.aligned.m64n8k32.satfinite.s32.u8.u8"),
 ];
 
 /// The fragments' layout, from the words of an instruction.
@@ -153,6 +164,12 @@ impl Variant {
         let [m, n, k] = numbers(shape.unwrap_or_default());
         let mut types = words().filter(|w| TYPES.contains(w));
         let [d, a, b, c] = [(); 4].map(|()| types.next().unwrap_or_default());
+        // `wgmma` adds to D. Each of four warps has a quarter of the rows.
+        let (m, c) = if self.by_warpgroup() {
+            (m / 4, d)
+        } else {
+            (m, c)
+        };
         let register = if a == "f64" { 8 } else { 4 };
         // The one of f16 is four products.
         let products = if (m, n, k, a) == (8, 8, 4, "f16") {
@@ -191,6 +208,16 @@ impl Variant {
         self.op.starts_with("wmma")
     }
 
+    /// A is in registers, B in shared memory, C is where D will be.
+    fn by_warpgroup(&self) -> bool {
+        self.op.starts_with("wgmma")
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> usize {
+        if self.by_warpgroup() { 128 } else { 32 }
+    }
+
     /// Bytes of one result.
     pub fn result(&self) -> usize {
         let layout = self.layout();
@@ -209,9 +236,13 @@ impl Variant {
         let layout = self.layout();
         let ([a, b, c, d], size) = (layout.registers, layout.register);
         let bits = 8 * size;
+        let header = match self.by_warpgroup() {
+            true => HEADER_A,
+            false => HEADER,
+        };
         let mut t = format!(
-            "{HEADER}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
-             .reg .b{bits} %a<8>, %b<8>, %c<8>, %d<8>, %e<1>;\n.reg .b32 %t, %g;\n.reg .b64 %in, %out, %o;\n\
+            "{header}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
+             .reg .b{bits} %a<8>, %b<8>, %c<8>, %d<8>, %e<1>;\n.reg .b32 %t, %g, %l;\n.reg .b64 %in, %out, %o;\n.reg .pred %p;\n\
              ld.param.u64 %in, [pin];\nld.param.u64 %out, [pout];\nmov.u32 %t, %tid.x;\n\
              mov.u32 %g, %ctaid.x;\n"
         );
@@ -221,21 +252,26 @@ impl Variant {
         };
         let metadata = self.selector.map(|n| format!(", %e0, {n}"));
         let e = usize::from(metadata.is_some());
-        let multiply = format!(
-            "{} {}, {}, {}, {}{};\n",
-            self.op,
-            names('d', d),
-            names('a', a),
-            names('b', b),
-            names('c', c),
-            metadata.unwrap_or_default()
-        );
+        let multiply = match self.by_warpgroup() {
+            true => self.multiply_by_warpgroup(&layout, &names),
+            false => format!(
+                "{} {}, {}, {}, {}{};\n",
+                self.op,
+                names('d', d),
+                names('a', a),
+                names('b', b),
+                names('c', c),
+                metadata.unwrap_or_default()
+            ),
+        };
+        let result = if self.by_warpgroup() { 'c' } else { 'd' };
         match self.through_memory() {
             false => {
                 let _ = write!(
                     t,
-                    "mad.lo.u32 %t, %g, 32, %t;\nmul.wide.u32 %o, %t, {};\nadd.s64 %in, %in, %o;\n\
-                     mul.wide.u32 %o, %t, {};\nadd.s64 %out, %out, %o;\n",
+                    "mov.u32 %l, %t;\nmad.lo.u32 %t, %g, {}, %t;\nmul.wide.u32 %o, %t, {};\n\
+                     add.s64 %in, %in, %o;\nmul.wide.u32 %o, %t, {};\nadd.s64 %out, %out, %o;\n",
+                    self.threads(),
                     size * (a + b + c + e),
                     size * d
                 );
@@ -248,7 +284,7 @@ impl Variant {
                 }
                 t += &multiply;
                 for k in 0..d {
-                    let _ = writeln!(t, "st.global.b{bits} [%out+{}], %d{k};", size * k);
+                    let _ = writeln!(t, "st.global.b{bits} [%out+{}], %{result}{k};", size * k);
                 }
             }
             true => {
@@ -297,6 +333,41 @@ impl Variant {
             }
         }
         t + "ret;\n}\n"
+    }
+
+    /// The words of B are those of the first warp: two lines of four core matrices, without a swizzle.
+    fn multiply_by_warpgroup(
+        &self,
+        layout: &Layout,
+        names: &dyn Fn(char, usize) -> String,
+    ) -> String {
+        let [a, b, c, _] = layout.registers;
+        let scales = match layout.types[0] {
+            "s8" | "u8" => "",
+            "f16" | "bf16" => ", 1, 1, 0",
+            _ => ", 1, 1",
+        };
+        let matrix: u64 = 8 * 16;
+        let descriptor = ((matrix >> 4) << 16) | (((2 * matrix) >> 4) << 32);
+        let mut t = format!(
+            ".shared .align 128 .b8 s[{}];\nsetp.lt.u32 %p, %l, 32;\nmov.u32 %t, s;\n\
+             mad.lo.u32 %l, %l, {}, %t;\n",
+            32 * 4 * b,
+            4 * b
+        );
+        for k in 0..b {
+            let _ = writeln!(t, "@%p st.shared.b32 [%l+{}], %b{k};", 4 * k);
+        }
+        let _ = write!(
+            t,
+            "fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %t, %t, 4;\ncvt.u64.u32 %o, %t;\n\
+             or.b64 %o, %o, {descriptor};\nsetp.eq.u32 %p, %g, %g;\nwgmma.fence.sync.aligned;\n\
+             {} {}, {}, %o, %p{scales};\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n",
+            self.op,
+            names('c', c),
+            names('a', a)
+        );
+        t
     }
 
     /// Warp by warp: normal deviates; then wild exponents, NaNs left out; the last eighth any bits.
@@ -428,6 +499,8 @@ mod tests {
             ("sp_f16_k32", [4, 4, 4, 4], false),
             ("sp_s8_k64_sat", [4, 4, 4, 4], false),
             ("sp_s4_k64", [2, 2, 4, 4], false),
+            ("wgmma_f16", [4, 2, 4, 4], false),
+            ("wgmma_e4m3_to_f16", [4, 2, 2, 2], true),
         ] {
             let variant = VARIANTS.iter().find(|v| v.name == name).unwrap();
             let layout = variant.layout();

@@ -19,6 +19,9 @@ const SOURCES: usize = 5;
 
 pub const HEADER: &str = ".version 9.0\n.target sm_90\n.address_size 64\n";
 
+/// For what only this one architecture has.
+pub const HEADER_A: &str = ".version 9.0\n.target sm_90a\n.address_size 64\n";
+
 /// A form with its constants chosen.
 pub struct Instance {
     pub form: Form,

@@ -66,8 +66,8 @@ fn job<'a>(v: &Variant, input: &'a [u8]) -> Job<'a> {
     Job {
         entry: "f",
         shape: Shape {
-            grid: [WARPS as u32, 1, 1],
-            block: [32, 1, 1],
+            grid: [(32 * WARPS / v.threads()) as u32, 1, 1],
+            block: [v.threads() as u32, 1, 1],
             dynamic_shared: 0,
         },
         args: vec![Arg::In(input), Arg::Out(v.output_bytes())],

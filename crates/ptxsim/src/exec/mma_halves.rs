@@ -188,7 +188,7 @@ mod tests {
                 let mut sums: Vec<f64> = addends.iter().map(|c| f64::from(*c)).collect();
                 let mut expected = sums.clone();
                 halves.add_to(&mut sums, columns, 16, &depths);
-                InDoubles::new(&values, -14).add_to(&mut expected, columns, 16, &depths);
+                InDoubles::new(&values, [-14; 2], KEPT).add_to(&mut expected, columns, 16, &depths);
                 for (sum, expected) in sums.iter().zip(&expected) {
                     let both_nan = sum.is_nan() && expected.is_nan();
                     prop_assert!(both_nan || sum.to_bits() == expected.to_bits(), "{sum:e} {expected:e}");
@@ -210,7 +210,7 @@ mod tests {
         let mut sums = [f64::from(f32::from_bits(0x4eff_ffff)); 8];
         let mut expected = sums;
         halves.add_to(&mut sums, 8, 16, &(0..16));
-        InDoubles::new(&values, -14).add_to(&mut expected, 8, 16, &(0..16));
+        InDoubles::new(&values, [-14; 2], KEPT).add_to(&mut expected, 8, 16, &(0..16));
         assert_eq!(sums, expected);
     }
 

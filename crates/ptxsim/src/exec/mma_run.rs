@@ -469,7 +469,11 @@ fn is_of_halves(m: &Multiply) -> bool {
 fn add_in_doubles(m: &Multiply, factors: &Factors<f32>, sums: &mut [f64; ROOM]) {
     let least = least_unit(is_of_halves(m));
     let elements = (m.shape.m * m.shape.n) as usize;
-    add_groups(m, &mut sums[..elements], &InDoubles::new(factors, least));
+    add_groups(
+        m,
+        &mut sums[..elements],
+        &InDoubles::new(factors, [least; 2], KEPT),
+    );
 }
 
 #[inline(always)]
@@ -512,7 +516,7 @@ pub fn add_products(of_halves: bool, factors: &Factors<f32>, add: &mut dyn FnMut
             return add(&halves);
         }
     }
-    add(&InDoubles::new(factors, least_unit(of_halves)));
+    add(&InDoubles::new(factors, [least_unit(of_halves); 2], KEPT));
 }
 
 /// The exponent of the smallest unit of a factor.

@@ -70,26 +70,30 @@ pub fn is_usual(largest: f64, sum: f64) -> bool {
 pub struct InDoubles {
     values: Factors<f64>,
     units: Factors<f64>,
+    /// Two to the number of bits that are kept.
+    below: f64,
 }
 
 impl InDoubles {
-    /// `least`: exponent of the smallest unit of a factor.
+    /// `least`: exponents of the smallest units of factors in A and B. `kept`: bits below the largest exponent.
     #[inline(always)]
-    pub fn new(values: &Factors<f32>, least: i32) -> InDoubles {
-        let least = f64::from_bits(((1023 + least) as u64) << 52);
+    pub fn new(values: &Factors<f32>, least: [i32; 2], kept: u32) -> InDoubles {
+        let least = least.map(|n| f64::from_bits(((1023 + n) as u64) << 52));
         let mut all = InDoubles {
             values: Factors::zeros(),
             units: Factors::zeros(),
+            below: (1_u64 << kept) as f64,
         };
         let InDoubles {
             values: v,
             units: u,
+            ..
         } = &mut all;
         for (x, (v, u)) in values.a.iter().zip(v.a.iter_mut().zip(&mut u.a)) {
-            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least));
+            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least[0]));
         }
         for (x, (v, u)) in values.b.iter().zip(v.b.iter_mut().zip(&mut u.b)) {
-            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least));
+            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least[1]));
         }
         all
     }
@@ -102,15 +106,14 @@ impl Products for InDoubles {
             for (strip, to) in sums.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
                 let values = self.values.pair(row, strip, depth, depths);
                 let units = self.units.pair(row, strip, depth, depths);
-                *to = add_doubles(*to, values, units);
+                *to = add_doubles(*to, values, units, self.below);
             }
         }
     }
 }
 
 #[inline(always)]
-fn add_doubles(to: [f64; STRIP], values: Pair<f64>, units: Pair<f64>) -> [f64; STRIP] {
-    const BELOW: f64 = (1_u64 << KEPT) as f64;
+fn add_doubles(to: [f64; STRIP], values: Pair<f64>, units: Pair<f64>, below: f64) -> [f64; STRIP] {
     const LEAST: f64 = f64::from_bits((1023 - 126) << 52);
     let mut largest = [0.0; STRIP];
     for l in 0..STRIP {
@@ -125,7 +128,7 @@ fn add_doubles(to: [f64; STRIP], values: Pair<f64>, units: Pair<f64>) -> [f64; S
     }
     let (mut scale, mut sum) = ([0.0; STRIP], [0.0; STRIP]);
     for l in 0..STRIP {
-        scale[l] = BELOW / largest[l];
+        scale[l] = below / largest[l];
         sum[l] = (to[l] * scale[l]).trunc();
     }
     for (x, ys) in values.0.iter().zip(values.1) {

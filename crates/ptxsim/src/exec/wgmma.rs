@@ -6,15 +6,16 @@
 //! write to registers of A, and a write to shared memory that is multiplied. So is a product of registers that
 //! something has accessed since the last `wgmma.fence`, or of memory that no `fence.proxy.async` has handed on.
 //!
-//! A product of f16, bf16, tf32 or fp8 is cut off as one of `mma.sync` is (`mma_sums`), in one go for each 16 columns
-//! of A. No GPU has confirmed that (CALIBRATION.md).
+//! A product of f16, bf16 or tf32 is cut off as one of `mma.sync` is (`mma_sums`), all columns of A in one go. One of
+//! fp8 keeps fewer bits: 13 below the largest exponent, and 13 of the fraction of an f32. The results are those of an
+//! H200 to the bit (CALIBRATION.md).
 
 use super::address::Site;
 use super::bulk::BulkRead;
 use super::float_ops::w as canonical;
 use super::mma_exact::number;
 use super::mma_run::{add_products, cut, decode};
-use super::mma_sums::{Factors, Products};
+use super::mma_sums::{Factors, InDoubles, Products};
 use super::state::*;
 use super::undefined::Origin;
 use crate::check::race::Strength;
@@ -34,8 +35,10 @@ const PIECE: u32 = 16;
 const WARPS_OF_GROUP: u32 = 4;
 /// Columns of B that are added up at once.
 const COLUMNS: usize = 2 * STRIP;
-/// Columns of A that are cut off together.
-const TOGETHER: usize = 16;
+/// Bits of a sum of fp8 that are kept below the largest exponent.
+const KEPT_OF_BYTES: u32 = 13;
+/// The sign, the exponent and 13 bits of the fraction of f32: all that a sum of fp8 has.
+const FRACTION_OF_BYTES: u32 = u32::MAX << 10;
 
 /// The products that a warp has under way.
 #[derive(Default)]
@@ -503,7 +506,7 @@ fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[
     each_sum(m, held, |row, column, bits| {
         all[row * columns + column] = f64::from(decode(m.sum, bits));
     });
-    let of_halves = matches!(m.ab[0], Elem::F16 | Elem::E4m3 | Elem::E5m2);
+    let of_bytes = m.ab[0].bits() == 8;
     for first in (0..columns).step_by(COLUMNS) {
         let count = COLUMNS.min(columns - first);
         for column in 0..count {
@@ -518,18 +521,15 @@ fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[
         for (row, to) in sums.chunks_exact_mut(count).enumerate() {
             to.copy_from_slice(&all[row * columns + first..][..count]);
         }
-        add_products(of_halves, &factors, &mut |products: &dyn Products| {
-            for from in (0..depth).step_by(TOGETHER) {
-                let depths = from..depth.min(from + TOGETHER);
-                products.add_to(sums, count, depth, &depths);
-                for x in sums.iter_mut() {
-                    *x = match half {
-                        true => F16.decode(F16.encode(*x, Round::Nearest, false)),
-                        false => f64::from(cut(*x)),
-                    };
-                }
-            }
-        });
+        let mut add = |products: &dyn Products| products.add_to(sums, count, depth, &(0..depth));
+        match of_bytes {
+            true => add(&InDoubles::new(
+                &factors,
+                m.ab.map(least_of_bytes),
+                KEPT_OF_BYTES,
+            )),
+            false => add_products(m.ab[0] == Elem::F16, &factors, &mut add),
+        }
         for (row, from) in sums.chunks_exact(count).enumerate() {
             all[row * columns + first..][..count].copy_from_slice(from);
         }
@@ -538,9 +538,15 @@ fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[
         let sum = all[row * columns + column];
         match half {
             true => F16.encode(sum, Round::Nearest, false),
+            false if of_bytes => canonical(f32::from_bits(cut(sum).to_bits() & FRACTION_OF_BYTES)),
             false => canonical(cut(sum)),
         }
     })
+}
+
+/// The exponent of the smallest unit of a factor of fp8.
+fn least_of_bytes(elem: Elem) -> i32 {
+    if elem == Elem::E4m3 { -6 } else { -14 }
 }
 
 fn add_integers(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
