@@ -83,17 +83,9 @@ impl Inst {
             Op::Bulk(copy) => {
                 let places = std::iter::once(&copy.shared).chain(&copy.barrier);
                 places.for_each(|place| each(Address, place.address));
-                match &copy.global {
-                    BulkGlobal::Line(place) => {
-                        each(Address, place.address);
-                        each(Control, (R32, o[2]));
-                    }
-                    BulkGlobal::Box { map, at } => {
-                        each(Address, map.address);
-                        at.iter().for_each(|r| each(Address, (R32, *r)));
-                    }
-                }
+                in_global(&copy.global, o[2], each);
             }
+            Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
             Op::Barrier { kind, .. } => {
                 each(Control, (R32, o[1]));
                 each(Control, (R32, o[2]));
@@ -209,6 +201,20 @@ impl Inst {
             | Op::Assert(_)
             | Op::Sleep
             | Op::Nop => {}
+        }
+    }
+}
+
+fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register)) {
+    match place {
+        BulkGlobal::Line(place) => {
+            each(Use::Address, place.address);
+            each(Use::Control, (Class::R32, size));
+        }
+        BulkGlobal::Box { map, at } => {
+            each(Use::Address, map.address);
+            let at = at.iter().map(|r| (Class::R32, *r));
+            at.for_each(|r| each(Use::Address, r));
         }
     }
 }

@@ -297,11 +297,13 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         }
         Op::Texture(_) | Op::Surface(_) | Op::ImageQuery(_) => Kind::OtherMemory,
         Op::Atom(_) => Kind::Atomic,
+        Op::Bulk(copy) if copy.reduction.is_some() => Kind::Atomic,
         Op::Bulk(copy) if copy.barrier.is_none() => Kind::GlobalStore,
         Op::CpAsync { .. }
         | Op::CpCommit
         | Op::CpWait(_)
         | Op::Bulk(_)
+        | Op::BulkPrefetch(_)
         | Op::BulkCommit
         | Op::BulkWait { .. } => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,

@@ -358,6 +358,7 @@ impl Machine<'_> {
                 self.cp_wait(b, w, *keep, mask);
             }
             Op::Bulk(copy) => self.bulk_copy::<CHECKS>(b, w, copy, o[2], s)?,
+            Op::BulkPrefetch(prefetch) => self.bulk_prefetch(b, w, prefetch, o[2], s)?,
             Op::BulkCommit => {
                 w.bulk_reads.commit(mask);
                 w.bulk_writes.commit(mask);

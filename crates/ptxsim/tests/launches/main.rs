@@ -4,6 +4,7 @@
 mod common;
 
 mod bulk;
+mod bulk_reduce;
 mod checks;
 mod doubts;
 mod functions;
