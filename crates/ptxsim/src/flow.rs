@@ -196,6 +196,7 @@ impl Inst {
             | Op::WgmmaFence
             | Op::WgmmaCommit
             | Op::WgmmaWait(_)
+            | Op::SetRegisters(_)
             | Op::Fence(_)
             | Op::Trap
             | Op::Assert(_)

@@ -287,6 +287,22 @@ pub enum Reduction {
 #[derive(Clone, Debug)]
 pub struct BulkPrefetch(pub BulkGlobal);
 
+/// A warp takes or releases registers, and then has so many a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetRegisters {
+    pub count: u32,
+    pub takes: bool,
+}
+
+impl SetRegisters {
+    pub fn name(self) -> &'static str {
+        match self.takes {
+            true => "setmaxnreg.inc",
+            false => "setmaxnreg.dec",
+        }
+    }
+}
+
 /// The effect of a fence that reaches other blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
@@ -387,6 +403,7 @@ pub enum Op {
     WgmmaCommit,
     /// As `CpWait`, of `wgmma`.
     WgmmaWait(u32),
+    SetRegisters(SetRegisters),
     Mbarrier(Box<Mbarrier>),
     /// `o[0]`: how many arrivals were pending in `o[1]`, a state of an mbarrier.
     PendingCount,
@@ -588,6 +605,8 @@ pub struct Program {
     pub parameter_bytes: u32,
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
+    /// Registers of a thread when the kernel begins, where `setmaxnreg` changes them.
+    pub entry_registers: Option<u32>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
 }

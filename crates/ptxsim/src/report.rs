@@ -333,6 +333,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::WgmmaFence
         | Op::WgmmaCommit
         | Op::WgmmaWait(_)
+        | Op::SetRegisters(_)
         | Op::Clock { .. }
         | Op::Trap
         | Op::Assert(_)

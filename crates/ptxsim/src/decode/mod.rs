@@ -91,6 +91,7 @@ pub fn decode(
         d.local_bytes = base + STACK_BYTES;
     }
     let [pred, r32, r64] = d.registers;
+    let entry_registers = entry_registers(entry, &d.code);
     Ok(Program {
         name: entry.name.clone(),
         code: d.code,
@@ -116,8 +117,37 @@ pub fn decode(
         parameter_bytes: d.parameter_bytes,
         max_threads: entry.max_threads,
         required_threads: entry.required_threads,
+        entry_registers,
         shared_granule: d.shared_granule.clamp(1, 4),
     })
+}
+
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 1 << 16;
+/// Of a thread there are a multiple of so many.
+const REGISTER_UNIT: u32 = 8;
+
+/// The registers of a thread with which ptxas lets a kernel with `setmaxnreg` begin: as many as it is told, or as fit
+/// when the blocks that it is told to share a multiprocessor, and no more than somebody asks for. `None`: it is told
+/// nothing, and ignores `setmaxnreg` ("unable to determine register count at entry"). As seen with ptxas 13.0.88.
+fn entry_registers(entry: &Function, code: &[Inst]) -> Option<u32> {
+    let changes = code.iter().filter_map(|inst| match inst.op {
+        Op::SetRegisters(change) => Some(change),
+        _ => None,
+    });
+    if let (Some(count), true) = (entry.max_registers, changes.clone().next().is_some()) {
+        return Some(count.next_multiple_of(REGISTER_UNIT));
+    }
+    let threads = entry.required_threads.or(entry.max_threads)?;
+    let threads = threads
+        .iter()
+        .try_fold(1_u32, |all, n| all.checked_mul(*n))?;
+    let resident = threads
+        .next_multiple_of(32)
+        .checked_mul(entry.min_blocks?)?;
+    let fitting = REGISTERS.checked_div(resident)? / REGISTER_UNIT * REGISTER_UNIT;
+    let wanted = changes.filter(|change| change.takes).map(|c| c.count).max();
+    Some(fitting.min(wanted.unwrap_or(256)))
 }
 
 /// Whether something of a module looks where the system's shared memory is.

@@ -28,6 +28,7 @@ pub mod packed_ops;
 pub mod pattern;
 mod print;
 mod provenance;
+pub mod registers;
 pub mod state;
 mod steady;
 pub mod stream;

@@ -3,6 +3,7 @@
 use super::async_copy::{Groups, InFlight};
 use super::bulk::{BulkRead, BulkWrite};
 use super::mbarrier::{Delivery, Meeting};
+use super::registers::RegisterPool;
 use super::undefined::{Followed, Left, Origin, Undefined};
 use super::wgmma::AsyncProducts;
 use crate::check::global::GlobalShadow;
@@ -34,6 +35,10 @@ pub enum Wait {
     Mbarrier {
         address: u32,
         phase: bool,
+    },
+    /// Until so many registers a thread can be had.
+    Registers {
+        count: u32,
     },
 }
 
@@ -167,6 +172,7 @@ pub struct BlockState {
     pub local: Vec<u8>,
     pub local_known: Known,
     pub barriers: Vec<Barrier>,
+    pub registers: RegisterPool,
     pub threads: u32,
     pub ended: u32,
 }
@@ -388,6 +394,7 @@ impl Machine<'_> {
             deliveries: Vec::new(),
             local: vec![0; local],
             local_known: Known::none(local),
+            registers: RegisterPool::new(p.entry_registers, warps),
             barriers: vec![
                 Barrier {
                     all: true,

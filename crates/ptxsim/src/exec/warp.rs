@@ -474,6 +474,30 @@ impl Machine<'_> {
                     _ => {}
                 }
             }
+            Op::SetRegisters(change) => {
+                let members = [w.live; LANES];
+                if self.gather(b, w, now, mask, &members)?.is_none() {
+                    return Ok(Next::Reschedule);
+                }
+                let s = Site {
+                    mask: now.mask,
+                    ..s
+                };
+                if !self.set_registers(b, w, *change, s)? {
+                    self.issues.not_at_all(now.pc);
+                    self.issues.without(now.pc, now.mask.count_ones());
+                    w.groups.push(Group {
+                        pc: now.pc,
+                        mask: now.mask,
+                        stack: now.stack.clone(),
+                        wait: Wait::Registers {
+                            count: change.count,
+                        },
+                    });
+                    return Ok(Next::Reschedule);
+                }
+                self.progress += 1;
+            }
             Op::Mma(m) => {
                 let members = [w.live; LANES];
                 if self.gather(b, w, now, mask, &members)?.is_none() {

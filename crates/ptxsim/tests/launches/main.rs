@@ -20,6 +20,7 @@ mod matrix;
 mod mbarrier;
 mod order;
 mod provenance;
+mod registers;
 mod robust;
 mod sparse;
 mod streams;
