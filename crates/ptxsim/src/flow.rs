@@ -258,6 +258,15 @@ fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
             each(Use::Value, (R32, m.metadata));
         }
         Mma::Quads(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Scaled(m) => {
+            product(R32, &m.d, [&m.a, &m.b, &m.c]);
+            if let Some(scales) = &m.scales {
+                let of = scales.registers.iter();
+                of.for_each(|r| each(Use::Value, (R32, *r)));
+                let selectors = scales.selectors.iter().flatten();
+                selectors.for_each(|r| each(Use::Control, (R32, *r)));
+            }
+        }
         Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
         Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
             each(Use::Address, t.address);

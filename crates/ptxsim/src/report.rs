@@ -319,7 +319,8 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             | Mma::Integers(_)
             | Mma::Doubles(_)
             | Mma::Sparse(_)
-            | Mma::Quads(_) => Kind::Matrix,
+            | Mma::Quads(_)
+            | Mma::Scaled(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,
             Mma::MovMatrix { .. } => Kind::Exchange,
             Mma::StMatrix { .. } => Kind::MatrixStore,

@@ -10,12 +10,14 @@ mod bulk;
 mod calls;
 mod control;
 mod convert;
+mod float_forms;
 mod image_forms;
 mod layout;
 mod matrix_forms;
 mod mbarrier;
 mod memory_forms;
 mod operand;
+mod scaled_forms;
 mod scope;
 mod warp_forms;
 mod wgmma_forms;
@@ -213,6 +215,7 @@ struct Decoder<'a> {
     branch_lists: HashMap<String, Vec<String>>,
     carry: Option<u32>,
     is_kernel: bool,
+    kernel: String,
     /// The instruction at work.
     guard: u32,
     first_step: bool,
@@ -257,6 +260,7 @@ impl<'a> Decoder<'a> {
             branch_lists: HashMap::new(),
             carry: None,
             is_kernel: true,
+            kernel: String::new(),
             guard: 0,
             first_step: true,
         }
@@ -317,6 +321,30 @@ impl<'a> Decoder<'a> {
         self.not_built(i.pos, i.form(), i.loc, detail)
     }
 
+    /// Refuses an instruction with the number of those like it in the kernel: how much it is that is not built.
+    fn refuse_all<T>(
+        &self,
+        i: &Instruction,
+        what: &str,
+        is_like: impl Fn(&Instruction) -> bool,
+    ) -> Load<T> {
+        let (mut reached, mut open) = (HashSet::new(), vec![&self.kernel]);
+        while let Some(name) = open.pop() {
+            if reached.insert(name) {
+                open.extend(self.calls.direct(name));
+            }
+        }
+        let functions = self.module.functions.iter();
+        let functions = functions.filter(|f| reached.contains(&f.name));
+        let all = functions.flat_map(|f| f.body.iter().flatten());
+        let like = all.filter(|s| matches!(s, Statement::Instruction(other) if is_like(other)));
+        let places = match like.count() {
+            1 => "1 place".to_owned(),
+            n => format!("{n} places"),
+        };
+        self.unsupported(i, &format!("{what}, {places} in this kernel"))
+    }
+
     fn known<T>(&self, i: &Instruction, part: Option<T>) -> Load<T> {
         part.map_or_else(|| self.unsupported(i, ""), Ok)
     }
@@ -343,6 +371,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn kernel(&mut self, f: &Function) -> Load<()> {
+        self.kernel.clone_from(&f.name);
         self.scopes.open();
         for var in &self.module.variables {
             if var.space == Space::Shared {
@@ -598,7 +627,12 @@ impl<'a> Decoder<'a> {
             Some(g) => (self.predicate(&g.register, i)? + 1) * 2 + u32::from(g.negated),
         };
         let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
-        if words.contains(&"b128") && !matches!(words[0], "mov" | "ld" | "st" | "atom") {
+        if words.contains(&"b128")
+            && !matches!(
+                words[0],
+                "mov" | "ld" | "st" | "atom" | "clusterlaunchcontrol"
+            )
+        {
             return self.unsupported(i, "");
         }
         match words[0] {
@@ -608,6 +642,12 @@ impl<'a> Decoder<'a> {
             | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
                 self.control(i, &words)
             }
+            "tcgen05" => self.refuse_all(i, "tensor memory and its products", |other| {
+                other.words.first() == i.words.first()
+            }),
+            "clusterlaunchcontrol" => self.refuse_all(i, "clusters of blocks", |other| {
+                other.words.first() == i.words.first()
+            }),
             "mbarrier" => self.mbarrier(i, &words),
             "wgmma" => self.wgmma(i, &words),
             "setmaxnreg" => self.set_registers(i, &words),

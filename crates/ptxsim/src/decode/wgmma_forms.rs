@@ -32,6 +32,13 @@ impl Decoder<'_> {
             [_, "mma_async", "sync", "aligned", shape, rest @ ..] => {
                 self.wgmma_product(i, shape, rest)?;
             }
+            [_, "mma_async", "sp", ..] => {
+                let is_like = |other: &Instruction| {
+                    let words = other.words.iter().map(String::as_str);
+                    words.take(3).eq(["wgmma", "mma_async", "sp"])
+                };
+                return self.refuse_all(i, "products of sparse matrices", is_like);
+            }
             _ => return self.unsupported(i, ""),
         }
         Ok(())

@@ -21,6 +21,7 @@ mod mma_exact;
 #[cfg(target_arch = "x86_64")]
 mod mma_halves;
 pub mod mma_run;
+mod mma_scaled;
 pub mod mma_sparse;
 mod mma_sums;
 mod observe;

@@ -503,6 +503,7 @@ impl Machine<'_> {
                 if self.gather(b, w, now, mask, &members)?.is_none() {
                     return Ok(Next::Reschedule);
                 }
+                self.check_selectors(b, w, m, now.pc)?;
                 if m.computes() {
                     self.with_undefined(w, inst, now.mask, |regs| m.compute(regs));
                     return Ok(Next::Step);

@@ -3,6 +3,7 @@
 
 mod common;
 
+mod blackwell;
 mod bulk;
 mod bulk_reduce;
 mod checks;
