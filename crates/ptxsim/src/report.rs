@@ -74,6 +74,8 @@ pub enum FindingKind {
     UninitialisedShared,
     UninitialisedLocal,
     InvalidMembers,
+    /// A descriptor of a matrix in shared memory does not fit the tile that it leads to.
+    WrongLayout,
     /// `free` of what `malloc` did not give, or a second time.
     InvalidFree,
     SharedRace,

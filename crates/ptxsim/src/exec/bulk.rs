@@ -25,7 +25,7 @@ use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
-use model::MapElement;
+use model::{MapElement, Swizzle};
 use std::ops::Range;
 
 /// Bytes that a copy moves as one. Sizes and addresses are multiples.
@@ -108,8 +108,8 @@ pub struct Stretch {
     pub pieces: Vec<Piece>,
     /// A piece outside of a tensor.
     pub fill: [u8; PIECE as usize],
-    /// Those of a tensor.
-    pub element: Option<MapElement>,
+    /// The elements of a tensor, and how their places are exchanged.
+    pub tensor: Option<(MapElement, Swizzle)>,
 }
 
 /// A part of a copy that lies side by side on both sides.
@@ -213,7 +213,8 @@ impl Machine<'_> {
             Some(Reduction::Elements(op, bytes)) => return Ok(Some((*op, *bytes))),
             Some(Reduction::ByMap(all)) => all,
         };
-        let found = all.iter().find(|(of, _)| Some(*of) == stretch.element);
+        let element = stretch.tensor.map(|(element, _)| element);
+        let found = all.iter().find(|(of, _)| Some(*of) == element);
         if let Some((element, op)) = found {
             return Ok(Some((*op, element.bytes() as u32)));
         }
@@ -302,7 +303,7 @@ impl Machine<'_> {
             bytes,
             pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
             fill: [0; PIECE as usize],
-            element: None,
+            tensor: None,
         }))
     }
 
@@ -345,6 +346,9 @@ impl Machine<'_> {
                         (missing_of(n as u32, missing) << bytes.start, origin)
                     });
                 }
+            }
+            if let Some((_, swizzle)) = stretch.tensor {
+                b.layouts.note(piece.shared, swizzle);
             }
             b.in_flight.begin(piece.shared, PIECE, s.pc);
             copies.push(CopyOp {

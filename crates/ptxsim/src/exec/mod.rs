@@ -15,6 +15,7 @@ pub mod half_ops;
 mod heap;
 mod images;
 pub mod int_ops;
+pub mod layout;
 pub mod mbarrier;
 mod mem;
 mod mma_exact;

@@ -2,6 +2,7 @@
 
 use super::async_copy::{Groups, InFlight};
 use super::bulk::{BulkRead, BulkWrite};
+use super::layout::Layouts;
 use super::mbarrier::{Delivery, Meeting};
 use super::registers::RegisterPool;
 use super::undefined::{Followed, Left, Origin, Undefined};
@@ -162,6 +163,7 @@ pub struct BlockState {
     pub in_flight: InFlight,
     /// Shared memory that bulk copies to global memory and products may still read.
     pub being_read: InFlight,
+    pub layouts: Layouts,
     /// Up to which epoch of each warp bulk copies see what it wrote to shared memory.
     pub proxied: Clock,
     pub shadow: Option<Shadow>,
@@ -386,6 +388,7 @@ impl Machine<'_> {
                 Op::Wgmma(_) => true,
                 _ => false,
             }),
+            layouts: Layouts::default(),
             proxied: [0; WARPS],
             shadow: CHECKS
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),

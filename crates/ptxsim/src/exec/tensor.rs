@@ -73,7 +73,7 @@ impl Machine<'_> {
             bytes,
             pieces,
             fill: fill(&map),
-            element: Some(map.element),
+            tensor: Some((map.element, map.swizzle)),
         })
     }
 

@@ -8,6 +8,7 @@ mod bulk;
 mod bulk_reduce;
 mod checks;
 mod doubts;
+mod faults;
 mod functions;
 mod golden;
 mod handover;
