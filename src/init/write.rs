@@ -124,9 +124,10 @@ pub fn describe(found: &Found) -> String {
         | FindingKind::UninitialisedLocal => "an output made of memory that nothing wrote",
         FindingKind::AsyncBeforeWait => "data that is used before its copy is waited for",
         FindingKind::BarrierByPart => "a barrier that threads have left out",
-        FindingKind::InvalidMembers | FindingKind::InvalidFree | FindingKind::Leak => {
-            "a finding of the simulator"
-        }
+        FindingKind::InvalidMembers
+        | FindingKind::WrongLayout
+        | FindingKind::InvalidFree
+        | FindingKind::Leak => "a finding of the simulator",
     };
     match found.places.first() {
         Some(place) => format!("{kind} ({})", place.at),

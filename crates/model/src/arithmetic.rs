@@ -20,7 +20,7 @@ pub enum Arithmetic {
     TensorFp8,
     TensorFp64,
     TensorInt8,
-    /// Integers of less than eight bits.
+    /// Integers and floats of less than six bits.
     TensorNarrow,
 }
 

@@ -472,6 +472,8 @@ pub enum FindingKind {
     MachineDependence = "machine_dependence",
     /// A warp-wide instruction names other lanes than those that take part.
     InvalidMembers = "invalid_members",
+    /// A descriptor of a matrix in shared memory does not fit the tile that it leads to.
+    WrongLayout = "wrong_layout",
     /// `free` of what `malloc` did not give, or gave and took back.
     InvalidFree = "invalid_free",
     SharedRace = "shared_race",

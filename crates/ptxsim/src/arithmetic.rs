@@ -54,10 +54,10 @@ fn product(words: &[&str]) -> Option<(Arithmetic, u64)> {
             "bf16" => Arithmetic::TensorBf16,
             // Sums are of 32 bits, too; what is multiplied stands behind the first.
             "tf32" => Arithmetic::TensorTf32,
-            "e4m3" | "e5m2" => Arithmetic::TensorFp8,
+            "e4m3" | "e5m2" | "e2m3" | "e3m2" => Arithmetic::TensorFp8,
             "f64" => Arithmetic::TensorFp64,
             "s8" | "u8" => Arithmetic::TensorInt8,
-            "s4" | "u4" | "b1" => Arithmetic::TensorNarrow,
+            "s4" | "u4" | "b1" | "e2m1" => Arithmetic::TensorNarrow,
             _ => return None,
         })
     };
@@ -115,6 +115,14 @@ mod tests {
             ),
             (
                 "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32",
+                Some((TensorFp8, 8192)),
+            ),
+            (
+                "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0",
+                Some((TensorNarrow, 16384)),
+            ),
+            (
+                "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32",
                 Some((TensorFp8, 8192)),
             ),
             (

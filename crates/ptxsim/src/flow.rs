@@ -83,17 +83,9 @@ impl Inst {
             Op::Bulk(copy) => {
                 let places = std::iter::once(&copy.shared).chain(&copy.barrier);
                 places.for_each(|place| each(Address, place.address));
-                match &copy.global {
-                    BulkGlobal::Line(place) => {
-                        each(Address, place.address);
-                        each(Control, (R32, o[2]));
-                    }
-                    BulkGlobal::Box { map, at } => {
-                        each(Address, map.address);
-                        at.iter().for_each(|r| each(Address, (R32, *r)));
-                    }
-                }
+                in_global(&copy.global, o[2], each);
             }
+            Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
             Op::Barrier { kind, .. } => {
                 each(Control, (R32, o[1]));
                 each(Control, (R32, o[2]));
@@ -204,11 +196,26 @@ impl Inst {
             | Op::WgmmaFence
             | Op::WgmmaCommit
             | Op::WgmmaWait(_)
+            | Op::SetRegisters(_)
             | Op::Fence(_)
             | Op::Trap
             | Op::Assert(_)
             | Op::Sleep
             | Op::Nop => {}
+        }
+    }
+}
+
+fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register)) {
+    match place {
+        BulkGlobal::Line(place) => {
+            each(Use::Address, place.address);
+            each(Use::Control, (Class::R32, size));
+        }
+        BulkGlobal::Box { map, at } => {
+            each(Use::Address, map.address);
+            let at = at.iter().map(|r| (Class::R32, *r));
+            at.for_each(|r| each(Use::Address, r));
         }
     }
 }
@@ -251,6 +258,15 @@ fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
             each(Use::Value, (R32, m.metadata));
         }
         Mma::Quads(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Scaled(m) => {
+            product(R32, &m.d, [&m.a, &m.b, &m.c]);
+            if let Some(scales) = &m.scales {
+                let of = scales.registers.iter();
+                of.for_each(|r| each(Use::Value, (R32, *r)));
+                let selectors = scales.selectors.iter().flatten();
+                selectors.for_each(|r| each(Use::Control, (R32, *r)));
+            }
+        }
         Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
         Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
             each(Use::Address, t.address);

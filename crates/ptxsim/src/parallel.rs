@@ -97,6 +97,7 @@ fn separable(job: &Job) -> bool {
         let (space, order) = match &inst.op {
             Op::Load(a) | Op::Store(a) => (a.space, a.order),
             Op::Atom(a) => (a.access.space, a.access.order),
+            Op::Bulk(copy) => return copy.reduction.is_none(),
             // All share the heap.
             Op::Malloc | Op::Free => return false,
             _ => return true,

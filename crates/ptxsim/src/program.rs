@@ -9,6 +9,7 @@ use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
 use mma::Mma;
+use model::MapElement;
 use std::sync::Arc;
 use wgmma::Wgmma;
 
@@ -156,6 +157,10 @@ pub enum AtomOp {
     MaxS,
     Inc,
     Dec,
+    MinF16,
+    MinBf16,
+    MaxF16,
+    MaxBf16,
 }
 
 /// Each element by itself, but `Cas` compares and swaps all of them as one: those of 128 bits are
@@ -265,6 +270,37 @@ pub struct BulkCopy {
     pub global: BulkGlobal,
     /// The mbarrier that the bytes are reported to. Copies to global memory have none.
     pub barrier: Option<BulkPlace>,
+    /// What global memory holds is combined with what comes, not replaced.
+    pub reduction: Option<Reduction>,
+}
+
+/// The operation of a copy that reduces.
+#[derive(Clone, Debug)]
+pub enum Reduction {
+    /// On elements of so many bytes.
+    Elements(AtomOp, u32),
+    /// On the elements of the tensor map, which is one of these.
+    ByMap(Vec<(MapElement, AtomOp)>),
+}
+
+/// What a bulk copy would read, fetched into L2: nothing that a program sees. `o[2]` says how many bytes of a line.
+#[derive(Clone, Debug)]
+pub struct BulkPrefetch(pub BulkGlobal);
+
+/// A warp takes or releases registers, and then has so many a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetRegisters {
+    pub count: u32,
+    pub takes: bool,
+}
+
+impl SetRegisters {
+    pub fn name(self) -> &'static str {
+        match self.takes {
+            true => "setmaxnreg.inc",
+            false => "setmaxnreg.dec",
+        }
+    }
 }
 
 /// The effect of a fence that reaches other blocks.
@@ -324,6 +360,7 @@ pub enum Op {
     /// At most this many groups may stay under way.
     CpWait(u32),
     Bulk(Box<BulkCopy>),
+    BulkPrefetch(Box<BulkPrefetch>),
     BulkCommit,
     /// As `CpWait`, of bulk copies to global memory. `reads_only`: until their shared memory has been read.
     BulkWait {
@@ -366,6 +403,7 @@ pub enum Op {
     WgmmaCommit,
     /// As `CpWait`, of `wgmma`.
     WgmmaWait(u32),
+    SetRegisters(SetRegisters),
     Mbarrier(Box<Mbarrier>),
     /// `o[0]`: how many arrivals were pending in `o[1]`, a state of an mbarrier.
     PendingCount,
@@ -567,6 +605,8 @@ pub struct Program {
     pub parameter_bytes: u32,
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
+    /// Registers of a thread when the kernel begins, where `setmaxnreg` changes them.
+    pub entry_registers: Option<u32>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
 }

@@ -74,6 +74,8 @@ pub enum FindingKind {
     UninitialisedShared,
     UninitialisedLocal,
     InvalidMembers,
+    /// A descriptor of a matrix in shared memory does not fit the tile that it leads to.
+    WrongLayout,
     /// `free` of what `malloc` did not give, or a second time.
     InvalidFree,
     SharedRace,
@@ -297,11 +299,13 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         }
         Op::Texture(_) | Op::Surface(_) | Op::ImageQuery(_) => Kind::OtherMemory,
         Op::Atom(_) => Kind::Atomic,
+        Op::Bulk(copy) if copy.reduction.is_some() => Kind::Atomic,
         Op::Bulk(copy) if copy.barrier.is_none() => Kind::GlobalStore,
         Op::CpAsync { .. }
         | Op::CpCommit
         | Op::CpWait(_)
         | Op::Bulk(_)
+        | Op::BulkPrefetch(_)
         | Op::BulkCommit
         | Op::BulkWait { .. } => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,
@@ -317,7 +321,8 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             | Mma::Integers(_)
             | Mma::Doubles(_)
             | Mma::Sparse(_)
-            | Mma::Quads(_) => Kind::Matrix,
+            | Mma::Quads(_)
+            | Mma::Scaled(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,
             Mma::MovMatrix { .. } => Kind::Exchange,
             Mma::StMatrix { .. } => Kind::MatrixStore,
@@ -331,6 +336,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::WgmmaFence
         | Op::WgmmaCommit
         | Op::WgmmaWait(_)
+        | Op::SetRegisters(_)
         | Op::Clock { .. }
         | Op::Trap
         | Op::Assert(_)

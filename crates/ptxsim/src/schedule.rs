@@ -135,6 +135,7 @@ impl Machine<'_> {
             if ended == b.warps.len() {
                 if CHECKS {
                     self.tell_unawaited_copies(b);
+                    self.tell_uneven_registers(b);
                 }
                 return Ok(Share::Ended);
             }
@@ -145,6 +146,7 @@ impl Machine<'_> {
                             b.barriers[id as usize].generation != generation
                         }
                         Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
+                        Wait::Registers { count } => b.registers.suffices(w.index, count),
                         Wait::Sync => false,
                         Wait::Ready => true,
                     })
@@ -210,6 +212,7 @@ impl Machine<'_> {
                             };
                             format!("wait for the mbarrier at {address:#x} of shared memory{lacks}")
                         }
+                        Wait::Registers { count } => b.registers.wait(w.index, count),
                         Wait::Ready => "are".into(),
                     };
                     let place = format!("{what} at {}", self.own_line(g.pc));

@@ -24,6 +24,7 @@ fn kind(finding: &Finding) -> String {
         FindingKind::Uninitialised => "use of memory that was never written",
         FindingKind::MachineDependence => "output depends on the machine or the moment",
         FindingKind::InvalidMembers => "warp-wide instruction names other lanes than take part",
+        FindingKind::WrongLayout => "matrix descriptor that does not fit its tile",
         FindingKind::InvalidFree => "invalid free",
         FindingKind::SharedRace => "race on shared memory",
         FindingKind::GlobalRace => "race on global memory",
@@ -45,6 +46,7 @@ pub fn lacking(finding: &Finding) -> Option<&'static str> {
         FindingKind::Uninitialised
         | FindingKind::MachineDependence
         | FindingKind::InvalidMembers
+        | FindingKind::WrongLayout
         | FindingKind::InvalidFree
         | FindingKind::BarrierByPart
         | FindingKind::Leak => None,

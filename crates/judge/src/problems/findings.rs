@@ -56,7 +56,7 @@ fn depth(kind: FindingKind) -> u8 {
     match kind {
         FindingKind::AsyncBeforeWait => 0,
         FindingKind::SharedRace | FindingKind::GlobalRace => 1,
-        FindingKind::BarrierByPart | FindingKind::InvalidMembers => 2,
+        FindingKind::BarrierByPart | FindingKind::InvalidMembers | FindingKind::WrongLayout => 2,
         FindingKind::WarpRace | FindingKind::WarpHazard => 3,
         FindingKind::Uninitialised => 4,
         FindingKind::MachineDependence => 5,

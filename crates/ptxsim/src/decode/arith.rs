@@ -1,10 +1,10 @@
 //! Arithmetic, logic, moves, comparisons, conversions.
 
+use super::float_forms::modifiers;
 use super::scope::numbered;
 use super::{Decoder, Load, class};
 use crate::alu::*;
 use crate::exec::{cmp_ops, float_ops, int_ops, packed_ops};
-use crate::num::round::Round;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
@@ -23,6 +23,7 @@ impl Decoder<'_> {
                 self.word_op(i, int_ops::prmt(words[2]))
             }
             "testp" => self.testp(i, words),
+            _ if self.newer_floats(i, words)? => Ok(()),
             _ => match packed_ops::lookup(words) {
                 Some(op) => self.plain(i, op, Ty::B32),
                 None => self.table(i, words),
@@ -43,32 +44,7 @@ impl Decoder<'_> {
             Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::F32 | Ty::F64
         );
         let op = if is_float {
-            let mut m = float_ops::Modifiers {
-                mode: Round::Nearest,
-                ftz: false,
-                sat: false,
-                nan: false,
-                xorsign: false,
-                relu: false,
-                approx: false,
-            };
-            for (n, word) in middle.iter().enumerate() {
-                match *word {
-                    "xorsign" if middle.get(n + 1) == Some(&"abs") => m.xorsign = true,
-                    "abs" if m.xorsign => {}
-                    "ftz" => m.ftz = true,
-                    "sat" => m.sat = true,
-                    "NaN" => m.nan = true,
-                    "relu" => m.relu = true,
-                    "approx" => m.approx = true,
-                    // Within 2 ulp everywhere: as well as rounded.
-                    "full" => {}
-                    w => match Round::parse(w) {
-                        Some(mode) => m.mode = mode,
-                        None => return self.unsupported(i, ""),
-                    },
-                }
-            }
+            let m = self.known(i, modifiers(middle))?;
             float_ops::lookup(words[0], ty, m)
         } else {
             let mut key = vec![words[0]];

@@ -7,7 +7,7 @@ use crate::program::*;
 use crate::regs::Class;
 
 /// The operation on elements of a type.
-fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
+pub(super) fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
     let signed = ty.is_signed();
     Some(match (name, ty) {
         ("add", Ty::F32) => AtomOp::AddF32,
@@ -27,6 +27,10 @@ fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
         ("max", _) if signed => AtomOp::MaxS,
         ("min", Ty::U32 | Ty::U64) => AtomOp::MinU,
         ("max", Ty::U32 | Ty::U64) => AtomOp::MaxU,
+        ("min", Ty::F16) => AtomOp::MinF16,
+        ("min", Ty::Bf16) => AtomOp::MinBf16,
+        ("max", Ty::F16) => AtomOp::MaxF16,
+        ("max", Ty::Bf16) => AtomOp::MaxBf16,
         ("inc", Ty::U32) => AtomOp::Inc,
         ("dec", Ty::U32) => AtomOp::Dec,
         _ => return None,
@@ -57,7 +61,9 @@ impl Decoder<'_> {
         let (Some(name), Some(ty)) = (name, ty) else {
             return self.unsupported(i, "");
         };
-        let op = self.known(i, operation(name, ty))?;
+        // Of single halves there are no minima and maxima but in bulk copies.
+        let is_half = matches!(ty, Ty::F16 | Ty::Bf16) && matches!(name, "min" | "max");
+        let op = self.known(i, operation(name, ty).filter(|_| !is_half))?;
         // Sums of vectors of up to 16 bytes, in global memory.
         let float = matches!(ty, Ty::F32 | Ty::F16 | Ty::Bf16 | Ty::F16x2 | Ty::Bf16x2);
         let vector = count > 1;

@@ -1,10 +1,12 @@
 //! Bulk copies (PTX ISA 9.7.9.25.4 and 9.7.9.25.5): of bytes side by side, and of boxes of tensors. Copies to other
 //! blocks of a cluster are refused.
 
+use super::atomic_forms::operation;
 use super::{Decoder, Load};
 use crate::parse::ast::*;
 use crate::program::*;
 use crate::regs::Class;
+use model::MapElement;
 
 impl Decoder<'_> {
     /// `words` come after `cp.async.bulk`.
@@ -21,9 +23,13 @@ impl Decoder<'_> {
                 "global",
                 "mbarrier::complete_tx::bytes",
                 hints @ ..,
-            ] => self.bulk_copy(i, true, hints)?,
+            ] => self.bulk_copy(i, true, hints, None)?,
             ["global", "shared::cta", "bulk_group", hints @ ..] => {
-                self.bulk_copy(i, false, hints)?;
+                self.bulk_copy(i, false, hints, None)?;
+            }
+            ["prefetch", "L2", "global", hints @ ..] => self.bulk_prefetch(i, hints)?,
+            ["prefetch", "tensor", dimensions, "L2", "global", rest @ ..] => {
+                self.tensor_prefetch(i, dimensions, without_mode(rest))?;
             }
             [
                 "tensor",
@@ -33,14 +39,14 @@ impl Decoder<'_> {
                 rest @ ..,
             ] => match without_mode(rest) {
                 ["mbarrier::complete_tx::bytes", hints @ ..] => {
-                    self.tensor_copy(i, dimensions, true, hints)?;
+                    self.tensor_copy(i, dimensions, true, hints, None)?;
                 }
                 _ => return self.unsupported(i, ""),
             },
             ["tensor", dimensions, "global", "shared::cta", rest @ ..] => {
                 match without_mode(rest) {
                     ["bulk_group", hints @ ..] => {
-                        self.tensor_copy(i, dimensions, false, hints)?;
+                        self.tensor_copy(i, dimensions, false, hints, None)?;
                     }
                     _ => return self.unsupported(i, ""),
                 }
@@ -50,6 +56,47 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// As copies to global memory, with an operation (PTX ISA, "cp.reduce.async.bulk" and "...tensor"). `words` come
+    /// after `cp.reduce.async.bulk`.
+    pub(super) fn bulk_reduction(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words {
+            ["global", "shared::cta", "bulk_group", rest @ ..] => {
+                let (hints, rest) = match rest {
+                    ["L2::cache_hint", rest @ ..] => (&["L2::cache_hint"][..], rest),
+                    rest => (&[][..], rest),
+                };
+                let (name, ty) = match rest {
+                    ["add", "noftz", ty @ ("f16" | "bf16")] => ("add", Ty::parse(ty)),
+                    ["add", "f16" | "bf16"] => return self.unsupported(i, "without .noftz"),
+                    [name, ty] => (*name, Ty::parse(ty)),
+                    _ => return self.unsupported(i, ""),
+                };
+                let ty = self.known(i, ty.filter(|ty| reduces(name, *ty)))?;
+                let op = self.known(i, operation(name, ty))?;
+                self.bulk_copy(i, false, hints, Some(Reduction::Elements(op, ty.bytes())))
+            }
+            [
+                "tensor",
+                dimensions,
+                "global",
+                "shared::cta",
+                name,
+                rest @ ..,
+            ] => {
+                let ["bulk_group", hints @ ..] = without_mode(rest) else {
+                    return self.unsupported(i, "");
+                };
+                let elements = operations_by_element(name);
+                if elements.is_empty() {
+                    return self.unsupported(i, "");
+                }
+                let reduction = Some(Reduction::ByMap(elements));
+                self.tensor_copy(i, dimensions, false, hints, reduction)
+            }
+            _ => self.unsupported(i, ""),
+        }
+    }
+
     /// [to], [map, {coordinates}], [mbarrier], or [map, {coordinates}], [from]
     fn tensor_copy(
         &mut self,
@@ -57,12 +104,29 @@ impl Decoder<'_> {
         dimensions: &str,
         to_shared: bool,
         hints: &[&str],
+        reduction: Option<Reduction>,
     ) -> Load<()> {
         let hint = self.known(i, operands_of_hints(hints))?;
         let operands = 2 + usize::from(to_shared) + hint;
         self.expect_operands(i, operands..=operands)?;
         let (shared, tensor) = if to_shared { (0, 1) } else { (1, 0) };
-        let Operand::Element { base, at } = self.operand(i, tensor)? else {
+        let copy = BulkCopy {
+            shared: self.bulk_place(i, self.operand(i, shared)?, AddressSpace::Shared)?,
+            global: self.bulk_box(i, tensor, dimensions)?,
+            barrier: match to_shared {
+                true => Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Shared)?),
+                false => None,
+            },
+            reduction,
+        };
+        self.watch_shared(AddressSpace::Shared, 4);
+        self.emit(Op::Bulk(Box::new(copy)), [0; 6]);
+        Ok(())
+    }
+
+    /// [map, {coordinates}]
+    fn bulk_box(&mut self, i: &Instruction, operand: usize, dimensions: &str) -> Load<BulkGlobal> {
+        let Operand::Element { base, at } = self.operand(i, operand)? else {
             return self.invalid(i.pos, "expected a tensor map and coordinates in brackets");
         };
         let at = match at.as_slice() {
@@ -81,19 +145,29 @@ impl Decoder<'_> {
             .iter()
             .map(|c| self.value(i, c, Class::R32, Ty::S32))
             .collect::<Load<_>>()?;
-        let copy = BulkCopy {
-            shared: self.bulk_place(i, self.operand(i, shared)?, AddressSpace::Shared)?,
-            global: BulkGlobal::Box {
-                map: self.bulk_place(i, &map, AddressSpace::Generic)?,
-                at,
-            },
-            barrier: match to_shared {
-                true => Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Shared)?),
-                false => None,
-            },
-        };
-        self.watch_shared(AddressSpace::Shared, 4);
-        self.emit(Op::Bulk(Box::new(copy)), [0; 6]);
+        Ok(BulkGlobal::Box {
+            map: self.bulk_place(i, &map, AddressSpace::Generic)?,
+            at,
+        })
+    }
+
+    /// [from], bytes
+    fn bulk_prefetch(&mut self, i: &Instruction, hints: &[&str]) -> Load<()> {
+        let hint = self.known(i, operands_of_hints(hints))?;
+        self.expect_operands(i, 2 + hint..=2 + hint)?;
+        let from = self.bulk_place(i, self.operand(i, 0)?, AddressSpace::Global)?;
+        let bytes = self.value(i, self.operand(i, 1)?, Class::R32, Ty::U32)?;
+        let prefetch = Box::new(BulkPrefetch(BulkGlobal::Line(from)));
+        self.emit(Op::BulkPrefetch(prefetch), [0, 0, bytes, 0, 0, 0]);
+        Ok(())
+    }
+
+    /// [map, {coordinates}]
+    fn tensor_prefetch(&mut self, i: &Instruction, dimensions: &str, hints: &[&str]) -> Load<()> {
+        let hint = self.known(i, operands_of_hints(hints))?;
+        self.expect_operands(i, 1 + hint..=1 + hint)?;
+        let prefetch = BulkPrefetch(self.bulk_box(i, 0, dimensions)?);
+        self.emit(Op::BulkPrefetch(Box::new(prefetch)), [0; 6]);
         Ok(())
     }
 
@@ -116,7 +190,13 @@ impl Decoder<'_> {
     }
 
     /// [to], [from], bytes, and to shared memory [mbarrier]
-    fn bulk_copy(&mut self, i: &Instruction, to_shared: bool, hints: &[&str]) -> Load<()> {
+    fn bulk_copy(
+        &mut self,
+        i: &Instruction,
+        to_shared: bool,
+        hints: &[&str],
+        reduction: Option<Reduction>,
+    ) -> Load<()> {
         let hint = self.known(i, operands_of_hints(hints))?;
         let operands = 3 + usize::from(to_shared) + hint;
         self.expect_operands(i, operands..=operands)?;
@@ -133,6 +213,7 @@ impl Decoder<'_> {
             shared,
             global,
             barrier,
+            reduction,
         };
         self.watch_shared(AddressSpace::Shared, 4);
         self.emit(Op::Bulk(Box::new(copy)), [0, 0, bytes, 0, 0, 0]);
@@ -143,6 +224,44 @@ impl Decoder<'_> {
 /// Tiles are what is copied where no mode is given.
 fn without_mode<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
     words.strip_prefix(&["tile"]).unwrap_or(words)
+}
+
+/// Whether a copy reduces elements of this type by this operation (PTX ISA, "cp.reduce.async.bulk", and what ptxas
+/// 13.0.88 takes for sm_90).
+fn reduces(name: &str, ty: Ty) -> bool {
+    use Ty::*;
+    match name {
+        "add" => matches!(ty, U32 | S32 | U64 | F32 | F64 | F16 | Bf16),
+        "min" | "max" => matches!(ty, U32 | S32 | U64 | S64 | F16 | Bf16),
+        "inc" | "dec" => ty == U32,
+        "and" | "or" | "xor" => matches!(ty, B32 | B64),
+        _ => false,
+    }
+}
+
+/// What an operation is for each element that a tensor map can have; nothing for those that it does not take.
+fn operations_by_element(name: &str) -> Vec<(MapElement, AtomOp)> {
+    use MapElement::*;
+    let is_bitwise = matches!(name, "and" | "or" | "xor");
+    let elements = [U32, I32, U64, I64, F16, Bf16, F32, F64];
+    let each = elements.into_iter().filter_map(|element| {
+        let ty = match element {
+            U32 | I32 if is_bitwise => Ty::B32,
+            U64 | I64 if is_bitwise => Ty::B64,
+            U32 => Ty::U32,
+            I32 => Ty::S32,
+            U64 => Ty::U64,
+            I64 => Ty::S64,
+            F16 => Ty::F16,
+            Bf16 => Ty::Bf16,
+            F32 => Ty::F32,
+            F64 => Ty::F64,
+            U8 | U16 | Tf32 => return None,
+        };
+        let op = operation(name, ty).filter(|_| reduces(name, ty))?;
+        Some((element, op))
+    });
+    each.collect()
 }
 
 /// How many operands hints bring, if they are known.

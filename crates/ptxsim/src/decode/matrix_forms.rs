@@ -314,6 +314,9 @@ impl Decoder<'_> {
             ] => {
                 return self.sparse(i, shape, rest);
             }
+            ["mma", "sync", "aligned", ..] if words.iter().any(|w| w.starts_with("kind::")) => {
+                return self.scaled_mma(i, words);
+            }
             ["mma", "sync", "aligned", shape, "row", "col", rest @ ..] => (shape, rest),
             _ => return self.unsupported(i, ""),
         };

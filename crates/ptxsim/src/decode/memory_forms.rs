@@ -21,8 +21,29 @@ impl Decoder<'_> {
                 self.emit(Op::Nop, [0; 6]);
                 Ok(())
             }
+            "createpolicy" => self.create_policy(i, words),
             _ => self.unsupported(i, ""),
         }
+    }
+
+    /// A policy for the cache is a hint, too; its 64 bits are opaque (PTX ISA, "createpolicy").
+    fn create_policy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let is_priority = |w: &&str| w.starts_with("L2::evict_");
+        let operands = match words {
+            [_, "fractional", rest @ .., "b64"] if rest.iter().all(is_priority) => 1..=2,
+            [_, "range", rest @ .., "b64"]
+                if rest.iter().all(|w| *w == "global" || is_priority(w)) =>
+            {
+                4..=4
+            }
+            [_, "cvt", "L2", "b64"] => 2..=2,
+            _ => return self.unsupported(i, ""),
+        };
+        self.expect_operands(i, operands)?;
+        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
+        let none = self.constant64(0);
+        self.alu(op1::<int_ops::w64::Mov>(), &[d, none]);
+        Ok(())
     }
 
     pub(super) fn state_space(&self, word: &str) -> Option<AddressSpace> {
@@ -220,6 +241,7 @@ impl Decoder<'_> {
                 self.emit(Op::CpWait(keep), [0; 6]);
             }
             ["cp", "async", "bulk", rest @ ..] => self.bulk(i, rest)?,
+            ["cp", "reduce", "async", "bulk", rest @ ..] => self.bulk_reduction(i, rest)?,
             ["cp", "async", "mbarrier", "arrive", rest @ ..] => self.copies_arrive(i, rest)?,
             ["cp", "async", "ca" | "cg", rest @ ..]
                 if !rest.iter().any(|w| w.contains("mbarrier")) =>

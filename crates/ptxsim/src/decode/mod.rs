@@ -10,12 +10,14 @@ mod bulk;
 mod calls;
 mod control;
 mod convert;
+mod float_forms;
 mod image_forms;
 mod layout;
 mod matrix_forms;
 mod mbarrier;
 mod memory_forms;
 mod operand;
+mod scaled_forms;
 mod scope;
 mod warp_forms;
 mod wgmma_forms;
@@ -91,6 +93,7 @@ pub fn decode(
         d.local_bytes = base + STACK_BYTES;
     }
     let [pred, r32, r64] = d.registers;
+    let entry_registers = entry_registers(entry, &d.code);
     Ok(Program {
         name: entry.name.clone(),
         code: d.code,
@@ -116,8 +119,37 @@ pub fn decode(
         parameter_bytes: d.parameter_bytes,
         max_threads: entry.max_threads,
         required_threads: entry.required_threads,
+        entry_registers,
         shared_granule: d.shared_granule.clamp(1, 4),
     })
+}
+
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 1 << 16;
+/// Of a thread there are a multiple of so many.
+const REGISTER_UNIT: u32 = 8;
+
+/// The registers of a thread with which ptxas lets a kernel with `setmaxnreg` begin: as many as it is told, or as fit
+/// when the blocks that it is told to share a multiprocessor, and no more than somebody asks for. `None`: it is told
+/// nothing, and ignores `setmaxnreg` ("unable to determine register count at entry"). As seen with ptxas 13.0.88.
+fn entry_registers(entry: &Function, code: &[Inst]) -> Option<u32> {
+    let changes = code.iter().filter_map(|inst| match inst.op {
+        Op::SetRegisters(change) => Some(change),
+        _ => None,
+    });
+    if let (Some(count), true) = (entry.max_registers, changes.clone().next().is_some()) {
+        return Some(count.next_multiple_of(REGISTER_UNIT));
+    }
+    let threads = entry.required_threads.or(entry.max_threads)?;
+    let threads = threads
+        .iter()
+        .try_fold(1_u32, |all, n| all.checked_mul(*n))?;
+    let resident = threads
+        .next_multiple_of(32)
+        .checked_mul(entry.min_blocks?)?;
+    let fitting = REGISTERS.checked_div(resident)? / REGISTER_UNIT * REGISTER_UNIT;
+    let wanted = changes.filter(|change| change.takes).map(|c| c.count).max();
+    Some(fitting.min(wanted.unwrap_or(256)))
 }
 
 /// Whether something of a module looks where the system's shared memory is.
@@ -183,6 +215,7 @@ struct Decoder<'a> {
     branch_lists: HashMap<String, Vec<String>>,
     carry: Option<u32>,
     is_kernel: bool,
+    kernel: String,
     /// The instruction at work.
     guard: u32,
     first_step: bool,
@@ -227,6 +260,7 @@ impl<'a> Decoder<'a> {
             branch_lists: HashMap::new(),
             carry: None,
             is_kernel: true,
+            kernel: String::new(),
             guard: 0,
             first_step: true,
         }
@@ -287,6 +321,30 @@ impl<'a> Decoder<'a> {
         self.not_built(i.pos, i.form(), i.loc, detail)
     }
 
+    /// Refuses an instruction with the number of those like it in the kernel: how much it is that is not built.
+    fn refuse_all<T>(
+        &self,
+        i: &Instruction,
+        what: &str,
+        is_like: impl Fn(&Instruction) -> bool,
+    ) -> Load<T> {
+        let (mut reached, mut open) = (HashSet::new(), vec![&self.kernel]);
+        while let Some(name) = open.pop() {
+            if reached.insert(name) {
+                open.extend(self.calls.direct(name));
+            }
+        }
+        let functions = self.module.functions.iter();
+        let functions = functions.filter(|f| reached.contains(&f.name));
+        let all = functions.flat_map(|f| f.body.iter().flatten());
+        let like = all.filter(|s| matches!(s, Statement::Instruction(other) if is_like(other)));
+        let places = match like.count() {
+            1 => "1 place".to_owned(),
+            n => format!("{n} places"),
+        };
+        self.unsupported(i, &format!("{what}, {places} in this kernel"))
+    }
+
     fn known<T>(&self, i: &Instruction, part: Option<T>) -> Load<T> {
         part.map_or_else(|| self.unsupported(i, ""), Ok)
     }
@@ -313,6 +371,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn kernel(&mut self, f: &Function) -> Load<()> {
+        self.kernel.clone_from(&f.name);
         self.scopes.open();
         for var in &self.module.variables {
             if var.space == Space::Shared {
@@ -568,7 +627,12 @@ impl<'a> Decoder<'a> {
             Some(g) => (self.predicate(&g.register, i)? + 1) * 2 + u32::from(g.negated),
         };
         let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
-        if words.contains(&"b128") && !matches!(words[0], "mov" | "ld" | "st" | "atom") {
+        if words.contains(&"b128")
+            && !matches!(
+                words[0],
+                "mov" | "ld" | "st" | "atom" | "clusterlaunchcontrol"
+            )
+        {
             return self.unsupported(i, "");
         }
         match words[0] {
@@ -578,6 +642,12 @@ impl<'a> Decoder<'a> {
             | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
                 self.control(i, &words)
             }
+            "tcgen05" => self.refuse_all(i, "tensor memory and its products", |other| {
+                other.words.first() == i.words.first()
+            }),
+            "clusterlaunchcontrol" => self.refuse_all(i, "clusters of blocks", |other| {
+                other.words.first() == i.words.first()
+            }),
             "mbarrier" => self.mbarrier(i, &words),
             "wgmma" => self.wgmma(i, &words),
             "setmaxnreg" => self.set_registers(i, &words),

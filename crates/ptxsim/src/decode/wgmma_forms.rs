@@ -32,6 +32,13 @@ impl Decoder<'_> {
             [_, "mma_async", "sync", "aligned", shape, rest @ ..] => {
                 self.wgmma_product(i, shape, rest)?;
             }
+            [_, "mma_async", "sp", ..] => {
+                let is_like = |other: &Instruction| {
+                    let words = other.words.iter().map(String::as_str);
+                    words.take(3).eq(["wgmma", "mma_async", "sp"])
+                };
+                return self.refuse_all(i, "products of sparse matrices", is_like);
+            }
             _ => return self.unsupported(i, ""),
         }
         Ok(())
@@ -122,10 +129,9 @@ impl Decoder<'_> {
         }
     }
 
-    /// setmaxnreg.inc.sync.aligned.u32 count: how many registers a thread has changes nothing here, where they
-    /// suffice.
+    /// setmaxnreg.inc.sync.aligned.u32 count
     pub(super) fn set_registers(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let [_, "inc" | "dec", "sync", "aligned", "u32"] = words else {
+        let [_, way @ ("inc" | "dec"), "sync", "aligned", "u32"] = words else {
             return self.unsupported(i, "");
         };
         self.expect_operands(i, 1..=1)?;
@@ -134,7 +140,11 @@ impl Decoder<'_> {
             let what = format!("{count} registers: they are from 24 to 256, and a multiple of 8");
             return self.invalid(i.pos, what);
         }
-        self.emit(Op::Nop, [0; 6]);
+        let change = SetRegisters {
+            count: count as u32,
+            takes: *way == "inc",
+        };
+        self.emit(Op::SetRegisters(change), [0; 6]);
         Ok(())
     }
 }

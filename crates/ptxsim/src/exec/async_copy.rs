@@ -164,10 +164,13 @@ impl Machine<'_> {
     /// The name of what works asynchronously.
     pub fn name_of(&self, instruction: u32) -> &'static str {
         match self.program.code.get(instruction as usize).map(|i| &i.op) {
-            Some(Op::Bulk(copy)) => match copy.global {
-                BulkGlobal::Line(_) => "cp.async.bulk",
-                BulkGlobal::Box { .. } => "cp.async.bulk.tensor",
+            Some(Op::Bulk(copy)) => match (&copy.global, &copy.reduction) {
+                (BulkGlobal::Line(_), None) => "cp.async.bulk",
+                (BulkGlobal::Box { .. }, None) => "cp.async.bulk.tensor",
+                (BulkGlobal::Line(_), Some(_)) => "cp.reduce.async.bulk",
+                (BulkGlobal::Box { .. }, Some(_)) => "cp.reduce.async.bulk.tensor",
             },
+            Some(Op::BulkPrefetch(_)) => "cp.async.bulk.prefetch",
             Some(Op::Wgmma(_)) => "wgmma.mma_async",
             _ => "cp.async",
         }

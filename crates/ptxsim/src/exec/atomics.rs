@@ -3,9 +3,11 @@
 
 use super::address::{Site, addresses, split};
 use super::cost::Way;
+use super::half_ops::{MaxB, MaxH, MinB, MinH};
 use super::mem::word;
 use super::state::*;
 use super::watch::Does;
+use crate::alu::Fn2;
 use crate::check::global::Scoped;
 use crate::check::race::Strength;
 use crate::num::narrow::*;
@@ -100,8 +102,8 @@ fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: 
         let new = match atom.op {
             AtomOp::Cas if all_same => read(regs, c),
             AtomOp::Cas => old,
-            AtomOp::AddF32 if !shared => add_flushed(old, y),
-            op => combine(op, width, old, y),
+            op if shared => combine(op, width, old, y),
+            op => combine_in_global(op, width, old, y),
         };
         changed |= new != old;
         place.copy_from_slice(&new.to_le_bytes()[..width as usize]);
@@ -116,7 +118,10 @@ fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: 
 }
 
 /// In global memory subnormal operands and sums become zeros of their sign (PTX ISA 9.7.13.5, "atom").
-fn add_flushed(old: u64, b: u64) -> u64 {
+pub fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
+    if op != AtomOp::AddF32 {
+        return combine(op, bytes, old, b);
+    }
     let flush = |x: u64| {
         if x & 0x7f80_0000 == 0 {
             x & 0x8000_0000
@@ -170,6 +175,10 @@ fn combine(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
                 old
             }
         }
+        AtomOp::MinF16 => u64::from(MinH::f(old as u32, b as u32)),
+        AtomOp::MinBf16 => u64::from(MinB::f(old as u32, b as u32)),
+        AtomOp::MaxF16 => u64::from(MaxH::f(old as u32, b as u32)),
+        AtomOp::MaxBf16 => u64::from(MaxB::f(old as u32, b as u32)),
         AtomOp::Inc => {
             if old >= b {
                 0

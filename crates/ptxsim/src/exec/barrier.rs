@@ -126,6 +126,12 @@ impl Machine<'_> {
                     }
                     continue;
                 }
+                Wait::Registers { count } => {
+                    if b.registers.suffices(w.index, count) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
                 Wait::Ready | Wait::Sync => continue,
             };
             let bar = &b.barriers[id as usize];

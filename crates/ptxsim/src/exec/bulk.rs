@@ -13,9 +13,10 @@
 
 use super::address::{Addresses, Site, addresses};
 use super::async_copy::OfLane;
+use super::atomics::combine_in_global;
 use super::cost::Passes;
 use super::mbarrier::Delivery;
-use super::mem::missing_of;
+use super::mem::{missing_of, word};
 use super::state::*;
 use super::tensor::BOX_ALIGN;
 use super::undefined::Origin;
@@ -24,6 +25,7 @@ use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use model::{MapElement, Swizzle};
 use std::ops::Range;
 
 /// Bytes that a copy moves as one. Sizes and addresses are multiples.
@@ -42,6 +44,8 @@ pub struct BulkWrite {
     lane: u32,
     instruction: u32,
     pieces: Vec<PieceWrite>,
+    /// The operation on elements of so many bytes, where it does not replace them.
+    reduction: Option<(AtomOp, u32)>,
 }
 
 struct PieceWrite {
@@ -104,6 +108,8 @@ pub struct Stretch {
     pub pieces: Vec<Piece>,
     /// A piece outside of a tensor.
     pub fill: [u8; PIECE as usize],
+    /// The elements of a tensor, and how their places are exchanged.
+    pub tensor: Option<(MapElement, Swizzle)>,
 }
 
 /// A part of a copy that lies side by side on both sides.
@@ -184,10 +190,83 @@ impl Machine<'_> {
                 Some(barriers) => {
                     self.bulk_to_shared::<CHECKS>(b, w, &stretch, barriers[lane] as u32, s);
                 }
-                None => self.bulk_to_global::<CHECKS>(b, w, &stretch, s),
+                None => {
+                    let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
+                    self.bulk_to_global::<CHECKS>(b, w, &stretch, reduction, s);
+                }
             }
         }
         Ok(())
+    }
+
+    /// The operation of a copy, and the bytes of an element.
+    fn reduction_of(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        copy: &BulkCopy,
+        stretch: &Stretch,
+        s: Site,
+    ) -> Run<Option<(AtomOp, u32)>> {
+        let all = match &copy.reduction {
+            None => return Ok(None),
+            Some(Reduction::Elements(op, bytes)) => return Ok(Some((*op, *bytes))),
+            Some(Reduction::ByMap(all)) => all,
+        };
+        let element = stretch.tensor.map(|(element, _)| element);
+        let found = all.iter().find(|(of, _)| Some(*of) == element);
+        if let Some((element, op)) = found {
+            return Ok(Some((*op, element.bytes() as u32)));
+        }
+        let what = "cp.reduce.async.bulk.tensor by an operation that elements of this tensor map do not have";
+        let at = At::lane(b, w, s.pc, stretch.lane as u32);
+        self.fault(FaultKind::Undefined, at, what)
+    }
+
+    /// Nothing is fetched, but sizes, places and tensor maps have to be what a copy takes.
+    pub fn bulk_prefetch(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        prefetch: &BulkPrefetch,
+        size: u32,
+        s: Site,
+    ) -> Run<()> {
+        for lane in lanes(s.mask) {
+            let s = Site {
+                mask: 1 << lane,
+                ..s
+            };
+            match &prefetch.0 {
+                BulkGlobal::Line(place) => {
+                    let global = addresses(&w.regs, place.address, place.offset);
+                    self.aligned(b, w, s, &global, PIECE)?;
+                    let bytes = w.regs.r32[size as usize].0[lane];
+                    self.in_pieces(b, w, s, (bytes, global[lane]))?;
+                }
+                BulkGlobal::Box { map, at } => {
+                    self.map_of_box(b, w, s, (map, at.len()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that a lane moves from or to an address.
+    fn in_pieces(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (bytes, address): (u32, u64),
+    ) -> Run<()> {
+        if bytes.is_multiple_of(PIECE) {
+            return Ok(());
+        }
+        let name = self.name_of(s.pc);
+        let what = format!("{name} of {bytes} bytes, which is no multiple of {PIECE}");
+        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
+        self.fault(FaultKind::Undefined, at, &what)
     }
 
     /// `None`: there is nothing to copy.
@@ -204,11 +283,7 @@ impl Machine<'_> {
         let global = addresses(&w.regs, place.address, place.offset);
         self.aligned(b, w, s, &global, PIECE)?;
         let lane = s.mask.trailing_zeros() as usize;
-        if !bytes.is_multiple_of(PIECE) {
-            let what = format!("cp.async.bulk of {bytes} bytes, which is no multiple of {PIECE}");
-            let at = At::lane(b, w, s.pc, lane as u32).address(shared[lane]);
-            return self.fault(FaultKind::Undefined, at, &what);
-        }
+        self.in_pieces(b, w, s, (bytes, shared[lane]))?;
         if bytes == 0 {
             return Ok(None);
         }
@@ -228,6 +303,7 @@ impl Machine<'_> {
             bytes,
             pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
             fill: [0; PIECE as usize],
+            tensor: None,
         }))
     }
 
@@ -271,6 +347,9 @@ impl Machine<'_> {
                     });
                 }
             }
+            if let Some((_, swizzle)) = stretch.tensor {
+                b.layouts.note(piece.shared, swizzle);
+            }
             b.in_flight.begin(piece.shared, PIECE, s.pc);
             copies.push(CopyOp {
                 lane: lane as u32,
@@ -295,6 +374,7 @@ impl Machine<'_> {
         b: &mut BlockState,
         w: &mut Warp,
         stretch: &Stretch,
+        reduction: Option<(AtomOp, u32)>,
         s: Site,
     ) {
         let &Stretch { lane, bytes, .. } = stretch;
@@ -332,6 +412,7 @@ impl Machine<'_> {
             lane: lane as u32,
             instruction: s.pc,
             pieces,
+            reduction,
         };
         if CHECKS {
             self.watch_bulk_write(b, w, &write);
@@ -374,7 +455,8 @@ impl Machine<'_> {
         });
     }
 
-    /// As a write by its thread, at this moment.
+    /// As a write by its thread, at this moment, or as relaxed updates of the device (PTX ISA,
+    /// "cp.reduce.async.bulk").
     fn watch_bulk_write(&mut self, b: &BlockState, w: &Warp, write: &BulkWrite) {
         let s = Site {
             pc: write.instruction,
@@ -382,7 +464,14 @@ impl Machine<'_> {
         };
         for piece in &write.pieces {
             let ((i, at), lane) = (piece.to, write.lane as usize);
-            self.watch_lane(b, w, s, (i, at, lane), piece.bytes, true, Scoped::WEAK);
+            let scoped = match write.reduction {
+                None => Scoped::WEAK,
+                Some(_) => Scoped {
+                    strength: Strength::Atomic,
+                    device: true,
+                },
+            };
+            self.watch_lane(b, w, s, (i, at, lane), piece.bytes, true, scoped);
         }
     }
 
@@ -474,8 +563,16 @@ impl Machine<'_> {
             pc: write.instruction,
             mask: 1 << write.lane,
         };
-        for piece in write.pieces {
+        for mut piece in write.pieces {
             let ((i, at), n) = (piece.to, piece.bytes as usize);
+            if let Some(reduction) = write.reduction {
+                if CHECKS && let Some(origin) = self.undefined_in_global((i, at), piece.bytes, s.pc)
+                {
+                    let by = At::lane(b, w, s.pc, write.lane);
+                    self.depends(by, origin, "the result of this");
+                }
+                piece.combine(&self.memory.at(i).data[at..at + n], reduction);
+            }
             let allocation = self.memory.at_mut(i);
             allocation.data[at..at + n].copy_from_slice(&piece.data[..n]);
             allocation.cover(at, n);
@@ -497,6 +594,25 @@ impl Machine<'_> {
                 let to = copy.to;
                 format!("the block ends before anybody has waited for the cp.async.bulk to shared memory {to:#x}")
             });
+        }
+    }
+}
+
+impl PieceWrite {
+    /// Becomes what an operation makes of these bytes of memory and its own.
+    fn combine(&mut self, held: &[u8], (op, width): (AtomOp, u32)) {
+        let width = width as usize;
+        let own = self.data[..held.len()].chunks_exact_mut(width);
+        for (own, held) in own.zip(held.chunks_exact(width)) {
+            let bytes = width as u32;
+            let new = combine_in_global(op, bytes, word(held, bytes), word(own, bytes));
+            own.copy_from_slice(&new.to_le_bytes()[..width]);
+        }
+        if let Some((missing, _)) = &mut self.undefined {
+            let element = (1_u32 << width) - 1;
+            let each = (0..PIECE).step_by(width).map(|at| element << at);
+            let touched = each.filter(|element| *missing & element != 0);
+            *missing = touched.fold(0, |all, element| all | element);
         }
     }
 }

@@ -127,6 +127,15 @@ ops! { Fn1
     E5m2x2ToHalves(a: u32) -> u32 { pair(E5M2, a) }
     HalvesToE4m3x2(a: u32) -> u32 { narrow(E4M3, a) }
     HalvesToE5m2x2(a: u32) -> u32 { narrow(E5M2, a) }
+    E2m3x2ToHalves(a: u32) -> u32 { pair(E2M3, a & 0x3f3f) }
+    E3m2x2ToHalves(a: u32) -> u32 { pair(E3M2, a & 0x3f3f) }
+    E2m1x2ToHalves(a: u32) -> u32 { pair(E2M1, a & 0xf | a << 4 & 0xf00) }
+    HalvesToE2m1x2(a: u32) -> u32 { together(narrow(E2M1, a)) }
+    Ue8m0x2ToBf16s(a: u32) -> u32 { ue8m0_to_bf16(a) | ue8m0_to_bf16(a >> 8) << 16 }
+    Bf16sToUe8m0Down(a: u32) -> u32 { scales(a, false, false) }
+    Bf16sToUe8m0Up(a: u32) -> u32 { scales(a, true, false) }
+    Bf16sToUe8m0DownFinite(a: u32) -> u32 { scales(a, false, true) }
+    Bf16sToUe8m0UpFinite(a: u32) -> u32 { scales(a, true, true) }
 }
 ops! { Fn2
     // The first source becomes the upper element.
@@ -140,6 +149,13 @@ ops! { Fn2
     F32sToBf16sFiniteZ(a: u32, b: u32) -> u32 { F32ToBf16FiniteZ::f(a) << 16 | F32ToBf16FiniteZ::f(b) }
     F32sToE4m3(a: u32, b: u32) -> u32 { eight(E4M3, a) << 8 | eight(E4M3, b) }
     F32sToE5m2(a: u32, b: u32) -> u32 { eight(E5M2, a) << 8 | eight(E5M2, b) }
+    F32sToE2m3(a: u32, b: u32) -> u32 { eight(E2M3, a) << 8 | eight(E2M3, b) }
+    F32sToE3m2(a: u32, b: u32) -> u32 { eight(E3M2, a) << 8 | eight(E3M2, b) }
+    F32sToE2m1(a: u32, b: u32) -> u32 { eight(E2M1, a) << 4 | eight(E2M1, b) }
+    F32sToUe8m0Down(a: u32, b: u32) -> u32 { f32_to_ue8m0(a, false, false) << 8 | f32_to_ue8m0(b, false, false) }
+    F32sToUe8m0Up(a: u32, b: u32) -> u32 { f32_to_ue8m0(a, true, false) << 8 | f32_to_ue8m0(b, true, false) }
+    F32sToUe8m0DownFinite(a: u32, b: u32) -> u32 { f32_to_ue8m0(a, false, true) << 8 | f32_to_ue8m0(b, false, true) }
+    F32sToUe8m0UpFinite(a: u32, b: u32) -> u32 { f32_to_ue8m0(a, true, true) << 8 | f32_to_ue8m0(b, true, true) }
 }
 /// `.relu` of what packs two results, each with its sign at a bit of `SIGNS`: negative ones are
 /// zeros.
@@ -160,6 +176,8 @@ operation! { [O: Fn2<A = u32, B = u32, D = u32>, const SIGNS: u32] Relu<O, SIGNS
 /// `cvt` to packed or tf32, in one step: rounding, target and source as the instruction has them.
 pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
     const BYTES: u32 = 0x8080;
+    const SIXES: u32 = 0x2020;
+    const FOURS: u32 = 0x88;
     const HALVES: u32 = 0x8000_8000;
     const HALF: u32 = 0x8000;
     const WORD: u32 = 1 << 31;
@@ -191,6 +209,22 @@ pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
         (["rn", "e5m2x2", "f16x2"], true) => with_relu!(rare1, HalvesToE5m2x2, BYTES),
         (["rn", "f16x2", "e4m3x2"], false) => with_relu!(op1, E4m3x2ToHalves, HALVES),
         (["rn", "f16x2", "e5m2x2"], false) => with_relu!(op1, E5m2x2ToHalves, HALVES),
+        (["rn", "e2m3x2", "f32"], true) => with_relu!(rare2, F32sToE2m3, SIXES),
+        (["rn", "e3m2x2", "f32"], true) => with_relu!(rare2, F32sToE3m2, SIXES),
+        (["rn", "e2m1x2", "f32"], true) => with_relu!(rare2, F32sToE2m1, FOURS),
+        (["rn", "e2m1x2", "f16x2"], true) => with_relu!(rare1, HalvesToE2m1x2, FOURS),
+        (["rn", "f16x2", "e2m3x2"], false) => with_relu!(rare1, E2m3x2ToHalves, HALVES),
+        (["rn", "f16x2", "e3m2x2"], false) => with_relu!(rare1, E3m2x2ToHalves, HALVES),
+        (["rn", "f16x2", "e2m1x2"], false) => with_relu!(rare1, E2m1x2ToHalves, HALVES),
+        (["rz", "ue8m0x2", "f32"], false) if !relu => rare2::<F32sToUe8m0Down>(),
+        (["rp", "ue8m0x2", "f32"], false) if !relu => rare2::<F32sToUe8m0Up>(),
+        (["rz", "ue8m0x2", "f32"], true) if !relu => rare2::<F32sToUe8m0DownFinite>(),
+        (["rp", "ue8m0x2", "f32"], true) if !relu => rare2::<F32sToUe8m0UpFinite>(),
+        (["rz", "ue8m0x2", "bf16x2"], false) if !relu => rare1::<Bf16sToUe8m0Down>(),
+        (["rp", "ue8m0x2", "bf16x2"], false) if !relu => rare1::<Bf16sToUe8m0Up>(),
+        (["rz", "ue8m0x2", "bf16x2"], true) if !relu => rare1::<Bf16sToUe8m0DownFinite>(),
+        (["rp", "ue8m0x2", "bf16x2"], true) if !relu => rare1::<Bf16sToUe8m0UpFinite>(),
+        (["rn", "bf16x2", "ue8m0x2"], false) if !relu => rare1::<Ue8m0x2ToBf16s>(),
         (["rn", "tf32", "f32"], false) => with_relu!(op1, Tf32Nearest, WORD),
         (["rz", "tf32", "f32"], false) => with_relu!(op1, Tf32Zero, WORD),
         (["rna", "tf32", "f32"], false) if !relu => rare1::<Tf32Away>(),
@@ -232,6 +266,16 @@ fn pair(format: Format, codes: u32) -> u32 {
 fn narrow(format: Format, halves: u32) -> u32 {
     let code = |h: u32| format.encode(F16.decode(h & 0xffff), Round::Nearest, true);
     code(halves) | code(halves >> 16) << 8
+}
+/// Two codes of 4 bits from the lower ends of two bytes.
+#[inline(always)]
+fn together(codes: u32) -> u32 {
+    codes & 0xf | codes >> 4 & 0xf0
+}
+/// bf16 is the upper half of an f32.
+#[inline(always)]
+fn scales(a: u32, up: bool, saturate: bool) -> u32 {
+    f32_to_ue8m0(a & 0xffff_0000, up, saturate) << 8 | f32_to_ue8m0(a << 16, up, saturate)
 }
 #[inline(always)]
 fn eight(format: Format, bits: u32) -> u32 {

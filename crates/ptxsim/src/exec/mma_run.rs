@@ -29,6 +29,7 @@ impl Mma {
                 | Mma::Doubles(_)
                 | Mma::Sparse(_)
                 | Mma::Quads(_)
+                | Mma::Scaled(_)
                 | Mma::MovMatrix { .. }
         )
     }
@@ -41,6 +42,7 @@ impl Mma {
             Mma::Doubles(m) => doubles(regs, m),
             Mma::Sparse(m) => m.compute(regs),
             Mma::Quads(m) => m.compute(regs),
+            Mma::Scaled(m) => m.compute(regs),
             Mma::MovMatrix { d, a } => transpose(regs, *d, *a),
             Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::LdMatrix { .. } | Mma::StMatrix { .. } => {}
         }
@@ -71,6 +73,7 @@ impl Machine<'_> {
             | Mma::Doubles(_)
             | Mma::Sparse(_)
             | Mma::Quads(_)
+            | Mma::Scaled(_)
             | Mma::MovMatrix { .. } => {
                 op.compute(&mut w.regs);
                 Ok(())

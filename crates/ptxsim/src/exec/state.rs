@@ -2,7 +2,9 @@
 
 use super::async_copy::{Groups, InFlight};
 use super::bulk::{BulkRead, BulkWrite};
+use super::layout::Layouts;
 use super::mbarrier::{Delivery, Meeting};
+use super::registers::RegisterPool;
 use super::undefined::{Followed, Left, Origin, Undefined};
 use super::wgmma::AsyncProducts;
 use crate::check::global::GlobalShadow;
@@ -34,6 +36,10 @@ pub enum Wait {
     Mbarrier {
         address: u32,
         phase: bool,
+    },
+    /// Until so many registers a thread can be had.
+    Registers {
+        count: u32,
     },
 }
 
@@ -157,6 +163,7 @@ pub struct BlockState {
     pub in_flight: InFlight,
     /// Shared memory that bulk copies to global memory and products may still read.
     pub being_read: InFlight,
+    pub layouts: Layouts,
     /// Up to which epoch of each warp bulk copies see what it wrote to shared memory.
     pub proxied: Clock,
     pub shadow: Option<Shadow>,
@@ -167,6 +174,7 @@ pub struct BlockState {
     pub local: Vec<u8>,
     pub local_known: Known,
     pub barriers: Vec<Barrier>,
+    pub registers: RegisterPool,
     pub threads: u32,
     pub ended: u32,
 }
@@ -380,6 +388,7 @@ impl Machine<'_> {
                 Op::Wgmma(_) => true,
                 _ => false,
             }),
+            layouts: Layouts::default(),
             proxied: [0; WARPS],
             shadow: CHECKS
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
@@ -388,6 +397,7 @@ impl Machine<'_> {
             deliveries: Vec::new(),
             local: vec![0; local],
             local_known: Known::none(local),
+            registers: RegisterPool::new(p.entry_registers, warps),
             barriers: vec![
                 Barrier {
                     all: true,

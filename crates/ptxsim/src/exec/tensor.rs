@@ -27,21 +27,11 @@ impl Machine<'_> {
         write: bool,
     ) -> Run<Stretch> {
         let lane = s.mask.trailing_zeros() as usize;
-        let address = addresses(&w.regs, place.address, place.offset)[lane];
-        let (map, base) = self.read_tensor_map(b, w, s, address)?;
+        let (map, base) = self.map_of_box(b, w, s, (place, at.len()))?;
         let start: Vec<i64> = at
             .iter()
             .map(|r| i64::from(w.regs.r32[*r as usize].0[lane] as i32))
             .collect();
-        if start.len() != map.extents.len() {
-            let what = format!(
-                "a copy by {} coordinates from a tensor of {} dimensions",
-                start.len(),
-                map.extents.len()
-            );
-            let at = At::lane(b, w, s.pc, lane as u32).address(address);
-            return self.fault(FaultKind::Undefined, at, &what);
-        }
         let counts = counts(&map);
         let row = row_bytes(&map);
         let rows: u64 = counts.iter().skip(1).product();
@@ -83,7 +73,29 @@ impl Machine<'_> {
             bytes,
             pieces,
             fill: fill(&map),
+            tensor: Some((map.element, map.swizzle)),
         })
+    }
+
+    /// The tensor map of a lane's copy by so many coordinates, and where its tensor begins.
+    pub fn map_of_box(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (place, coordinates): (&BulkPlace, usize),
+    ) -> Run<(TensorMap, u64)> {
+        let lane = s.mask.trailing_zeros();
+        let address = addresses(&w.regs, place.address, place.offset)[lane as usize];
+        let found = self.read_tensor_map(b, w, s, address)?;
+        let dimensions = found.0.extents.len();
+        if coordinates == dimensions {
+            return Ok(found);
+        }
+        let what =
+            format!("a copy by {coordinates} coordinates from a tensor of {dimensions} dimensions");
+        let at = At::lane(b, w, s.pc, lane).address(address);
+        self.fault(FaultKind::Undefined, at, &what)
     }
 
     fn read_tensor_map(

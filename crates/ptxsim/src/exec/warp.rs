@@ -358,6 +358,7 @@ impl Machine<'_> {
                 self.cp_wait(b, w, *keep, mask);
             }
             Op::Bulk(copy) => self.bulk_copy::<CHECKS>(b, w, copy, o[2], s)?,
+            Op::BulkPrefetch(prefetch) => self.bulk_prefetch(b, w, prefetch, o[2], s)?,
             Op::BulkCommit => {
                 w.bulk_reads.commit(mask);
                 w.bulk_writes.commit(mask);
@@ -473,11 +474,36 @@ impl Machine<'_> {
                     _ => {}
                 }
             }
+            Op::SetRegisters(change) => {
+                let members = [w.live; LANES];
+                if self.gather(b, w, now, mask, &members)?.is_none() {
+                    return Ok(Next::Reschedule);
+                }
+                let s = Site {
+                    mask: now.mask,
+                    ..s
+                };
+                if !self.set_registers(b, w, *change, s)? {
+                    self.issues.not_at_all(now.pc);
+                    self.issues.without(now.pc, now.mask.count_ones());
+                    w.groups.push(Group {
+                        pc: now.pc,
+                        mask: now.mask,
+                        stack: now.stack.clone(),
+                        wait: Wait::Registers {
+                            count: change.count,
+                        },
+                    });
+                    return Ok(Next::Reschedule);
+                }
+                self.progress += 1;
+            }
             Op::Mma(m) => {
                 let members = [w.live; LANES];
                 if self.gather(b, w, now, mask, &members)?.is_none() {
                     return Ok(Next::Reschedule);
                 }
+                self.check_selectors(b, w, m, now.pc)?;
                 if m.computes() {
                     self.with_undefined(w, inst, now.mask, |regs| m.compute(regs));
                     return Ok(Next::Step);

@@ -13,6 +13,7 @@
 use super::address::Site;
 use super::bulk::BulkRead;
 use super::float_ops::w as canonical;
+use super::layout::Described;
 use super::mma_exact::number;
 use super::mma_run::{add_products, cut, decode};
 use super::mma_sums::{Factors, InDoubles, Products};
@@ -267,6 +268,25 @@ impl Machine<'_> {
                 Some((from, bytes)) if *from + *bytes == at => *bytes += PIECE,
                 _ => stretches.push((at, PIECE)),
             }
+        }
+        if CHECKS {
+            let all = match part {
+                Part::A => WARPS_OF_GROUP * ROWS,
+                _ => m.shape.n,
+            };
+            let (along, lines) = match transposed {
+                false => (DEPTH_BYTES, all),
+                true => (all * bytes, depth as u32),
+            };
+            let described = Described {
+                name,
+                descriptor,
+                transposed,
+                along,
+                lines,
+                stretches: &stretches,
+            };
+            self.check_layout(b, w, &described, s);
         }
         Ok(Matrix {
             values,

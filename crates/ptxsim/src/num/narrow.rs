@@ -1,4 +1,4 @@
-//! f16, bf16, e4m3 and e5m2 (PTX ISA 5.2.3, "alternate floating-point data formats").
+//! f16, bf16, and formats of 8, 6 and 4 bits (PTX ISA 5.2.3, "alternate floating-point data formats").
 
 use super::round::Round;
 
@@ -9,9 +9,9 @@ pub struct Format {
     fraction_bits: u32,
     /// Magnitude bits of the largest finite value.
     max_finite: u32,
-    /// Magnitude bits of infinity; `None` for e4m3, which has none.
+    /// Magnitude bits of infinity; `None` for e4m3 and the formats of 6 and 4 bits, which have none.
     infinity: Option<u32>,
-    /// The value that PTX writes for a NaN.
+    /// The value that PTX writes for a NaN: the largest number, where there is none.
     nan: u32,
 }
 
@@ -43,6 +43,60 @@ pub const E5M2: Format = Format {
     infinity: Some(0x7c),
     nan: 0x7f,
 };
+
+pub const E2M3: Format = Format {
+    exponent_bits: 2,
+    fraction_bits: 3,
+    max_finite: 0x1f,
+    infinity: None,
+    nan: 0x1f,
+};
+pub const E3M2: Format = Format {
+    exponent_bits: 3,
+    fraction_bits: 2,
+    max_finite: 0x1f,
+    infinity: None,
+    nan: 0x1f,
+};
+pub const E2M1: Format = Format {
+    exponent_bits: 2,
+    fraction_bits: 1,
+    max_finite: 7,
+    infinity: None,
+    nan: 7,
+};
+
+/// Powers of two from 2^-127 on, without a sign and without 0; the last code is the NaN.
+pub fn ue8m0_to_f64(code: u32) -> f64 {
+    match code & 0xff {
+        0xff => f64::NAN,
+        code => pow2(code as i32 - 127),
+    }
+}
+
+/// The power of two at or below a magnitude, or at or above it (`up`), as the host functions of CUDA 13.0 say
+/// (cuda_fp8.hpp): the sign is dropped, and what lies below 2^-127 becomes that. `saturate`: what is not a NaN is no NaN.
+#[inline(always)]
+pub fn f32_to_ue8m0(bits: u32, up: bool, saturate: bool) -> u32 {
+    const SMALLEST: u32 = 1 << 22;
+    let magnitude = bits & 0x7fff_ffff;
+    let between = magnitude & 0x7f_ffff != 0 && magnitude > SMALLEST && magnitude < 0x7f80_0000;
+    let code = (magnitude >> 23) + u32::from(up && between);
+    match saturate && magnitude <= 0x7f80_0000 {
+        true => code.min(0xfe),
+        false => code,
+    }
+}
+
+#[inline(always)]
+pub fn ue8m0_to_bf16(code: u32) -> u32 {
+    match code & 0xff {
+        0xff => BF16.nan,
+        // Subnormal.
+        0 => 0x40,
+        code => code << 7,
+    }
+}
 
 impl Format {
     fn sign_bit(self) -> u32 {
@@ -238,10 +292,66 @@ mod tests {
         assert_eq!(E5M2.encode(-f64::INFINITY, Round::Nearest, true), 0xfb);
     }
 
+    /// The values of PTX ISA 5.2.3, written down.
+    #[test]
+    fn every_code_of_6_and_4_bits() {
+        let e2m1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+        let e2m3 = |code: u32| match code >> 3 {
+            0 => f64::from(code) / 8.0,
+            e => f64::from(8 + (code & 7)) / 8.0 * [1.0, 2.0, 4.0][e as usize - 1],
+        };
+        let e3m2 = |code: u32| match code >> 2 {
+            0 => f64::from(code) / 16.0,
+            e => f64::from(4 + (code & 3)) / 4.0 * 2_f64.powi(e as i32 - 3),
+        };
+        let mut all: Vec<(Format, u32, f64)> = Vec::new();
+        all.extend((0..8).map(|code| (E2M1, code, e2m1[code as usize])));
+        all.extend((0..32).map(|code| (E2M3, code, e2m3(code))));
+        all.extend((0..32).map(|code| (E3M2, code, e3m2(code))));
+        assert_eq!((e2m3(31), e3m2(31)), (7.5, 28.0));
+        for (format, code, value) in all {
+            for (sign, value) in [(0, value), (format.sign_bit(), -value)] {
+                assert_eq!(format.decode(sign | code).to_bits(), value.to_bits());
+                assert_eq!(format.encode(value, Round::Nearest, true), sign | code);
+            }
+        }
+        for format in [E2M1, E2M3, E3M2] {
+            let largest = format.max_finite;
+            let made = |x: f64| format.encode(x, Round::Nearest, true);
+            assert_eq!(made(f64::NAN), largest);
+            assert_eq!(made(-f64::NAN), largest);
+            assert_eq!(made(1e300), largest);
+            assert_eq!(made(f64::NEG_INFINITY), format.sign_bit() | largest);
+        }
+    }
+
+    /// Every bf16, and its neighbours in f32, against the powers of two themselves.
+    #[test]
+    fn every_scale_encloses_its_number() {
+        for bits in (0..=0xffff_u32).flat_map(|b| [b << 16, b << 16 | 1, b << 16 | 0xffff]) {
+            let x = f64::from(f32::from_bits(bits)).abs();
+            for (up, saturate) in [(false, false), (false, true), (true, false), (true, true)] {
+                let code = f32_to_ue8m0(bits, up, saturate);
+                let want = match (x, up) {
+                    (x, _) if x.is_nan() => 0xff,
+                    (x, _) if x.is_infinite() => 0xff - u32::from(saturate),
+                    (x, true) if x > pow2(127) => 0xff - u32::from(saturate),
+                    (x, true) => (0..0xff).find(|c| ue8m0_to_f64(*c) >= x).unwrap(),
+                    (x, false) => (0..0xff).rev().find(|c| ue8m0_to_f64(*c) <= x).unwrap_or(0),
+                };
+                assert_eq!(code, want, "{bits:08x} {up} {saturate}");
+            }
+        }
+        for code in 0..=0xff_u32 {
+            let (got, want) = (BF16.decode(ue8m0_to_bf16(code)), ue8m0_to_f64(code));
+            assert!(got == want || got.is_nan() && want.is_nan(), "{code}");
+        }
+    }
+
     /// Nearest by search over every value of the format, ties to the even code.
     #[test]
-    fn rounding_to_fp8_is_nearest_even() {
-        for format in [E4M3, E5M2] {
+    fn rounding_to_few_bits_is_nearest_even() {
+        for format in [E4M3, E5M2, E2M3, E3M2, E2M1] {
             for i in 0..200_000_u32 {
                 let x = f64::from(f32::from_bits(i.wrapping_mul(21473)));
                 if x.is_nan() || x.abs() > format.decode(format.max_finite) {
@@ -254,7 +364,7 @@ mod tests {
                         far(a).total_cmp(&far(b)).then((a & 1).cmp(&(b & 1)))
                     })
                     .unwrap();
-                assert_eq!(got & 0x7f, best, "{x:e}");
+                assert_eq!(got & (format.sign_bit() - 1), best, "{x:e}");
             }
         }
     }

@@ -211,6 +211,9 @@ pub struct Function {
     pub returns: Vec<Var>,
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
+    /// `.minnctapersm` and `.maxnreg`
+    pub min_blocks: Option<u32>,
+    pub max_registers: Option<u32>,
     /// The first directive that makes clusters of its blocks.
     pub clusters: Option<(String, Pos)>,
     pub pos: Pos,

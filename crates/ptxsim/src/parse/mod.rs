@@ -164,6 +164,8 @@ impl<'a> Parser<'a> {
             returns,
             max_threads: None,
             required_threads: None,
+            min_blocks: None,
+            max_registers: None,
             clusters: None,
             pos,
         };
@@ -185,7 +187,9 @@ impl<'a> Parser<'a> {
                     match self.s.directive()? {
                         ".maxntid" => function.max_threads = Some(self.three()?),
                         ".reqntid" => function.required_threads = Some(self.three()?),
-                        ".minnctapersm" | ".maxnreg" | ".maxnctapersm" => {
+                        ".minnctapersm" => function.min_blocks = self.count()?,
+                        ".maxnreg" => function.max_registers = self.count()?,
+                        ".maxnctapersm" => {
                             self.s.number()?;
                         }
                         ".noreturn" => {}
@@ -214,6 +218,15 @@ impl<'a> Parser<'a> {
                 }
             }
         }
+    }
+
+    /// `None`: it is none.
+    fn count(&mut self) -> Result<Option<u32>, ParseError> {
+        let number = self.s.number()?;
+        Ok(match number {
+            Number::Int(n) => u32::try_from(n).ok(),
+            _ => None,
+        })
     }
 
     fn three(&mut self) -> Result<[u32; 3], ParseError> {

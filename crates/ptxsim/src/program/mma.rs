@@ -102,6 +102,7 @@ pub enum Mma {
     Doubles(Doubles),
     Sparse(Sparse),
     Quads(Quads),
+    Scaled(Scaled),
     /// `ldmatrix` of 8x8 matrices of 16-bit elements.
     LdMatrix {
         transpose: bool,
@@ -205,6 +206,49 @@ pub struct Quads {
     pub a: Vec<u32>,
     pub b: Vec<u32>,
     pub c: Vec<u32>,
+}
+
+/// Formats of less than 16 bits, as sm_100 and later multiply them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrow {
+    E4m3,
+    E5m2,
+    E2m3,
+    E3m2,
+    E2m1,
+}
+
+/// Formats of scales, which have no sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    Ue8m0,
+    Ue4m3,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scales {
+    pub kind: Scale,
+    /// Of one row of A or column of B: each has a scale.
+    pub blocks: u32,
+    /// Of A and of B.
+    pub registers: [u32; 2],
+    /// The first byte and the thread that hold them.
+    pub selectors: [[u32; 2]; 2],
+}
+
+/// d = a * b + c in a shape of 16 x 8, perhaps with scales.
+#[derive(Clone, Debug)]
+pub struct Scaled {
+    pub shape: Shape,
+    pub ab: [Narrow; 2],
+    /// Bits that an element has in its register.
+    pub container: u32,
+    pub sum: Elem,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    pub scales: Option<Scales>,
 }
 
 /// Columns of B that are multiplied at once: as many as vector registers hold. Every shape has a multiple.

@@ -62,7 +62,7 @@ impl Descriptor {
     }
 
     /// Bytes that lie side by side in one direction before the distances count.
-    fn width(self) -> u32 {
+    pub fn width(self) -> u32 {
         match self.swizzle {
             Swizzle::None => 16,
             Swizzle::Bytes32 => 32,
@@ -71,18 +71,23 @@ impl Descriptor {
         }
     }
 
-    /// Bytes from the start to the 16 that begin at so many bytes in the direction in which elements lie side by
-    /// side, in a line of the other direction (PTX ISA, "Strides"; CUTLASS, `mma_sm90_desc.hpp`). Before the
-    /// swizzle. `transposed`: elements lie side by side along the rows of A and columns of B, not along K.
-    pub fn place(self, along: u32, line: u32, transposed: bool) -> u32 {
-        let (width, plain) = (self.width(), self.swizzle == Swizzle::None);
-        let (of_along, of_lines) = match (transposed, plain) {
+    /// The distances of widths, in the direction in which elements lie side by side, and of eight lines.
+    pub fn distances(self, transposed: bool) -> (u32, u32) {
+        match (transposed, self.swizzle == Swizzle::None) {
             (false, true) => (self.leading, self.stride),
             // All of a row lies within the width.
             (false, false) => (0, self.stride),
             (true, true) => (self.stride, self.leading),
             (true, false) => (self.leading, self.stride),
-        };
+        }
+    }
+
+    /// Bytes from the start to the 16 that begin at so many bytes in the direction in which elements lie side by
+    /// side, in a line of the other direction (PTX ISA, "Strides"; CUTLASS, `mma_sm90_desc.hpp`). Before the
+    /// swizzle. `transposed`: elements lie side by side along the rows of A and columns of B, not along K.
+    pub fn place(self, along: u32, line: u32, transposed: bool) -> u32 {
+        let (width, plain) = (self.width(), self.swizzle == Swizzle::None);
+        let (of_along, of_lines) = self.distances(transposed);
         let (in_line, beside) = match (transposed, plain) {
             (false, false) => (along, 0),
             _ => (along % width, along / width),

@@ -3,9 +3,12 @@
 
 mod common;
 
+mod blackwell;
 mod bulk;
+mod bulk_reduce;
 mod checks;
 mod doubts;
+mod faults;
 mod functions;
 mod golden;
 mod handover;
@@ -19,6 +22,7 @@ mod matrix;
 mod mbarrier;
 mod order;
 mod provenance;
+mod registers;
 mod robust;
 mod sparse;
 mod streams;

@@ -399,6 +399,7 @@ fn kind(own: ptxsim::FindingKind) -> FindingKind {
             FindingKind::Uninitialised
         }
         Own::InvalidMembers => FindingKind::InvalidMembers,
+        Own::WrongLayout => FindingKind::WrongLayout,
         Own::InvalidFree => FindingKind::InvalidFree,
         Own::SharedRace => FindingKind::SharedRace,
         Own::GlobalRace => FindingKind::GlobalRace,

@@ -1,0 +1,455 @@
+//! Bulk copies that reduce, prefetches and policies, in PTX by hand. ptxas 13.0.88 takes each of these forms for sm_90.
+
+use crate::common::*;
+use half::{bf16, f16};
+use model::{MapElement, Swizzle, TensorMap};
+use ptxsim::*;
+
+const BYTES: usize = 512;
+
+/// Each block takes 512 bytes of `in` to shared memory, and reduces them to `out`. `.loc` gives each line its number.
+fn kernel(fence: &str, copy: &str, wait: &str, then: &str) -> String {
+    format!(
+        r#".version 9.0
+.target sm_90
+.address_size 64
+.file 1 "reduce.cu"
+.visible .entry reduce(.param .u64 in, .param .u64 out, .param .align 64 .b8 map[128])
+{{
+    .reg .pred %p<3>;
+    .reg .b32 %r<16>;
+    .reg .b64 %rd<16>;
+    .shared .align 128 .b8 tile[{BYTES}];
+    .loc 1 1 0
+    ld.param.u64 %rd1, [in];
+    ld.param.u64 %rd2, [out];
+    cvta.to.global.u64 %rd1, %rd1;
+    cvta.to.global.u64 %rd2, %rd2;
+    mov.b64 %rd3, map;
+    cvta.param.u64 %rd3, %rd3;
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, tile;
+    mad.lo.u32 %r4, %r1, 4, %r3;
+    mad.lo.u32 %r5, %r2, {BYTES}, 0;
+    mad.lo.u32 %r5, %r1, 4, %r5;
+    cvt.u64.u32 %rd4, %r5;
+    add.u64 %rd4, %rd1, %rd4;
+    mov.u32 %r6, 0;
+    createpolicy.fractional.L2::evict_last.b64 %rd5, 1.0;
+    .loc 1 2 0
+    ld.global.u32 %r7, [%rd4];
+    st.shared.u32 [%r4], %r7;
+    .loc 1 3 0
+    {fence}
+    bar.sync 0;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra end;
+    .loc 1 4 0
+    {copy}
+    .loc 1 5 0
+    cp.async.bulk.commit_group;
+    {wait}
+end:
+    bar.sync 0;
+    .loc 1 6 0
+    {then}
+    ret;
+}}
+"#
+    )
+}
+
+const FENCE: &str = "fence.proxy.async.shared::cta;";
+const WAIT: &str = "cp.async.bulk.wait_group 0;";
+
+fn line(form: &str) -> String {
+    format!("cp.reduce.async.bulk.global.shared::cta.bulk_group.{form} [%rd2], [%r3], {BYTES};")
+}
+
+fn run(
+    text: &str,
+    map: Option<&TensorMap>,
+    input: &[u8],
+    held: &[u8],
+) -> (Result<Report, Fault>, Vec<u8>) {
+    let module = load(text);
+    let kernel = module.kernel("reduce").unwrap();
+    let mut memory = Memory::default();
+    let places = [put(&mut memory, "in", input), put(&mut memory, "out", held)];
+    let mut params: Vec<u8> = places.iter().flat_map(|p| p.to_le_bytes()).collect();
+    params.resize(64, 0);
+    params.extend(map.map_or([0; 128], |map| encode_tensor_map(map, places[1]).unwrap()));
+    let grid = [(input.len() / BYTES) as u32, 1, 1];
+    let report = launch(
+        kernel,
+        grid,
+        [BYTES as u32 / 4, 1, 1],
+        0,
+        &params,
+        &mut memory,
+        limits(),
+    );
+    let out = memory.read(places[1], held.len()).unwrap().to_vec();
+    (report, out)
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |all, x| all << 8 | u64::from(*x))
+}
+
+/// What an operation on two elements gives, by another way than the simulator's.
+fn expected(op: &str, ty: &str, old: u64, new: u64) -> u64 {
+    let (f, d) = (|x: u64| f32::from_bits(x as u32), f64::from_bits);
+    let h = |x: u64| f16::from_bits(x as u16).to_f64();
+    let b = |x: u64| bf16::from_bits(x as u16).to_f64();
+    let smaller = |less: bool| if less == (op == "min") { new } else { old };
+    match (op, ty) {
+        // Subnormal operands and sums of f32 are zeros in global memory.
+        ("add", "f32") => {
+            let flush = |x: f32| if x.is_subnormal() { x * 0.0 } else { x };
+            u64::from(flush(flush(f(old)) + flush(f(new))).to_bits())
+        }
+        ("add", "f64") => (d(old) + d(new)).to_bits(),
+        ("add", "f16") => u64::from(f16::from_f64(h(old) + h(new)).to_bits()),
+        ("add", "bf16") => u64::from(bf16::from_f64(b(old) + b(new)).to_bits()),
+        ("add", "u64") => old.wrapping_add(new),
+        ("add", _) => u64::from((old as u32).wrapping_add(new as u32)),
+        (_, "f16") => smaller(h(new) < h(old)),
+        (_, "bf16") => smaller(b(new) < b(old)),
+        ("min" | "max", "s32") => smaller((new as i32) < old as i32),
+        ("min" | "max", "s64") => smaller((new as i64) < old as i64),
+        ("min" | "max", _) => smaller(new < old),
+        ("inc", _) => {
+            if old >= new {
+                0
+            } else {
+                old + 1
+            }
+        }
+        ("dec", _) => {
+            if old == 0 || old > new {
+                new
+            } else {
+                old - 1
+            }
+        }
+        ("and", _) => old & new,
+        ("or", _) => old | new,
+        _ => old ^ new,
+    }
+}
+
+/// Random bits. Floats are none that is a NaN or infinite; small ones, also of 0 and subnormal, are among them.
+fn some(random: &mut Random, ty: &str, count: usize) -> Vec<u8> {
+    let width = width(ty);
+    let one = |random: &mut Random| {
+        let bits = random.next();
+        let small = bits >> 60 == 0;
+        match ty {
+            "f16" => bits & 0xbbff & if small { 0x83ff } else { u64::MAX },
+            "bf16" => bits & 0xbfff,
+            "f32" => bits & 0xbfff_ffff & if small { 0x807f_ffff } else { u64::MAX },
+            "f64" => bits & !(1 << 62),
+            _ if small => bits & 3,
+            _ => bits,
+        }
+    };
+    (0..count / width)
+        .flat_map(|_| {
+            one(random)
+                .to_le_bytes()
+                .into_iter()
+                .take(width)
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn width(ty: &str) -> usize {
+    match ty {
+        "f16" | "bf16" => 2,
+        "u32" | "s32" | "b32" | "f32" => 4,
+        _ => 8,
+    }
+}
+
+const FORMS: [(&str, &[&str]); 6] = [
+    ("add", &["u32", "s32", "u64", "f32", "f64", "f16", "bf16"]),
+    ("min max", &["u32", "s32", "u64", "s64", "f16", "bf16"]),
+    ("inc dec", &["u32"]),
+    ("and", &["b32", "b64"]),
+    ("or", &["b32", "b64"]),
+    ("xor", &["b32", "b64"]),
+];
+
+fn forms() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FORMS.into_iter().flat_map(|(ops, types)| {
+        let ops = ops.split(' ');
+        ops.flat_map(move |op| types.iter().map(move |ty| (op, *ty)))
+    })
+}
+
+fn check(what: &str, (op, ty): (&str, &str), [input, held, out]: [&[u8]; 3]) {
+    let width = width(ty);
+    let each = input
+        .chunks_exact(width)
+        .zip(held.chunks_exact(width))
+        .zip(out.chunks_exact(width));
+    for (n, ((new, old), got)) in each.enumerate() {
+        let [new, old, got] = [new, old, got].map(number);
+        let want = expected(op, ty, old, new);
+        // Of zeros of two signs either is smaller.
+        let is_zero = |x: u64| width == 2 && x & 0x7fff == 0;
+        let same = got == want || is_zero(got) && is_zero(want) && op != "add";
+        assert!(
+            same,
+            "{what} {op} {ty} {n}: {old:x} and {new:x} give {got:x}, not {want:x}"
+        );
+    }
+}
+
+#[test]
+fn each_operation_reduces_each_of_its_types() {
+    let mut random = Random(5);
+    for (op, ty) in forms() {
+        let noftz = if op == "add" && width(ty) == 2 {
+            "noftz."
+        } else {
+            ""
+        };
+        let hint = ["", "L2::cache_hint."][random.next() as usize % 2];
+        let copy = line(&format!("{hint}{op}.{noftz}{ty}"));
+        let copy = match hint {
+            "" => copy,
+            _ => copy.replace(";", ", %rd5;"),
+        };
+        let (input, held) = (some(&mut random, ty, BYTES), some(&mut random, ty, BYTES));
+        let (report, out) = run(&kernel(FENCE, &copy, WAIT, ""), None, &input, &held);
+        let report = clean(report);
+        check("line", (op, ty), [&input, &held, &out]);
+        assert_eq!(report.counters.get(Counter::GlobalStoreSectors), 0);
+        assert_eq!(report.counters.get(Counter::Atomics), 1);
+    }
+}
+
+#[test]
+fn boxes_reduce_by_the_type_of_their_map() {
+    let mut random = Random(6);
+    for (op, ty) in forms() {
+        let element = match ty {
+            "f16" => MapElement::F16,
+            "bf16" => MapElement::Bf16,
+            "f32" => MapElement::F32,
+            "f64" => MapElement::F64,
+            "u32" | "b32" => MapElement::U32,
+            "s32" => MapElement::I32,
+            "s64" => MapElement::I64,
+            _ => MapElement::U64,
+        };
+        let columns = 64 / width(ty) as u64;
+        // 8 rows of 64 bytes; the last two are outside of the tensor.
+        let map = TensorMap {
+            element,
+            extents: vec![columns, 6],
+            strides: vec![64],
+            box_extents: vec![columns as u32, 8],
+            steps: vec![1; 2],
+            swizzle: Swizzle::None,
+            fills_nan: false,
+        };
+        let copy = format!(
+            "cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}.tile.bulk_group [%rd3, {{%r6, %r6}}], [%r3];"
+        );
+        let (input, held) = (some(&mut random, ty, BYTES), some(&mut random, ty, BYTES));
+        let (report, out) = run(&kernel(FENCE, &copy, WAIT, ""), Some(&map), &input, &held);
+        clean(report);
+        let inside = 6 * 64;
+        check(
+            "box",
+            (op, ty),
+            [&input[..inside], &held[..inside], &out[..inside]],
+        );
+        assert_eq!(out[inside..], held[inside..]);
+    }
+    // Elements that no operation takes.
+    let map = TensorMap {
+        element: MapElement::U8,
+        extents: vec![64],
+        strides: vec![],
+        box_extents: vec![64],
+        steps: vec![1],
+        swizzle: Swizzle::None,
+        fills_nan: false,
+    };
+    let copy = "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%rd3, {%r6}], [%r3];";
+    let fault = run(
+        &kernel(FENCE, copy, WAIT, ""),
+        Some(&map),
+        &[0; BYTES],
+        &[0; BYTES],
+    )
+    .0;
+    let fault = fault.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Undefined);
+    assert!(fault.message.contains("reduce.cu:4"), "{fault}");
+}
+
+#[test]
+fn forms_that_no_copy_reduces_by_are_refused() {
+    for form in [
+        "add.s64", "min.f32", "add.f16", "inc.u64", "and.u32", "xor.b16", "exch.b32",
+    ] {
+        let text = kernel(FENCE, &line(form), WAIT, "");
+        let refused = Module::load(&text).and_then(Module::complete);
+        assert!(
+            matches!(refused, Err(LoadError::Unsupported { .. })),
+            "{form}"
+        );
+    }
+}
+
+/// Blocks reduce to one place at once: no race, and every one counts. A plain store there is one.
+#[test]
+fn blocks_reduce_to_one_place_together() {
+    let words = |n: u32, count: usize| {
+        (0..count)
+            .flat_map(|_| n.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let text = kernel(FENCE, &line("add.u32"), WAIT, "");
+    let (report, out) = run(&text, None, &words(3, 8 * BYTES / 4), &words(1, BYTES / 4));
+    clean(report);
+    assert_eq!(out, words(25, BYTES / 4));
+    let text = kernel(
+        FENCE,
+        &line("add.u32"),
+        WAIT,
+        "st.global.u32 [%rd2+4], %r2;",
+    );
+    let report = run(&text, None, &words(3, 2 * BYTES / 4), &words(1, BYTES / 4))
+        .0
+        .unwrap();
+    let race = report
+        .findings
+        .iter()
+        .find(|f| f.kind == FindingKind::GlobalRace);
+    let lines: Vec<_> = race
+        .unwrap()
+        .places
+        .iter()
+        .map(|p| p.line.clone().unwrap().1)
+        .collect();
+    assert!(lines.contains(&4) && lines.contains(&6), "{lines:?}");
+}
+
+#[test]
+fn what_orders_a_reduction_is_asked_for() {
+    let store = "st.shared.u32 [%r4], %r1;";
+    let read = "cp.async.bulk.wait_group.read 0;";
+    let all = vec![1; BYTES];
+    let found = |fence: &str, wait: &str, then: &str| -> Vec<(FindingKind, u32)> {
+        let report = run(
+            &kernel(fence, &line("add.u32"), wait, then),
+            None,
+            &all,
+            &all,
+        )
+        .0;
+        let each = report.unwrap().findings.into_iter();
+        each.map(|f| (f.kind, f.places[0].line.clone().unwrap().1))
+            .collect()
+    };
+    assert_eq!(found(FENCE, read, store), []);
+    assert_eq!(found("", read, ""), [(FindingKind::SharedRace, 4)]);
+    let early = found(FENCE, "", store);
+    assert!(
+        early.contains(&(FindingKind::AsyncBeforeWait, 6)),
+        "{early:?}"
+    );
+}
+
+/// What is added to must have a value.
+#[test]
+fn a_sum_with_what_nothing_wrote_is_found() {
+    let module = load(&kernel(FENCE, &line("add.u32"), WAIT, ""));
+    let kernel = module.kernel("reduce").unwrap();
+    let mut memory = Memory::default();
+    let from = put(&mut memory, "in", &[1; BYTES]);
+    let out = memory.alloc("out", BYTES as u64).unwrap();
+    let mut params = vec![0; kernel.parameter_bytes() as usize];
+    params[..8].copy_from_slice(&from.to_le_bytes());
+    params[8..16].copy_from_slice(&out.to_le_bytes());
+    let report = launch(
+        kernel,
+        [1; 3],
+        [BYTES as u32 / 4, 1, 1],
+        0,
+        &params,
+        &mut memory,
+        limits(),
+    );
+    let findings = report.unwrap().findings;
+    assert!(
+        findings
+            .iter()
+            .any(|f| f.kind == FindingKind::UninitialisedGlobal),
+        "{findings:#?}"
+    );
+}
+
+#[test]
+fn prefetches_do_nothing_where_they_are_legal() {
+    let all = vec![7; BYTES];
+    let map = TensorMap {
+        element: MapElement::U32,
+        extents: vec![64, 2],
+        strides: vec![256],
+        box_extents: vec![16, 2],
+        steps: vec![1; 2],
+        swizzle: Swizzle::None,
+        fills_nan: false,
+    };
+    let all_of_them = "cp.async.bulk.prefetch.L2.global [%rd1], 64;
+        cp.async.bulk.prefetch.L2.global.L2::cache_hint [%rd1], 64, %rd5;
+        cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd3, {%r6, %r6}];
+        cp.async.bulk.prefetch.tensor.2d.L2.global.L2::cache_hint [%rd3, {%r6, %r6}], %rd5;
+        prefetch.tensormap [%rd3];
+        prefetch.param.tensormap [map];";
+    let (report, out) = run(
+        &kernel(FENCE, all_of_them, WAIT, ""),
+        Some(&map),
+        &all,
+        &all,
+    );
+    let report = clean(report);
+    assert_eq!(out, all);
+    assert_eq!(report.counters.get(Counter::GlobalLoadSectors), 16);
+    for (wrong, kind) in [
+        (
+            "cp.async.bulk.prefetch.L2.global [%rd1], 40;",
+            FaultKind::Undefined,
+        ),
+        (
+            "cp.async.bulk.prefetch.L2.global [%rd1+8], 64;",
+            FaultKind::Misaligned,
+        ),
+        (
+            "cp.async.bulk.prefetch.tensor.1d.L2.global [%rd3, {%r6}];",
+            FaultKind::Undefined,
+        ),
+        (
+            "cp.async.bulk.prefetch.tensor.2d.L2.global [%rd1, {%r6, %r6}];",
+            FaultKind::Undefined,
+        ),
+    ] {
+        let fault = run(&kernel(FENCE, wrong, WAIT, ""), Some(&map), &all, &all)
+            .0
+            .unwrap_err();
+        assert_eq!(fault.kind, kind, "{wrong}: {fault}");
+        assert!(fault.message.contains("reduce.cu:4"), "{fault}");
+    }
+}
