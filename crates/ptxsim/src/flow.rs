@@ -83,8 +83,9 @@ impl Inst {
             Op::Bulk(copy) => {
                 let places = std::iter::once(&copy.shared).chain(&copy.barrier);
                 places.for_each(|place| each(Address, place.address));
+                copy.multicast.iter().for_each(|r| each(Control, (R32, *r)));
                 match &copy.global {
-                    BulkGlobal::Line(place) => {
+                    BulkGlobal::Line(place) | BulkGlobal::Shared(place) => {
                         each(Address, place.address);
                         each(Control, (R32, o[2]));
                     }
@@ -93,6 +94,11 @@ impl Inst {
                         at.iter().for_each(|r| each(Address, (R32, *r)));
                     }
                 }
+            }
+            Op::AsyncStore(a) => {
+                each(Address, a.access.address);
+                each(Address, a.barrier.address);
+                a.access.registers.iter().for_each(|r| each(Value, *r));
             }
             Op::Barrier { kind, .. } => {
                 each(Control, (R32, o[1]));
@@ -205,6 +211,9 @@ impl Inst {
             | Op::WgmmaCommit
             | Op::WgmmaWait(_)
             | Op::Fence(_)
+            | Op::InitFence
+            | Op::ClusterArrive { .. }
+            | Op::ClusterWait { .. }
             | Op::Trap
             | Op::Assert(_)
             | Op::Sleep

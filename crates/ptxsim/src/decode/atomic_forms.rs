@@ -7,7 +7,7 @@ use crate::program::*;
 use crate::regs::Class;
 
 /// The operation on elements of a type.
-fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
+pub(super) fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
     let signed = ty.is_signed();
     Some(match (name, ty) {
         ("add", Ty::F32) => AtomOp::AddF32,

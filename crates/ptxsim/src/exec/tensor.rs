@@ -81,6 +81,7 @@ impl Machine<'_> {
             lane,
             shared: shared as u32,
             bytes,
+            own: None,
             pieces,
             fill: fill(&map),
         })

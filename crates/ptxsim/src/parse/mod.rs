@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
             returns,
             max_threads: None,
             required_threads: None,
-            clusters: None,
+            clusters: Clusters::default(),
             pos,
         };
         loop {
@@ -189,16 +189,17 @@ impl<'a> Parser<'a> {
                             self.s.number()?;
                         }
                         ".noreturn" => {}
-                        word @ (".explicitcluster" | ".blocksareclusters") => {
-                            function.clusters.get_or_insert((word.to_string(), pos));
+                        ".explicitcluster" => function.clusters.explicit = true,
+                        word @ ".blocksareclusters" => {
+                            let refused = &mut function.clusters.refused;
+                            refused.get_or_insert((word.to_string(), pos));
                         }
-                        word @ ".reqnctapercluster" => {
-                            function.clusters.get_or_insert((word.to_string(), pos));
-                            self.three()?;
-                        }
-                        word @ ".maxclusterrank" => {
-                            function.clusters.get_or_insert((word.to_string(), pos));
-                            self.s.number()?;
+                        ".reqnctapercluster" => function.clusters.required = Some(self.three()?),
+                        ".maxclusterrank" => {
+                            function.clusters.most = match self.s.number()? {
+                                Number::Int(n) => u32::try_from(n).ok(),
+                                _ => None,
+                            };
                         }
                         ".pragma" => self.s.skip_to_semicolon()?,
                         other => {

@@ -5,6 +5,7 @@ mod common;
 
 mod bulk;
 mod checks;
+mod clusters;
 mod doubts;
 mod functions;
 mod golden;
