@@ -123,6 +123,7 @@ pub fn describe(found: &Found) -> String {
         | FindingKind::UninitialisedShared
         | FindingKind::UninitialisedLocal => "an output made of memory that nothing wrote",
         FindingKind::AsyncBeforeWait => "data that is used before its copy is waited for",
+        FindingKind::ExitedBlock => "shared memory of a block that may have ended",
         FindingKind::BarrierByPart => "a barrier that threads have left out",
         FindingKind::InvalidMembers
         | FindingKind::WrongLayout

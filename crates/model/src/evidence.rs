@@ -466,6 +466,8 @@ named! {
 pub enum FindingKind {
     /// Data of an asynchronous copy is used before the wait for it, or overwritten by another copy.
     AsyncBeforeWait = "async_before_wait",
+    /// Shared memory of another block of the cluster is accessed, and that block may have ended.
+    ExitedBlock = "exited_block",
     /// Something depends on a value that nothing wrote.
     Uninitialised = "uninitialised",
     /// An output depends on the machine or the moment: a multiprocessor's number, a clock, an address.

@@ -118,10 +118,6 @@ pub enum Unsupported {
     ///
     /// Run on a GPU.
     Launcher = "launcher-not-simulated" [Unsupported],
-    /// The simulator does not run clusters of blocks.
-    ///
-    /// Run on a GPU.
-    Clusters = "clusters-not-simulated" [Unsupported],
     /// The source is a cubin, and the simulator runs PTX.
     ///
     /// Run on a GPU, or give the .ptx that it was made from.

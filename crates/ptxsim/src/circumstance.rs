@@ -156,7 +156,14 @@ fn of_special(special: Special) -> Option<Circumstance> {
         | Special::LaneMaskGe
         | Special::LaneMaskGt
         | Special::DynamicSharedSize
-        | Special::ReservedShared { .. } => None,
+        | Special::ReservedShared { .. }
+        | Special::ClusterCtaid(_)
+        | Special::ClusterNctaid(_)
+        | Special::ClusterId(_)
+        | Special::NClusterId(_)
+        | Special::ClusterCtarank
+        | Special::ClusterNctarank
+        | Special::IsExplicitCluster => None,
     }
 }
 

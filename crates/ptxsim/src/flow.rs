@@ -83,9 +83,15 @@ impl Inst {
             Op::Bulk(copy) => {
                 let places = std::iter::once(&copy.shared).chain(&copy.barrier);
                 places.for_each(|place| each(Address, place.address));
+                copy.multicast.iter().for_each(|r| each(Control, (R32, *r)));
                 in_global(&copy.global, o[2], each);
             }
             Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
+            Op::AsyncStore(a) => {
+                each(Address, a.access.address);
+                each(Address, a.barrier.address);
+                a.access.registers.iter().for_each(|r| each(Value, *r));
+            }
             Op::Barrier { kind, .. } => {
                 each(Control, (R32, o[1]));
                 each(Control, (R32, o[2]));
@@ -198,6 +204,9 @@ impl Inst {
             | Op::WgmmaWait(_)
             | Op::SetRegisters(_)
             | Op::Fence(_)
+            | Op::InitFence
+            | Op::ClusterArrive { .. }
+            | Op::ClusterWait { .. }
             | Op::Trap
             | Op::Assert(_)
             | Op::Sleep
@@ -208,7 +217,7 @@ impl Inst {
 
 fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register)) {
     match place {
-        BulkGlobal::Line(place) => {
+        BulkGlobal::Line(place) | BulkGlobal::Shared(place) => {
             each(Use::Address, place.address);
             each(Use::Control, (Class::R32, size));
         }

@@ -1,8 +1,9 @@
 //! A launch that fits its kernel: where it stops, the machine that runs it, and what that leaves.
 
 use crate::analysis::AnalysedProgram;
-use crate::check::global::GlobalShadow;
+use crate::check::global::{Clustered, GlobalShadow};
 use crate::circumstance::Circumstances;
+use crate::exec::cluster::Cluster;
 use crate::exec::cost::Issues;
 use crate::exec::state::Machine;
 use crate::exec::stream::Known;
@@ -79,6 +80,10 @@ pub struct Job<'a> {
     pub params: &'a [u8],
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Blocks of a cluster in each dimension.
+    pub cluster: [u32; 3],
+    /// The launch or the kernel gives them.
+    pub explicit_cluster: bool,
     /// Number of blocks in the grid.
     pub blocks: u32,
     pub shared_bytes: u32,
@@ -94,22 +99,40 @@ pub struct Outcome {
     pub printed: Vec<String>,
 }
 
+/// Of a grid, the clusters that run, by number: all, or a sample with at most so many blocks.
+pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u32> {
+    let clusters = std::array::from_fn(|n| grid[n] / cluster[n]);
+    let most = sampled.map_or(u32::MAX, |most| most / cluster.iter().product::<u32>());
+    sample(clusters, most.max(1))
+}
+
 impl<'a> Job<'a> {
+    /// Blocks that run together.
+    pub fn cluster_blocks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
     /// `room`: bytes that checks of global memory may take.
     pub fn machine<'m>(&'m self, memory: &'m mut Memory, room: u64) -> Machine<'m>
     where
         'a: 'm,
     {
         let code = &self.program.code;
+        let grid = Clustered {
+            grid: self.grid,
+            cluster: self.cluster,
+        };
         Machine {
             program: self.program,
             memory,
             params: self.params,
-            grid: self.grid,
+            grid,
+            cluster: Cluster::default(),
             block: self.block,
             shared_bytes: self.shared_bytes,
             dynamic_shared: self.dynamic_shared,
             cooperative: self.cooperative,
+            explicit_cluster: self.explicit_cluster,
             varied: self.limits.varied,
             named: self.limits.varied.named(self.program),
             costs: vec![Cost::default(); code.len()],
@@ -126,7 +149,7 @@ impl<'a> Job<'a> {
             global: self
                 .limits
                 .checks
-                .then(|| GlobalShadow::new(code.len(), room, self.program.blocks_meet())),
+                .then(|| GlobalShadow::new(code.len(), room, grid, self.program.blocks_meet())),
             handed: HashMap::new(),
             progress: 0,
             crossed: false,

@@ -5,11 +5,12 @@ use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::Unjudged;
 use crate::check::order::Side;
 use crate::doubt::withheld;
-use crate::job::{Job, Limits, sample};
+use crate::job::{Job, Limits, chosen};
 use crate::memory::Memory;
 use crate::parallel;
 use crate::program::*;
 use crate::report::*;
+use model::Launch;
 use std::collections::BTreeSet;
 
 /// Bytes of registers and local memory of a block: far above what a compiler writes.
@@ -29,14 +30,18 @@ pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
 pub(crate) fn launch(
     program: &AnalysedProgram,
     variables: &[ModuleVariable],
-    grid: [u32; 3],
-    block: [u32; 3],
-    dynamic_shared: u32,
-    cooperative: bool,
+    launch: &Launch,
     params: &[u8],
     memory: &mut Memory,
     limits: Limits,
 ) -> Result<Report, Fault> {
+    let &Launch {
+        grid,
+        block,
+        dynamic_shared,
+        cooperative,
+        ..
+    } = launch;
     let refuse = |message: String| {
         Err(Fault {
             kind: FaultKind::Launch,
@@ -79,6 +84,10 @@ pub(crate) fn launch(
             "a block of {block:?}, but the kernel requires {required:?}"
         ));
     }
+    let cluster = match cluster_of(program, launch) {
+        Ok(cluster) => cluster,
+        Err(message) => return refuse(message),
+    };
     if params.len() != program.parameter_bytes as usize {
         return refuse(format!(
             "{} bytes of parameters, but the kernel takes {}",
@@ -120,6 +129,8 @@ pub(crate) fn launch(
         params,
         grid,
         block,
+        cluster,
+        explicit_cluster: launch.cluster.or(program.clusters.required).is_some(),
         blocks,
         shared_bytes: limits
             .varied
@@ -139,10 +150,7 @@ pub(crate) fn launch(
         None => {
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
-            let chosen = job
-                .limits
-                .sample
-                .map_or_else(|| (0..blocks).collect(), |most| sample(grid, most));
+            let chosen = chosen(grid, cluster, job.limits.sample);
             let run = if limits.checks {
                 machine.run_grid::<true>(&chosen)
             } else {
@@ -182,6 +190,47 @@ pub(crate) fn launch(
         printed: outcome.printed,
         not_judged,
     })
+}
+
+/// Blocks of a cluster that some device grants; 8 is portable (CUDA C++ Programming Guide, "Thread Block Clusters").
+const MAX_CLUSTER: u32 = 16;
+
+/// Blocks of a cluster in each dimension, or what is wrong with them.
+fn cluster_of(program: &Program, launch: &Launch) -> Result<[u32; 3], String> {
+    let clusters = &program.clusters;
+    let cluster = launch.cluster.or(clusters.required).unwrap_or([1; 3]);
+    let blocks = cluster.iter().try_fold(1_u32, |p, &n| p.checked_mul(n));
+    let blocks = blocks.filter(|n| (1..=MAX_CLUSTER).contains(n));
+    let Some(blocks) = blocks else {
+        return Err(format!(
+            "a cluster of {cluster:?} blocks: it has 1 to {MAX_CLUSTER}"
+        ));
+    };
+    if let Some(required) = clusters.required
+        && cluster != required
+    {
+        return Err(format!(
+            "a cluster of {cluster:?}, but the kernel requires {required:?}"
+        ));
+    }
+    if let Some(most) = clusters.most
+        && blocks > most
+    {
+        return Err(format!(
+            "a cluster of {blocks} blocks, but the kernel says at most {most}"
+        ));
+    }
+    if clusters.explicit && launch.cluster.or(clusters.required).is_none() {
+        return Err("the kernel runs in clusters only, and the launch gives none".into());
+    }
+    let fits = launch.grid.iter().zip(cluster).all(|(n, of)| n % of == 0);
+    match fits {
+        true => Ok(cluster),
+        false => Err(format!(
+            "the grid {:?} is no multiple of the cluster {cluster:?}",
+            launch.grid
+        )),
+    }
 }
 
 /// Memory during a launch: the grid's workspace goes with this.

@@ -72,8 +72,8 @@
 //! launch whose report does not withhold it ([`Withheld`]).
 //!
 //! # Not built
-//! Sparse wgmma and wgmma of single bits, tensor copies by `.im2col`, bulk copies that go to other blocks, tcgen05, clusterlaunchcontrol, what sm_100 added for 8 bits to
-//! `ldmatrix` and `stmatrix`, `redux` of f32, `st.bulk`, cube maps and mipmaps, `sured`, `sust.p`, clusters, vector registers, `alloca`, video
+//! Sparse wgmma and wgmma of single bits, tensor copies by `.im2col`, tcgen05, clusterlaunchcontrol, what sm_100 added
+//! for 8 bits to `ldmatrix` and `stmatrix`, `redux` of f32, `st.bulk`, cube maps and mipmaps, `sured`, `sust.p`, vector registers, `alloca`, video
 //! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
 //! memory, `fma.oob`, sparse mma of tf32 and fp8, m8n8k4 to f16, and what ptxas refuses for sm_90, such as `cvt.rs`.
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
@@ -111,6 +111,7 @@ pub use counters::{COUNTER_MODEL, Quantity, added_quantity};
 pub use decode::LoadError;
 pub use job::{Limits, sample};
 pub use memory::Memory;
+pub use model::Launch;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
 pub use program::Place;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
@@ -255,6 +256,15 @@ impl Kernel {
         self.program.parameter_bytes
     }
 
+    /// How many blocks a launch with [`Limits::sample`] of `most` runs.
+    pub fn sampled(&self, launch: &Launch, most: u32) -> usize {
+        let cluster = launch.cluster.or(self.program.clusters.required);
+        let cluster = cluster.unwrap_or([1; 3]).map(|n| n.max(1));
+        let most = Some(most).filter(|_| !launch.cooperative);
+        let of_cluster = cluster.iter().map(|&n| n as usize).product::<usize>();
+        job::chosen(launch.grid, cluster, most).len() * of_cluster
+    }
+
     /// The circumstances that a launch with these parameters reads, and that a result must not depend on. Addresses
     /// are listed only where one can become more than an address.
     pub fn looks(&self, params: &[u8], cooperative: bool, memory: &Memory) -> Vec<Look> {
@@ -284,39 +294,25 @@ pub fn launch(
     memory: &mut Memory,
     limits: Limits,
 ) -> Result<Report, Fault> {
-    launch::launch(
-        &kernel.program,
-        &kernel.variables,
+    let launch = Launch {
         grid,
         block,
+        cluster: None,
+        cooperative: false,
         dynamic_shared,
-        false,
-        params,
-        memory,
-        limits,
-    )
+    };
+    launch_as(kernel, &launch, params, memory, limits)
 }
 
-/// As [`launch`], all blocks at a time: they may wait for each other (`grid.sync()`). A grid that is larger
-/// than an H100 holds is refused, and so no sample of its blocks runs, but all.
-pub fn launch_cooperatively(
+/// As [`launch`], also in clusters of blocks, and also cooperatively, all blocks at a time: they may wait for each other
+/// (`grid.sync()`). A grid that is larger than an H100 holds is refused then, and no sample of its blocks runs, but all.
+pub fn launch_as(
     kernel: &Kernel,
-    grid: [u32; 3],
-    block: [u32; 3],
-    dynamic_shared: u32,
+    launch: &Launch,
     params: &[u8],
     memory: &mut Memory,
     limits: Limits,
 ) -> Result<Report, Fault> {
-    launch::launch(
-        &kernel.program,
-        &kernel.variables,
-        grid,
-        block,
-        dynamic_shared,
-        true,
-        params,
-        memory,
-        limits,
-    )
+    let (program, variables) = (&kernel.program, &kernel.variables);
+    launch::launch(program, variables, launch, params, memory, limits)
 }

@@ -1,4 +1,4 @@
-//! Blocks on several threads, where results cannot differ.
+//! Blocks on several threads, where results cannot differ; those of a cluster on one.
 //!
 //! Every thread runs blocks on a memory of its own, which shares the bytes that it does not write.
 //! The race check's record of what was read and written then shows whether one thread's blocks
@@ -47,7 +47,8 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     let room = memory.room_for_checks();
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
-    let threads = job.limits.threads.min(fitting).min(job.blocks as usize);
+    let clusters = job.blocks / job.cluster_blocks();
+    let threads = job.limits.threads.min(fitting).min(clusters as usize);
     // Blocks that synchronise would find out one by one that they cannot run apart.
     if threads < 2
         || job.cooperative
@@ -57,11 +58,18 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     {
         return None;
     }
-    let size = (job.blocks / (threads as u32 * PARTS)).max(1);
+    let size = (clusters / (threads as u32 * PARTS)).max(1);
     let (next, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     let base = &*memory;
     let work = || {
-        let done = one_thread(job, base, room / threads as u64, size, &next, &stop);
+        let done = one_thread(
+            job,
+            base,
+            room / threads as u64,
+            (clusters, size),
+            &next,
+            &stop,
+        );
         if done.is_none() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -110,7 +118,7 @@ fn one_thread(
     job: &Job,
     base: &Memory,
     room: u64,
-    size: u32,
+    (clusters, size): (u32, u32),
     next: &AtomicU32,
     stop: &AtomicBool,
 ) -> Option<Shard> {
@@ -119,12 +127,12 @@ fn one_thread(
     let mut parts = Vec::new();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let first = number.checked_mul(size).filter(|&f| f < job.blocks);
+        let first = number.checked_mul(size).filter(|&f| f < clusters);
         let Some(first) = first.filter(|_| !stop.load(Ordering::Relaxed)) else {
             break;
         };
-        for block in first..first.saturating_add(size).min(job.blocks) {
-            whole_block(&mut machine, block)?;
+        for cluster in first..first.saturating_add(size).min(clusters) {
+            whole_unit(&mut machine, cluster)?;
             let global = machine.global.as_mut()?;
             // A value still missing at the end depends on all blocks, and so does a followed one.
             let followed = machine.followed.values().any(|f| f.is_enough());
@@ -156,18 +164,18 @@ fn one_thread(
 }
 
 /// `None` where it did what others may see, or did not come to its end.
-fn whole_block(machine: &mut Machine, number: u32) -> Option<()> {
-    let mut block = machine.numbered_block::<true>(number);
+fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
+    let mut unit = machine.unit::<true>(number);
     let before = machine.instructions_left;
     let (mut progress, mut spun) = (machine.progress, 0);
     loop {
-        let share = machine.run_block::<true>(&mut block).ok()?;
+        let share = machine.run_unit::<true>(&mut unit).ok()?;
         if machine.crossed || before - machine.instructions_left > MAX_BLOCK {
             return None;
         }
         match share {
             Share::Ended => return Some(()),
-            Share::Used => {}
+            Share::Used | Share::Waiting => {}
             Share::Spun if machine.progress != progress => (progress, spun) = (machine.progress, 0),
             // Who never stops is for the other way to judge.
             Share::Spun if spun == MAX_SPUN => return None,
@@ -217,6 +225,8 @@ mod tests {
             params,
             grid: [blocks, 1, 1],
             block: [128, 1, 1],
+            cluster: [1; 3],
+            explicit_cluster: false,
             blocks,
             shared_bytes: kernel.program.shared_bytes,
             dynamic_shared: 0,

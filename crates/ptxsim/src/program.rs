@@ -5,7 +5,7 @@ pub mod wgmma;
 
 use crate::alu::{AluOp, Operands};
 use crate::image::Geometry;
-use crate::parse::ast::Pos;
+use crate::parse::ast::{Clusters, Pos};
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
 use mma::Mma;
@@ -35,6 +35,32 @@ pub enum AddressSpace {
     Shared,
     Local,
     Param,
+    /// `.shared::cluster`: shared memory of any block of the cluster.
+    Cluster,
+}
+
+/// Addresses of shared memory with such a page number (or'ed in, plus 1) lie in the block of that rank in the cluster.
+/// Page 0 is the block's own: `.shared::cta` lies in `.shared::cluster` (PTX ISA 5.1.6).
+pub const CLUSTER_PAGE: u32 = 24;
+
+/// The rank in its cluster of the block that an address of `.shared::cluster` lies in, `own` being that of the block
+/// at work. Not every rank is that of a block.
+#[inline(always)]
+pub fn rank_of(address: u64, own: u32) -> u32 {
+    match u32::try_from(address >> CLUSTER_PAGE) {
+        Ok(0) => own,
+        Ok(page) => page - 1,
+        Err(_) => u32::MAX,
+    }
+}
+
+/// How far an access or a fence counts as synchronisation (PTX ISA 8.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    Block,
+    Cluster,
+    /// Other devices, too.
+    Device,
 }
 
 /// The strength of an access as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
@@ -47,8 +73,7 @@ pub enum Order {
         release: bool,
         /// The access acquires from here on, without a fence.
         acquire: bool,
-        /// Other blocks are meant as well.
-        device: bool,
+        scope: Scope,
         /// Before there were others, the only strong access: relaxed, of the whole system.
         volatile: bool,
     },
@@ -244,6 +269,9 @@ pub enum MbarrierOp {
 pub struct Mbarrier {
     pub op: MbarrierOp,
     pub space: AddressSpace,
+    /// Of the cluster where it is not said: libraries arrive at other blocks so.
+    pub scope: Scope,
+    pub relaxed: bool,
     pub address: (Class, u32),
     pub offset: i64,
 }
@@ -261,6 +289,8 @@ pub enum BulkGlobal {
     Line(BulkPlace),
     /// A box of the tensor whose map lies there, from these coordinates on, innermost first.
     Box { map: BulkPlace, at: Vec<u32> },
+    /// None: `o[2]` bytes of the block's own shared memory, side by side, go to a block of the cluster.
+    Shared(BulkPlace),
 }
 
 /// A copy of one thread between shared and global memory.
@@ -272,6 +302,8 @@ pub struct BulkCopy {
     pub barrier: Option<BulkPlace>,
     /// What global memory holds is combined with what comes, not replaced.
     pub reduction: Option<Reduction>,
+    /// The register with a bit for each block of the cluster that gets a copy, by its rank.
+    pub multicast: Option<u32>,
 }
 
 /// The operation of a copy that reduces.
@@ -303,9 +335,17 @@ impl SetRegisters {
     }
 }
 
-/// The effect of a fence that reaches other blocks.
+/// `st.async` and `red.async`: the access comes about by and by, and its bytes are reported to the mbarrier.
+#[derive(Clone, Debug)]
+pub struct AsyncStore {
+    pub access: Access,
+    pub barrier: BulkPlace,
+    pub reduction: Option<AtomOp>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
+    pub scope: Scope,
     pub acquire: bool,
     pub release: bool,
     pub sc: bool,
@@ -414,8 +454,18 @@ pub enum Op {
     Malloc,
     /// Address `o[1]`.
     Free,
-    /// The effect between blocks, if it reaches others.
-    Fence(Option<Fence>),
+    Fence(Fence),
+    /// `fence.mbarrier_init`: others may use the mbarriers that the thread has initialised.
+    InitFence,
+    /// Waits for nobody. `relaxed`: hands nothing on but what was fenced.
+    ClusterArrive {
+        aligned: bool,
+        relaxed: bool,
+    },
+    ClusterWait {
+        aligned: bool,
+    },
+    AsyncStore(Box<AsyncStore>),
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
     Clock {
         wide: bool,
@@ -507,6 +557,14 @@ pub enum Special {
     },
     /// Another register that the driver sets as it likes.
     DriverRegister,
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterId(u8),
+    NClusterId(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    /// A predicate.
+    IsExplicitCluster,
 }
 
 /// Where the grid of a cooperative launch has its workspace: its size in bytes, and the word by which
@@ -609,6 +667,9 @@ pub struct Program {
     pub entry_registers: Option<u32>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
+    pub clusters: Clusters,
+    /// Something in it concerns other blocks of its cluster.
+    pub uses_clusters: bool,
 }
 
 impl Program {
@@ -621,15 +682,16 @@ impl Program {
 
     /// Whether anything in it can order what blocks do in global memory.
     pub fn blocks_meet(&self) -> bool {
-        self.code.iter().any(|inst| {
-            let (space, order) = match &inst.op {
-                Op::Load(a) | Op::Store(a) => (a.space, a.order),
-                Op::Atom(a) => (a.access.space, a.access.order),
-                _ => return false,
-            };
-            let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
-            global && order != Order::Weak
-        })
+        self.uses_clusters
+            || self.code.iter().any(|inst| {
+                let (space, order) = match &inst.op {
+                    Op::Load(a) | Op::Store(a) => (a.space, a.order),
+                    Op::Atom(a) => (a.access.space, a.access.order),
+                    _ => return false,
+                };
+                let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
+                global && order != Order::Weak
+            })
     }
 
     /// Where an instruction comes from.

@@ -70,6 +70,8 @@ pub enum FindingKind {
     /// Data of an asynchronous copy touched before the copying thread waited for it, or overwritten
     /// by another one.
     AsyncBeforeWait,
+    /// Shared memory of another block of the cluster, which may have ended.
+    ExitedBlock,
     UninitialisedGlobal,
     UninitialisedShared,
     UninitialisedLocal,
@@ -258,7 +260,7 @@ pub enum Kind {
 fn load_from(space: AddressSpace) -> Kind {
     match space {
         AddressSpace::Global | AddressSpace::Generic => Kind::GlobalLoad,
-        AddressSpace::Shared => Kind::SharedLoad,
+        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedLoad,
         _ => Kind::OtherMemory,
     }
 }
@@ -266,7 +268,7 @@ fn load_from(space: AddressSpace) -> Kind {
 fn store_to(space: AddressSpace) -> Kind {
     match space {
         AddressSpace::Global | AddressSpace::Generic => Kind::GlobalStore,
-        AddressSpace::Shared => Kind::SharedStore,
+        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedStore,
         _ => Kind::OtherMemory,
     }
 }
@@ -308,7 +310,8 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::BulkPrefetch(_)
         | Op::BulkCommit
         | Op::BulkWait { .. } => Kind::AsyncCopy,
-        Op::Barrier { .. } => Kind::Barrier,
+        Op::AsyncStore(_) => Kind::SharedStore,
+        Op::Barrier { .. } | Op::ClusterArrive { .. } | Op::ClusterWait { .. } => Kind::Barrier,
         Op::WarpSync => Kind::WarpSync,
         Op::Shfl { .. }
         | Op::Vote { .. }
@@ -332,6 +335,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         },
         Op::Wgmma(_) => Kind::Matrix,
         Op::Fence(_)
+        | Op::InitFence
         | Op::ProxyFence
         | Op::WgmmaFence
         | Op::WgmmaCommit

@@ -1,10 +1,12 @@
-//! The order of execution: blocks in turn, warps in turn, until all have ended or none can go on.
+//! The order of execution: blocks in turn, warps in turn, until all have ended or none can go on. The blocks of a
+//! cluster have their turns together.
 //!
 //! Blocks count as resident together, up to what a large GPU or 1 GiB holds. A block runs until it
 //! ends, has had its share, or only polls; one that spins on what another block does is therefore
 //! served. The order depends on the program alone, so every run is the same.
 
-use crate::exec::mbarrier::{has_turned, lacking_bytes};
+use crate::exec::cluster::Cluster;
+use crate::exec::mbarrier::{has_turned, lacks};
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
 use crate::report::*;
@@ -27,6 +29,25 @@ pub enum Share {
     Used,
     /// All that can run polls.
     Spun,
+    /// A block of a cluster waits for others of it.
+    Waiting,
+}
+
+/// Blocks that have their turns together.
+pub enum Unit {
+    Block(Box<BlockState>),
+    Cluster(Box<Cluster>),
+}
+
+impl Unit {
+    fn blocks(&self) -> impl Iterator<Item = &BlockState> {
+        let (one, several) = match self {
+            Unit::Block(one) => (Some(one), None),
+            Unit::Cluster(all) => (None, Some(all.blocks.iter().flatten())),
+        };
+        let all = one.into_iter().chain(several.into_iter().flatten());
+        all.map(|b| &**b)
+    }
 }
 
 /// A time in which nothing happened.
@@ -39,9 +60,10 @@ struct Idle {
 }
 
 impl Machine<'_> {
-    pub fn run_grid<const CHECKS: bool>(&mut self, blocks: &[u32]) -> Run<()> {
-        let mut fresh = blocks.iter().copied();
-        let mut paused: VecDeque<BlockState> = VecDeque::new();
+    /// `units`: numbers of blocks, or of clusters where blocks of clusters have to do with one another.
+    pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Run<()> {
+        let mut fresh = units.iter().copied();
+        let mut paused: VecDeque<Unit> = VecDeque::new();
         let mut idle = Idle::default();
         loop {
             // Blocks that have not begun go first: what a paused one waits for may be theirs.
@@ -50,29 +72,29 @@ impl Machine<'_> {
             } else {
                 None
             };
-            let mut block = match next {
-                Some(n) => self.numbered_block::<CHECKS>(n),
+            let mut unit = match next {
+                Some(n) => self.unit::<CHECKS>(n),
                 None => match paused.pop_front() {
                     Some(b) => b,
                     None => return Ok(()),
                 },
             };
             let before = self.progress;
-            let share = self.run_block::<CHECKS>(&mut block);
+            let share = self.run_unit::<CHECKS>(&mut unit);
             if let Err(mut fault) = share {
                 if fault.kind == FaultKind::Budget {
-                    paused.push_back(block);
+                    paused.push_back(unit);
                     fault.message = format!("{}; {}", fault.message, self.stands(&paused));
                 }
                 return Err(fault);
             }
             match share? {
                 Share::Ended => continue,
-                Share::Used => idle = Idle::default(),
+                Share::Used | Share::Waiting => idle = Idle::default(),
                 Share::Spun if self.progress != before => idle = Idle::default(),
                 Share::Spun => idle.visits += 1,
             }
-            paused.push_back(block);
+            paused.push_back(unit);
             // Everybody was looked at in vain, often enough to see whether anything moves at all.
             let waiting = fresh.len() == 0 || paused.len() >= self.resident();
             if waiting && idle.visits >= IDLE_ROUNDS * paused.len() {
@@ -84,23 +106,73 @@ impl Machine<'_> {
         }
     }
 
-    pub fn numbered_block<const CHECKS: bool>(&self, n: u32) -> BlockState {
-        let [gx, gy, _] = self.grid;
-        self.new_block::<CHECKS>([n % gx, n / gx % gy, n / gx / gy])
+    /// A block, or a cluster of several blocks.
+    pub fn unit<const CHECKS: bool>(&self, n: u32) -> Unit {
+        match self.grid.cluster == [1; 3] && !self.program.uses_clusters {
+            true => Unit::Block(Box::new(self.new_block::<CHECKS>(self.grid.place(n)))),
+            false => Unit::Cluster(Box::new(self.new_cluster::<CHECKS>(n))),
+        }
     }
 
-    /// Blocks that are begun at a time: what a large GPU holds, or what memory holds. Those of a
+    pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Run<Share> {
+        match unit {
+            Unit::Block(block) => self.run_block::<CHECKS>(block),
+            Unit::Cluster(cluster) => {
+                std::mem::swap(&mut self.cluster, cluster);
+                let share = self.run_cluster::<CHECKS>();
+                std::mem::swap(&mut self.cluster, cluster);
+                share
+            }
+        }
+    }
+
+    /// Each block of the cluster at work has its turn.
+    fn run_cluster<const CHECKS: bool>(&mut self) -> Run<Share> {
+        let before = (self.instructions_left, self.progress);
+        let mut spun = false;
+        for rank in 0..self.cluster.blocks.len() {
+            if self.cluster.ended[rank] {
+                continue;
+            }
+            let Some(mut b) = self.cluster.blocks[rank].take() else {
+                continue;
+            };
+            let share = self.run_block::<CHECKS>(&mut b);
+            if matches!(share, Ok(Share::Ended)) {
+                self.cluster.ended[rank] = true;
+                if CHECKS {
+                    self.tell_late_visits(&b);
+                }
+            }
+            self.cluster.blocks[rank] = Some(b);
+            spun |= share? == Share::Spun;
+        }
+        let moved = before != (self.instructions_left, self.progress);
+        if self.cluster.ended.iter().all(|ended| *ended) {
+            self.tell_unjudged_in_cluster();
+            return Ok(Share::Ended);
+        }
+        match (spun, moved) {
+            (true, _) => Ok(Share::Spun),
+            (false, true) => Ok(Share::Used),
+            (false, false) => self.deadlock(),
+        }
+    }
+
+    /// Units that are begun at a time: what a large GPU holds, or what memory holds. Those of a
     /// cooperative launch all are: it was looked at whether they fit.
     fn resident(&self) -> usize {
         if self.cooperative {
             return usize::MAX;
         }
+        let of_cluster = self.grid.cluster.iter().product::<u32>() as usize;
         let [_, r32, r64] = self.program.registers.map(u64::from);
         let threads = u64::from(self.block.iter().product::<u32>());
         let bytes = (r32 * 128 + r64 * 256) * threads.div_ceil(32)
             + threads * u64::from(self.program.local_bytes)
             + u64::from(self.shared_bytes) * 16;
-        ((1 << 30) / bytes.max(1)).clamp(1, 4096) as usize
+        let blocks = ((1 << 30) / bytes.max(1)).clamp(1, 4096) as usize;
+        (blocks / of_cluster).max(1)
     }
 
     pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<Share> {
@@ -145,6 +217,7 @@ impl Machine<'_> {
                         Wait::Barrier { id, generation } => {
                             b.barriers[id as usize].generation != generation
                         }
+                        Wait::Cluster { generation } => self.cluster.has_met(generation),
                         Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
                         Wait::Registers { count } => b.registers.suffices(w.index, count),
                         Wait::Sync => false,
@@ -153,7 +226,10 @@ impl Machine<'_> {
                 })
             });
             if !moved && !woken {
-                return self.deadlock(b);
+                return match self.cluster.is_at_work() {
+                    true => Ok(Share::Waiting),
+                    false => self.deadlock_of(b),
+                };
             }
             if spins && polls {
                 return Ok(Share::Spun);
@@ -162,29 +238,43 @@ impl Machine<'_> {
         Ok(Share::Used)
     }
 
-    fn deadlock<T>(&self, b: &BlockState) -> Run<T> {
+    fn deadlock_of<T>(&self, b: &BlockState) -> Run<T> {
         let one = std::iter::once(b);
         let (pc, thread) = first_of(b);
         let what = format!("deadlock: {};", self.waits(one));
         self.fault(FaultKind::Deadlock, At::thread(b.id, thread, pc), &what)
     }
 
-    fn livelock<T>(&self, blocks: &VecDeque<BlockState>) -> Run<T> {
-        let (id, (pc, thread)) = blocks
+    /// Of all blocks of the cluster at work.
+    fn deadlock<T>(&self) -> Run<T> {
+        let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
+        let mut waiting =
+            blocks().filter(|b| b.warps.iter().flatten().any(|w| !w.groups.is_empty()));
+        let (id, (pc, thread)) = waiting
+            .next()
+            .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
+        let what = format!("deadlock: {};", self.waits(blocks()));
+        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
+    }
+
+    fn livelock<T>(&self, units: &VecDeque<Unit>) -> Run<T> {
+        let (id, (pc, thread)) = units
             .front()
+            .and_then(|unit| unit.blocks().next())
             .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
         let what = format!(
             "livelock: every thread polls and none makes progress; {};",
-            self.stands(blocks)
+            self.stands(units)
         );
         self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
     }
 
-    fn stands(&self, blocks: &VecDeque<BlockState>) -> String {
+    fn stands(&self, units: &VecDeque<Unit>) -> String {
+        let blocks = || units.iter().flat_map(Unit::blocks);
         format!(
             "{} blocks are running: {}",
-            blocks.len(),
-            self.waits(blocks.iter())
+            blocks().count(),
+            self.waits(blocks())
         )
     }
 
@@ -199,17 +289,12 @@ impl Machine<'_> {
                         Wait::Sync => {
                             "wait for the other members of a warp-wide instruction".into()
                         }
+                        Wait::Cluster { .. } => format!(
+                            "wait at barrier.cluster, where {} threads have not arrived,",
+                            self.cluster.missing()
+                        ),
                         Wait::Mbarrier { address, .. } => {
-                            let lacks = match lacking_bytes(b, address) {
-                                0 => String::new(),
-                                n @ 1.. => {
-                                    format!(", to which {n} expected bytes were not copied,")
-                                }
-                                n => format!(
-                                    ", to which {} bytes more than expected were copied,",
-                                    -n
-                                ),
-                            };
+                            let lacks = lacks(b, address);
                             format!("wait for the mbarrier at {address:#x} of shared memory{lacks}")
                         }
                         Wait::Registers { count } => b.registers.wait(w.index, count),
@@ -266,9 +351,10 @@ fn first_of(b: &BlockState) -> (u32, u32) {
 }
 
 /// All that decides what blocks do next, apart from memory.
-fn state_of(blocks: &VecDeque<BlockState>) -> u64 {
+fn state_of(units: &VecDeque<Unit>) -> u64 {
     let mut h = DefaultHasher::new();
-    for w in blocks.iter().flat_map(|b| b.warps.iter().flatten()) {
+    let blocks = units.iter().flat_map(Unit::blocks);
+    for w in blocks.flat_map(|b| b.warps.iter().flatten()) {
         for g in &w.groups {
             (g.pc, g.mask, &g.stack).hash(&mut h);
         }

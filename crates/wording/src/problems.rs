@@ -21,6 +21,7 @@ pub fn title(problem: &Problem, verdicts: &[Verdict]) -> String {
 fn kind(finding: &Finding) -> String {
     match finding.kind {
         FindingKind::AsyncBeforeWait => "asynchronous copy is used before its wait",
+        FindingKind::ExitedBlock => "shared memory of a block that may have ended",
         FindingKind::Uninitialised => "use of memory that was never written",
         FindingKind::MachineDependence => "output depends on the machine or the moment",
         FindingKind::InvalidMembers => "warp-wide instruction names other lanes than take part",
@@ -43,6 +44,7 @@ pub fn lacking(finding: &Finding) -> Option<&'static str> {
         FindingKind::SharedRace => Some("no barrier between the two"),
         FindingKind::GlobalRace => Some("nothing orders the two"),
         FindingKind::WarpRace | FindingKind::WarpHazard => Some("no __syncwarp() between the two"),
+        FindingKind::ExitedBlock => Some("no barrier of the cluster before that block's end"),
         FindingKind::Uninitialised
         | FindingKind::MachineDependence
         | FindingKind::InvalidMembers

@@ -927,7 +927,6 @@ pub fn unsupported(why: &Unsupported) -> String {
             "a launcher is host code that calls the CUDA runtime; the simulator runs device code only"
                 .to_owned()
         }
-        Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
         Unsupported::Cubin => "the source is a cubin; the simulator runs PTX only".to_owned(),
         Unsupported::NotInCubin => "the source is a cubin, which does not contain it".to_owned(),
         Unsupported::NewerPtx => {

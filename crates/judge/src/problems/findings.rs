@@ -54,7 +54,7 @@ pub fn suspects<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<Suspect<'a>> {
 /// The lowest explain the others.
 fn depth(kind: FindingKind) -> u8 {
     match kind {
-        FindingKind::AsyncBeforeWait => 0,
+        FindingKind::AsyncBeforeWait | FindingKind::ExitedBlock => 0,
         FindingKind::SharedRace | FindingKind::GlobalRace => 1,
         FindingKind::BarrierByPart | FindingKind::InvalidMembers | FindingKind::WrongLayout => 2,
         FindingKind::WarpRace | FindingKind::WarpHazard => 3,

@@ -233,7 +233,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
         for piece in &mut record.evidence {
             edit(piece);
             if let Evidence::Simulation { facts, .. } = piece {
-                *facts = Seen::Unsupported(Unsupported::Clusters);
+                *facts = Seen::Unsupported(Unsupported::Cubin);
             }
         }
         let judgement = ruled(&record);

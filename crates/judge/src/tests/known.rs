@@ -180,7 +180,7 @@ fn an_acceptance_without_its_finding_fails_if_that_is_known() {
     let mut faulted = with(racy(Vec::new()), known());
     resimulate(&mut faulted, &case_id("direct", "small"), |seed, facts| {
         if seed == 2 {
-            *facts = Seen::Unsupported(Unsupported::Clusters);
+            *facts = Seen::Unsupported(Unsupported::Cubin);
         }
     });
     assert!(!failures(&faulted).contains(&gone[0]));

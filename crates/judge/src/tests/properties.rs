@@ -49,7 +49,7 @@ fn not_seen<T>(how: u8) -> Seen<T> {
     match how {
         0 => fault(FaultKind::DeviceFault),
         1 => fault(FaultKind::Environment),
-        2 => Seen::Unsupported(Unsupported::Clusters),
+        2 => Seen::Unsupported(Unsupported::Cubin),
         3 => Seen::NotRun(NotRun::EarlierStage),
         _ => Seen::NotRun(NotRun::NoArtifact),
     }

@@ -41,9 +41,9 @@ fn each_way_of_not_being_seen_has_its_own_outcome() {
     });
     let others = [
         (
-            Seen::Unsupported(Unsupported::Clusters),
+            Seen::Unsupported(Unsupported::Cubin),
             Outcome::Unsupported,
-            Reason::Unsupported(Unsupported::Clusters),
+            Reason::Unsupported(Unsupported::Cubin),
         ),
         (
             Seen::NotRun(NotRun::NoArtifact),

@@ -168,9 +168,9 @@ fn a_launch_that_was_not_seen_passes_nothing() {
             Reason::Fault(fault),
         ),
         (
-            Seen::Unsupported(Unsupported::Clusters),
+            Seen::Unsupported(Unsupported::Cubin),
             Outcome::Unsupported,
-            Reason::Unsupported(Unsupported::Clusters),
+            Reason::Unsupported(Unsupported::Cubin),
         ),
         (
             Seen::NotRun(over_budget.clone()),

@@ -10,7 +10,7 @@
 use super::order::{Inter, Side};
 use super::page::*;
 use super::race::{Meets, Shadow, Strength, Who};
-use crate::program::Order as Access;
+use crate::program::{Order as Access, Scope};
 use std::collections::BTreeSet;
 
 const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
@@ -19,44 +19,47 @@ const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scoped {
     pub strength: Strength,
-    /// Its scope takes in other blocks.
-    pub device: bool,
+    pub scope: Scope,
 }
 
 impl Scoped {
     pub const WEAK: Scoped = Scoped {
         strength: Strength::Weak,
-        device: true,
+        scope: Scope::Device,
     };
 
     pub fn of(strength: Strength, order: Access) -> Scoped {
         Scoped {
             strength,
-            device: !matches!(order, Access::Strong { device: false, .. }),
+            scope: match order {
+                Access::Strong { scope, .. } => scope,
+                Access::Weak => Scope::Device,
+            },
         }
     }
 
-    /// As others see it, of another block.
+    /// As others see it who need this scope.
+    fn within(self, scope: Scope) -> Strength {
+        match self.scope >= scope {
+            true => self.strength,
+            false => Strength::Weak,
+        }
+    }
+
+    /// As others see it, of another cluster.
     fn elsewhere(self) -> Strength {
-        if self.device {
-            self.strength
-        } else {
-            Strength::Weak
-        }
+        self.within(Scope::Device)
     }
 
-    fn excuses(self, other: Scoped, same_block: bool) -> bool {
-        match same_block {
-            true => self.strength.excuses(other.strength),
-            false => self.elsewhere().excuses(other.elsewhere()),
-        }
+    fn excuses(self, other: Scoped, needed: Scope) -> bool {
+        self.within(needed).excuses(other.within(needed))
     }
 
     /// Whether something may race with the other, and not with this.
     fn is_stronger(self, other: Scoped) -> bool {
         let worth = |scoped: Scoped| match scoped.strength {
             Strength::Weak => 0,
-            _ => 1 + u32::from(scoped.device),
+            _ => 1 + scoped.scope as u32,
         };
         worth(self) > worth(other)
     }
@@ -123,6 +126,34 @@ pub struct Accessor<'a> {
     pub grave: &'a dyn Fn(&Conflict) -> bool,
 }
 
+/// Blocks of a grid, and of its clusters, in each dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clustered {
+    pub grid: [u32; 3],
+    pub cluster: [u32; 3],
+}
+
+impl Clustered {
+    /// Where a block is in the grid.
+    pub fn place(self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.grid;
+        [number % x, number / x % y, number / x / y]
+    }
+
+    /// The scope that takes in two blocks.
+    fn needed(self, a: u32, b: u32) -> Scope {
+        if self.cluster == [1; 3] {
+            return Scope::Device;
+        }
+        let (a, b) = (self.place(a), self.place(b));
+        let same = |n: usize| a[n] / self.cluster[n] == b[n] / self.cluster[n];
+        match (0..3).all(same) {
+            true => Scope::Cluster,
+            false => Scope::Device,
+        }
+    }
+}
+
 pub struct GlobalShadow {
     /// By allocation.
     pages: Vec<Vec<Option<Box<Page>>>>,
@@ -130,6 +161,7 @@ pub struct GlobalShadow {
     stamps: Vec<Stamp>,
     /// The last stamp of each instruction.
     recent: Vec<u32>,
+    grid: Clustered,
     /// The kernel has what can order blocks.
     blocks_meet: bool,
     /// Bytes of pages, and how many there may be.
@@ -143,7 +175,12 @@ pub struct GlobalShadow {
 
 impl GlobalShadow {
     /// `limit`: bytes that the shadow may take.
-    pub fn new(instructions: usize, limit: u64, blocks_meet: bool) -> GlobalShadow {
+    pub fn new(
+        instructions: usize,
+        limit: u64,
+        grid: Clustered,
+        blocks_meet: bool,
+    ) -> GlobalShadow {
         let nobody = Stamp {
             block: u32::MAX,
             epoch: 0,
@@ -156,6 +193,7 @@ impl GlobalShadow {
             pages: Vec::new(),
             stamps: vec![nobody],
             recent: vec![0; instructions],
+            grid,
             blocks_meet,
             used: 0,
             limit,
@@ -267,6 +305,7 @@ impl GlobalShadow {
         let shift = bytes.trailing_zeros().min(4);
         let check = Check {
             me,
+            grid: self.grid,
             stamps: &self.stamps,
             write,
         };
@@ -375,6 +414,7 @@ impl GlobalShadow {
 
 struct Check<'a> {
     me: &'a Accessor<'a>,
+    grid: Clustered,
     stamps: &'a [Stamp],
     write: bool,
 }
@@ -422,18 +462,20 @@ impl Check<'_> {
         let own = !self.write && s.together >> lane & 1 == 1;
         let knows = |l: u32| me.clocks.knows(self.who(lane), me.warp, l, s.epoch);
         let all = (0..32).filter(|l| s.together >> l & 1 == 1).all(knows);
-        own || all || me.scoped.excuses(s.scoped, true)
+        own || all || me.scoped.excuses(s.scoped, Scope::Block)
     }
 
     fn ordered(&self, cell: Cell, lane: u32) -> bool {
         let (s, me) = (self.stamp_of(cell), self.me);
         if s.block != me.block {
-            return me.scoped.excuses(s.scoped, false)
+            return me
+                .scoped
+                .excuses(s.scoped, self.grid.needed(s.block, me.block))
                 || s.epoch <= me.inter.known.epoch_of(self.warp_of(s));
         }
         let same_warp = u32::from(s.warp) == me.warp;
         let (who, other) = (self.who(lane), cell & LANE);
-        me.scoped.excuses(s.scoped, true)
+        me.scoped.excuses(s.scoped, Scope::Block)
             || me.clocks.knows(who, u32::from(s.warp), other, s.epoch)
                 && (cell & MANY == 0 || !same_warp || me.clocks.meets(who, s.epoch) == Meets::All)
     }

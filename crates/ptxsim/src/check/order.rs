@@ -267,6 +267,7 @@ impl Inter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Scope;
 
     #[test]
     fn joins_keep_the_later_epoch_of_each_warp() {
@@ -314,6 +315,7 @@ mod tests {
     }
 
     const ACQ_REL: Fence = Fence {
+        scope: Scope::Device,
         acquire: true,
         release: true,
         sc: false,

@@ -1,5 +1,5 @@
-//! Bulk copies (PTX ISA 9.7.9.25.4 and 9.7.9.25.5): of bytes side by side, and of boxes of tensors. Copies to other
-//! blocks of a cluster are refused.
+//! Bulk copies (PTX ISA 9.7.9.25.4 and 9.7.9.25.5): of bytes side by side, and of boxes of tensors. They
+//! go to the block's own shared memory, or to that of blocks of its cluster.
 
 use super::atomic_forms::operation;
 use super::{Decoder, Load};
@@ -24,6 +24,14 @@ impl Decoder<'_> {
                 "mbarrier::complete_tx::bytes",
                 hints @ ..,
             ] => self.bulk_copy(i, true, hints, None)?,
+            [
+                "shared::cluster",
+                "shared::cta",
+                "mbarrier::complete_tx::bytes",
+            ] => {
+                self.uses_clusters = true;
+                self.bulk_copy(i, true, &[], None)?;
+            }
             ["global", "shared::cta", "bulk_group", hints @ ..] => {
                 self.bulk_copy(i, false, hints, None)?;
             }
@@ -106,18 +114,17 @@ impl Decoder<'_> {
         hints: &[&str],
         reduction: Option<Reduction>,
     ) -> Load<()> {
-        let hint = self.known(i, operands_of_hints(hints))?;
-        let operands = 2 + usize::from(to_shared) + hint;
-        self.expect_operands(i, operands..=operands)?;
+        let multicast = self.multicast(i, 2, to_shared, hints)?;
         let (shared, tensor) = if to_shared { (0, 1) } else { (1, 0) };
         let copy = BulkCopy {
-            shared: self.bulk_place(i, self.operand(i, shared)?, AddressSpace::Shared)?,
+            shared: self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?,
             global: self.bulk_box(i, tensor, dimensions)?,
             barrier: match to_shared {
-                true => Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Shared)?),
+                true => Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?),
                 false => None,
             },
             reduction,
+            multicast,
         };
         self.watch_shared(AddressSpace::Shared, 4);
         self.emit(Op::Bulk(Box::new(copy)), [0; 6]);
@@ -171,7 +178,31 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn bulk_place(
+    /// The register of `.multicast::cluster`, behind so many operands and the mbarrier, before a hint.
+    fn multicast(
+        &mut self,
+        i: &Instruction,
+        operands: usize,
+        to_shared: bool,
+        hints: &[&str],
+    ) -> Load<Option<u32>> {
+        let (hints, goes) = match hints {
+            ["multicast::cluster", rest @ ..] if to_shared => (rest, true),
+            all => (all, false),
+        };
+        let hint = self.known(i, operands_of_hints(hints))?;
+        let mask = operands + usize::from(to_shared);
+        let operands = mask + usize::from(goes) + hint;
+        self.expect_operands(i, operands..=operands)?;
+        if !goes {
+            return Ok(None);
+        }
+        self.uses_clusters = true;
+        let mask = self.value(i, self.operand(i, mask)?, Class::R32, Ty::U16)?;
+        Ok(Some(mask))
+    }
+
+    pub(super) fn bulk_place(
         &mut self,
         i: &Instruction,
         operand: &Operand,
@@ -197,15 +228,24 @@ impl Decoder<'_> {
         hints: &[&str],
         reduction: Option<Reduction>,
     ) -> Load<()> {
-        let hint = self.known(i, operands_of_hints(hints))?;
-        let operands = 3 + usize::from(to_shared) + hint;
-        self.expect_operands(i, operands..=operands)?;
+        let from_shared = to_shared && i.words.get(4).is_some_and(|w| w == "shared::cta");
+        let multicast = self.multicast(i, 3, to_shared, hints)?;
         let (shared, global) = if to_shared { (0, 1) } else { (1, 0) };
-        let shared = self.bulk_place(i, self.operand(i, shared)?, AddressSpace::Shared)?;
-        let global = self.bulk_place(i, self.operand(i, global)?, AddressSpace::Global)?;
-        let global = BulkGlobal::Line(global);
+        let shared = self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?;
+        let global = match from_shared {
+            true => BulkGlobal::Shared(self.bulk_place(
+                i,
+                self.operand(i, global)?,
+                AddressSpace::Shared,
+            )?),
+            false => BulkGlobal::Line(self.bulk_place(
+                i,
+                self.operand(i, global)?,
+                AddressSpace::Global,
+            )?),
+        };
         let barrier = match to_shared {
-            true => Some(self.bulk_place(i, self.operand(i, 3)?, AddressSpace::Shared)?),
+            true => Some(self.bulk_place(i, self.operand(i, 3)?, AddressSpace::Cluster)?),
             false => None,
         };
         let bytes = self.value(i, self.operand(i, 2)?, Class::R32, Ty::U32)?;
@@ -214,10 +254,19 @@ impl Decoder<'_> {
             global,
             barrier,
             reduction,
+            multicast,
         };
         self.watch_shared(AddressSpace::Shared, 4);
         self.emit(Op::Bulk(Box::new(copy)), [0, 0, bytes, 0, 0, 0]);
         Ok(())
+    }
+}
+
+/// Where the shared side of a copy lies.
+fn shared_side(to_shared: bool) -> AddressSpace {
+    match to_shared {
+        true => AddressSpace::Cluster,
+        false => AddressSpace::Shared,
     }
 }
 

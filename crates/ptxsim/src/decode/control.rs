@@ -1,5 +1,6 @@
 //! Branches, calls, barriers, fences (PTX ISA 9.7.12, 9.7.13).
 
+use super::memory_forms::scope;
 use super::{Decoder, Load};
 use crate::parse::ast::*;
 use crate::program::Fence;
@@ -37,7 +38,11 @@ impl Decoder<'_> {
             "ret" => self.emit(Op::Return, [0; 6]),
             "exit" => self.emit(Op::Exit, [0; 6]),
             "trap" | "brkpt" => self.emit(Op::Trap, [0; 6]),
+            "barrier" if words.get(1) == Some(&"cluster") => self.cluster_barrier(i, words)?,
             "bar" | "barrier" => self.barrier(i, words)?,
+            "fence" if matches!(words[1..], ["mbarrier_init", "release", "cluster"]) => {
+                self.emit(Op::InitFence, [0; 6]);
+            }
             // Execution here is sequentially consistent: a fence orders what is ordered already.
             "membar" | "fence" if !words.contains(&"proxy") => {
                 self.emit(Op::Fence(fence(words)), [0; 6]);
@@ -119,13 +124,13 @@ impl Decoder<'_> {
     }
 }
 
-/// Between blocks; a cluster has one here. `membar` is `fence.sc` (PTX ISA 9.7.13.4).
-fn fence(words: &[&str]) -> Option<Fence> {
+/// `membar` is `fence.sc` (PTX ISA 9.7.13.4).
+fn fence(words: &[&str]) -> Fence {
     let has = |word| words.contains(&word);
-    let sc = has("membar") || has("sc");
-    (has("gl") || has("gpu") || has("sys")).then_some(Fence {
+    Fence {
+        scope: scope(words),
         acquire: !has("release"),
         release: !has("acquire"),
-        sc,
-    })
+        sc: has("membar") || has("sc"),
+    }
 }

@@ -1,9 +1,13 @@
-//! mbarrier objects (PTX ISA 9.7.13.15), in the shared memory of the block.
+//! mbarrier objects (PTX ISA 9.7.13.15), in shared memory.
 
+use super::memory_forms::scope;
 use super::{Decoder, Load};
 use crate::parse::ast::*;
 use crate::program::*;
 use crate::regs::Class;
+
+/// What may be done to an mbarrier of another block.
+const REMOTE: [&str; 4] = ["arrive", "arrive_drop", "expect_tx", "complete_tx"];
 
 impl Decoder<'_> {
     /// mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 state, [address], bytes
@@ -16,12 +20,11 @@ impl Decoder<'_> {
         for &word in rest {
             match word {
                 "shared" | "shared::cta" => space = AddressSpace::Shared,
-                // A cluster is one block here.
                 "b64" | "acquire" | "release" | "relaxed" | "cta" | "cluster" | "noComplete" => {}
+                "shared::cluster" if REMOTE.contains(&name) => space = AddressSpace::Cluster,
                 "expect_tx" if name.starts_with("arrive") => expects = true,
                 "parity" => parity = true,
-                // shared::cluster, and what later versions bring
-                _ => return self.unsupported(i, "blocks of a cluster"),
+                _ => return self.unsupported(i, ""),
             }
         }
         let mut o = [0; 6];
@@ -79,7 +82,12 @@ impl Decoder<'_> {
             }
             _ => return self.unsupported(i, ""),
         };
-        self.emit_mbarrier(i, op, at, space, o)
+        let relaxed = rest.contains(&"relaxed");
+        let scope = match scope(rest) {
+            Scope::Block => Scope::Block,
+            Scope::Cluster | Scope::Device => Scope::Cluster,
+        };
+        self.emit_mbarrier(i, op, at, (space, scope, relaxed), o)
     }
 
     /// cp.async.mbarrier.arrive.noinc.shared.b64 [address]
@@ -95,7 +103,13 @@ impl Decoder<'_> {
             }
         }
         self.expect_operands(i, 1..=1)?;
-        self.emit_mbarrier(i, MbarrierOp::CopiesArrive { counted }, 0, space, [0; 6])
+        self.emit_mbarrier(
+            i,
+            MbarrierOp::CopiesArrive { counted },
+            0,
+            (space, Scope::Block, false),
+            [0; 6],
+        )
     }
 
     fn emit_mbarrier(
@@ -103,7 +117,7 @@ impl Decoder<'_> {
         i: &Instruction,
         op: MbarrierOp,
         at: usize,
-        space: AddressSpace,
+        (space, scope, relaxed): (AddressSpace, Scope, bool),
         o: [u32; 6],
     ) -> Load<()> {
         let (space, address, offset) = self.address(i, self.operand(i, at)?, space)?;
@@ -111,6 +125,8 @@ impl Decoder<'_> {
         let barrier = Mbarrier {
             op,
             space,
+            scope,
+            relaxed,
             address,
             offset,
         };

@@ -11,6 +11,7 @@ use crate::regs::Class;
 impl Decoder<'_> {
     pub(super) fn memory(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words[0] {
+            "st" | "red" if words.get(1) == Some(&"async") => self.async_store(i, words),
             "ld" | "ldu" | "st" => self.load_store(i, words),
             "atom" | "red" => self.atomic(i, words),
             "cp" => self.copy(i, words),
@@ -50,6 +51,7 @@ impl Decoder<'_> {
         Some(match word {
             "global" | "const" => AddressSpace::Global,
             "shared" | "shared::cta" => AddressSpace::Shared,
+            "shared::cluster" => AddressSpace::Cluster,
             "local" => AddressSpace::Local,
             "param" | "param::entry" | "param::func" => AddressSpace::Param,
             _ => return None,
@@ -74,7 +76,10 @@ impl Decoder<'_> {
             Some(Symbol::Register(Class::R32, r, _))
                 if matches!(
                     space,
-                    AddressSpace::Shared | AddressSpace::Local | AddressSpace::Param
+                    AddressSpace::Shared
+                        | AddressSpace::Cluster
+                        | AddressSpace::Local
+                        | AddressSpace::Param
                 ) =>
             {
                 Ok((space, (Class::R32, r), *offset))
@@ -93,6 +98,7 @@ impl Decoder<'_> {
                 };
                 let fits = space == own
                     || space == AddressSpace::Generic
+                    || space == AddressSpace::Cluster && own == AddressSpace::Shared
                     || space == AddressSpace::Param && own == AddressSpace::Local;
                 if !fits {
                     return self.invalid(
@@ -223,7 +229,11 @@ impl Decoder<'_> {
     }
 
     pub(super) fn watch_shared(&mut self, space: AddressSpace, width: u32) {
-        if matches!(space, AddressSpace::Shared | AddressSpace::Generic) {
+        self.uses_clusters |= space == AddressSpace::Cluster;
+        if matches!(
+            space,
+            AddressSpace::Shared | AddressSpace::Cluster | AddressSpace::Generic
+        ) {
             self.shared_granule = self.shared_granule.min(width);
         }
     }
@@ -311,7 +321,7 @@ impl Decoder<'_> {
 
     fn window(space: AddressSpace) -> u64 {
         match space {
-            AddressSpace::Shared => SHARED_WINDOW,
+            AddressSpace::Shared | AddressSpace::Cluster => SHARED_WINDOW,
             AddressSpace::Local => LOCAL_WINDOW,
             AddressSpace::Param => PARAM_WINDOW,
             _ => 0,
@@ -360,10 +370,16 @@ impl Decoder<'_> {
         };
         let p = self.predicate(p, i)?;
         let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
-        let (t, word) = (self.register(Class::R64), self.register(Class::R32));
+        let word = self.register(Class::R32);
+        if space == AddressSpace::Shared {
+            // That of another block of the cluster is none.
+            let own = self.special(Special::ClusterCtarank, Class::R32);
+            self.alu(op2::<int_ops::IsOwnShared>(), &[word, a, own]);
+            self.alu(op1::<cmp_ops::NotZero>(), &[p, word]);
+            return Ok(());
+        }
         // Each window is one value of the upper 32 bits.
         self.alu(op1::<int_ops::HighWord>(), &[word, a]);
-        let _ = t;
         let (op, limit) = match space {
             AddressSpace::Global => ("ge", (MODULE_BASE >> 32) as u32),
             space => ("eq", (Self::window(space) >> 32) as u32),
@@ -372,6 +388,16 @@ impl Decoder<'_> {
         let op = self.known(i, cmp_ops::lookup(op, Ty::U32, false))?;
         self.alu(op, &[p, word, limit]);
         Ok(())
+    }
+}
+
+/// That of the device where nothing is said.
+pub(super) fn scope(words: &[&str]) -> Scope {
+    let says = |w: &str| words.contains(&w);
+    match (says("cta"), says("cluster")) {
+        (true, _) => Scope::Block,
+        (_, true) => Scope::Cluster,
+        _ => Scope::Device,
     }
 }
 
@@ -387,8 +413,7 @@ pub(super) fn order(words: &[&str], atomic: bool) -> Order {
     Order::Strong {
         release: says("release") || says("acq_rel"),
         acquire: says("acquire") || says("acq_rel"),
-        // A cluster is one block here.
-        device: !says("cta") && !says("cluster"),
+        scope: scope(words),
         volatile: says("volatile"),
     }
 }

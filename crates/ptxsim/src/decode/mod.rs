@@ -8,6 +8,7 @@ mod arith;
 mod atomic_forms;
 mod bulk;
 mod calls;
+mod clusters;
 mod control;
 mod convert;
 mod float_forms;
@@ -120,6 +121,8 @@ pub fn decode(
         max_threads: entry.max_threads,
         required_threads: entry.required_threads,
         entry_registers,
+        clusters: entry.clusters.clone(),
+        uses_clusters: d.uses_clusters,
         shared_granule: d.shared_granule.clamp(1, 4),
     })
 }
@@ -194,6 +197,7 @@ struct Decoder<'a> {
     parameters: Vec<Parameter>,
     parameter_bytes: u32,
     shared_granule: u32,
+    uses_clusters: bool,
     scopes: Scopes,
     placed: HashMap<String, Placed>,
     placing: HashSet<String>,
@@ -245,6 +249,7 @@ impl<'a> Decoder<'a> {
             parameters: Vec::new(),
             parameter_bytes: 0,
             shared_granule: 16,
+            uses_clusters: false,
             scopes: Scopes::default(),
             placed: HashMap::new(),
             placing: HashSet::new(),
@@ -387,7 +392,7 @@ impl<'a> Decoder<'a> {
                     .insert(&f.name, Symbol::Address(calls::address(n)));
             }
         }
-        if let Some((directive, pos)) = &f.clusters {
+        if let Some((directive, pos)) = &f.clusters.refused {
             let line_of = |s: &Statement| match s {
                 Statement::Instruction(i) => Some((self.module.lines.at(i.loc), i.loc)),
                 _ => None,
@@ -395,7 +400,7 @@ impl<'a> Decoder<'a> {
             let lines = f.body.iter().flatten().filter_map(line_of);
             let first = lines.filter(|(at, _)| at.line > 0).min();
             let (_, loc) = first.unwrap_or_default();
-            return self.not_built(*pos, directive.clone(), loc, "clusters of blocks");
+            return self.not_built(*pos, directive.clone(), loc, "grids that count clusters");
         }
         // Before the registers of the functions, which are put aside.
         self.stack_pointer = self.register(Class::R64);
@@ -638,6 +643,7 @@ impl<'a> Decoder<'a> {
         match words[0] {
             "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch"
             | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),
+            "mapa" | "getctarank" => self.in_cluster(i, &words),
             "bra" | "brx" | "call" | "ret" | "exit" | "bar" | "barrier" | "membar" | "fence"
             | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
                 self.control(i, &words)

@@ -129,10 +129,17 @@ pub fn special(name: &str) -> Option<Special> {
             "%ntid" => Special::Ntid(a),
             "%ctaid" => Special::Ctaid(a),
             "%nctaid" => Special::Nctaid(a),
+            "%cluster_ctaid" => Special::ClusterCtaid(a),
+            "%cluster_nctaid" => Special::ClusterNctaid(a),
+            "%clusterid" => Special::ClusterId(a),
+            "%nclusterid" => Special::NClusterId(a),
             _ => return None,
         });
     }
     Some(match name {
+        "%cluster_ctarank" => Special::ClusterCtarank,
+        "%cluster_nctarank" => Special::ClusterNctarank,
+        "%is_explicit_cluster" => Special::IsExplicitCluster,
         "%laneid" => Special::LaneId,
         "%warpid" => Special::WarpId,
         "%nwarpid" => Special::NWarpId,

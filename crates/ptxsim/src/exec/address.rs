@@ -47,7 +47,8 @@ pub fn split<'a>(
 
 fn split_generic(a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
     let window = |x: u64| match x >> 32 {
-        1 => (AddressSpace::Shared, SHARED_WINDOW),
+        1 if x as u32 >> CLUSTER_PAGE == 0 => (AddressSpace::Shared, SHARED_WINDOW),
+        1 => (AddressSpace::Cluster, SHARED_WINDOW),
         2 => (AddressSpace::Local, LOCAL_WINDOW),
         3 => (AddressSpace::Param, PARAM_WINDOW),
         _ => (AddressSpace::Global, 0),

@@ -2,7 +2,9 @@
 //! be waited for: there is no order between them (9.7.9.25.3.1).
 
 use super::address::{Addresses, Site, addresses};
+use super::atomics::combine;
 use super::cost::{Way, whole_sectors};
+use super::mem::word;
 use super::state::*;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
@@ -165,13 +167,17 @@ impl Machine<'_> {
     pub fn name_of(&self, instruction: u32) -> &'static str {
         match self.program.code.get(instruction as usize).map(|i| &i.op) {
             Some(Op::Bulk(copy)) => match (&copy.global, &copy.reduction) {
-                (BulkGlobal::Line(_), None) => "cp.async.bulk",
+                (BulkGlobal::Line(_) | BulkGlobal::Shared(_), None) => "cp.async.bulk",
                 (BulkGlobal::Box { .. }, None) => "cp.async.bulk.tensor",
-                (BulkGlobal::Line(_), Some(_)) => "cp.reduce.async.bulk",
+                (BulkGlobal::Line(_) | BulkGlobal::Shared(_), Some(_)) => "cp.reduce.async.bulk",
                 (BulkGlobal::Box { .. }, Some(_)) => "cp.reduce.async.bulk.tensor",
             },
             Some(Op::BulkPrefetch(_)) => "cp.async.bulk.prefetch",
             Some(Op::Wgmma(_)) => "wgmma.mma_async",
+            Some(Op::AsyncStore(store)) => match store.reduction {
+                None => "st.async",
+                Some(_) => "red.async",
+            },
             _ => "cp.async",
         }
     }
@@ -314,8 +320,8 @@ impl InFlight {
 }
 
 impl BlockState {
-    /// A copy by a lane of the warp arrives.
-    pub fn land(&mut self, warp: u32, copy: &CopyOp) {
+    /// The bytes of a copy arrive.
+    pub fn place_copy(&mut self, copy: &CopyOp) {
         let at = copy.to as usize;
         self.shared[at..at + copy.bytes as usize]
             .copy_from_slice(&copy.data[..copy.bytes as usize]);
@@ -324,6 +330,22 @@ impl BlockState {
             self.leave_undefined_in_shared(at, what);
         }
         self.in_flight.end(copy.to, copy.bytes);
+    }
+
+    /// The operand of a reduction arrives.
+    pub fn reduce(&mut self, copy: &CopyOp, (op, width): (AtomOp, u32)) {
+        let (at, n) = (copy.to as usize, width as usize);
+        let operands = copy.data[..copy.bytes as usize].chunks_exact(n);
+        let places = self.shared[at..at + copy.bytes as usize].chunks_exact_mut(n);
+        for (place, operand) in places.zip(operands) {
+            let new = combine(op, width, word(place, width), word(operand, width));
+            place.copy_from_slice(&new.to_le_bytes()[..n]);
+        }
+    }
+
+    /// A copy by a lane of the warp arrives.
+    pub fn land(&mut self, warp: u32, copy: &CopyOp) {
+        self.place_copy(copy);
         if let Some(shadow) = &mut self.shadow {
             // It arrives now, in the copying thread's name. Races were reported at the start.
             let who = Who {

@@ -1,7 +1,7 @@
 //! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
 //! every run.
 
-use super::address::{Site, addresses, split};
+use super::address::{Addresses, Site, addresses, split};
 use super::cost::Way;
 use super::half_ops::{MaxB, MaxH, MinB, MinH};
 use super::mem::word;
@@ -34,14 +34,14 @@ impl Machine<'_> {
             rest &= !mask;
             let s = Site { mask, ..s };
             self.aligned(b, w, s, a, bytes)?;
-            let shared = space == AddressSpace::Shared;
             match space {
                 AddressSpace::Shared => {
-                    self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes, Way::Store);
-                    if CHECKS {
-                        self.check_shared_read(b, w, s, a, bytes, Strength::Atomic);
-                    }
+                    self.atomic_shared::<CHECKS>(b, w, atom, s, a)?;
+                    continue;
+                }
+                AddressSpace::Cluster => {
+                    self.atomic_in_cluster::<CHECKS>(b, w, atom, s, a)?;
+                    continue;
                 }
                 AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),
                 _ => {
@@ -54,31 +54,63 @@ impl Machine<'_> {
                 }
             }
             if CHECKS {
-                self.meet(b, w, a, s, shared, access.order, Does::Exchange);
+                self.meet(b, w, a, s, false, access.order, Does::Exchange);
             }
             // Lanes in the order of their numbers: any order is allowed, this one is the same always.
             for l in lanes(mask) {
-                let slot: &mut [u8] = if shared {
-                    b.shared_known.set(a[l] as usize, bytes as usize);
-                    &mut b.shared[a[l] as usize..][..bytes as usize]
-                } else {
-                    let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, true)?;
-                    if CHECKS && let Some(origin) = self.undefined_in_global((i, at), bytes, s.pc) {
-                        let by = At::lane(b, w, s.pc, l as u32);
-                        self.depends(by, origin, "the result of this");
-                    }
-                    if CHECKS {
-                        let scoped = Scoped::of(Strength::Atomic, access.order);
-                        self.watch_lane(b, w, s, (i, at, l), bytes, true, scoped);
-                    }
-                    let allocation = self.memory.at_mut(i);
-                    allocation.mark(at, bytes as usize);
-                    &mut allocation.data[at..at + bytes as usize]
-                };
-                self.progress += u64::from(update(&mut w.regs, atom, slot, l, shared));
+                let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, true)?;
+                if CHECKS && let Some(origin) = self.undefined_in_global((i, at), bytes, s.pc) {
+                    let by = At::lane(b, w, s.pc, l as u32);
+                    self.depends(by, origin, "the result of this");
+                }
+                if CHECKS {
+                    let scoped = Scoped::of(Strength::Atomic, access.order);
+                    self.watch_lane(b, w, s, (i, at, l), bytes, true, scoped);
+                }
+                let allocation = self.memory.at_mut(i);
+                allocation.mark(at, bytes as usize);
+                let slot = &mut allocation.data[at..at + bytes as usize];
+                self.progress += u64::from(update(&mut w.regs, atom, slot, l, false));
             }
         }
         Ok(())
+    }
+
+    /// In the block's own shared memory.
+    pub fn atomic_shared<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        atom: &Atomic,
+        s: Site,
+        a: &Addresses,
+    ) -> Run<()> {
+        let bytes = atom.access.bytes();
+        self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+        self.count_shared(s, a, bytes, Way::Store);
+        if CHECKS {
+            self.check_shared_read(b, w, s, a, bytes, Strength::Atomic);
+            self.meet(b, w, a, s, true, atom.access.order, Does::Exchange);
+        }
+        self.update_shared(b, w, atom, s, a);
+        Ok(())
+    }
+
+    /// Lanes in the order of their numbers, as above.
+    pub fn update_shared(
+        &mut self,
+        of: &mut BlockState,
+        w: &mut Warp,
+        atom: &Atomic,
+        s: Site,
+        a: &Addresses,
+    ) {
+        let bytes = atom.access.bytes() as usize;
+        for l in lanes(s.mask) {
+            of.shared_known.set(a[l] as usize, bytes);
+            let slot = &mut of.shared[a[l] as usize..][..bytes];
+            self.progress += u64::from(update(&mut w.regs, atom, slot, l, true));
+        }
     }
 }
 
@@ -132,7 +164,7 @@ pub fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     flush(combine(AtomOp::AddF32, 4, flush(old), flush(b)))
 }
 
-fn combine(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
+pub fn combine(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     let signed = |x: u64| {
         if bytes == 4 {
             i64::from(x as u32 as i32)

@@ -7,6 +7,27 @@ use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 impl Machine<'_> {
+    /// Makes the lanes that arrive at a barrier those at work; false where they wait for the rest of the warp.
+    pub fn arrives(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+        aligned: bool,
+    ) -> Run<bool> {
+        if aligned {
+            // The whole warp arrives as one (PTX ISA 9.7.13.1).
+            let members = [w.live; LANES];
+            return Ok(self.gather(b, w, now, mask, &members)?.is_some());
+        }
+        if mask != now.mask {
+            park(w, now, now.mask & !mask, now.pc + 1);
+            now.mask = mask;
+        }
+        Ok(true)
+    }
+
     pub fn barrier_step(
         &mut self,
         b: &mut BlockState,
@@ -16,15 +37,8 @@ impl Machine<'_> {
         (kind, aligned): (BarrierKind, bool),
         o: &[u32; 6],
     ) -> Run<Next> {
-        if aligned {
-            // The whole warp arrives as one (PTX ISA 9.7.13.1).
-            let members = [w.live; LANES];
-            if self.gather(b, w, now, mask, &members)?.is_none() {
-                return Ok(Next::Reschedule);
-            }
-        } else if mask != now.mask {
-            park(w, now, now.mask & !mask, now.pc + 1);
-            now.mask = mask;
+        if !self.arrives(b, w, now, mask, aligned)? {
+            return Ok(Next::Reschedule);
         }
         let first = now.mask.trailing_zeros();
         let id = w.regs.r32[o[1] as usize].0[first as usize];
@@ -122,6 +136,15 @@ impl Machine<'_> {
                 Wait::Barrier { id, generation } => (id, generation),
                 Wait::Mbarrier { address, phase } => {
                     if super::mbarrier::has_turned(b, address, phase) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Cluster { generation } => {
+                    if self.cluster.has_met(generation) {
+                        self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));
+                        w.arrived.lanes &= !g.mask;
+                        g.pc += 1;
                         g.wait = Wait::Ready;
                     }
                     continue;

@@ -17,6 +17,7 @@ use super::atomics::combine_in_global;
 use super::cost::Passes;
 use super::mbarrier::Delivery;
 use super::mem::{missing_of, word};
+use super::remote::Remote;
 use super::state::*;
 use super::tensor::BOX_ALIGN;
 use super::undefined::Origin;
@@ -105,6 +106,8 @@ pub struct Stretch {
     /// All that it takes of shared memory: where, and bytes.
     pub shared: u32,
     pub bytes: u32,
+    /// Where in the block's own shared memory it comes from, if it does.
+    pub own: Option<u32>,
     pub pieces: Vec<Piece>,
     /// A piece outside of a tensor.
     pub fill: [u8; PIECE as usize],
@@ -115,7 +118,7 @@ pub struct Stretch {
 /// A part of a copy that lies side by side on both sides.
 pub struct Piece {
     pub shared: u32,
-    /// None outside of a tensor.
+    /// None outside of a tensor, and for what comes from shared memory.
     pub global: Option<InGlobal>,
 }
 
@@ -155,19 +158,21 @@ impl Machine<'_> {
         size: u32,
         s: Site,
     ) -> Run<()> {
-        let shared = addresses(&w.regs, copy.shared.address, copy.shared.offset);
+        let to = addresses(&w.regs, copy.shared.address, copy.shared.offset);
         let align = match copy.global {
-            BulkGlobal::Line(_) => PIECE,
+            BulkGlobal::Line(_) | BulkGlobal::Shared(_) => PIECE,
             BulkGlobal::Box { .. } => BOX_ALIGN,
         };
-        self.aligned(b, w, s, &shared, align)?;
-        let barriers = match &copy.barrier {
-            Some(barrier) => {
-                let at = addresses(&w.regs, barrier.address, barrier.offset);
-                self.at_mbarrier::<CHECKS>(b, w, s, &at)?;
-                Some(at)
-            }
-            None => None,
+        self.aligned(b, w, s, &to, align)?;
+        let barriers = copy.barrier.as_ref();
+        let barriers = barriers.map(|at| addresses(&w.regs, at.address, at.offset));
+        if let Some(barriers) = barriers.as_ref().filter(|_| self.cluster.is_at_work()) {
+            self.same_block(b, w, s, &to, barriers)?;
+        }
+        // Where it lies in whichever block: all have as much shared memory.
+        let shared = match self.cluster.is_at_work() {
+            true => to.map(|x| x & ((1 << CLUSTER_PAGE) - 1)),
+            false => to,
         };
         for lane in lanes(s.mask) {
             let s = Site {
@@ -183,18 +188,26 @@ impl Machine<'_> {
                     let write = barriers.is_none();
                     Some(self.find_box(b, w, s, shared[lane], (map, at), write)?)
                 }
+                BulkGlobal::Shared(place) => {
+                    let bytes = w.regs.r32[size as usize].0[lane];
+                    self.find_own(b, w, s, &shared, place, bytes)?
+                }
             };
             let Some(stretch) = stretch else { continue };
             self.add_global(s, stretch.bytes, stretch.passes());
-            match &barriers {
-                Some(barriers) => {
-                    self.bulk_to_shared::<CHECKS>(b, w, &stretch, barriers[lane] as u32, s);
+            let Some(barriers) = &barriers else {
+                let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
+                self.bulk_to_global::<CHECKS>(b, w, &stretch, reduction, s);
+                continue;
+            };
+            let ranks = match copy.multicast {
+                None => vec![rank_of(to[lane], b.rank)],
+                Some(register) => {
+                    let mask = w.regs.r32[register as usize].0[lane];
+                    (0..16).filter(|rank| mask >> rank & 1 == 1).collect()
                 }
-                None => {
-                    let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
-                    self.bulk_to_global::<CHECKS>(b, w, &stretch, reduction, s);
-                }
-            }
+            };
+            self.bulk_to_shared::<CHECKS>(b, w, &stretch, (&ranks, barriers[lane]), s)?;
         }
         Ok(())
     }
@@ -247,9 +260,43 @@ impl Machine<'_> {
                 BulkGlobal::Box { map, at } => {
                     self.map_of_box(b, w, s, (map, at.len()))?;
                 }
+                // Nothing is fetched from there.
+                BulkGlobal::Shared(_) => {}
             }
         }
         Ok(())
+    }
+
+    /// As `find_line`, in the block's own shared memory; to another one's.
+    fn find_own(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        shared: &Addresses,
+        place: &BulkPlace,
+        bytes: u32,
+    ) -> Run<Option<Stretch>> {
+        let from = addresses(&w.regs, place.address, place.offset);
+        self.aligned(b, w, s, &from, PIECE)?;
+        let lane = s.mask.trailing_zeros() as usize;
+        self.in_pieces(b, w, s, (bytes, from[lane]))?;
+        for at in [shared, &from] {
+            self.in_window(b, w, s, at, bytes, b.shared.len(), "shared")?;
+        }
+        let piece = |n: u32| Piece {
+            shared: shared[lane] as u32 + n,
+            global: None,
+        };
+        Ok((bytes > 0).then(|| Stretch {
+            lane,
+            shared: shared[lane] as u32,
+            bytes,
+            own: Some(from[lane] as u32),
+            pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
+            fill: [0; PIECE as usize],
+            tensor: None,
+        }))
     }
 
     /// Bytes that a lane moves from or to an address.
@@ -301,32 +348,139 @@ impl Machine<'_> {
             lane,
             shared: from,
             bytes,
+            own: None,
             pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
             fill: [0; PIECE as usize],
             tensor: None,
         }))
     }
 
+    /// To the blocks of the cluster of these ranks, each of which has the mbarrier at the same place.
     fn bulk_to_shared<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
         stretch: &Stretch,
-        barrier: u32,
+        (ranks, barrier): (&[u32], u64),
         s: Site,
-    ) {
+    ) -> Run<()> {
         let &Stretch { lane, bytes, .. } = stretch;
-        let target = [u64::from(stretch.shared); LANES];
+        let page = |rank: u32, at: u64| match self.cluster.is_at_work() {
+            true => u64::from(rank + 1) << CLUSTER_PAGE | at & ((1 << CLUSTER_PAGE) - 1),
+            false => at,
+        };
+        let targets: Vec<(Addresses, Addresses)> = ranks
+            .iter()
+            .map(|rank| {
+                let at = page(*rank, u64::from(stretch.shared));
+                ([at; LANES], [page(*rank, barrier); LANES])
+            })
+            .collect();
+        for (target, barriers) in &targets {
+            self.bulk_begins::<CHECKS>(b, w, s, (target, bytes), barriers)?;
+        }
+        let copies = match stretch.own {
+            Some(from) => self.read_own::<CHECKS>(b, w, stretch, from, s),
+            None => self.read_pieces::<CHECKS>(b, w, stretch, s),
+        };
+        for rank in ranks {
+            let own = *rank == b.rank;
+            let source = stretch
+                .own
+                .map(|from| BulkRead::begin(b, (lane as u32, s.pc), (from, bytes)));
+            let delivery = Delivery {
+                address: barrier as u32 & ((1 << CLUSTER_PAGE) - 1),
+                warp: w.index,
+                lane: lane as u32,
+                copies: copies.clone(),
+                bytes: Some(bytes),
+                from: (!own).then_some(b.rank),
+                source,
+                reduction: None,
+            };
+            let to = match own {
+                true => Some(&mut *b),
+                false => {
+                    let other = self.cluster.blocks.get_mut(*rank as usize);
+                    other.and_then(Option::as_deref_mut)
+                }
+            };
+            if let Some(to) = to {
+                for copy in &copies {
+                    if let Some((_, swizzle)) = stretch.tensor {
+                        to.layouts.note(copy.to, swizzle);
+                    }
+                    to.in_flight.begin(copy.to, copy.bytes, s.pc);
+                }
+                to.deliveries.push(delivery);
+            }
+        }
+        Ok(())
+    }
+
+    /// The checks of the shared side of a copy to shared memory.
+    fn bulk_begins<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        s: Site,
+        (target, bytes): (&Addresses, u32),
+        barriers: &Addresses,
+    ) -> Run<()> {
+        if !self.cluster.is_at_work() {
+            self.at_mbarrier::<CHECKS>(b, w, s, barriers)?;
+            return Ok(self.bulk_begins_here::<CHECKS>(b, w, s, target, bytes));
+        }
+        let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
+        self.by_block(
+            b,
+            w,
+            (s, target, bytes),
+            |m, b, w, s, target| {
+                m.at_mbarrier::<CHECKS>(b, w, s, &barriers)?;
+                m.bulk_begins_here::<CHECKS>(b, w, s, target, bytes);
+                Ok(())
+            },
+            |m, b, w, owner, s, target| {
+                m.at_remote_mbarrier::<CHECKS>(b, w, owner, s, &barriers)?;
+                if CHECKS {
+                    let does = Remote::Write(None);
+                    m.check_remote(b, w, owner, (s, target, bytes), Scoped::WEAK, does);
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn bulk_begins_here<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        s: Site,
+        target: &Addresses,
+        bytes: u32,
+    ) {
         if CHECKS {
-            self.copies_under_way(b, w, s, &target, bytes, |m, at, earlier| {
+            self.copies_under_way(b, w, s, target, bytes, |m, at, earlier| {
                 let earlier = m.copy_at(earlier);
                 format!(
                     "shared memory {at:#x} is overwritten by this cp.async.bulk while {earlier} is still in flight"
                 )
             });
-            self.sources_under_way(b, w, s, &target, bytes);
-            self.race_on_shared(b, w, s, &target, bytes, Strength::Weak, &[[]; LANES]);
+            self.sources_under_way(b, w, s, target, bytes);
+            self.race_on_shared(b, w, s, target, bytes, Strength::Weak, &[[]; LANES]);
         }
+    }
+
+    /// The bytes of a copy from global memory.
+    fn read_pieces<const CHECKS: bool>(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        stretch: &Stretch,
+        s: Site,
+    ) -> Vec<CopyOp> {
+        let lane = stretch.lane;
         let mut copies = Vec::with_capacity(stretch.pieces.len());
         for piece in &stretch.pieces {
             let mut data = stretch.fill;
@@ -347,10 +501,6 @@ impl Machine<'_> {
                     });
                 }
             }
-            if let Some((_, swizzle)) = stretch.tensor {
-                b.layouts.note(piece.shared, swizzle);
-            }
-            b.in_flight.begin(piece.shared, PIECE, s.pc);
             copies.push(CopyOp {
                 lane: lane as u32,
                 undefined,
@@ -360,13 +510,43 @@ impl Machine<'_> {
                 instruction: s.pc,
             });
         }
-        b.deliveries.push(Delivery {
-            address: barrier,
-            warp: w.index,
-            lane: lane as u32,
-            copies,
-            bytes: Some(bytes),
-        });
+        copies
+    }
+
+    /// The bytes of a copy from the block's own shared memory.
+    fn read_own<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        stretch: &Stretch,
+        from: u32,
+        s: Site,
+    ) -> Vec<CopyOp> {
+        let &Stretch { lane, bytes, .. } = stretch;
+        if CHECKS {
+            let source = [u64::from(from); LANES];
+            self.check_shared_read(b, w, s, &source, bytes, Strength::Weak);
+            self.check_proxy_fence(b, w, s, (from, bytes));
+        }
+        let copy = |piece: &Piece| {
+            let at = (from + (piece.shared - stretch.shared)) as usize;
+            let mut data = [0; PIECE as usize];
+            data.copy_from_slice(&b.shared[at..at + PIECE as usize]);
+            let origin = match CHECKS {
+                true => b.undefined_in_shared(at, PIECE as usize, s.pc),
+                false => None,
+            };
+            let missing = |k| b.shared_known.missing(at + k, 1).is_some();
+            CopyOp {
+                lane: lane as u32,
+                undefined: origin.map(|origin| (missing_of(PIECE, missing), origin)),
+                to: piece.shared,
+                bytes: PIECE,
+                data,
+                instruction: s.pc,
+            }
+        };
+        stretch.pieces.iter().map(copy).collect()
     }
 
     fn bulk_to_global<const CHECKS: bool>(
@@ -468,7 +648,7 @@ impl Machine<'_> {
                 None => Scoped::WEAK,
                 Some(_) => Scoped {
                     strength: Strength::Atomic,
-                    device: true,
+                    scope: Scope::Device,
                 },
             };
             self.watch_lane(b, w, s, (i, at, lane), piece.bytes, true, scoped);
@@ -584,15 +764,20 @@ impl Machine<'_> {
 
     /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
     pub fn tell_unawaited_copies(&mut self, b: &BlockState) {
-        for d in b.deliveries.iter().filter(|d| d.bytes.is_some()) {
+        for d in b
+            .deliveries
+            .iter()
+            .filter(|d| d.bytes.is_some() && d.from.is_none())
+        {
             let Some(copy) = d.copies.first() else {
                 continue;
             };
             let at = At::thread(b.id, d.warp * LANES as u32 + d.lane, copy.instruction);
             let at = at.address(u64::from(copy.to));
-            self.find(FindingKind::AsyncBeforeWait, at, None, |_| {
+            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
                 let to = copy.to;
-                format!("the block ends before anybody has waited for the cp.async.bulk to shared memory {to:#x}")
+                let name = m.name_of(copy.instruction);
+                format!("the block ends before anybody has waited for the {name} to shared memory {to:#x}")
             });
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::alu::*;
 use crate::parse::ast::Ty;
+use crate::program::{CLUSTER_PAGE, SHARED_WINDOW, rank_of};
 
 /// A 32-bit operation on 16-bit operands.
 pub struct Narrow<O, const SIGNED: bool>(std::marker::PhantomData<O>);
@@ -138,6 +139,12 @@ ops! { Fn2
     SzextWrapS(a: u32, b: u32) -> u32 { w32::BfeS::f(a, 0, b & 31) }
     PackHalves(a: u32, b: u32) -> u32 { a & 0xffff | b << 16 }
     PackWords(a: u32, b: u32) -> u64 { u64::from(a) | u64::from(b) << 32 }
+    // Addresses of shared memory and ranks in the cluster; a rank that no block has stays one.
+    MapShared32(a: u32, b: u32) -> u32 { a & 0xff_ffff | (b.min(0xfe) + 1) << CLUSTER_PAGE }
+    MapShared64(a: u64, b: u32) -> u64 { a & !0xff00_0000 | u64::from(MapShared32::f(0, b)) }
+    RankOf32(a: u32, b: u32) -> u32 { rank_of(u64::from(a), b) }
+    RankOf64(a: u64, b: u32) -> u32 { RankOf32::f(a as u32, b) }
+    IsOwnShared(a: u64, b: u32) -> u32 { u32::from(a >> 32 == SHARED_WINDOW >> 32 && RankOf64::f(a, b) == b) }
 }
 ops! { Fn1
     LowHalf(a: u32) -> u32 { a & 0xffff }

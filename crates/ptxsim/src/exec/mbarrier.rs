@@ -4,8 +4,10 @@
 //! for as long as it takes: its loop turns once, on every run.
 
 use super::address::{Addresses, Site, addresses, split};
+use super::bulk::BulkRead;
+use super::cluster::{learn, number_of};
 use super::state::*;
-use crate::check::order::Inter;
+use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, Strength, WARPS};
 use crate::program::*;
 use crate::regs::{LANES, lanes};
@@ -78,6 +80,9 @@ impl State {
 pub struct Meeting {
     arrived: (Clock, Inter),
     released: (Clock, Inter),
+    /// The same of threads of other blocks of the cluster.
+    from_others: Sparse,
+    released_by_others: Sparse,
 }
 
 impl Default for Meeting {
@@ -86,6 +91,8 @@ impl Default for Meeting {
         Meeting {
             arrived: nothing(),
             released: nothing(),
+            from_others: Sparse::default(),
+            released_by_others: Sparse::default(),
         }
     }
 }
@@ -98,6 +105,12 @@ pub struct Delivery {
     pub copies: Vec<CopyOp>,
     /// Bytes of a bulk copy. Other copies have none: they arrive.
     pub bytes: Option<u32>,
+    /// The rank of the block whose thread copies, where it is another one of the cluster.
+    pub from: Option<u32>,
+    /// Shared memory of the copying block that it reads.
+    pub source: Option<BulkRead>,
+    /// The copies are operands of this, by elements of so many bytes.
+    pub reduction: Option<(AtomOp, u32)>,
 }
 
 fn state_at(b: &BlockState, address: u32) -> State {
@@ -135,9 +148,23 @@ fn ending_copies(b: &BlockState, address: u32) -> Option<usize> {
         .map(|last| last + 1)
 }
 
-/// Bytes that an mbarrier expects and nothing copies; below zero those that nobody expects.
-pub fn lacking_bytes(b: &BlockState, address: u32) -> i64 {
-    state_at(b, address).tx - bulk_bytes(b, address).sum::<i64>()
+/// What an mbarrier waits for, as the end of a message: bytes that it expects and nothing copies, or that nobody
+/// expects; arrivals.
+pub fn lacks(b: &BlockState, address: u32) -> String {
+    let state = state_at(b, address);
+    let bytes = match state.tx - bulk_bytes(b, address).sum::<i64>() {
+        0 => String::new(),
+        n @ 1.. => format!(", to which {n} expected bytes were not copied,"),
+        n => format!(", to which {} bytes more than expected were copied,", -n),
+    };
+    match state.pending {
+        0 => bytes,
+        n => format!(
+            "{bytes}, which waits for {n} of {} arrivals,",
+            state.expected
+        )
+        .replace(",,", ","),
+    }
 }
 
 impl Machine<'_> {
@@ -154,6 +181,10 @@ impl Machine<'_> {
         let all = addresses(&w.regs, m.address, m.offset);
         let mut room = [0; LANES];
         let (space, mask, a) = split(m.space, &all, s.mask, &mut room);
+        if space == AddressSpace::Cluster && mask == s.mask {
+            self.mbarrier_in_cluster::<CHECKS>(b, w, m, o, s, a)?;
+            return Ok((mask, None));
+        }
         if space != AddressSpace::Shared || mask != s.mask {
             let lane = s.mask.trailing_zeros();
             let what = "an mbarrier outside shared memory";
@@ -168,6 +199,7 @@ impl Machine<'_> {
             self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
             if CHECKS {
                 self.check_shared_write(b, w, s, a, 8, Strength::Weak, &[[]; LANES]);
+                self.note_inits(b, w, s, a);
             }
         } else {
             self.at_mbarrier::<CHECKS>(b, w, s, a)?;
@@ -234,25 +266,16 @@ impl Machine<'_> {
                 b.meetings.remove(&address);
                 b.shared[address as usize..][..8].fill(0);
             }
-            MbarrierOp::Arrive { drop, expects } => {
-                let mut state = state_at(b, address);
-                if o[0] != 0 {
-                    w.regs.r64[o[0] as usize].0[l] = state.word();
+            MbarrierOp::Arrive { .. } | MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {
+                let arrives = matches!(m.op, MbarrierOp::Arrive { .. });
+                if arrives && o[0] != 0 {
+                    w.regs.r64[o[0] as usize].0[l] = state_at(b, address).word();
                 }
-                let count = r32(1);
-                problem = state.expect(if expects { r32(2) as i64 } else { 0 });
-                problem = problem.and(state.arrive(count));
-                state.expected -= if drop { count.min(state.expected) } else { 0 };
-                put(b, address, state);
-                hand_on(b, w.index, &w.inter, address);
-                w.inter.meet();
-                self.turn(b, address);
-            }
-            MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {
-                let mut state = state_at(b, address);
-                let sign = if m.op == MbarrierOp::ExpectTx { 1 } else { -1 };
-                problem = state.expect(sign * r32(2) as i64);
-                put(b, address, state);
+                problem = count_at(b, address, m.op, (r32(1), r32(2)));
+                if arrives {
+                    hand_on(b, w.index, &w.inter, address);
+                    w.inter.meet();
+                }
                 self.turn(b, address);
             }
             MbarrierOp::CopiesArrive { counted } => {
@@ -267,6 +290,9 @@ impl Machine<'_> {
                     lane,
                     copies,
                     bytes: None,
+                    from: None,
+                    source: None,
+                    reduction: None,
                 });
             }
             MbarrierOp::WaitState { blocks } | MbarrierOp::WaitParity { blocks } => {
@@ -280,7 +306,7 @@ impl Machine<'_> {
                 }
                 let over = state_at(b, address).phase != phase;
                 if over {
-                    take_over(b, w, address);
+                    take_over(b, w, m, address);
                 } else if blocks && problem.is_ok() {
                     return Ok(Some(phase));
                 }
@@ -304,6 +330,7 @@ impl Machine<'_> {
         if state.turn() {
             let meeting = b.meetings.entry(address).or_default();
             meeting.released = meeting.arrived.clone();
+            meeting.released_by_others = meeting.from_others.clone();
         }
         put(b, address, state);
     }
@@ -322,17 +349,29 @@ impl Machine<'_> {
         b.deliveries = later;
         let mut result = Ok(());
         for d in now {
-            for copy in &d.copies {
-                b.land(d.warp, copy);
+            match (d.from, d.reduction) {
+                (None, None) => d.copies.iter().for_each(|copy| b.land(d.warp, copy)),
+                (_, None) => d.copies.iter().for_each(|copy| b.place_copy(copy)),
+                (_, Some(how)) => d.copies.iter().for_each(|copy| b.reduce(copy, how)),
             }
-            let mut state = state_at(b, d.address);
+            let address = d.address;
+            let mut state = state_at(b, address);
             result = result.and(match d.bytes {
                 None => state.arrive(1),
                 Some(bytes) => state.expect(-i64::from(bytes)),
             });
             put(b, d.address, state);
-            hand_on(b, d.warp, &Inter::default(), d.address);
-            self.turn(b, d.address);
+            match d.from {
+                None => {
+                    self.note_landing(b, b, &d);
+                    if let Some(read) = d.source {
+                        read.end(b, d.warp);
+                    }
+                    hand_on(b, d.warp, &Inter::default(), d.address);
+                }
+                Some(rank) => self.hand_on_from(b, rank, d),
+            }
+            self.turn(b, address);
         }
         result
     }
@@ -356,6 +395,95 @@ impl Machine<'_> {
     }
 }
 
+impl Machine<'_> {
+    /// Arrivals and counts of bytes at mbarriers of the cluster.
+    fn mbarrier_in_cluster<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        m: &Mbarrier,
+        o: &[u32; 6],
+        s: Site,
+        a: &Addresses,
+    ) -> Run<()> {
+        self.by_block(
+            b,
+            w,
+            (s, a, 8),
+            |it, b, w, s, a| {
+                it.at_mbarrier::<CHECKS>(b, w, s, a)?;
+                lanes(s.mask).try_for_each(|l| it.mbarrier_lane(b, w, m, o, s, a, l).map(drop))
+            },
+            |it, b, w, owner, s, a| {
+                it.at_remote_mbarrier::<CHECKS>(b, w, owner, s, a)?;
+                for l in lanes(s.mask) {
+                    let r32 = |n: usize| u64::from(w.regs.r32[o[n] as usize].0[l]);
+                    let address = a[l] as u32;
+                    if let Err(what) = count_at(owner, address, m.op, (r32(1), r32(2))) {
+                        let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
+                        return it.fault(FaultKind::Undefined, at, &what);
+                    }
+                    if matches!(m.op, MbarrierOp::Arrive { .. }) && m.scope != Scope::Block {
+                        let handed = w.handed_on(b, m.relaxed);
+                        let meeting = owner.meetings.entry(address).or_default();
+                        meeting.from_others.join(&handed);
+                        w.inter.meet();
+                    }
+                    it.turn(owner, address);
+                }
+                if let Some(clocks) = &mut b.shadow {
+                    clocks.tick(w.index);
+                }
+                Ok(())
+            },
+        )
+    }
+}
+
+impl Machine<'_> {
+    /// A copy by a thread of another block of the cluster has come in.
+    fn hand_on_from(&mut self, b: &mut BlockState, rank: u32, d: Delivery) {
+        let place = self.cluster.blocks.get_mut(rank as usize);
+        let Some(mut from) = place.and_then(Option::take) else {
+            return;
+        };
+        self.note_landing(b, &from, &d);
+        if let Some(read) = d.source {
+            read.end(&mut from, d.warp);
+        }
+        let warp = number_of(&from, d.warp);
+        if let Some(clocks) = &mut from.shadow {
+            let own = Sparse::of(vec![(warp, clocks.epoch(d.warp))]);
+            clocks.tick(d.warp);
+            let meeting = b.meetings.entry(d.address).or_default();
+            meeting.arrived.1.known.join(&own);
+        }
+        self.cluster.blocks[rank as usize] = Some(from);
+    }
+}
+
+/// Counts arrivals and bytes at an mbarrier.
+fn count_at(
+    b: &mut BlockState,
+    address: u32,
+    op: MbarrierOp,
+    (count, bytes): (u64, u64),
+) -> Result<(), String> {
+    let mut state = state_at(b, address);
+    let problem = match op {
+        MbarrierOp::Arrive { drop, expects } => {
+            let problem = state.expect(if expects { bytes as i64 } else { 0 });
+            let problem = problem.and(state.arrive(count));
+            state.expected -= if drop { count.min(state.expected) } else { 0 };
+            problem
+        }
+        MbarrierOp::CompleteTx => state.expect(-(bytes as i64)),
+        _ => state.expect(bytes as i64),
+    };
+    put(b, address, state);
+    problem
+}
+
 fn put(b: &mut BlockState, address: u32, state: State) {
     let at = address as usize;
     b.shared[at..at + 8].copy_from_slice(&state.word().to_le_bytes());
@@ -370,7 +498,15 @@ fn hand_on(b: &mut BlockState, warp: u32, inter: &Inter, address: u32) {
     }
 }
 
-fn take_over(b: &mut BlockState, w: &mut Warp, address: u32) {
+fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
+    let by_others = b.meetings.get(&address);
+    let by_others = by_others.map(|it| it.released_by_others.clone());
+    if let Some(by_others) = by_others.filter(|it| !it.is_empty() && m.scope != Scope::Block) {
+        match m.relaxed {
+            true => w.near.seen.join(&by_others),
+            false => learn(b, w.index, &mut w.inter, &by_others),
+        }
+    }
     if let (Some(shadow), Some(meeting)) = (&mut b.shadow, b.meetings.get(&address)) {
         let (clock, known) = &meeting.released;
         shadow.acquire(w.index, clock, false);

@@ -41,7 +41,7 @@ pub fn deposit_element(regs: &mut Regs, a: &Access, bytes: &[u8], e: usize, lane
 
 /// Registers of all lanes of the mask, from `bytes` at each lane's offset.
 #[inline(always)]
-fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, mask: u32) {
+pub fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, mask: u32) {
     if let ([(Class::R32, r)], 2, false) = (a.registers.as_slice(), a.width, a.signed) {
         // Halves are frequent enough to have a path of their own.
         let to = &mut regs.r32[*r as usize].0;
@@ -79,7 +79,7 @@ fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, mask: 
 }
 
 #[inline(always)]
-fn collect_all(regs: &Regs, a: &Access, bytes: &mut [u8], at: &Addresses, mask: u32) {
+pub fn collect_all(regs: &Regs, a: &Access, bytes: &mut [u8], at: &Addresses, mask: u32) {
     if a.width != 4 || a.registers.iter().any(|r| r.0 != Class::R32) {
         let n = a.bytes() as usize;
         for l in lanes(mask) {
@@ -173,23 +173,8 @@ impl Machine<'_> {
                         }
                     }
                 }
-                AddressSpace::Shared => {
-                    self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes, Way::Load);
-                    if CHECKS {
-                        self.meet(b, w, a, s, true, access.order, Does::Read);
-                        self.check_shared_read(b, w, s, a, bytes, strength(access));
-                    }
-                    deposit_all(&mut w.regs, access, &b.shared, a, mask);
-                    for l in lanes(if CHECKS { mask } else { 0 }) {
-                        let at = a[l] as usize;
-                        if let Some(origin) = b.undefined_in_shared(at, bytes as usize, s.pc) {
-                            let missing =
-                                missing_of(bytes, |n| b.shared_known.missing(at + n, 1).is_some());
-                            self.read_undefined(w, access, l, origin, missing);
-                        }
-                    }
-                }
+                AddressSpace::Shared => self.load_shared::<CHECKS>(b, w, access, s, a)?,
+                AddressSpace::Cluster => self.load_in_cluster::<CHECKS>(b, w, access, s, a)?,
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
                     self.in_window(b, w, s, a, bytes, size, "local")?;
@@ -282,27 +267,8 @@ impl Machine<'_> {
                         }
                     }
                 }
-                AddressSpace::Shared => {
-                    self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes, Way::Store);
-                    if CHECKS {
-                        self.meet(b, w, a, s, true, access.order, Does::Write);
-                        let values = std::array::from_fn(|l| collect(&w.regs, access, l));
-                        let strength = strength(access);
-                        self.check_shared_write(b, w, s, a, bytes, strength, &values);
-                    }
-                    collect_all(&w.regs, access, &mut b.shared, a, mask);
-                    if CHECKS {
-                        for l in lanes(mask) {
-                            b.shared_known.set(a[l] as usize, bytes as usize);
-                        }
-                    }
-                    for l in lanes(if undefined { mask } else { 0 }) {
-                        if let Some(what) = Self::stored_undefined(w, access, l) {
-                            b.leave_undefined_in_shared(a[l] as usize, what);
-                        }
-                    }
-                }
+                AddressSpace::Shared => self.store_shared::<CHECKS>(b, w, access, s, a)?,
+                AddressSpace::Cluster => self.store_in_cluster::<CHECKS>(b, w, access, s, a)?,
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
                     self.in_window(b, w, s, a, bytes, size, "local")?;
@@ -332,6 +298,89 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A load of the block's own shared memory by the lanes of `s`, aligned.
+    #[inline(always)]
+    pub fn load_shared<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+        a: &Addresses,
+    ) -> Run<()> {
+        let bytes = access.bytes();
+        self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+        self.count_shared(s, a, bytes, Way::Load);
+        if CHECKS {
+            self.meet(b, w, a, s, true, access.order, Does::Read);
+            self.check_shared_read(b, w, s, a, bytes, strength(access));
+        }
+        deposit_all(&mut w.regs, access, &b.shared, a, s.mask);
+        if CHECKS {
+            self.read_undefined_shared(b, w, access, s, a);
+        }
+        Ok(())
+    }
+
+    /// Follows what has no value of loads from the shared memory of a block.
+    #[inline(always)]
+    pub fn read_undefined_shared(
+        &mut self,
+        of: &BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+        a: &Addresses,
+    ) {
+        let bytes = access.bytes();
+        for l in lanes(s.mask) {
+            let at = a[l] as usize;
+            if let Some(origin) = of.undefined_in_shared(at, bytes as usize, s.pc) {
+                let missing = missing_of(bytes, |n| of.shared_known.missing(at + n, 1).is_some());
+                self.read_undefined(w, access, l, origin, missing);
+            }
+        }
+    }
+
+    /// As `load_shared`, a store.
+    #[inline(always)]
+    pub fn store_shared<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+        a: &Addresses,
+    ) -> Run<()> {
+        let bytes = access.bytes();
+        self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+        self.count_shared(s, a, bytes, Way::Store);
+        if CHECKS {
+            self.meet(b, w, a, s, true, access.order, Does::Write);
+            let values = std::array::from_fn(|l| collect(&w.regs, access, l));
+            self.check_shared_write(b, w, s, a, bytes, strength(access), &values);
+        }
+        collect_all(&w.regs, access, &mut b.shared, a, s.mask);
+        if CHECKS {
+            Self::note_shared(b, w, access, s, a);
+        }
+        Ok(())
+    }
+
+    /// Bytes that were stored have values, or none where those stored had none.
+    #[inline(always)]
+    pub fn note_shared(of: &mut BlockState, w: &Warp, access: &Access, s: Site, a: &Addresses) {
+        for l in lanes(s.mask) {
+            of.shared_known.set(a[l] as usize, access.bytes() as usize);
+        }
+        let undefined = Self::may_store_undefined(w, access);
+        for l in lanes(if undefined { s.mask } else { 0 }) {
+            if let Some(what) = Self::stored_undefined(w, access, l) {
+                of.leave_undefined_in_shared(a[l] as usize, what);
+            }
+        }
     }
 
     pub fn copy_local(

@@ -1,13 +1,15 @@
 //! Checks of accesses to shared memory: copies under way, bytes without a value, races.
 
 use super::address::{Addresses, Site};
+use super::remote::Remote;
 use super::state::{BlockState, Machine, Other, Warp};
 use super::stream::{Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
 use super::watch::together;
 use crate::branches::Apart;
+use crate::check::global::Scoped;
 use crate::check::race::{Past, Strength, Who};
-use crate::program::Op;
+use crate::program::{Op, Scope};
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 
@@ -34,6 +36,10 @@ impl Machine<'_> {
                 }
             }
             return self.race_on_shared::<0>(b, w, s, a, bytes, strength, &[[]; LANES]);
+        }
+        if self.cluster.shadow.is_some() {
+            let scoped = of_strength(strength);
+            self.watch_shared(b, w, b, (s, a, bytes), scoped, Remote::Read);
         }
         let Some(mut shadow) = b.shadow.take() else {
             return;
@@ -98,6 +104,10 @@ impl Machine<'_> {
         strength: Strength,
         values: &[[u8; N]; LANES],
     ) {
+        if self.cluster.shadow.is_some() {
+            let scoped = of_strength(strength);
+            self.watch_shared(b, w, b, (s, a, bytes), scoped, Remote::Write(None));
+        }
         let Some(mut shadow) = b.shadow.take() else {
             return;
         };
@@ -163,6 +173,14 @@ impl Machine<'_> {
                 ),
             }
         });
+    }
+}
+
+/// To others of the cluster: whatever an access of its own block says of scopes, it is one that takes them in.
+fn of_strength(strength: Strength) -> Scoped {
+    Scoped {
+        strength,
+        scope: Scope::Device,
     }
 }
 

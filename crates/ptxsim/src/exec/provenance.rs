@@ -21,7 +21,7 @@ impl Machine<'_> {
             Some(Op::CpAsync { from, .. }) => from.address,
             Some(Op::Bulk(copy)) => match &copy.global {
                 BulkGlobal::Line(place) => place.address,
-                BulkGlobal::Box { .. } => return BTreeSet::new(),
+                BulkGlobal::Box { .. } | BulkGlobal::Shared(_) => return BTreeSet::new(),
             },
             _ => return BTreeSet::new(),
         };

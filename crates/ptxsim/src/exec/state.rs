@@ -2,12 +2,13 @@
 
 use super::async_copy::{Groups, InFlight};
 use super::bulk::{BulkRead, BulkWrite};
+use super::cluster::{Arrived, Cluster, Near};
 use super::layout::Layouts;
 use super::mbarrier::{Delivery, Meeting};
 use super::registers::RegisterPool;
 use super::undefined::{Followed, Left, Origin, Undefined};
 use super::wgmma::AsyncProducts;
-use crate::check::global::GlobalShadow;
+use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::circumstance::Circumstances;
@@ -30,6 +31,10 @@ pub enum Wait {
     Sync,
     Barrier {
         id: u32,
+        generation: u32,
+    },
+    /// At `barrier.cluster.wait`.
+    Cluster {
         generation: u32,
     },
     /// Until this phase of the mbarrier at an address has ended.
@@ -72,7 +77,7 @@ fn access_kind(op: &Op) -> AccessKind {
         Op::Load(_) | Op::Texture(_) => AccessKind::Read,
         Op::Store(_) => AccessKind::Write,
         Op::Atom(_) => AccessKind::Update,
-        Op::CpAsync { .. } | Op::Bulk(_) => AccessKind::Copy,
+        Op::CpAsync { .. } | Op::Bulk(_) | Op::AsyncStore(_) => AccessKind::Copy,
         _ => AccessKind::Other,
     }
 }
@@ -93,6 +98,7 @@ pub struct Group {
     pub wait: Wait,
 }
 
+#[derive(Clone)]
 pub struct CopyOp {
     pub lane: u32,
     /// Bytes that hold no value, and where those came from.
@@ -120,6 +126,9 @@ pub struct Warp {
     pub bulk_writes: Groups<BulkWrite>,
     pub products: AsyncProducts,
     pub inter: Inter,
+    pub near: Near,
+    /// At the barrier of the cluster.
+    pub arrived: Arrived,
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
     /// For each lane, the state that functions entered again have put aside; empty until needed.
@@ -154,6 +163,8 @@ pub struct BlockState {
     pub id: [u32; 3],
     /// Its number in the grid.
     pub number: u32,
+    /// Its rank in the cluster.
+    pub rank: u32,
     pub warps: Vec<Option<Warp>>,
     pub shared: Vec<u8>,
     pub shared_known: Known,
@@ -184,11 +195,15 @@ pub struct Machine<'a> {
     pub program: &'a Program,
     pub memory: &'a mut Memory,
     pub params: &'a [u8],
-    pub grid: [u32; 3],
+    pub grid: Clustered,
+    /// The other blocks of the cluster at work; empty where blocks run alone.
+    pub cluster: Cluster,
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
     pub cooperative: bool,
+    /// The launch or the kernel gives the extents of a cluster.
+    pub explicit_cluster: bool,
     pub varied: Circumstances,
     /// Multiprocessors that the program names, where they are varied.
     pub named: Vec<u32>,
@@ -364,13 +379,14 @@ impl Machine<'_> {
             false => InFlight::default(),
         };
         let local = threads as usize * p.local_bytes as usize;
-        let [gx, gy, _] = self.grid;
+        let [gx, gy, _] = self.grid.grid;
         let mut shared_known = Known::none(self.shared_bytes as usize);
         // The system's part begins as zeros.
         shared_known.cover(0, p.reserved_shared as usize);
         BlockState {
             id,
             number: id[0] + gx * (id[1] + gy * id[2]),
+            rank: self.rank(id),
             warps: (0..warps)
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
@@ -381,10 +397,13 @@ impl Machine<'_> {
             in_flight: copies(|op| match op {
                 Op::CpAsync { .. } => true,
                 Op::Bulk(copy) => copy.barrier.is_some(),
+                Op::AsyncStore(_) => true,
                 _ => false,
             }),
             being_read: copies(|op| match op {
-                Op::Bulk(copy) => copy.barrier.is_none(),
+                Op::Bulk(copy) => {
+                    copy.barrier.is_none() || matches!(copy.global, BulkGlobal::Shared(_))
+                }
                 Op::Wgmma(_) => true,
                 _ => false,
             }),
@@ -427,7 +446,8 @@ impl Machine<'_> {
         }
         let first_thread = index * 32;
         for &(special, class, r) in &p.specials {
-            let of_block = id[0] + self.grid[0] * (id[1] + self.grid[1] * id[2]);
+            let Clustered { grid, cluster } = self.grid;
+            let of_block = id[0] + grid[0] * (id[1] + grid[1] * id[2]);
             let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
             let varied = match is_workspace {
                 true => None,
@@ -442,7 +462,14 @@ impl Machine<'_> {
                     Special::Tid(a) => self.thread(first_thread + lane as u32)[a as usize],
                     Special::Ntid(a) => self.block[a as usize],
                     Special::Ctaid(a) => id[a as usize],
-                    Special::Nctaid(a) => self.grid[a as usize],
+                    Special::Nctaid(a) => grid[a as usize],
+                    Special::ClusterCtaid(a) => id[a as usize] % cluster[a as usize],
+                    Special::ClusterNctaid(a) => cluster[a as usize],
+                    Special::ClusterId(a) => id[a as usize] / cluster[a as usize],
+                    Special::NClusterId(a) => grid[a as usize] / cluster[a as usize],
+                    Special::ClusterCtarank => self.rank(id),
+                    Special::ClusterNctarank => cluster.iter().product(),
+                    Special::IsExplicitCluster => u32::from(self.explicit_cluster),
                     Special::LaneId => lane as u32,
                     Special::WarpId => index,
                     Special::NWarpId => threads.div_ceil(32),
@@ -465,6 +492,9 @@ impl Machine<'_> {
             };
             match class {
                 crate::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
+                crate::regs::Class::Pred => {
+                    regs.pred[r as usize] = if value(0) == 0 { 0 } else { u32::MAX };
+                }
                 _ => regs.set32(r, value),
             }
         }
@@ -492,6 +522,8 @@ impl Machine<'_> {
             bulk_writes: Groups::default(),
             products: AsyncProducts::default(),
             inter: Inter::default(),
+            near: Near::default(),
+            arrived: Arrived::default(),
             fenced: 0,
             saved: Vec::new(),
             stream: super::stream::Stream::new(live, p.entry),

@@ -71,6 +71,7 @@ impl Machine<'_> {
             lane,
             shared: shared as u32,
             bytes,
+            own: None,
             pieces,
             fill: fill(&map),
             tensor: Some((map.element, map.swizzle)),

@@ -449,7 +449,8 @@ impl Machine<'_> {
         };
         let guard = inst.guard_register().map(|g| (Class::Pred, g));
         let loads = matches!(inst.op, Op::Load(_));
-        let uses_values = matches!(inst.op, Op::Atom(_) | Op::Barrier { .. } | Op::PendingCount);
+        let uses_values = matches!(inst.op, Op::Atom(_) | Op::Barrier { .. } | Op::PendingCount)
+            || matches!(&inst.op, Op::AsyncStore(store) if store.reduction.is_some());
         let mut told: Vec<(Register, u32, Origin, &str)> = Vec::new();
         inst.registers(|how, register| {
             let Some(marked) = undefined.bits(register) else {

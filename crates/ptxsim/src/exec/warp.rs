@@ -306,6 +306,9 @@ impl Machine<'_> {
                 }
                 self.end_bulk_copies::<CHECKS>(b, w, s);
                 self.end_products(b, w, s);
+                if self.cluster.is_at_work() {
+                    self.cluster.leave(w, mask);
+                }
                 w.live &= !mask;
                 b.ended += mask.count_ones();
                 self.progress += 1;
@@ -426,6 +429,29 @@ impl Machine<'_> {
                 return self.fault(FaultKind::Assert, At::thread(b.id, thread, now.pc), &text);
             }
             Op::Fence(fence) => self.fence(b, w, *fence),
+            Op::InitFence => self.fence_inits(b, w),
+            Op::ClusterArrive { aligned, relaxed } => {
+                if !self.arrives(b, w, now, mask, *aligned)? {
+                    return Ok(Next::Reschedule);
+                }
+                self.arrive_in_cluster(
+                    b,
+                    w,
+                    Site {
+                        mask: now.mask,
+                        ..s
+                    },
+                    *relaxed,
+                )?;
+            }
+            Op::ClusterWait { aligned } => {
+                w.stream.meet(now.pc);
+                if !self.arrives(b, w, now, mask, *aligned)? {
+                    return Ok(Next::Reschedule);
+                }
+                return self.wait_in_cluster(b, w, now);
+            }
+            Op::AsyncStore(store) => self.async_store::<CHECKS>(b, w, store, s)?,
             Op::Sleep => return Ok(Next::Yield),
             Op::Nop | Op::Alu(_) => {}
             Op::Barrier { kind, aligned } => {

@@ -1,6 +1,7 @@
 //! Order and races in global memory, as accesses happen; order through flags in shared memory.
 
 use super::address::{Addresses, Site};
+use super::cluster::fence_in_cluster;
 use super::mem::collect;
 use super::observe::Between;
 use super::state::*;
@@ -9,7 +10,7 @@ use crate::check::global::{Accessor, Conflict, Scoped};
 use crate::check::order::{Inter, Sparse};
 use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
-use crate::program::{Access, Fence, Order};
+use crate::program::{Access, Fence, Order, Scope};
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 
@@ -46,13 +47,17 @@ impl Machine<'_> {
         let Order::Strong {
             release,
             acquire,
-            device,
+            scope,
             ..
         } = order
         else {
             return;
         };
         let (reads, writes) = (does != Does::Write, does != Does::Read);
+        if self.cluster.is_at_work() {
+            let rank = shared.then_some(b.rank);
+            self.meet_in_cluster(b, w, (rank, a), s, order, does);
+        }
         self.crossed |= !shared;
         let Some(clocks) = &mut b.shadow else { return };
         if writes && release {
@@ -81,7 +86,7 @@ impl Machine<'_> {
                 clocks.release(w.index, clock);
                 inter.join(&w.inter);
             }
-            if shared || !device {
+            if shared || scope != Scope::Device {
                 continue;
             }
             if let (true, Some(handed)) = (reads, self.handed.get(&a[l])) {
@@ -99,10 +104,13 @@ impl Machine<'_> {
     }
 
     /// Work that the warp has done so far may be handed on from here.
-    pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, fence: Option<Fence>) {
+    pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, fence: Fence) {
+        if self.cluster.is_at_work() && fence.scope != Scope::Block {
+            fence_in_cluster(b, w, fence);
+        }
         let Some(clocks) = &mut b.shadow else { return };
         w.fenced = clocks.epoch(w.index);
-        if let Some(fence) = fence {
+        if fence.scope == Scope::Device {
             let all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
             w.inter.fence(fence, &all);
         }
@@ -261,8 +269,7 @@ impl Machine<'_> {
         self.find(kind, here, Some(other), |m| {
             let name = |w: bool| if w { "write" } else { "read" };
             let (this, was) = (name(write), name(c.was_write));
-            let [gx, gy, _] = m.grid;
-            let block = [c.block % gx, c.block / gx % gy, c.block / gx / gy];
+            let block = m.grid.place(c.block);
             let warp = if within { " of the same warp" } else { "" };
             let by = match c.other_lane {
                 Some(lane) => format!("thread {:?}{warp}", m.thread(c.warp * 32 + lane)),
@@ -323,7 +330,7 @@ pub fn together<const N: usize>(
 }
 
 /// All that a warp knows of its block.
-fn of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
+pub fn of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
     let first = u64::from(block) * warps as u64;
     let own = knows.iter().take(warps).enumerate();
     let known = own.filter(|(_, epoch)| **epoch != 0);

@@ -214,9 +214,21 @@ pub struct Function {
     /// `.minnctapersm` and `.maxnreg`
     pub min_blocks: Option<u32>,
     pub max_registers: Option<u32>,
-    /// The first directive that makes clusters of its blocks.
-    pub clusters: Option<(String, Pos)>,
+    pub clusters: Clusters,
     pub pos: Pos,
+}
+
+/// The directives of a kernel on clusters of its blocks (PTX ISA 11.7).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Clusters {
+    /// Blocks in each dimension.
+    pub required: Option<[u32; 3]>,
+    /// It runs in clusters only.
+    pub explicit: bool,
+    /// Blocks of a cluster at most.
+    pub most: Option<u32>,
+    /// A directive that is not built.
+    pub refused: Option<(String, Pos)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Default)]

@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
             required_threads: None,
             min_blocks: None,
             max_registers: None,
-            clusters: None,
+            clusters: Clusters::default(),
             pos,
         };
         loop {
@@ -193,16 +193,17 @@ impl<'a> Parser<'a> {
                             self.s.number()?;
                         }
                         ".noreturn" => {}
-                        word @ (".explicitcluster" | ".blocksareclusters") => {
-                            function.clusters.get_or_insert((word.to_string(), pos));
+                        ".explicitcluster" => function.clusters.explicit = true,
+                        word @ ".blocksareclusters" => {
+                            let refused = &mut function.clusters.refused;
+                            refused.get_or_insert((word.to_string(), pos));
                         }
-                        word @ ".reqnctapercluster" => {
-                            function.clusters.get_or_insert((word.to_string(), pos));
-                            self.three()?;
-                        }
-                        word @ ".maxclusterrank" => {
-                            function.clusters.get_or_insert((word.to_string(), pos));
-                            self.s.number()?;
+                        ".reqnctapercluster" => function.clusters.required = Some(self.three()?),
+                        ".maxclusterrank" => {
+                            function.clusters.most = match self.s.number()? {
+                                Number::Int(n) => u32::try_from(n).ok(),
+                                _ => None,
+                            };
                         }
                         ".pragma" => self.s.skip_to_semicolon()?,
                         other => {

@@ -226,7 +226,7 @@ ret; }}
 .entry through() {{ call over; ret; }}
 .entry by_address() {{ .reg .b64 %rd<2>; ld.global.u64 %rd1, [table]; call %rd1, (), P; ret; }}
 .entry address_only() {{ .reg .b64 %rd<2>; mov.u64 %rd1, odd; ret; }}
-.entry clustered() .explicitcluster .reqnctapercluster 2, 1, 1 {{
+.entry clustered() .reqnctapercluster 2, 1, 1 .blocksareclusters {{
 .loc 1 30 1
 ret; }}
 .entry good() {{ call plain; ret; }}
@@ -258,7 +258,7 @@ ret; }}
         ),
         (
             "clustered",
-            "PTX line 19, column 20: `.explicitcluster` is not supported: clusters of blocks (k.cu:30)",
+            "PTX line 19, column 47: `.blocksareclusters` is not supported: grids that count clusters (k.cu:30)",
         ),
     ] {
         let Err(NoKernel::Refused(error)) = module.kernel(name) else {

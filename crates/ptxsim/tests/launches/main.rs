@@ -7,6 +7,7 @@ mod blackwell;
 mod bulk;
 mod bulk_reduce;
 mod checks;
+mod clusters;
 mod doubts;
 mod faults;
 mod functions;

@@ -31,16 +31,18 @@ fn run(name: &str, cooperative: bool, grid: u32, block: u32, n: i32) -> Ran {
     let x = put(&mut memory, "x", &numbers);
     let y = memory.alloc("y", 4 * WORDS as u64).unwrap();
     let params = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(n)]);
-    let launch = match cooperative {
-        true => launch_cooperatively,
-        false => launch,
+    let launch = Launch {
+        grid: [grid, 1, 1],
+        block: [block, 1, 1],
+        cluster: None,
+        cooperative,
+        dynamic_shared: 0,
     };
     let limits = Limits {
         instructions: 20_000_000,
         ..Limits::default()
     };
-    let (grid, block) = ([grid, 1, 1], [block, 1, 1]);
-    let result = launch(kernel, grid, block, 0, &params, &mut memory, limits);
+    let result = launch_as(kernel, &launch, &params, &mut memory, limits);
     let unwritten = memory.without_value(y, 4 * WORDS).unwrap();
     Ran {
         result,

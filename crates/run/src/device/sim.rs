@@ -195,11 +195,10 @@ impl SimDevice {
             self.work(&step.before)?;
             let launch = configuration(step)?;
             let blocks: u64 = launch.grid.into_iter().map(u64::from).product();
-            let sampled = match launch.cooperative {
-                // Blocks that wait for all others run with all others.
-                true => blocks,
-                false => ptxsim::sample(launch.grid, SAMPLE).len().max(1) as u64,
+            let Ok(kernel) = code.module.kernel(symbol) else {
+                return Err(not_loaded());
             };
+            let sampled = kernel.sampled(&launch, SAMPLE).max(1) as u64;
             let limits = Limits {
                 checks: false,
                 sample: Some(SAMPLE),
@@ -306,20 +305,7 @@ impl SimDevice {
             return Err(not_loaded().into());
         };
         let params = parameters(kernel, step)?;
-        let run = match launch.cooperative {
-            true => ptxsim::launch_cooperatively,
-            false => ptxsim::launch,
-        };
-        run(
-            kernel,
-            launch.grid,
-            launch.block,
-            launch.dynamic_shared,
-            &params,
-            &mut self.memory,
-            limits,
-        )
-        .map_err(stopped)
+        ptxsim::launch_as(kernel, &launch, &params, &mut self.memory, limits).map_err(stopped)
     }
 }
 
@@ -398,6 +384,7 @@ fn kind(own: ptxsim::FindingKind) -> FindingKind {
         Own::UninitialisedGlobal | Own::UninitialisedShared | Own::UninitialisedLocal => {
             FindingKind::Uninitialised
         }
+        Own::ExitedBlock => FindingKind::ExitedBlock,
         Own::InvalidMembers => FindingKind::InvalidMembers,
         Own::WrongLayout => FindingKind::WrongLayout,
         Own::InvalidFree => FindingKind::InvalidFree,
@@ -494,13 +481,8 @@ fn stopped(fault: ptxsim::Fault) -> Stopped {
 }
 
 fn configuration(step: &PackedStep) -> Result<Launch> {
-    match step.launch {
-        None => Err(Failure::Unsupported(Unsupported::Launcher)),
-        Some(launch) if launch.cluster.is_some_and(|cluster| cluster != [1; 3]) => {
-            Err(Failure::Unsupported(Unsupported::Clusters))
-        }
-        Some(launch) => Ok(launch),
-    }
+    step.launch
+        .ok_or(Failure::Unsupported(Unsupported::Launcher))
 }
 
 fn not_loaded() -> Failure {

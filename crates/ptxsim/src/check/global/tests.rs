@@ -4,6 +4,11 @@ use super::*;
 use crate::check::order::Sparse;
 use proptest::prelude::*;
 
+const GRID: Clustered = Clustered {
+    grid: [64, 1, 1],
+    cluster: [1; 3],
+};
+
 fn at(offset: u64) -> [u64; 32] {
     std::array::from_fn(|l| offset + 4 * l as u64)
 }
@@ -17,7 +22,7 @@ struct World {
 impl World {
     fn new() -> World {
         World {
-            shadow: GlobalShadow::new(4, 1 << 20, true),
+            shadow: GlobalShadow::new(4, 1 << 20, GRID, true),
             clocks: Shadow::new(0, 4, 2),
             inter: Inter::default(),
         }
@@ -102,7 +107,7 @@ proptest! {
     fn races_are_those_of_the_whole_past(
         steps in prop::collection::vec((0..3_u32, 0..3_u32, 0..8_u8, any::<u8>(), 0..4_u64), 1..60),
     ) {
-        let mut shadow = GlobalShadow::new(64, 1 << 20, false);
+        let mut shadow = GlobalShadow::new(64, 1 << 20, GRID, false);
         let mut clocks: Vec<Shadow> = (0..3).map(|_| Shadow::new(0, 4, 3)).collect();
         let mut past: Vec<Past> = (0..16).map(|_| Past::default()).collect();
         let inter = Inter::default();
