@@ -980,10 +980,14 @@ fn allowed_change(text: &str) -> Result<AllowedChange, String> {
         true => '-',
         false => '+',
     };
-    match config::parse_change(change, sign) {
+    match config::parse_margin(change, metric) {
         Some(change) => Ok(AllowedChange { metric, change }),
         None => Err(format!(
-            "write how much worse it may be, for example {name}={sign}5%"
+            "write how much worse it may be, for example {name}={sign}5%{}",
+            match metric.has_amounts() {
+                true => format!(" or {name}={sign}2"),
+                false => String::new(),
+            }
         )),
     }
 }

@@ -4,7 +4,7 @@ use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, OutputArgs, ReportArgs};
 use explain::diagnosis::changes;
 use judge::Index;
-use model::{Gate, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
+use model::{Gate, Limit, Loosening, Margin, Metric, Num, Record, Rule, Seen, Subject};
 use records::store;
 use report::ReportInput;
 use report::exit::Exit;
@@ -211,7 +211,7 @@ fn hold_p50(record: &mut Record, change: f64) {
         rule: Rule::Limit {
             metric: Metric::P50,
             limit: Limit::Baseline {
-                change: Num(change),
+                change: Margin::Share(Num(change)),
             },
         },
         declared: None,

@@ -183,7 +183,7 @@ mod tests {
                 metric: Metric::P50,
                 limit: Limit::Anchor {
                     anchor: Since::Best,
-                    change: model::Num(0.05),
+                    change: model::Margin::Share(model::Num(0.05)),
                 },
             },
         ));

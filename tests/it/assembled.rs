@@ -75,6 +75,12 @@ fn registers_that_rise_with_ptxas_fail() {
     // The other way round it gets better, and a limit that allows it holds.
     compare(dir, MORE, FEWER, &registers, 0);
     compare(dir, FEWER, MORE, &["--limit", "registers=+1%"], 0);
+    compare(dir, FEWER, MORE, &["--limit", "registers=+1"], 0);
+    let said = compare(dir, FEWER, MORE, &["--limit", "registers=+0"], 1);
+    assert!(
+        said.contains("registers 108 -> 109, +1, limit +0"),
+        "{said}"
+    );
     // The rest of the compiler has no part in it.
     let alone = format!("{MORE},ptxas={FEWER}");
     let said = compare(dir, FEWER, &alone, &registers, 0);

@@ -236,6 +236,43 @@ fn each_limit_is_red_by_its_own() {
     );
 }
 
+/// `busy_gemm` takes 71 registers for 32, and `MORE` is a third kernel.
+#[test]
+fn an_amount_is_by_how_many_a_value_may_be_more_than_in_the_baseline() {
+    let gates = |registers: &str| {
+        let gates = GATES.replacen(
+            "registers: \"+0%\"",
+            &format!("registers: \"{registers}\""),
+            1,
+        );
+        gates.replacen("count: \"+0%\"", "count: \"+1\"", 1)
+    };
+    let project = agreed(&gates("+38"), &[]);
+    let dir = project.path();
+    run(dir, JUDGE, 0);
+    build(dir, &[BOTH, &["-DHEAD", "-DMORE"]].concat());
+    says(
+        dir,
+        JUDGE,
+        1,
+        &[
+            "busy_gemm/attention [sm_90] registers 32 71",
+            "registers 32 -> 71, +39, limit +38 over the baseline",
+        ],
+    );
+    assert!(!said(dir, JUDGE, 1).contains("✗ all-kernels"));
+    fs::write(dir.join("gates.yaml"), gates("+39")).unwrap();
+    run(dir, JUDGE, 0);
+    run(dir, &["run"], 0);
+    // An acceptance of as many more, and of one less.
+    fs::write(dir.join("gates.yaml"), gates("+0")).unwrap();
+    for (limit, code) in [("+39", 0), ("+38", 1)] {
+        accept(dir, "*gemm*/attention", "registers", "2999-01-31");
+        edit(&dir.join("baselines/accepted.yaml"), "+200%", limit);
+        run(dir, JUDGE, code);
+    }
+}
+
 #[test]
 fn a_missing_architecture_and_more_kernels_are_red() {
     let project = agreed(GATES, &[]);
@@ -331,9 +368,15 @@ fn mistakes_in_gates_yaml_have_their_place() {
     let mistakes = [
         (
             "stack: \"+0%\"",
-            "stack: \"+0\"",
+            "stack: \"+0.5\"",
             "gates.yaml:9:16",
-            "`+0` is not a relative limit: write `+2%`",
+            "`+0.5` is not a relative limit: write `+2%`, or `+2` for as many",
+        ),
+        (
+            "stack: \"+0%\"",
+            "stack: +64",
+            "gates.yaml:9:16",
+            "`+64` without quotes is the number 64",
         ),
         (
             "stack: \"+0%\"",
@@ -476,6 +519,12 @@ fn a_change_cannot_loosen_what_it_is_held_to() {
     run(dir, CHANGE, 0);
     edit(&gates, "registers: \"+0%\"", "registers: \"+300%\"");
     loosened(dir, &["LOOSENED", "busy_gemm/attention [sm_90]"]);
+    edit(&gates, "registers: \"+0%\"", "registers: \"+1\"");
+    loosened(dir, &["LOOSENED", "busy_gemm/attention [sm_90]"]);
+    // The same demand in other words.
+    edit(&gates, "registers: \"+0%\"", "registers: \"+0\"");
+    run(dir, CHANGE, 0);
+    git(dir, &["checkout", "--quiet", "."]);
     edit(&gates, "registers: \"<= 128\"", "registers: \"<= 255\"");
     loosened(dir, &["LOOSENED", "busy_gemm/attention [sm_90]"]);
     edit(&gates, "        code: \"+5%\"\n", "");

@@ -34,7 +34,7 @@ const NOT_TYPED: &[(&str, &str)] = &[
         ENGINE,
     ),
     (
-        "gatekeeper binary new.whl --base old.whl --limit registers=+0% --limit stack=+0%",
+        "gatekeeper binary new.whl --base old.whl --limit registers=+0 --limit stack=+16",
         "the reader's own",
     ),
     (

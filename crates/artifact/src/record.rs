@@ -5,17 +5,16 @@ use binary::{Kernel, Listing, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
     Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Gate, Host, LaunchBounds,
-    Limit, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record, Resources, Rule, Seen,
+    Limit, Margin, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record, Resources, Rule, Seen,
     Subject, TIMING_PROTOCOL, Unit, UnitId, Unsupported,
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// How much worse a metric of a kernel may get, as a share.
+/// How much worse a metric of a kernel may get.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AllowedChange {
     pub metric: Metric,
-    /// A share of the value at the base, not negative.
-    pub change: Num,
+    pub change: Margin,
 }
 
 impl AllowedChange {
@@ -36,11 +35,11 @@ impl AllowedChange {
 pub const DEFAULT_LIMITS: [AllowedChange; 2] = [
     AllowedChange {
         metric: Metric::Occupancy,
-        change: Num(0.0),
+        change: Margin::Share(Num(0.0)),
     },
     AllowedChange {
         metric: Metric::Stack,
-        change: Num(0.0),
+        change: Margin::Share(Num(0.0)),
     },
 ];
 

@@ -59,7 +59,7 @@ pub use apply::{VariantChange, apply_variant};
 pub use binaries::{BinaryGates, FileLimit, KernelLimits};
 pub use defaults::{DEADLINE_NS, LAUNCHES, SIMULATION};
 pub use kernel::ResolvedVariant;
-pub use limit::parse_change;
+pub use limit::{parse_change, parse_margin};
 pub use load::{Loaded, check, load, load_in_tree};
 pub use places::{Owner, Places};
 pub use resolve::{BUDGETS, ToolchainPin};

@@ -1,4 +1,4 @@
-//! One limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `<= 0.90 * stage1.p50`.
+//! One limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `+2`, `<= 0.90 * stage1.p50`.
 //!
 //! A bare value is the worst one allowed: at most, or at least where more is better. A value that can only be a mistake
 //! is refused: a limit in the wrong direction (a worse kernel would pass and a better one fail),
@@ -8,7 +8,7 @@ use super::context::{Context, Reference};
 use super::scope;
 use super::yaml::{Problem, Spanned};
 use model::expr::{Kind, Unit, unit};
-use model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op, Since};
+use model::{Bound, Expr, Facet, Limit, Margin, Measure, Metric, Num, Op, Since};
 
 /// From the text to the limit that the judge holds the metric to.
 pub fn read_limit(
@@ -17,19 +17,21 @@ pub fn read_limit(
     context: &Context<'_>,
 ) -> Result<Limit, Problem> {
     context.check_measured(spot, metric)?;
-    match split_change(spot.trim()) {
+    match split_change(spot.trim(), metric) {
         Some((amount, of)) => read_change(spot, amount, of, metric),
         None => read_bound(spot, metric, context),
     }
 }
 
 /// `+2%`, and what it is of: `+0.5% of base`, `+5% of v1.0`. `None` where this is no change.
-fn split_change(text: &str) -> Option<(&str, Option<&str>)> {
+fn split_change(text: &str, metric: Metric) -> Option<(&str, Option<&str>)> {
     let (amount, of) = match text.split_once("of ") {
         Some((amount, of)) => (amount.trim_end(), Some(of.trim())),
         None => (text, None),
     };
-    let is_change = amount.starts_with('+') || (amount.starts_with('-') && amount.ends_with('%'));
+    // `-1` can be no bound, as no value is negative.
+    let is_fewer = || amount.ends_with('%') || metric.larger_is_better() && metric.has_amounts();
+    let is_change = amount.starts_with('+') || amount.starts_with('-') && is_fewer();
     is_change.then_some((amount, of))
 }
 
@@ -78,24 +80,45 @@ fn read_change(
         ))
         .help(format!("write how much worse it may be: `{worse}2%`")));
     }
-    let change = parse_change(amount, worse).ok_or_else(|| {
+    let change = parse_margin(amount, metric).ok_or_else(|| {
+        let or_amount = match metric.has_amounts() {
+            true => format!(", or `{worse}2` for as many"),
+            false => String::new(),
+        };
         problem(format!(
-            "`{amount}` is not a relative limit: write `{worse}2%`"
+            "`{amount}` is not a relative limit: write `{worse}2%`{or_amount}"
         ))
     })?;
-    Ok(match of {
-        None => Limit::Baseline { change },
-        Some("base") => Limit::Base { change },
-        Some("best") => Limit::Anchor {
+    Ok(match (of, change) {
+        (None, _) => Limit::Baseline { change },
+        (Some("base"), Margin::Share(change)) => Limit::Base { change },
+        (Some("best"), _) => Limit::Anchor {
             anchor: Since::Best,
             change,
         },
-        Some(revision) => Limit::Anchor {
+        (Some(revision), _) => Limit::Anchor {
             anchor: Since::Revision(revision.to_owned()),
             change,
         },
     })
 }
+
+/// `+2.5%`, or `+2` of a metric that is a whole number; `-` where more is better.
+pub fn parse_margin(text: &str, metric: Metric) -> Option<Margin> {
+    let sign = match metric.larger_is_better() {
+        true => '-',
+        false => '+',
+    };
+    let number = text.strip_prefix(sign)?;
+    if !metric.has_amounts() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return parse_change(text, sign).map(Margin::Share);
+    }
+    let amount = number.parse().ok()?;
+    (amount <= MOST_AMOUNT).then_some(Margin::Amount { amount })
+}
+
+/// Values are floating-point numbers, which count up to here without a gap.
+const MOST_AMOUNT: u64 = 1 << 53;
 
 /// 0.025 of `+2.5%`: one sign, a number, and the unit.
 pub fn parse_change(text: &str, sign: char) -> Option<Num> {

@@ -63,7 +63,7 @@ pub struct RawBinary {
     pub file: Spanned<String>,
     /// Architectures that it must have machine code for: [sm_90, sm_100]. Kernels of these are judged.
     pub architectures: Spanned<Vec<Spanned<String>>>,
-    /// Kernels of each architecture: 1500, or "+5%". Default: any number.
+    /// Kernels of each architecture: 1500, "+5%" or "+10". Default: any number.
     pub count: Option<Spanned<Limits>>,
     /// Limits of its kernels; all entries that fit a kernel hold. Default: none.
     pub gates: Option<Spanned<Vec<Spanned<RawFileGates>>>>,
@@ -1082,7 +1082,7 @@ impl JsonSchema for Limits {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics).",
+            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+2\" (for counts and bytes), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics).",
             "anyOf": [
                 { "type": ["number", "string"] },
                 { "type": "array", "items": { "type": ["number", "string"] } },

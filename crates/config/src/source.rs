@@ -38,13 +38,51 @@ impl<'a> Source<'a> {
                 .help("write one with `gatekeeper init`"));
         }
         // A key with nothing behind it would read as an empty list of gates.
-        match source.find(|_, node| matches!(node, Some(Tree::Null))) {
-            None => Ok(source),
-            Some((at, _)) => Err(source.diagnose(
+        if let Some((at, _)) = source.find(|_, node| matches!(node, Some(Tree::Null))) {
+            return Err(source.diagnose(
                 &Problem::new(at, "the key has no value")
                     .help("give it a value, or remove the key; an empty mapping is `{}`"),
-            )),
+            ));
         }
+        if let Some(Spanned { value, at }) = source.find_lost_sign() {
+            return Err(source.diagnose(
+                &Problem::new(
+                    at,
+                    format!("`+{value}` without quotes is the number {value}"),
+                )
+                .help(format!(
+                    "write \"+{value}\" for {value} more than the baseline"
+                )),
+            ));
+        }
+        Ok(source)
+    }
+
+    /// A limit that was written as `+2` and read as 2.
+    fn find_lost_sign(&self) -> Option<Spanned<&str>> {
+        fn walk<'t>(
+            node: &'t Spanned<Tree>,
+            is_limit: bool,
+            lines: &[&str],
+        ) -> Option<Spanned<&'t str>> {
+            match &node.value {
+                Tree::Null => None,
+                Tree::Scalar(text) => {
+                    let has_sign = is_limit && char_at(lines, node.at.written) == Some('+');
+                    (has_sign && !text.starts_with('+')).then_some(Spanned {
+                        value: text.as_str(),
+                        at: node.at,
+                    })
+                }
+                Tree::List(items) => items.iter().find_map(|item| walk(item, is_limit, lines)),
+                Tree::Map(map) => map.iter().find_map(|(key, value)| {
+                    let is_limit = is_limit || HAVE_LIMITS.contains(&key.as_str());
+                    walk(value, is_limit, lines)
+                }),
+            }
+        }
+        let lines: Vec<&str> = self.text.lines().collect();
+        walk(&self.tree, false, &lines)
     }
 
     /// # Errors
@@ -172,14 +210,8 @@ impl<'a> Source<'a> {
 
     /// Columns from the start of a scalar to the character that the problem is about.
     fn offset(&self, problem: &Problem) -> u64 {
-        let Place { line, column } = problem.at.written;
-        let index = |number: u64| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
-        let start = self
-            .text
-            .lines()
-            .nth(index(line))
-            .and_then(|text| text.chars().nth(index(column)));
-        match start {
+        let lines: Vec<&str> = self.text.lines().collect();
+        match char_at(&lines, problem.at.written) {
             // Blocks keep their text on other lines; an anchor or tag stands before its value.
             Some('|' | '>' | '&' | '!') | None => 0,
             Some('"' | '\'') if problem.offset > 0 => 1 + problem.offset as u64,
@@ -215,6 +247,17 @@ impl<'a> Source<'a> {
         }
         walk(&self.tree, "", &wanted)
     }
+}
+
+/// Keys with limits below them.
+const HAVE_LIMITS: [&str; 3] = ["gates", "target", "count"];
+
+fn char_at(lines: &[&str], place: Place) -> Option<char> {
+    let index = |number: u64| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+    lines
+        .get(index(place.line))?
+        .chars()
+        .nth(index(place.column))
 }
 
 /// The mapping whose key is at `place`, and the value of that key.

@@ -167,7 +167,16 @@ pub fn within(metric: Metric, change: f64) -> Rule {
     Rule::Limit {
         metric,
         limit: Limit::Baseline {
-            change: Num(change),
+            change: Margin::Share(Num(change)),
+        },
+    }
+}
+
+pub fn within_amount(metric: Metric, amount: u64) -> Rule {
+    Rule::Limit {
+        metric,
+        limit: Limit::Baseline {
+            change: Margin::Amount { amount },
         },
     }
 }

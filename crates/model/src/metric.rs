@@ -258,6 +258,12 @@ impl Metric {
         self != Self::SlowShare
     }
 
+    /// Whether a limit can say how many more are allowed (`+2`): a whole number that repeats exactly.
+    pub fn has_amounts(self) -> bool {
+        let is_exact = matches!(self.facet(), Facet::Resources | Facet::Counters);
+        is_exact && matches!(self.measure(), Measure::Count | Measure::Bytes)
+    }
+
     /// Whether only a compiled file has it.
     pub fn is_of_files(self) -> bool {
         matches!(self, Self::Code | Self::LocalAccesses | Self::Count)

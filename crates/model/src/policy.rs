@@ -1,8 +1,8 @@
 //! The rules that evidence is judged by: gates, baselines and acceptances.
 
 use super::{
-    Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, Rename, SourceLine,
-    Subject, UnitId,
+    Baseline, CaseId, Facet, Finding, FindingKind, Margin, Metric, Num, Place, Plan, Rename,
+    SourceLine, Subject, UnitId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -320,14 +320,14 @@ pub enum Limit {
         op: Op,
         bound: Bound,
     },
-    /// Worse than the baseline by at most this share (0.02 for `+2%`); worse as the metric defines it.
+    /// Worse than the baseline by at most this much: `+2%`, `+2`.
     Baseline {
-        change: Num,
+        change: Margin,
     },
-    /// Worse than what an older revision agreed on, by at most this share; `+5% of v1.0`.
+    /// Worse than what an older revision agreed on, by at most this much: `+5% of v1.0`.
     Anchor {
         anchor: Since,
-        change: Num,
+        change: Margin,
     },
     /// Worse than the base revision, measured in the same run, by at most this share; `+0.5% of base`. Times only.
     Base {

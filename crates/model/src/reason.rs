@@ -4,8 +4,8 @@ use super::Undecidable;
 use super::{
     Allowance, Arch, BaselineKey, CaseId, CodedVariant, Compare, Counter, EditedFigure, Facet,
     Fault, FaultKind, Finding, GateName, KeptDifference, KeptVariable, KnownFinding, LineCount,
-    Location, Metric, Mode, NotRun, Num, Op, ReasonCode, ReferenceComparison, Rename, Role, Rule,
-    Since, Subject, UnitId, Unsupported, Withheld, Worst,
+    Location, Margin, Metric, Mode, NotRun, Num, Op, ReasonCode, ReferenceComparison, Rename, Role,
+    Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use schemars::JsonSchema;
@@ -303,8 +303,8 @@ pub struct Comparison {
     pub change: Num,
     /// 95 % interval of `change` against a baseline, the bounds of the look against the base. For times.
     pub interval: Option<[Num; 2]>,
-    /// Worse by at most this share.
-    pub allowed: Num,
+    /// Worse by at most this much.
+    pub allowed: Margin,
     /// For times against a baseline: sessions that it rests on, where the spread between days is known.
     pub sessions: Option<u32>,
     /// Fresh processes of head.
@@ -864,10 +864,10 @@ pub enum Reason {
     ///
     /// Move or remove the gate.
     Misplaced { metric: Option<Metric> } = "misplaced" [Inconclusive],
-    /// A relative limit is negative or not finite.
+    /// A relative limit is negative or not finite, or an amount (`+2`) of a metric that only a share (`+2%`) can limit.
     ///
     /// Correct the limit.
-    BadChange { allowed: Num } = "bad-change" [Inconclusive],
+    BadChange { allowed: Margin } = "bad-change" [Inconclusive],
     /// The metric is mostly 0, so a relative limit says nothing.
     ///
     /// Use an absolute limit.

@@ -604,7 +604,7 @@ fn a_run_with_anchors() {
     for (shape, change) in [("small", 0.02), ("large", 0.08)] {
         let limit = Limit::Anchor {
             anchor: Since::Revision("v1.0".into()),
-            change: Num(change),
+            change: model::Margin::Share(Num(change)),
         };
         let metric = Metric::P50;
         let subject = fixture::case("fast", shape);

@@ -3,9 +3,9 @@
 
 use super::escape;
 use super::words::{
-    any_of, comma, compared_part, element, instructions, limit, listed, millions, numbers, percent,
-    place, plural, quantity, role_name, signed, signed_interval, update_binaries_command,
-    update_command,
+    any_of, comma, compared_part, difference, element, instructions, limit, limit_by, listed,
+    millions, numbers, percent, place, plural, quantity, role_name, signed, signed_interval,
+    update_binaries_command, update_command,
 };
 use model::*;
 
@@ -373,7 +373,8 @@ impl Context<'_> {
             }
             R::Misplaced { metric: Some(metric) } => format!("{metric} is not measured for this kind of subject"),
             R::Misplaced { metric: None } => "this gate does not apply to this kind of subject".to_owned(),
-            R::BadChange { allowed } => format!("the limit allows a change of {allowed}, which is not a number from 0 up"),
+            R::BadChange { allowed: Margin::Share(share) } => format!("the limit allows a change of {share}, which is not a number from 0 up"),
+            R::BadChange { allowed: Margin::Amount { amount } } => format!("the limit allows {amount} more, and such a value can only be limited by a share of it"),
             R::NoRelative { metric } => super::words::no_relative(*metric),
             R::Unparsed { text, problem } => {
                 format!("`{text}`, column {}: {problem}", problem.column)
@@ -596,15 +597,22 @@ fn compared(comparison: &Comparison) -> String {
         ),
         _ => String::new(),
     };
-    if is_points {
-        let (change, allowed) = (points(change.0), points(allowed.0));
-        return format!("{metric} {change}{of}, limit {allowed} over {what}");
+    let change = change.0;
+    match allowed {
+        Margin::Share(share) if is_points => {
+            let (change, allowed) = (points(change), points(share.0));
+            format!("{metric} {change}{of}, limit {allowed} over {what}")
+        }
+        Margin::Share(share) => {
+            let (change, allowed) = (signed(change), limit(*metric, share.0));
+            format!("{metric}{values}, {change}{of}, limit {allowed} of {what}")
+        }
+        Margin::Amount { amount } => {
+            let by = was.zip(*now).map_or(f64::NAN, |(was, now)| now.0 - was.0);
+            let (by, allowed) = (difference(*metric, by), limit_by(*metric, *amount));
+            format!("{metric}{values}, {by}{of}, limit {allowed} over {what}")
+        }
     }
-    format!(
-        "{metric}{values}, {}{of}, limit {} of {what}",
-        signed(change.0),
-        limit(*metric, allowed.0)
-    )
 }
 
 fn points(share: f64) -> String {

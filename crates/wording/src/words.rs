@@ -158,10 +158,24 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// `+2 %`, `-5 %`: how much worse a metric may be.
+/// `+2 %`, `-5 %`: by which share a metric may be worse.
 pub fn limit(metric: Metric, allowed: f64) -> String {
-    let sign = if metric.larger_is_better() { '-' } else { '+' };
-    format!("{sign}{} %", number(allowed * 100.0))
+    format!("{}{} %", worse_sign(metric), number(allowed * 100.0))
+}
+
+/// `+3`, `-1`, `+16 B`: by how many a metric may be worse.
+pub fn limit_by(metric: Metric, amount: u64) -> String {
+    format!("{}{}", worse_sign(metric), quantity(metric, amount as f64))
+}
+
+fn worse_sign(metric: Metric) -> char {
+    if metric.larger_is_better() { '-' } else { '+' }
+}
+
+/// `+3`, `-16 B`: a difference between two values.
+pub fn difference(metric: Metric, by: f64) -> String {
+    let sign = if by.is_sign_negative() { '-' } else { '+' };
+    format!("{sign}{}", quantity(metric, by.abs()))
 }
 
 /// `+3.0 %`, `-0.45 %`: the change from the first of two values to the second.
@@ -513,7 +527,6 @@ pub fn limit_of(question: &Question) -> Option<String> {
 }
 
 fn bound(metric: Metric, limit: &Limit) -> String {
-    let sign = if metric.larger_is_better() { '-' } else { '+' };
     match limit {
         Limit::Absolute {
             op,
@@ -523,11 +536,18 @@ fn bound(metric: Metric, limit: &Limit) -> String {
             op,
             bound: Bound::Expr(expr),
         } => format!("{op} {}", expr.text),
-        Limit::Baseline { change } => format!("{sign}{}%", number(change.0 * 100.0)),
-        Limit::Anchor { anchor, change } => {
-            format!("{sign}{}% of {anchor}", number(change.0 * 100.0))
-        }
+        Limit::Baseline { change } => margin(metric, *change),
+        Limit::Anchor { anchor, change } => format!("{} of {anchor}", margin(metric, *change)),
         Limit::Base { change } => format!("+{}% of base", number(change.0 * 100.0)),
+    }
+}
+
+/// As gates.yaml has it: `+2%`, `-2`.
+fn margin(metric: Metric, margin: Margin) -> String {
+    let sign = worse_sign(metric);
+    match margin {
+        Margin::Share(share) => format!("{sign}{}%", number(share.0 * 100.0)),
+        Margin::Amount { amount } => format!("{sign}{amount}"),
     }
 }
 

@@ -91,7 +91,10 @@ fn reads_all_fields_of_an_acceptance() {
         metric: Metric::P50,
         limit,
     };
-    assert_eq!(instead("+5%", "+5%"), p50(Limit::Baseline { change }));
+    let by_share = |change| Limit::Baseline {
+        change: model::Margin::Share(change),
+    };
+    assert_eq!(instead("+5%", "+5%"), p50(by_share(change)));
     assert_eq!(
         instead("+5%", "<= 400us"),
         p50(Limit::Absolute {

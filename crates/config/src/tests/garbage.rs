@@ -6,7 +6,7 @@ use super::super::scope::Scope;
 use super::super::yaml::{Position, Spanned};
 use super::{RIGHT, read};
 use model::expr::Expression;
-use model::{Bound, Facet, Limit, Metric, Num, Op};
+use model::{Bound, Facet, Limit, Margin, Metric, Num, Op};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -107,7 +107,11 @@ proptest! {
                 let worst = if metric.larger_is_better() { 0.0 } else { f64::MAX };
                 prop_assert!(!op.holds(worst, value) || metric.larger_is_better() && op == Op::Eq);
             }
-            Ok(Limit::Baseline { change: Num(change) } | Limit::Base { change: Num(change) } | Limit::Anchor { change: Num(change), .. }) => prop_assert!((0.0..=10.0).contains(&change)),
+            Ok(Limit::Baseline { change } | Limit::Anchor { change, .. }) => match change {
+                Margin::Share(Num(share)) => prop_assert!((0.0..=10.0).contains(&share)),
+                Margin::Amount { .. } => prop_assert!(metric.has_amounts()),
+            },
+            Ok(Limit::Base { change: Num(change) }) => prop_assert!((0.0..=10.0).contains(&change)),
             Ok(Limit::Absolute { bound: Bound::Expr(expr), .. }) => {
                 prop_assert!(Expression::parse(&expr.text).is_ok());
             }

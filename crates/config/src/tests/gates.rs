@@ -10,6 +10,10 @@ fn written(resolved: &Resolved) -> Vec<String> {
         Bound::Value(value) => value.to_string(),
         Bound::Expr(expr) => text(expr),
     };
+    let by = |margin| match margin {
+        Margin::Share(share) => share.to_string(),
+        Margin::Amount { amount } => format!("amount {amount}"),
+    };
     fn text(expr: &Expr) -> String {
         let constants: Vec<_> = expr
             .constants
@@ -30,7 +34,7 @@ fn written(resolved: &Resolved) -> Vec<String> {
             Rule::Limit {
                 metric,
                 limit: Limit::Baseline { change },
-            } => format!("{metric} by {change}"),
+            } => format!("{metric} by {}", by(*change)),
             Rule::Limit {
                 metric,
                 limit: Limit::Base { change },
@@ -38,7 +42,7 @@ fn written(resolved: &Resolved) -> Vec<String> {
             Rule::Limit {
                 metric,
                 limit: Limit::Anchor { anchor, change },
-            } => format!("{metric} by {change} of {anchor}"),
+            } => format!("{metric} by {} of {anchor}", by(*change)),
             Rule::Condition { expr } => text(expr),
             other => panic!("{other:?} is not written"),
         };
@@ -75,6 +79,27 @@ fn a_change_is_of_the_baseline_the_base_a_revision_or_the_best_level() {
     );
     let occupancy = "occupancy by 0.05 of origin/main :25".to_owned();
     assert!(written_for(&resolved, "scale/wide [sm_90]").contains(&occupancy));
+}
+
+#[test]
+fn a_count_that_repeats_exactly_may_be_more_by_an_amount() {
+    let resolved = right(
+        "registers: 128",
+        "registers: \"+0\"\n      stack: [\"+16\", \"+5%\"]\n      blocks_per_sm: \"-1\"\n      spills: \"+8 of v1.0\"",
+    );
+    assert_eq!(
+        written_for(&resolved, "scale/wide [sm_90]"),
+        [
+            "registers by amount 0 :22",
+            "stack by amount 16 :23",
+            "stack by 0.05 :23",
+            "blocks_per_sm by amount 1 :24",
+            "spills by amount 8 of v1.0 :25",
+        ]
+    );
+    let resolved = right("p50: \"+2%\"", "global_load_sectors: \"+3\"");
+    let sectors = "global_load_sectors by amount 3 :24".to_owned();
+    assert!(written_for(&resolved, "scale/wide@small").contains(&sectors));
 }
 
 #[test]

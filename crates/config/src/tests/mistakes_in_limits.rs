@@ -105,6 +105,22 @@ fn wrong_limits_are_refused() {
         );
     }
     mistakes! {
+        "registers: 128" => "registers: \"+1.5\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `+1.5` is not a relative limit: write `+2%`, or `+2` for as many";
+        "registers: 128" => "registers: \"+9007199254740993\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `+9007199254740993` is not a relative limit: write `+2%`, or `+2` for as many";
+        "registers: 128" => "registers: \"-1\"",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `-1`: a limit cannot be negative";
+        "registers: 128" => "blocks_per_sm: \"+1\"",
+            "gates.yaml:22:22: kernels.scale.gates.blocks_per_sm: `+1` would require blocks_per_sm to be better than its baseline\n  help: write how much worse it may be: `-2%`";
+        "registers: 128" => "registers: +2",
+            "gates.yaml:22:18: kernels.scale.gates.registers: `+2` without quotes is the number 2\n  help: write \"+2\" for 2 more than the baseline";
+        "registers: 128" => "registers: {sm_90: [+2, 5], default: 1}",
+            "gates.yaml:22:27: kernels.scale.gates.registers.sm_90[0]: `+2` without quotes is the number 2\n  help: write \"+2\" for 2 more than the baseline";
+        "registers: 128" => "occupancy: \"-1\"",
+            "gates.yaml:22:18: kernels.scale.gates.occupancy: `-1`: a limit cannot be negative";
+        "p50: \"+2%\"" => "cycles: \"+2\"",
+            "gates.yaml:24:15: kernels.scale.gates.cycles: `+2` is not a relative limit: write `+2%`";
         "p50: \"+2%\"" => "p50: \"+x%\"",
             "gates.yaml:24:12: kernels.scale.gates.p50: `+x%` is not a relative limit: write `+2%`";
         "p50: \"+2%\"" => "p50: \"<= 0.9 * plain.p50\"",

@@ -378,8 +378,8 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
                 limit: Limit::Baseline { change: head },
                 ..
             },
-        )
-        | (
+        ) => compare_margins(*change, *head),
+        (
             Rule::Limit {
                 limit: Limit::Base { change },
                 ..
@@ -406,7 +406,7 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
                 ..
             },
         ) => match anchor == now {
-            true => kept_if(head.0 <= change.0),
+            true => compare_margins(*change, *head),
             // A later anchor forgets what was lost before it.
             false => Strictness::Unknown,
         },
@@ -414,6 +414,14 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
             Strictness::Unknown
         }
         _ => Strictness::Kept,
+    }
+}
+
+fn compare_margins(base: Margin, head: Margin) -> Strictness {
+    match head.allows_at_most(base) {
+        Some(true) => Strictness::Kept,
+        Some(false) => Strictness::Looser,
+        None => Strictness::Unknown,
     }
 }
 

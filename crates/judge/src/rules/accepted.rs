@@ -142,7 +142,13 @@ pub fn can_replace(accepted: &Rule, own: &Rule) -> bool {
             },
         ) if metric == other => match (limit, own) {
             (Limit::Absolute { .. }, Limit::Absolute { .. })
-            | (Limit::Baseline { .. }, Limit::Baseline { .. } | Limit::Base { .. }) => true,
+            | (Limit::Baseline { .. }, Limit::Baseline { .. })
+            | (
+                Limit::Baseline {
+                    change: Margin::Share(_),
+                },
+                Limit::Base { .. },
+            ) => true,
             (Limit::Anchor { anchor, .. }, Limit::Anchor { anchor: own, .. }) => anchor == own,
             _ => false,
         },
@@ -154,7 +160,10 @@ fn with_accepted_limit(gate: &Gate, limit: &Rule) -> Gate {
     let rule = match (limit, &gate.rule) {
         (
             Rule::Limit {
-                limit: Limit::Baseline { change },
+                limit:
+                    Limit::Baseline {
+                        change: Margin::Share(change),
+                    },
                 ..
             },
             Rule::Limit {

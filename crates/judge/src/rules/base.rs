@@ -3,7 +3,7 @@
 //! Each process gives one ratio, of samples interleaved on the same buffers: what moves both sides (clock,
 //! heat, placement) cancels, and what is left is one independent value a process.
 
-use super::{Ruled, check_change, misplaced};
+use super::{Ruled, misplaced, share_of};
 use crate::counterpart::BaseStatus;
 use crate::index::View;
 use crate::series::count;
@@ -14,13 +14,13 @@ use crate::unavailable::{Judged, fail, inconclusive, skipped};
 use crate::value::{check_clock, count_samples, time_of};
 use model::*;
 
-pub fn compare_to_base(view: View, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
+pub fn compare_to_base(view: View, gate: &Gate, metric: Metric, allowed: Margin) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
         let Subject::Case(id) = &gate.subject else {
             return misplaced();
         };
-        check_change(allowed)?;
+        let allowed = share_of(allowed)?;
         view.device()?;
         view.timeable(id)?;
         let revision = || {
@@ -271,7 +271,7 @@ fn compare(
         now: verdict.measured,
         change,
         interval,
-        allowed: Num(allowed),
+        allowed: Margin::Share(Num(allowed)),
         sessions: None,
         processes: Some(estimate.processes),
     }

@@ -1,7 +1,7 @@
 //! A value against what was agreed: in the last baseline, or at an anchor.
 
 use super::absolute::not_a_number;
-use super::{Ruled, check_change, relative_change};
+use super::{Ruled, check_margin, relative_change};
 use crate::agreed::{AgreedOn, NoBaseline, Refusals, is_over_shapes, usable};
 use crate::index::View;
 use crate::stats;
@@ -14,7 +14,7 @@ pub fn compare_to_baseline(
     view: View,
     gate: &Gate,
     metric: Metric,
-    allowed: f64,
+    allowed: Margin,
     refusals: &Refusals,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
@@ -44,7 +44,7 @@ pub fn compare_to_figure(
     view: View,
     gate: &Gate,
     metric: Metric,
-    allowed: f64,
+    allowed: Margin,
     was: MetricValue,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
@@ -96,7 +96,7 @@ pub fn compare_to_anchor(
     gate: &Gate,
     metric: Metric,
     since: &Since,
-    allowed: f64,
+    allowed: Margin,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let mut anchors = view.policy().anchors.iter();
@@ -154,7 +154,7 @@ pub fn since_best(view: View, known: &[Drift]) -> Vec<Drift> {
     figures
         .filter(|(subject, metric)| !is_known(subject, *metric))
         .filter_map(|(subject, metric)| {
-            let change = Num(0.0);
+            let change = Margin::Share(Num(0.0));
             let anchor = Since::Best;
             let gate = Gate {
                 subject,
@@ -164,7 +164,7 @@ pub fn since_best(view: View, known: &[Drift]) -> Vec<Drift> {
                 },
                 declared: None,
             };
-            compare_to_anchor(view, &gate, metric, &Since::Best, 0.0).drift
+            compare_to_anchor(view, &gate, metric, &Since::Best, change).drift
         })
         .collect()
 }
@@ -174,9 +174,9 @@ fn measure(
     ruled: &mut Ruled,
     gate: &Gate,
     metric: Metric,
-    allowed: f64,
+    allowed: Margin,
 ) -> Judged<MetricValue> {
-    check_change(allowed)?;
+    check_margin(metric, allowed)?;
     if !metric.has_relative() {
         return inconclusive(Reason::NoRelative { metric });
     }
@@ -189,7 +189,7 @@ fn measure(
 /// How much worse than a stored figure a value may be.
 struct Relative {
     metric: Metric,
-    allowed: f64,
+    allowed: Margin,
     against: Against,
 }
 
@@ -212,7 +212,10 @@ impl Relative {
         let worse = if metric.larger_is_better() { -1.0 } else { 1.0 };
         let change = relative_change(value.number, agreed.value);
         ruled.verdict.baseline = Some(Num(agreed.value));
-        ruled.verdict.limit = Some(Num(agreed.value * (1.0 + worse * allowed)));
+        ruled.verdict.limit = Some(Num(match allowed {
+            Margin::Share(share) => agreed.value * (1.0 + worse * share.0),
+            Margin::Amount { amount } => agreed.value + worse * amount as f64,
+        }));
         ruled.verdict.change = Some(Num(change));
         if change.is_nan() {
             return fail(not_a_number(view, &subject, metric));
@@ -222,7 +225,12 @@ impl Relative {
         })?;
         ruled.verdict.interval = range.interval.map(|interval| interval.map(Num));
         ruled.verdict.smallest_visible = range.smallest_visible.map(Num);
-        let [least, most] = range.worse;
+        // In the unit of the margin.
+        let [least, most] = match allowed {
+            Margin::Share(_) => range.worse,
+            // Such a value repeats exactly: the two differ by one number.
+            Margin::Amount { .. } => [worse * (value.number - agreed.value); 2],
+        };
         let comparison = Box::new(Comparison {
             metric,
             against,
@@ -230,10 +238,11 @@ impl Relative {
             now: Some(Num(value.number)),
             change: Num(change),
             interval: ruled.verdict.interval,
-            allowed: Num(allowed),
+            allowed,
             sessions: agreed.between.as_ref().map(|between| between.sessions),
             processes: value.group().map(|group| group.processes()),
         });
+        let allowed = allowed.number();
         if least > allowed {
             return fail(Reason::BeyondChange(comparison));
         }

@@ -1,6 +1,6 @@
 //! Judges what a launch in the simulator costs by its counters, which repeat exactly.
 
-use super::{Ruled, check_change, misplaced, relative_change};
+use super::{Ruled, misplaced, relative_change, share_of};
 use crate::agreed::{NoBaseline, Refusals};
 use crate::index::View;
 use crate::unavailable::{Judged, fail, inconclusive, skipped};
@@ -56,7 +56,7 @@ fn compare(
     let Subject::Case(id) = &subject else {
         return misplaced();
     };
-    check_change(allowed)?;
+    let allowed = share_of(Margin::Share(Num(allowed)))?;
     let counted = view.over_launches(id, |launch| &launch.counters)?;
     let withheld = view.withheld(id)?;
     // A counter that the base can be held to is lost against it, and reported by itself.

@@ -70,7 +70,7 @@ fn compare_to_baseline(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
         Rule::Limit {
             metric,
             limit: Limit::Baseline { change },
-        } => baseline::compare_to_baseline(view, gate, metric, change.0, refusals),
+        } => baseline::compare_to_baseline(view, gate, metric, change, refusals),
         Rule::Counters { change } => counters::compare_to_baseline(view, gate, change.0, refusals),
         _ => Ruled::blank(gate).end(super::misplaced()),
     }
@@ -100,9 +100,7 @@ fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
             limit: Limit::Baseline { change },
         } => {
             let was = base.metric(subject, metric)?;
-            Some(baseline::compare_to_figure(
-                head, gate, metric, change.0, was,
-            ))
+            Some(baseline::compare_to_figure(head, gate, metric, change, was))
         }
         Rule::Counters { change } => match subject {
             Subject::Case(id) => {

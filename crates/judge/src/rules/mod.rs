@@ -128,13 +128,14 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
                 exact::compare(view, gate, refusals)
             }
             Limit::Baseline { change } if !is_against_base(view, subject, *metric) => {
-                baseline::compare_to_baseline(view, gate, *metric, change.0, refusals)
+                baseline::compare_to_baseline(view, gate, *metric, *change, refusals)
             }
-            Limit::Baseline { change } | Limit::Base { change } => {
-                base::compare_to_base(view, gate, *metric, change.0)
+            Limit::Baseline { change } => base::compare_to_base(view, gate, *metric, *change),
+            Limit::Base { change } => {
+                base::compare_to_base(view, gate, *metric, Margin::Share(*change))
             }
             Limit::Anchor { anchor, change } => {
-                baseline::compare_to_anchor(view, gate, *metric, anchor, change.0)
+                baseline::compare_to_anchor(view, gate, *metric, anchor, *change)
             }
         },
     }
@@ -157,12 +158,18 @@ fn misplaced<T>() -> Judged<T> {
     inconclusive(Reason::Misplaced { metric: None })
 }
 
-fn check_change(allowed: f64) -> Judged<()> {
-    match allowed >= 0.0 && allowed.is_finite() {
-        true => Ok(()),
-        false => inconclusive(Reason::BadChange {
-            allowed: Num(allowed),
-        }),
+/// A margin that has to be a share.
+fn share_of(allowed: Margin) -> Judged<f64> {
+    match allowed {
+        Margin::Share(share) if share.0 >= 0.0 && share.0.is_finite() => Ok(share.0),
+        Margin::Share(_) | Margin::Amount { .. } => inconclusive(Reason::BadChange { allowed }),
+    }
+}
+
+fn check_margin(metric: Metric, allowed: Margin) -> Judged<()> {
+    match allowed {
+        Margin::Amount { .. } if metric.has_amounts() => Ok(()),
+        _ => share_of(allowed).map(drop),
     }
 }
 

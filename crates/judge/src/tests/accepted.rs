@@ -85,7 +85,7 @@ fn accepted_regressions_pass_and_are_listed_with_their_name() {
     );
     let (own, limit) = split(&verdict.reason);
     assert_eq!(own.code(), "beyond-change");
-    assert_eq!(comparison(own).allowed, Num(0.02));
+    assert_eq!(comparison(own).allowed, Margin::Share(Num(0.02)));
     let expected = AcceptedLimit {
         limit: five_percent(),
         by: "jane@example.org".into(),
@@ -254,9 +254,16 @@ fn a_bound_stands_in_for_a_bound_and_a_change_for_a_change() {
         |record: &Record| [registers_limit(), registers_change()].map(|it| fails(record, it));
     assert_eq!(fails(&with(record.clone(), bound.clone())), [false, true]);
     assert_eq!(fails(&with(record.clone(), change.clone())), [true, false]);
-    let both = with(with(record, bound), change);
+    let both = with(with(record.clone(), bound), change);
     assert_eq!(fails(&both), [false, false]);
     assert_eq!(ruled(&both).accepted.len(), 2);
+    // The baseline has 96 registers.
+    let more = |amount| {
+        let rule = within_amount(Metric::Registers, amount);
+        with(record.clone(), accept(vec![unit("direct")], rule))
+    };
+    assert_eq!(fails(&more(33)), [true, false]);
+    assert_eq!(fails(&more(32)), [true, true]);
 }
 
 #[test]
@@ -372,7 +379,7 @@ fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
         panic!("{:?}", open.reason)
     };
     assert_eq!((own.code(), other.code()), ("beyond-change", "undecided"));
-    assert_eq!(comparison(other).allowed, Num(0.05));
+    assert_eq!(comparison(other).allowed, Margin::Share(Num(0.05)));
 }
 
 /// On the gate's own limit no number of processes decides; the accepted one lies far beyond.

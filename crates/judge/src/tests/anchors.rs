@@ -14,7 +14,7 @@ fn of_anchor(metric: Metric, of: &str, change: f64) -> Rule {
         metric,
         limit: Limit::Anchor {
             anchor: since(of),
-            change: Num(change),
+            change: Margin::Share(Num(change)),
         },
     }
 }
@@ -78,7 +78,7 @@ fn erosion_beyond_the_anchor_fails_though_the_last_baseline_holds() {
     let compared = comparison(&found.reason);
     assert_eq!(
         (&compared.against, compared.allowed),
-        (&against_v1(), Num(0.05))
+        (&against_v1(), Margin::Share(Num(0.05)))
     );
     assert!((compared.change.0 - 0.087).abs() < 0.001, "{compared:?}");
     assert!(compared.interval.unwrap()[0].0 > 0.05, "{compared:?}");
@@ -187,7 +187,7 @@ fn resources_have_anchors_too() {
             now: Some(Num(96.0)),
             change: Num(change),
             interval: None,
-            allowed: Num(0.05),
+            allowed: Margin::Share(Num(0.05)),
             sessions: None,
             processes: None,
         })

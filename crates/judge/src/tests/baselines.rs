@@ -86,7 +86,9 @@ fn a_time_that_no_gate_holds_may_get_worse() {
         subject: subject(),
         rule: Rule::Limit {
             metric,
-            limit: Limit::Baseline { change: Num(0.1) },
+            limit: Limit::Baseline {
+                change: Margin::Share(Num(0.1)),
+            },
         },
         declared: None,
     };

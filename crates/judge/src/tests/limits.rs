@@ -53,7 +53,7 @@ fn exact(metric: Metric, was: f64, now: f64, allowed: f64) -> Box<Comparison> {
         now: Some(Num(now)),
         change: Num(change),
         interval: None,
-        allowed: Num(allowed),
+        allowed: Margin::Share(Num(allowed)),
         sessions: None,
         processes: None,
     })
@@ -250,6 +250,75 @@ fn fewer_blocks_per_sm_is_the_regression() {
     agree(&mut record, Metric::BlocksPerSm, 4.0);
     assert_eq!(last(&record).outcome, Outcome::Pass);
     assert_eq!(ruled(&record).wins.len(), 1);
+}
+
+#[test]
+fn an_amount_is_by_how_many_a_value_may_be_worse() {
+    use Outcome::{Fail, Pass};
+    // `direct` has 96 registers, no spills, and 5 blocks fit on an SM.
+    for (metric, amount, was, outcome) in [
+        (Metric::Registers, 0, 96.0, Pass),
+        (Metric::Registers, 0, 95.0, Fail),
+        (Metric::Registers, 2, 94.0, Pass),
+        (Metric::Registers, 2, 93.0, Fail),
+        (Metric::BlocksPerSm, 1, 6.0, Pass),
+        (Metric::BlocksPerSm, 1, 7.0, Fail),
+    ] {
+        let mut record = with(within_amount(metric, amount), unit("direct"));
+        agree(&mut record, metric, was);
+        let verdict = last(&record);
+        let now = verdict.measured.unwrap().0;
+        let mut comparison = exact(metric, was, now, 0.0);
+        comparison.allowed = Margin::Amount { amount };
+        comparison.change = Num((now - was) / was);
+        let reason = match outcome {
+            Fail => Reason::BeyondChange(comparison),
+            _ => Reason::WithinChange(comparison),
+        };
+        assert_eq!((verdict.outcome, verdict.reason), (outcome, reason));
+        let worst = match metric.larger_is_better() {
+            true => was - amount as f64,
+            false => was + amount as f64,
+        };
+        assert_eq!(verdict.limit, Some(Num(worst)));
+        assert_eq!(ruled(&record).wins.len(), 0);
+    }
+    // A rise from nothing is no share of it, and has a size all the same.
+    let mut record = with(within_amount(Metric::Stack, 128), unit("direct"));
+    let stack = |record: &mut Record, bytes| {
+        rebuild(record, "direct", |facts| {
+            facts.entries[0].resources.as_mut().unwrap().stack = Some(bytes);
+        });
+    };
+    agree(&mut record, Metric::Stack, 0.0);
+    stack(&mut record, 128);
+    assert_eq!(last(&record).outcome, Pass);
+    stack(&mut record, 129);
+    assert_eq!(last(&record).outcome, Fail);
+    // Better than by the same amount is a win.
+    let mut record = with(within_amount(Metric::Registers, 2), unit("direct"));
+    record
+        .policy
+        .gates
+        .retain(|it| it.rule != registers_change());
+    agree(&mut record, Metric::Registers, 98.0);
+    assert_eq!(ruled(&record).wins.len(), 0);
+    agree(&mut record, Metric::Registers, 99.0);
+    assert_eq!(ruled(&record).wins.len(), 1);
+}
+
+#[test]
+fn an_amount_limits_no_value_that_varies() {
+    let case = case("direct", "small");
+    for metric in [Metric::P50, Metric::Cycles, Metric::MaxErr] {
+        let verdict = last(&with(within_amount(metric, 5), case.clone()));
+        let allowed = Margin::Amount { amount: 5 };
+        assert_eq!(
+            (verdict.outcome, verdict.reason),
+            (Outcome::Inconclusive, Reason::BadChange { allowed }),
+            "{metric}"
+        );
+    }
 }
 
 /// A value that a cubin does not have is no zero.

@@ -94,6 +94,33 @@ fn limits_on_a_baseline_by_their_change() {
         between(&p50(0.02), &p50(0.05)),
         [instead(small(), p50_change(), Loosened::Looser, wider)]
     );
+    let registers = |rule: &Rule| with_rule(rule.clone());
+    let share = |change| within(Metric::Registers, change);
+    let amount = |amount| within_amount(Metric::Registers, amount);
+    for (base, head) in [
+        (amount(2), amount(1)),
+        (amount(2), share(0.0)),
+        (share(0.0), amount(0)),
+        (amount(0), share(0.0)),
+        (share(0.5), amount(0)),
+    ] {
+        assert_eq!(between(&registers(&base), &registers(&head)), []);
+    }
+    type How = fn(Rule) -> Loosened;
+    let looser: [(Rule, Rule, How); 5] = [
+        (amount(1), amount(2), Loosened::Looser),
+        (amount(0), share(0.01), Loosened::Looser),
+        (share(0.0), amount(1), Loosened::Looser),
+        // Which of them is more depends on the baseline.
+        (share(0.5), amount(1), Loosened::Incomparable),
+        (amount(100), share(0.01), Loosened::Incomparable),
+    ];
+    for (base, head, how) in looser {
+        assert_eq!(
+            between(&registers(&base), &registers(&head)),
+            [instead(unit("direct"), base, how, head)]
+        );
+    }
     // One kind of limit is no substitute for the other.
     assert_eq!(
         between(&p50(0.02), &with_rule(at_most(Metric::P50, 1.0))),

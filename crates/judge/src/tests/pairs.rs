@@ -100,7 +100,7 @@ fn three_per_cent_slower_fails_and_is_confirmed_in_one_process_more() {
     // Six decide, and the seventh confirms it.
     assert_eq!(
         (&found.against, found.processes, found.allowed),
-        (&Against::Base, Some(6), Num(0.02))
+        (&Against::Base, Some(6), Margin::Share(Num(0.02)))
     );
     assert_eq!(found.change, verdict.change.unwrap());
     assert_eq!((found.now, found.was), (verdict.measured, verdict.baseline));

@@ -232,7 +232,7 @@ fn an_oddity() -> impl Strategy<Value = fn(&mut Record)> {
         |it| {
             let limit = Limit::Anchor {
                 anchor: Since::Best,
-                change: Num(0.05),
+                change: Margin::Share(Num(0.05)),
             };
             let metric = Metric::P50;
             add(it, case("fast", "large"), Rule::Limit { metric, limit });

@@ -109,7 +109,7 @@ fn kernels_held_by_an_anchor_keep_their_name() {
     let mut base = Side::new();
     let limit = Limit::Anchor {
         anchor: Since::Best,
-        change: Num(0.05),
+        change: Margin::Share(Num(0.05)),
     };
     base.gates.push(gate(
         case("fast", "small"),

@@ -44,7 +44,7 @@ fn three_per_cent_slower_fails_and_says_so() {
         now: verdict.measured,
         change: verdict.change.unwrap(),
         interval: verdict.interval,
-        allowed: Num(0.02),
+        allowed: Margin::Share(Num(0.02)),
         // One session: the spread between days is not known.
         sessions: None,
         processes: Some(3),
@@ -96,7 +96,7 @@ fn undecided_asks_for_more_and_then_names_the_missing_processes() {
     assert!(low < 0.02 && 0.02 < high, "{low} {high}");
     assert_eq!(
         (comparison.allowed, comparison.processes),
-        (Num(0.02), Some(5))
+        (Margin::Share(Num(0.02)), Some(5))
     );
     assert!(0.0 < visible.0 && visible.0 < 0.01, "{visible}");
 }

@@ -15,8 +15,8 @@ use judge::stats;
 use judge::{Index, SeenFinding};
 use maud::{Markup, html};
 use model::{
-    Case, CaseId, Facet, Limit, Metric, Outcome, Question, Rule, Side, Subject, TimeFacts, Unit,
-    Verdict,
+    Case, CaseId, Facet, Limit, Margin, Metric, Outcome, Question, Rule, Side, Subject, TimeFacts,
+    Unit, Verdict,
 };
 use records::history::Series;
 use std::collections::{BTreeMap, BTreeSet};
@@ -311,7 +311,7 @@ impl<'a> Cases<'a> {
         let environment = &self.input.record.environment;
         for verdict in all {
             match verdict.outcome {
-                Outcome::Pass if allowed(verdict).is_none() => held.push(with_value(verdict)),
+                Outcome::Pass if margin(verdict).is_none() => held.push(with_value(verdict)),
                 Outcome::Skipped | Outcome::Unsupported => {
                     let why = reasons::verdict(environment, verdict);
                     let gate = of_gate(verdict);
@@ -604,14 +604,22 @@ fn change(verdict: &Verdict) -> String {
 }
 
 /// By how much a gate lets a metric be worse than something else.
+fn margin(verdict: &Verdict) -> Option<Margin> {
+    let Question::Gate(Rule::Limit { limit, .. }) = &verdict.question else {
+        return None;
+    };
+    match limit {
+        Limit::Baseline { change } | Limit::Anchor { change, .. } => Some(*change),
+        Limit::Base { change } => Some(Margin::Share(*change)),
+        Limit::Absolute { .. } => None,
+    }
+}
+
+/// As a share of what it is compared with.
 fn allowed(verdict: &Verdict) -> Option<f64> {
-    match &verdict.question {
-        Question::Gate(Rule::Limit {
-            limit:
-                Limit::Baseline { change } | Limit::Anchor { change, .. } | Limit::Base { change },
-            ..
-        }) => Some(change.0),
-        _ => None,
+    match margin(verdict)? {
+        Margin::Share(share) => Some(share.0),
+        Margin::Amount { .. } => None,
     }
 }
 
