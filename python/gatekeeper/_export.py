@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
@@ -238,10 +237,8 @@ def _portable(ptx: str, directory: Path) -> str:
     home = os.path.realpath(directory)
 
     def rename(found: "re.Match[str]") -> str:
-        file = found[2]
-        for place in filter(None, sys.path):
-            if re.search(r"/(site|dist)-packages$", place) and file.startswith(place + "/"):
-                return f'{found[1]}"{file[len(place) + 1 :]}"'
-        return f'{found[1]}"{os.path.relpath(os.path.realpath(file), home)}"'
+        package = re.search(r"/(?:site|dist)-packages/(.*)", found[2])
+        file = package[1] if package else os.path.relpath(os.path.realpath(found[2]), home)
+        return f'{found[1]}"{file}"'
 
     return re.sub(r'^(\t\.file\t\d+ )"(/[^"]*)"', rename, ptx, flags=re.MULTILINE)

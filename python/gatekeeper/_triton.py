@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
+import os
 import re
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from gatekeeper._tensor import Tensor
 
@@ -192,9 +194,25 @@ def _compile(
     source = compiler.ASTSource(kernel, dict(signature), dict(constants), dict(attributes))
     target = backends.GPUTarget("cuda", capability, 32)
     try:
-        return triton.compile(source, target=target, options=dict(options))
+        # Triton's cache knows a kernel by its text. What it has may have been compiled from a copy elsewhere, and names
+        # the lines of that.
+        with _environment("TRITON_ALWAYS_COMPILE", "1"):
+            return triton.compile(source, target=target, options=dict(options))
     except (triton.CompilationError, RuntimeError) as error:
         raise ExportError(f"Triton {triton.__version__} does not compile {kernel.__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _version(ptx: str) -> int:

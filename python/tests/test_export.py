@@ -1,5 +1,6 @@
 """`export`: what it writes, and what it refuses. Needs Triton, no GPU."""
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any, Dict
@@ -79,6 +80,19 @@ def test_the_ptx_names_no_place_of_this_machine(tmp_path: Path) -> None:
     assert "{f32: 2.0}" in exported.config.read_text()
     # The sum over a row goes through shared memory.
     assert "dynamic_shared: " in exported.config.read_text()
+
+
+def test_lines_are_those_of_the_file_and_not_of_a_copy(tmp_path: Path) -> None:
+    """Triton's cache knows the text of a kernel, and not where it is."""
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "copied.py").write_text(Path(kernels.__file__).read_text())
+        found = importlib.util.spec_from_file_location("copied", tmp_path / place / "copied.py")
+        assert found and found.loader
+        copied = importlib.util.module_from_spec(found)
+        found.loader.exec_module(copied)
+        ptx = add(tmp_path / place, kernel=copied.add).ptx.read_text()
+        assert '"copied.py"' in ptx, re.findall(r"\.file.*", ptx)
 
 
 def test_integers_are_specialised_as_triton_does_at_all_shapes(tmp_path: Path) -> None:

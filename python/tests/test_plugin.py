@@ -83,7 +83,7 @@ def test_a_revision_to_compare_with(pytester: pytest.Pytester) -> None:
         ("@pytest.mark.gatekeeper(max_err=0)\ndef test_mark(gate):\n    pass\n", "*gives it no kernel*"),
         ("def test_mark(gate):\n    gate(kernels.add, **CALL)\n", "*say which gates the kernel has*"),
         (MARKED.format(name="a", kernel="add") + MARKED.format(name="b", kernel="add"), "*exports a kernel `add`, too*"),
-        (MARKED.format(name="a", kernel="add").replace("max_err", "registres"), "*exit code 2*"),
+        (MARKED.format(name="a", kernel="add").replace("max_err", "regs"), "*exit code 2*"),
     ],
 )
 def test_a_test_that_gates_nothing_fails(pytester: pytest.Pytester, test: str, said: str) -> None:
