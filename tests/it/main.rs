@@ -43,6 +43,7 @@ mod nvbench;
 mod pages;
 mod pipelines;
 mod problems;
+mod python;
 mod recipes;
 mod records;
 mod reference;

@@ -52,6 +52,10 @@ const NOT_TYPED: &[(&str, &str)] = &[
     ),
     ("pip install --upgrade triton", "the reader's own"),
     (
+        "pytest examples/triton",
+        "needs Triton; packaging/check runs it",
+    ),
+    (
         "gatekeeper capture --out new -- python bench.py",
         "the reader's own",
     ),

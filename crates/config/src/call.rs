@@ -187,7 +187,7 @@ pub fn check_c_name(name: &Spanned<String>) -> Result<String, Problem> {
     }
     Err(Problem::new(
         name.at,
-        format!("`{}` is not the name of a C function", name.value),
+        format!("`{}` is not the name of a function", name.value),
     ))
 }
 

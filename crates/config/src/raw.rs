@@ -832,15 +832,15 @@ pub enum RawReference {
         /// add sub mul div min max.
         op: Binary,
     },
-    /// Your own C or C++ function over floats.
+    /// Your own C or C++ function over floats, or a Python function over NumPy arrays.
     User {
-        /// .c or .cpp file, relative to gates.yaml.
+        /// .c, .cpp or .py file, relative to gates.yaml.
         source: Spanned<String>,
-        /// The name of an extern "C" function in it.
+        /// The name of a function in it: extern "C", or of Python.
         function: Spanned<String>,
-        /// In the order of its parameters; outputs are written through their pointers.
+        /// In the order of its parameters; outputs are written through their pointers, and returned in Python.
         args: Spanned<Vec<Spanned<RawArg>>>,
-        /// Flags of the host compiler.
+        /// Flags of the host compiler; none in Python.
         #[serde(default)]
         flags: Vec<Spanned<String>>,
     },

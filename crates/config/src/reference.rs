@@ -232,15 +232,23 @@ pub fn resolve_reference(
             function,
             args,
             flags,
-        } => Reference::User {
-            source: path(source)?,
-            function: call::check_c_name(function)?,
-            args: call::resolve_args(args, tensors, Callee::Reference, scope)?,
-            flags: flags
-                .iter()
-                .map(check_host_flag)
-                .collect::<Result<_, _>>()?,
-        },
+        } => {
+            if let (Some(flag), true) = (flags.first(), source.ends_with(".py")) {
+                return Err(Problem::new(
+                    flag.at,
+                    "a reference in Python is not compiled, and has no flags",
+                ));
+            }
+            Reference::User {
+                source: path(source)?,
+                function: call::check_c_name(function)?,
+                args: call::resolve_args(args, tensors, Callee::Reference, scope)?,
+                flags: flags
+                    .iter()
+                    .map(check_host_flag)
+                    .collect::<Result<_, _>>()?,
+            }
+        }
         R::Variant(variant) => Reference::Variant {
             variant: variant.value.clone(),
         },

@@ -399,7 +399,7 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
 }
 
 /// The description of the key `reference`.
-pub const REFERENCE: &str = "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}";
+pub const REFERENCE: &str = "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C or Python function like {user: {source: FILE.c, function: NAME, args: [...]}}";
 
 /// How a key that has no default may look, where its name says too little.
 fn key_example(field: &str) -> Option<&'static str> {

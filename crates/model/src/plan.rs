@@ -998,9 +998,9 @@ pub enum Reference {
         out: String,
         op: Binary,
     },
-    /// A C or C++ function in a file of the repository, run in a process of its own. Float tensors and
-    /// tensors with a codec come as `float*` (dequantised, contiguous), those of f64 as `double*`, integer tensors in
-    /// their own type.
+    /// A function in a file of the repository, C, C++ or Python by the file's name, run in a process of its own. Float
+    /// tensors and tensors with a codec come as `float*` (dequantised, contiguous), those of f64 as `double*`, integer
+    /// tensors in their own type; in Python as NumPy arrays.
     User {
         source: String,
         function: String,

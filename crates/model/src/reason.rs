@@ -679,7 +679,7 @@ pub enum Reason {
     NoErrorLimit = "no-error-limit" [Inconclusive],
     /// gates.yaml says `reference: none`: nothing is there to compare the output with.
     ///
-    /// Write a reference: a built-in one, a C function of yours, or a variant that is known to be right.
+    /// Write a reference: a built-in one, a C or Python function of yours, or a variant that is known to be right.
     Unreferenced = "unreferenced" [Inconclusive],
     /// A filter left it out.
     ///

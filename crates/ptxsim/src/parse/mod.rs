@@ -11,7 +11,7 @@ pub use scan::ParseError;
 
 use ast::*;
 use lines::{At, Call, LineId, Reading};
-use scan::Scanner;
+use scan::{InlineAsm, Scanner};
 use std::sync::Arc;
 
 /// More than any compiler writes; a text that asks for more is refused instead of served.
@@ -21,6 +21,7 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
     let mut parser = Parser {
         s: Scanner::new(text),
         loc: LineId::default(),
+        placed: None,
         reading: Reading::default(),
     };
     let mut module = Module::default();
@@ -37,6 +38,8 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
 struct Parser<'a> {
     s: Scanner<'a>,
     loc: LineId,
+    /// The last block of inline assembly that has a `.loc`.
+    placed: Option<InlineAsm>,
     reading: Reading<'a>,
 }
 
@@ -451,7 +454,12 @@ impl<'a> Parser<'a> {
     }
 
     /// `.loc 1 24 5` and `, function_name $L__info_string0+12, inlined_at 1 18 3`.
+    /// LLVM's assembly parser (seen in Triton 3.9) counts the lines of an inline text from the line of the statement: its
+    /// fifth instruction seems to be four lines further down in the source. The first `.loc` of a text is the statement's.
     fn loc(&mut self) -> Result<(), ParseError> {
+        let block = self.s.inline_asm();
+        let is_counted = block.is_some() && block == self.placed;
+        self.placed = block;
         let at = self.at()?;
         let (mut callee, mut inlined_at) = (("", 0), None);
         while self.s.take_if(b',')? {
@@ -464,6 +472,9 @@ impl<'a> Parser<'a> {
                     return Err(ParseError { pos, message });
                 }
             }
+        }
+        if is_counted {
+            return Ok(());
         }
         let call = inlined_at.map(|at| Call { at, callee });
         self.loc = self.reading.loc(at, call);

@@ -17,7 +17,12 @@ pub struct Scanner<'a> {
     line: u32,
     /// Byte offset at which the present line starts.
     line_start: usize,
+    inline_asm: Option<InlineAsm>,
 }
+
+/// A block that LLVM marks by two comments, by where it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InlineAsm(usize);
 
 pub fn is_name_start(c: u8) -> bool {
     c.is_ascii_alphabetic() || matches!(c, b'_' | b'$' | b'%')
@@ -34,7 +39,13 @@ impl<'a> Scanner<'a> {
             at: 0,
             line: 1,
             line_start: 0,
+            inline_asm: None,
         }
+    }
+
+    /// The block of inline assembly that the position is in.
+    pub fn inline_asm(&self) -> Option<InlineAsm> {
+        self.inline_asm
     }
 
     pub fn pos(&self) -> Pos {
@@ -70,8 +81,14 @@ impl<'a> Scanner<'a> {
             match (self.byte(0), self.byte(1)) {
                 (Some(c), _) if c.is_ascii_whitespace() => self.advance(),
                 (Some(b'/'), Some(b'/')) => {
+                    let start = self.at;
                     while self.byte(0).is_some_and(|c| c != b'\n') {
                         self.advance();
+                    }
+                    match self.text.get(start..self.at).map(str::trim_end) {
+                        Some("// begin inline asm") => self.inline_asm = Some(InlineAsm(start)),
+                        Some("// end inline asm") => self.inline_asm = None,
+                        _ => {}
                     }
                 }
                 (Some(b'/'), Some(b'*')) => {

@@ -123,6 +123,33 @@ proptest! {
     }
 }
 
+/// As Triton 3.9 wrote it of two loads, in lines 9 and 10 of a file.
+#[test]
+fn lines_that_llvm_counts_within_inline_assembly_are_not_the_sources() {
+    let body = "\
+        .loc 1 9 9 // add.py:9:9\n// begin inline asm\n\
+        .loc 1 9 9\n mov.u32 %r1, 0x0;\n .loc 1 10 9\n mov.u32 %r2, 0x0;\n\
+        .loc 1 11 9\n mov.u32 %r3, 0x0;\n\n// end inline asm\n\
+        // begin inline asm\n .loc 1 9 9\n mov.u32 %r4, 0x0;\n .loc 1 10 9\n mov.u32 %r5, 0x0;\n// end inline asm\n\
+        .loc 1 10 17\n mov.u32 %r6, 0x0;\n .loc 1 11 9\n mov.u32 %r7, 0x0;\n";
+    let lines = |body: &str| -> Vec<u32> {
+        let text = format!(
+            "{HEADER}.entry k()\n{{\n.reg .b32 %r<8>;\n{body}ret;\n}}\n.file 1 \"add.py\"\n"
+        );
+        let module = parse(&text).unwrap();
+        let body = module.functions[0].body.as_deref().unwrap();
+        let lines = body.iter().filter_map(|statement| match statement {
+            Statement::Instruction(it) => Some(module.lines.at(it.loc).line),
+            _ => None,
+        });
+        lines.collect()
+    };
+    assert_eq!(lines(body), [9, 9, 9, 9, 9, 10, 11, 11]);
+    // Without the marks each `.loc` is as it says.
+    let plain = body.replace("inline", "some");
+    assert_eq!(lines(&plain), [9, 10, 11, 9, 10, 10, 11, 11]);
+}
+
 /// cuda_fp16.hpp writes it so.
 #[test]
 fn directives_may_touch() {

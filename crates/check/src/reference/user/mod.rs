@@ -1,10 +1,11 @@
-//! The user's own reference: a C or C++ function with C linkage, built with the host compiler and run in
-//! a process of its own, because it may crash, hang or write where it should not.
+//! The user's own reference: a C or C++ function with C linkage, built with the host compiler, or a Python function. It runs
+//! in a process of its own, because it may crash, hang or write where it should not.
 //!
-//! A generated `main` reads each argument from a file, calls the function once, and writes back what it
+//! For C, a generated `main` reads each argument from a file, calls the function once, and writes back what it
 //! left in the outputs. Sizes travel with the data, so that one program serves all shapes and seeds.
 
 mod arguments;
+mod python;
 
 use super::{NoAnswer, compared, complete};
 use crate::inputs::{Inputs, View};
@@ -16,6 +17,7 @@ use build::toolchain::{clean_command, find_breakage};
 use model::{Case, Reference, Role};
 use object::Object as _;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +27,7 @@ use system::error::Result;
 use system::files;
 use system::limits;
 use system::process::confine::{Hidden, Rules, Sockets, Support, memory_of_machine};
-use system::process::{self, Ended};
+use system::process::{self, Ended, helper};
 use system::temporary::TemporaryDir;
 
 /// Longest time that the host compiler may take.
@@ -44,11 +46,31 @@ pub struct HiddenFrom {
 pub struct Functions {
     root: PathBuf,
     compiler: Option<PathBuf>,
+    /// The user's own, as it was chosen by PATH: it has the packages that the reference imports.
+    python: Option<PathBuf>,
     programs: PathBuf,
     hidden: HiddenFrom,
     built: Mutex<BTreeMap<Build, std::result::Result<ReferenceProgram, NoAnswer>>>,
     /// The files that programs were made of, and those that they load.
     reads: Mutex<Reads>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    C,
+    Cpp,
+    Python,
+}
+
+impl Language {
+    fn of(source: &str) -> Self {
+        let end = Path::new(source).extension();
+        match end.and_then(std::ffi::OsStr::to_str) {
+            Some("c") => Self::C,
+            Some("py") => Self::Python,
+            _ => Self::Cpp,
+        }
+    }
 }
 
 /// Identifies a program before its source is read.
@@ -75,7 +97,10 @@ impl Build {
         let build = Self {
             source: source.clone(),
             flags: flags.clone(),
-            main: generated_main(function, &params)?,
+            main: match Language::of(source) {
+                Language::Python => function.clone(),
+                Language::C | Language::Cpp => generated_main(function, &params)?,
+            },
         };
         Ok((build, function))
     }
@@ -84,16 +109,12 @@ impl Build {
         Reader::Reference(self.source.clone())
     }
 
-    fn language(&self) -> &'static str {
-        match Path::new(&self.source).extension() {
-            Some(end) if end == "c" => "c",
-            _ => "c++",
-        }
-    }
-
     /// Contraction changes results from one machine to the next; the user's flags come last and win.
     fn source(&self) -> [&str; 5] {
-        let language = self.language();
+        let language = match Language::of(&self.source) {
+            Language::C => "c",
+            Language::Cpp | Language::Python => "c++",
+        };
         ["-O2", "-ffp-contract=off", "-x", language, &self.source]
     }
 }
@@ -101,6 +122,8 @@ impl Build {
 #[derive(Clone, Debug)]
 pub struct ReferenceProgram {
     executable: PathBuf,
+    /// In front of those of a call.
+    arguments: Vec<OsString>,
     /// Covers its bytes and the shared libraries that it loads: all that it can compute with, wherever the compiler
     /// had it from.
     pub identity: String,
@@ -126,6 +149,7 @@ impl Functions {
             hidden,
             root: root.to_owned(),
             compiler: compiler.map(Path::to_owned),
+            python: helper::find("python3"),
             programs: cache.dir("reference-programs")?,
             built: Mutex::default(),
             reads: Mutex::default(),
@@ -142,7 +166,10 @@ impl Functions {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         built
             .entry(build.clone())
-            .or_insert_with(|| self.compile(&build, function))
+            .or_insert_with(|| match Language::of(&build.source) {
+                Language::Python => self.load(&build, function),
+                Language::C | Language::Cpp => self.compile(&build, function),
+            })
             .clone()
     }
 
@@ -268,6 +295,7 @@ impl Functions {
         }
         Ok(ReferenceProgram {
             executable,
+            arguments: Vec::new(),
             identity: hasher.finalize().to_hex().to_string(),
             scratch: self.programs.clone(),
             hidden: hidden.map(Arc::new),
@@ -428,8 +456,12 @@ pub fn call(
         .current_dir(scratch.path())
         .env("HOME", scratch.path())
         .env("TMPDIR", scratch.path())
+        .args(&program.arguments)
         .arg(&given)
         .arg(&answer);
+    if Language::of(source) == Language::Python {
+        command.arg(python::describe(&params));
+    }
     let deadline = Duration::from_millis(case.deadline_ms);
     let writes = [scratch.path()];
     let rules = rules(&writes, program.hidden.as_deref(), Some(expected as u64));
