@@ -1,4 +1,4 @@
-// What tests/browser.rs asks of a page from within it. Answers go to the frame around it.
+// Questions of tests/browser.rs to a page, from within it. Answers go to the frame around it.
 "use strict";
 const refused = [];
 addEventListener("securitypolicyviolation", (event) => refused.push(event.violatedDirective + " " + event.sourceFile));
@@ -21,7 +21,7 @@ addEventListener("load", () => {
     return (b + 0.05) / (a + 0.05);
   };
   all("details").forEach((it) => { it.open = true; });
-  // Of one wide drawing and one narrow one text could differ in size; none is too small to be read.
+  // Text could differ in size between a wide drawing and a narrow one; none is too small to be read.
   const letters = all("svg text").map((it) => {
     const scale = it.ownerSVGElement.getBoundingClientRect().width / it.ownerSVGElement.viewBox.baseVal.width;
     return parseFloat(getComputedStyle(it).fontSize) * scale;

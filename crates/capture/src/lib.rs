@@ -23,5 +23,5 @@ pub use lines::{
 };
 pub use request::{Request, VARIABLE};
 
-/// Of the first line of each file.
+/// Stands in the first line of each file.
 pub const SCHEMA: &str = "gatekeeper.capture/1";

@@ -1,4 +1,4 @@
-//! What the lines of a capture say.
+//! The lines of a capture.
 
 use crate::{Content, Damage, SCHEMA};
 use serde::{Deserialize, Serialize};

@@ -1011,7 +1011,7 @@ pub enum Reference {
     Variant {
         variant: String,
     },
-    /// What the launch of a program left in its memory, by tensor.
+    /// The content that the launch of a program left in its memory, by tensor.
     Captured {
         outputs: BTreeMap<String, CapturedContent>,
     },
