@@ -429,7 +429,8 @@ impl Machine<'_> {
     ) -> Run<()> {
         if !self.cluster.is_at_work() {
             self.at_mbarrier::<CHECKS>(b, w, s, barriers)?;
-            return Ok(self.bulk_begins_here::<CHECKS>(b, w, s, target, bytes));
+            self.bulk_begins_here::<CHECKS>(b, w, s, target, bytes);
+            return Ok(());
         }
         let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
         self.by_block(
