@@ -130,6 +130,8 @@ pub struct Ptx {
     pub arch: Arch,
     pub kernels: Vec<String>,
     pub member: Option<String>,
+    /// Why an assembler made no machine code of it; `None` where none was asked to.
+    pub refused: Option<String>,
 }
 
 /// The text of PTX, as an assembler reads it.
@@ -203,6 +205,7 @@ impl Listing {
                 arch,
                 kernels,
                 member,
+                refused: None,
             }),
             Content::Other { kind, arch } => self.others.push(Other {
                 kind,

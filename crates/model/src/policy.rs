@@ -1,7 +1,7 @@
 //! The rules that evidence is judged by: gates, baselines and acceptances.
 
 use super::{
-    Baseline, CaseId, Facet, Finding, FindingKind, Margin, Metric, Num, Place, Plan, Rename,
+    Baseline, CaseId, Facet, Fault, Finding, FindingKind, Margin, Metric, Num, Place, Plan, Rename,
     SourceLine, Subject, UnitId,
 };
 use schemars::JsonSchema;
@@ -17,6 +17,9 @@ pub struct Policy {
     pub baselines: Vec<Baseline>,
     /// Baseline files that are there and could not be used: each fails closed for whatever it covers.
     pub broken_baselines: Vec<BrokenBaseline>,
+    /// Where baselines are what another record measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub base_faults: Vec<BaseFault>,
     /// Without a GPU, checks and times are skipped; with this they are verdicts of the environment.
     pub require_gpu: bool,
     /// One for each revision that a gate names, and the best level.
@@ -39,6 +42,7 @@ impl Policy {
         gates: Vec::new(),
         baselines: Vec::new(),
         broken_baselines: Vec::new(),
+        base_faults: Vec::new(),
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),
@@ -407,6 +411,14 @@ impl Rule {
     /// The metric that it limits.
     pub fn metric(&self) -> Option<Metric> {
         match self {
+/// A unit that the base's compiler refused: it has no values to compare with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BaseFault {
+    pub unit: UnitId,
+    pub fault: Fault,
+}
+
             Self::Limit { metric, .. } => Some(*metric),
             _ => None,
         }
