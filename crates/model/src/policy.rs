@@ -168,7 +168,7 @@ pub struct Base {
     /// The things that had another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<Rename>,
-    /// The cases that are not in `plan`, because head has them in another file.
+    /// The cases that are not in `plan`, because head has them in another file, and compiled files of which that is true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,
@@ -187,13 +187,17 @@ pub struct GoneGates {
     pub binaries: Vec<UnitId>,
 }
 
-/// Cases of the base's file of gates that head has in a file that is new. Whoever runs that one judges them.
+/// Cases and compiled files of the base's file of gates that head has in a file that is new. Whoever runs that one judges
+/// them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MovedGates {
     /// Head's, from the top of the repository.
     pub file: String,
     pub cases: Vec<CaseId>,
+    /// Compiled files, each as the unit of all its kernels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binaries: Vec<UnitId>,
 }
 
 /// The treatment of a gate that is looser at head than at base.
@@ -407,10 +411,6 @@ pub struct BrokenBaseline {
     pub problem: String,
 }
 
-impl Rule {
-    /// The metric that it limits.
-    pub fn metric(&self) -> Option<Metric> {
-        match self {
 /// A unit that the base's compiler refused: it has no values to compare with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -419,6 +419,10 @@ pub struct BaseFault {
     pub fault: Fault,
 }
 
+impl Rule {
+    /// The metric that it limits.
+    pub fn metric(&self) -> Option<Metric> {
+        match self {
             Self::Limit { metric, .. } => Some(*metric),
             _ => None,
         }
