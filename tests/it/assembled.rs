@@ -290,6 +290,12 @@ fn a_kernel_that_is_ptx_is_gated_under_two_ptxas() {
     let lost = ["no looser than the base: registers +0%"];
     assert_eq!(gates_that_failed(dir), lost, "{said}");
     assert!(said.contains("head is not: the PTX is of\n"), "{said}");
+    // The part that took it away is named like one that breaks a gate.
+    let blame = [&sides(FEWER, MORE)[..], &["--blame"]].concat();
+    let said = simulate(dir, &blame, 1);
+    let blamed = "blame    ptxas 13.2.51 -> 13.0.88: 1 of 1 failed gate\n         \
+        split/default [sm_120]  no looser than the base: registers +0%\n";
+    assert!(said.contains(blamed), "{said}");
     // The base's registers are not known, so nothing holds head's.
     let said = simulate(dir, &sides(MORE, FEWER), 3);
     assert!(said.contains("[base-unanswered]"), "{said}");
