@@ -7,7 +7,7 @@ use super::judge::render;
 use super::run::{MARKDOWN, empty_out, write_out};
 use super::{binaries, command_line, print, remark, terminal_options, width, write_file};
 use crate::cli::{BinaryArgs, Format};
-use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, make_records};
+use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, Refused, make_records};
 use binary::{Listing, match_kernels};
 use build::assemble::Assembler;
 use build::toolchain::{self, Choice, Toolchain};
@@ -48,8 +48,16 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
         None => artifact::read(path),
         Some(toolchain) => {
             let assembler = Assembler::new(toolchain, &Cache::open()?)?;
-            let arch = args.arch;
-            artifact::read_assembled(path, &Assembly { assembler, arch })
+            let is_compared = args.base.is_some() || args.base_toolchain.is_some();
+            let assembly = Assembly {
+                assembler,
+                arch: args.arch,
+                refused: match is_compared {
+                    true => Refused::Listed,
+                    false => Refused::Error,
+                },
+            };
+            artifact::read_assembled(path, &assembly)
         }
     };
     let [ours, theirs] = [&compilers.head, &compilers.base].map(Option::as_ref);
@@ -135,7 +143,7 @@ fn compare(
         command: command_line(),
         host: ::run::machine::host(),
     };
-    let mut records = make_records(&name, listing, &matching, limits, &circumstances);
+    let mut records = make_records(&name, [base, listing], &matching, limits, &circumstances);
     let environment = &mut records.head.environment;
     let version = |it: &Toolchain| it.facts.version.clone();
     environment.toolchain = compilers.head.as_ref().map(version);

@@ -3,7 +3,8 @@
 
 use super::remark;
 use crate::compilers::Step;
-use model::{Evidence, Exchange, GateAnswer, Outcome, Question, Subject, Verdict};
+use judge::blame::{answer, blamable};
+use model::{BlamedGate, Evidence, Exchange, GateAnswer, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
 use system::error::Result;
 
@@ -15,7 +16,8 @@ pub type Rerun<'a> = &'a dyn Fn(&Step, Vec<String>) -> Result<Vec<Verdict>>;
 /// # Errors
 /// Those of a run.
 pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Result<Vec<Evidence>> {
-    let failed: Vec<&Verdict> = verdicts.iter().filter(|it| is_failed(it)).collect();
+    let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
+    let failed: Vec<BlamedGate> = failed.flat_map(blamable).collect();
     let filters: BTreeSet<String> = failed.iter().map(|it| filter(&it.subject)).collect();
     let mut exchanges = Vec::new();
     for (at, Step { change, .. }) in steps.iter().enumerate() {
@@ -25,32 +27,19 @@ pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Res
             let [from, to] = &change.versions;
             remark(&format!("to blame a part: {} {from} -> {to}", change.part));
             let verdicts = rerun(step, filters.iter().cloned().collect())?;
-            let is_asked = |it: &&Verdict| failed.iter().any(|failed| is_same(it, failed));
-            answers.extend(verdicts.iter().filter(is_asked).filter_map(answer));
+            answers.extend(failed.iter().filter_map(|gate| {
+                Some(GateAnswer {
+                    subject: gate.subject.clone(),
+                    rule: gate.rule.clone(),
+                    verdict: gate.verdict,
+                    outcome: answer(gate, &verdicts)?,
+                })
+            }));
         }
         let change = change.clone();
         exchanges.push(Evidence::Exchange(Exchange { change, answers }));
     }
     Ok(exchanges)
-}
-
-fn is_failed(verdict: &Verdict) -> bool {
-    verdict.outcome == Outcome::Fail && matches!(verdict.question, Question::Gate(_))
-}
-
-fn is_same(a: &Verdict, b: &Verdict) -> bool {
-    (&a.subject, &a.question) == (&b.subject, &b.question)
-}
-
-fn answer(verdict: &Verdict) -> Option<GateAnswer> {
-    match &verdict.question {
-        Question::Gate(rule) => Some(GateAnswer {
-            subject: verdict.subject.clone(),
-            rule: rule.clone(),
-            outcome: verdict.outcome,
-        }),
-        _ => None,
-    }
 }
 
 fn filter(subject: &Subject) -> String {

@@ -1,7 +1,7 @@
 //! The base of a change, from a revision: its files, and what it asks under head's names.
 
 use super::BaseRequest;
-use super::moved::{self, Moves};
+use super::moved::{self, Lost, Moves};
 use build::toolchain::Choice;
 use config::{BinaryGates, Loaded, Whole};
 use judge::renames;
@@ -41,7 +41,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // A file that is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
-            binaries = seen_from(&own, &was, loaded.binaries);
+            binaries = moved::seen_from(&own, &was, loaded.binaries);
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
@@ -69,19 +69,21 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         loosening: asked.loosening,
     };
     let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
+    let ours = head.binaries.iter().map(|it| it.name.as_str());
+    let ours: BTreeSet<&str> = ours.collect();
     if let Some(part) = origin.and_then(|origin| origin.part) {
         keep_kernels(&mut base, |kernel| {
             part.kernels.contains(kernel) && here.contains(kernel)
         });
-        let ours = head.binaries.iter().map(|it| it.name.as_str());
-        let ours: BTreeSet<&str> = ours.collect();
         binaries.retain(|it| part.binaries.contains(&it.name) && ours.contains(it.name.as_str()));
     }
     let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);
-    let lost: BTreeSet<_> = kernels
-        .filter(|it| !here.contains(it.as_str()))
-        .cloned()
-        .collect();
+    let kernels = kernels.filter(|it| !here.contains(it.as_str())).cloned();
+    let is_lost = |it: &&BinaryGates| !ours.contains(it.name.as_str());
+    let lost = Lost {
+        kernels: kernels.collect(),
+        binaries: binaries.iter().filter(is_lost).collect(),
+    };
     let theirs = renames::PlanAndGates {
         plan: &base.plan,
         gates: &base.gates,
@@ -89,7 +91,10 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     base.moved = moved::find_elsewhere(&trees, &own, &was, theirs, &lost, &asked.instead)?;
     let moved = base.moved.iter().flat_map(|it| &it.cases);
     let moved: BTreeSet<_> = moved.map(|id| id.kernel.clone()).collect();
+    let taken = base.moved.iter().flat_map(|it| &it.binaries);
+    let taken: BTreeSet<_> = taken.map(|id| id.variant.clone()).collect();
     keep_kernels(&mut base, |kernel| !moved.contains(kernel));
+    binaries.retain(|it| !taken.contains(&it.name));
     use_names_of_head(&mut base, &head.whole);
     Ok(BaseSide {
         asked: base,
@@ -108,20 +113,6 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
 fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
     base.plan.retain(&is_kept);
     base.gates.retain(|gate| is_kept(gate.subject.kernel()));
-}
-
-/// The binaries of the file of gates `was`, as `own` names their files. A path with a directory that is a link is taken as
-/// it is written.
-fn seen_from(own: &Path, was: &Path, mut binaries: Vec<BinaryGates>) -> Vec<BinaryGates> {
-    let dir = |file: &Path| file.parent().unwrap_or(Path::new("")).to_owned();
-    let (here, there) = (dir(own), dir(was));
-    if here != there {
-        for binary in &mut binaries {
-            let place = sources::relative(&here, &there.join(&binary.file));
-            binary.file = place.display().to_string();
-        }
-    }
-    binaries
 }
 
 /// Once, so that all that follows compares what is the same under one name.

@@ -1,18 +1,18 @@
-//! Which files of gates the base has that head has no more, which of them a file of head was, and which kernels a
-//! change took to another file.
+//! Which files of gates the base has that head has no more, which of them a file of head was, and which kernels and
+//! compiled files a change took to another file.
 //!
 //! A run answers for its own file, and for those that are gone: nobody else would. A file is gone where head has
 //! no file of gates at its very path; a link left behind in its place is none. A file that head alone has is held
 //! against the one file of the base that lost most of what it has.
 
-use config::{Loaded, Selection};
+use config::{BinaryGates, Loaded, Selection};
 use judge::renames::PlanAndGates;
 use model::{Case, GoneGates, MovedGates, Reference, UnitId};
 use records::repo;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
-use system::files;
+use system::{files, sources};
 
 /// Two revisions of one repository.
 pub struct Trees<'a> {
@@ -126,8 +126,15 @@ fn successors(trees: &Trees, own: &Path, lost: &[GoneGates]) -> Result<Vec<(Stri
     Ok(found.collect())
 }
 
-/// Kernels of the base's file `was` that head's file `own` does not have, as head has them in other files: those that
-/// ask no less there, and whose own run is held against `was`, too.
+/// The parts of a file of gates that another revision of it does not have.
+pub struct Lost<'a> {
+    pub kernels: BTreeSet<String>,
+    /// Their files as the run's own file of gates would name them.
+    pub binaries: Vec<&'a BinaryGates>,
+}
+
+/// Parts of the base's file `was` that head's file `own` does not have, as head has them in other files: kernels that ask
+/// no less there, and compiled files that ask the same. The run of the other file is held against `was`, too.
 ///
 /// # Errors
 /// Environment, where git cannot list files.
@@ -136,10 +143,10 @@ pub fn find_elsewhere(
     own: &Path,
     was: &Path,
     base: PlanAndGates,
-    kernels: &BTreeSet<String>,
+    gone: &Lost,
     instead: &Selection,
 ) -> Result<Vec<MovedGates>> {
-    if kernels.is_empty() {
+    if gone.kernels.is_empty() && gone.binaries.is_empty() {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
@@ -154,18 +161,27 @@ pub fn find_elsewhere(
             plan: &there.plan,
             gates: &there.gates,
         };
+        let binaries = seen_from(own, Path::new(&file), there.binaries.clone());
+        let is_there = |it: &&&BinaryGates| binaries.iter().any(|new| new.asks_the_same(it));
         let mut moved = MovedGates {
             cases: Vec::new(),
+            binaries: gone
+                .binaries
+                .iter()
+                .filter(is_there)
+                .copied()
+                .flat_map(units)
+                .collect(),
             file,
         };
-        for kernel in kernels {
+        for kernel in &gone.kernels {
             if asks_no_less(base, theirs, kernel) && has_references_of(base, theirs, kernel) {
                 let cases = base.plan.cases.iter().map(|case| &case.id);
                 let cases = cases.filter(|id| id.kernel == *kernel);
                 moved.cases.extend(cases.cloned());
             }
         }
-        if !moved.cases.is_empty() {
+        if !moved.cases.is_empty() || !moved.binaries.is_empty() {
             found.push(moved);
         }
     }
@@ -266,15 +282,31 @@ fn content_of(top: &Path, file: String) -> Option<GoneGates> {
 
 /// All that a file has, whatever is selected of it.
 fn content(file: String, loaded: &Loaded) -> GoneGates {
-    let binaries = loaded.binaries.iter().flat_map(|it| {
-        let architectures = it.architectures.iter();
-        architectures.map(|arch| artifact::name_all_kernels(&it.name, *arch))
-    });
     GoneGates {
         file,
         cases: loaded.all.clone(),
-        binaries: binaries.collect(),
+        binaries: loaded.binaries.iter().flat_map(units).collect(),
     }
+}
+
+/// A compiled file as the units of all its kernels.
+fn units(binary: &BinaryGates) -> impl Iterator<Item = UnitId> {
+    let architectures = binary.architectures.iter();
+    architectures.map(|arch| artifact::name_all_kernels(&binary.name, *arch))
+}
+
+/// The binaries of the file of gates `was`, as `own` names their files. A path with a directory that is a link is taken as
+/// it is written.
+pub fn seen_from(own: &Path, was: &Path, mut binaries: Vec<BinaryGates>) -> Vec<BinaryGates> {
+    let dir = |file: &Path| file.parent().unwrap_or(Path::new("")).to_owned();
+    let (here, there) = (dir(own), dir(was));
+    if here != there {
+        for binary in &mut binaries {
+            let place = sources::relative(&here, &there.join(&binary.file));
+            binary.file = place.display().to_string();
+        }
+    }
+    binaries
 }
 
 /// Whether a file has this binary, for whichever architectures.

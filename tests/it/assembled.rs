@@ -149,7 +149,13 @@ fn ptx_is_found_in_whatever_holds_it() {
         );
     }
     assert_eq!(kernels.len(), 6, "{listing}");
-    let sides = ["--base-toolchain", FEWER, "--toolchain", MORE];
+    let sides = [
+        "--base-toolchain",
+        FEWER,
+        "--toolchain",
+        MORE,
+        "--provision",
+    ];
     let said = stdout(&run(dir, &[&["binary", "cache"][..], &sides].concat(), 0));
     assert!(said.contains("matched  6 kernels: 6 by name"), "{said}");
 }
@@ -163,10 +169,6 @@ fn ptx_that_a_ptxas_does_not_read_is_an_error_that_names_one_that_does() {
         help: name CUDA 13.2 or newer as the compiler, or its ptxas alone: 13.0.88,ptxas=13.2\n";
     let binary = |options: &[&'static str]| [&["binary", "k.ptx"], options].concat();
     refused(dir, &binary(&["--toolchain", MORE]), says);
-    for (base, head) in [(FEWER, MORE), (MORE, FEWER)] {
-        let sides = ["--base-toolchain", base, "--toolchain", head];
-        refused(dir, &binary(&sides), says);
-    }
     run(dir, &binary(&["--toolchain", FEWER, "--provision"]), 0);
 
     let text = std::fs::read_to_string(dir.join("k.ptx")).unwrap();
@@ -180,6 +182,58 @@ fn ptx_that_a_ptxas_does_not_read_is_an_error_that_names_one_that_does() {
         "{said}"
     );
     assert!(said.contains("Unknown modifier '.parum'"), "{said}");
+}
+
+/// Compared, each kernel that a ptxas refuses has a verdict with its words, and the run is red or undecided by it.
+#[test]
+fn ptx_that_one_ptxas_refuses_is_a_verdict() {
+    let project = plain();
+    let dir = project.path();
+    edit(&dir.join("k.ptx"), ".version 9.0", ".version 9.2");
+    let words = "it is PTX 9.2, and the ptxas of nvcc 13.0.88 reads PTX up to 9.0";
+    let single = |said: &str| said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let head = single(&compare(dir, FEWER, MORE, &["--out", "head"], 1));
+    for part in [
+        "✗ one/- [sm_80], other/- [sm_80] does not compile [does-not-compile]",
+        words,
+    ] {
+        assert!(head.contains(part), "{part}: {head}");
+    }
+    let base = single(&compare(dir, MORE, FEWER, &["--out", "base"], 3));
+    for kernel in ["one", "other"] {
+        let lacks = format!("{kernel}/- [sm_80]: the base has no stack to compare with");
+        assert!(base.contains(&lacks), "{base}");
+    }
+    assert!(base.contains(words), "{base}");
+    // So do the records that CI reads, without the other side.
+    for (out, code) in [("head", 1), ("base", 3)] {
+        let args = ["judge", &format!("{out}/record.json")];
+        let said = single(&stdout(&run(dir, &args, code)));
+        assert!(said.contains(words), "{said}");
+    }
+    // A kernel that both refuse is red, and one next to it is still compared.
+    let text = std::fs::read_to_string(dir.join("k.ptx")).unwrap();
+    let text = text.replace(".version 9.2", ".version 9.0");
+    std::fs::create_dir(dir.join("both")).unwrap();
+    std::fs::write(dir.join("both/good.ptx"), &text).unwrap();
+    std::fs::write(
+        dir.join("both/bad.ptx"),
+        text.replace("ld.param", "ld.parum"),
+    )
+    .unwrap();
+    let sides = ["--base-toolchain", MORE, "--toolchain", FEWER];
+    let said = stdout(&run(dir, &[&["binary", "both"][..], &sides].concat(), 1));
+    let said = single(&said);
+    assert!(
+        said.contains("✗ one/bad.ptx [sm_80], other/bad.ptx [sm_80] does not compile"),
+        "{said}"
+    );
+    assert!(said.contains("Unknown modifier '.parum'"), "{said}");
+    assert!(said.contains("matched 2 kernels: 2 by name"), "{said}");
+    assert!(
+        said.contains("FAIL: 1 problem (2 gates), 3 passed"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -236,5 +290,17 @@ fn a_kernel_that_is_ptx_is_gated_under_two_ptxas() {
     let lost = ["no looser than the base: registers +0%"];
     assert_eq!(gates_that_failed(dir), lost, "{said}");
     assert!(said.contains("head is not: the PTX is of\n"), "{said}");
-    simulate(dir, &sides(MORE, FEWER), 0);
+    // The part that took it away is named like one that breaks a gate.
+    let blame = [&sides(FEWER, MORE)[..], &["--blame"]].concat();
+    let said = simulate(dir, &blame, 1);
+    let blamed = "blame    ptxas 13.2.51 -> 13.0.88: 1 of 1 failed gate\n         \
+        split/default [sm_120]  no looser than the base: registers +0%\n";
+    assert!(said.contains(blamed), "{said}");
+    // The base's registers are not known, so nothing holds head's.
+    let said = simulate(dir, &sides(MORE, FEWER), 3);
+    assert!(said.contains("[base-unanswered]"), "{said}");
+    assert!(
+        said.contains("of a newer version than this PTXAS"),
+        "{said}"
+    );
 }

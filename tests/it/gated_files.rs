@@ -257,7 +257,7 @@ fn an_amount_is_by_how_many_a_value_may_be_more_than_in_the_baseline() {
         1,
         &[
             "busy_gemm/attention [sm_90] registers 32 71",
-            "registers 32 -> 71, +39, limit +38 over the baseline",
+            "registers 32 71 121.9 % more +38",
         ],
     );
     assert!(!said(dir, JUDGE, 1).contains("✗ all-kernels"));
@@ -661,6 +661,25 @@ fn a_part_of_gates_that_is_moved_is_held_against_what_it_was() {
     let looser = said(dir, &moved, 1);
     assert!(looser.contains("busy_gemm/other [sm_90]"), "{looser}");
     assert!(!looser.contains("/attention"), "{looser}");
+    // The run of the old file names it, where it asks the same there, and misses it where it does not.
+    fs::rename(dir.join("other.conf"), dir.join("other.yaml")).unwrap();
+    let missed = said(dir, CHANGE, 1);
+    assert!(missed.contains("LOOSENED"), "{missed}");
+    assert!(missed.contains("all-kernels/other [sm_90]"), "{missed}");
+    fs::write(dir.join("other.yaml"), &new).unwrap();
+    says(
+        dir,
+        CHANGE,
+        0,
+        &["they moved to other.yaml: 2 units (2 of all-kernels/other)"],
+    );
+    // Another file under the same name is not the same.
+    fs::write(
+        dir.join("other.yaml"),
+        new.replace("lib.fatbin", "./no.fatbin"),
+    )
+    .unwrap();
+    says(dir, CHANGE, 1, &["LOOSENED", "all-kernels/other [sm_90]"]);
 }
 
 /// Nobody runs a file that is gone: the run of any other says so.

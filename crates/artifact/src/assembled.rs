@@ -1,6 +1,6 @@
 //! The kernels of PTX, as an assembler makes them: what a driver would do where there is no machine code.
 
-use binary::{Format, Listing, PtxText};
+use binary::{Format, Listing, Ptx, PtxText};
 use build::assemble::Assembler;
 use model::Arch;
 use rayon::prelude::*;
@@ -11,6 +11,16 @@ pub struct Assembly<'a> {
     pub assembler: Assembler<'a>,
     /// `None`: for the target that each PTX names itself.
     pub arch: Option<Arch>,
+    pub refused: Refused,
+}
+
+/// What becomes of PTX that the assembler does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Nothing is listed.
+    Error,
+    /// It is listed with the assembler's words, for a verdict on it.
+    Listed,
 }
 
 impl Assembly<'_> {
@@ -47,7 +57,26 @@ impl Assembly<'_> {
         // Text in a fat binary ends with zeros.
         let end = ptx.text.iter().rposition(|it| *it != 0);
         let text = &ptx.text[..end.map_or(0, |it| it + 1)];
-        let cubin = (self.assembler.assemble(text, arch)).map_err(|error| error.at(&at))?;
-        binary::read(&cubin).map_err(|error| Error::environment(error.to_string()).at(&at))
+        let made = self.assembler.assemble(text, arch);
+        let refused = match made.map_err(|error| error.at(&at))? {
+            Ok(cubin) => {
+                let listing = binary::read(&cubin);
+                return listing.map_err(|error| Error::environment(error.to_string()).at(&at));
+            }
+            Err(refused) => refused,
+        };
+        let kernels = binary::ptx_kernels(text);
+        // Without a name there is nothing that a verdict could be on.
+        if self.refused == Refused::Error || kernels.is_empty() {
+            return Err(refused.at(&at));
+        }
+        let mut listing = Listing::new(Format::Ptx);
+        listing.ptx.push(Ptx {
+            arch,
+            kernels,
+            member: None,
+            refused: Some(refused.diagnostic().message.clone()),
+        });
+        Ok(listing)
     }
 }

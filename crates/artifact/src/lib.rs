@@ -11,7 +11,7 @@ mod map;
 mod record;
 mod wheel;
 
-pub use assembled::Assembly;
+pub use assembled::{Assembly, Refused};
 pub use baseline::{baseline_path, parse_baseline, read_baseline, write_baseline};
 pub use code::{MachineCode, read_code};
 pub use gates::{
@@ -47,7 +47,7 @@ pub fn read(path: &Path) -> Result<Listing> {
 /// Lists the kernels of all PTX in it, as an assembler makes them. The machine code that is there is not looked at.
 ///
 /// # Errors
-/// As [`read`], and where PTX cannot be assembled.
+/// As [`read`], and where PTX cannot be assembled, unless that is to be listed.
 pub fn read_assembled(path: &Path, assembly: &Assembly) -> Result<Listing> {
     read_as(path, Reading::Assembled(assembly))
 }

@@ -4,11 +4,11 @@
 use binary::{Kernel, Listing, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
-    Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Gate, Host, LaunchBounds,
-    Limit, Margin, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record, Resources, Rule, Seen,
-    Subject, TIMING_PROTOCOL, Unit, UnitId, Unsupported,
+    Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Fault, FaultKind, Gate,
+    Host, LaunchBounds, Limit, Margin, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record,
+    Resources, Rule, Seen, Subject, TIMING_PROTOCOL, Unit, UnitId, Unsupported,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How much worse a metric of a kernel may get.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,16 +68,17 @@ pub struct Matched<'a> {
     pub worsening: Option<Worsening>,
 }
 
-/// `head` is the name of the new file, as it was named.
+/// `head` is the name of the new file, as it was named. `listings` are those of the old file and of the new one.
 pub fn make_records<'a>(
     head: &str,
-    listing: &'a Listing,
+    listings: [&'a Listing; 2],
     matching: &Matching<'a>,
     limits: &[AllowedChange],
     circumstances: &Circumstances,
 ) -> Records<'a> {
     let (mut of_base, mut of_head) = (Side::default(), Side::default());
-    let kernels = name_kernels(listing, None);
+    let [old, new] = listings;
+    let (kernels, refused) = name_all(new, None);
     for (id, kernel) in &kernels {
         of_head.add(id.clone(), kernel);
     }
@@ -85,14 +86,40 @@ pub fn make_records<'a>(
     for matched in &pairs {
         of_base.add(matched.unit.clone(), matched.pair.base);
     }
+    let refused_before: HashMap<Place, &str> = refused_kernels(old).collect();
+    let made_before: HashMap<Place, &Kernel> =
+        old.kernels.iter().map(|it| (Place::of(it), it)).collect();
+    let mut gates = Vec::new();
+    for (id, (place, why)) in &refused {
+        of_head.add_refused(id.clone(), *place, why);
+        gates.push(Gate {
+            subject: Subject::Unit(id.clone()),
+            rule: Rule::Built,
+            declared: None,
+        });
+        match (made_before.get(place), refused_before.get(place)) {
+            (Some(kernel), _) => of_base.add(id.clone(), kernel),
+            (None, Some(why)) => of_base.add_refused(id.clone(), *place, why),
+            (None, None) => {}
+        }
+    }
+    // A kernel that has no base only because the base's assembler refused it is no new one.
+    let paired: HashSet<&UnitId> = pairs.iter().map(|it| &it.unit).collect();
+    for (id, kernel) in kernels.iter().filter(|(id, _)| !paired.contains(id)) {
+        let place = Place::of(kernel);
+        if let Some(why) = refused_before.get(&place) {
+            of_base.add_refused(id.clone(), place, why);
+            gates.extend(gates_of(id, kernel, kernel, limits));
+        }
+    }
     let pairs = rank(pairs);
-    let gates = pairs.iter().flat_map(|it| {
+    gates.extend(pairs.iter().flat_map(|it| {
         let Pair { base, head, .. } = it.pair;
         gates_of(&it.unit, head, base, limits)
-    });
+    }));
     let [base, head] = [of_base, of_head].map(|side| side.record(environment(head, circumstances)));
     let policy = Policy {
-        gates: gates.collect(),
+        gates,
         ..Policy::NOTHING
     };
     Records {
@@ -160,13 +187,63 @@ fn states(kernel: &Kernel, metric: Metric) -> bool {
 /// The kernels of a listing by the names of their units, in their order. `library`: the name of the binary that they are
 /// of.
 pub fn name_kernels<'a>(listing: &'a Listing, library: Option<&str>) -> Vec<(UnitId, &'a Kernel)> {
+    name_all(listing, library).0
+}
+
+type Named<'a, T> = Vec<(UnitId, T)>;
+
+/// Machine code, and kernels that an assembler made none of, with its words.
+fn name_all<'a>(
+    listing: &'a Listing,
+    library: Option<&str>,
+) -> (Named<'a, &'a Kernel>, Named<'a, (Place<'a>, &'a str)>) {
     let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
     kernels.sort_by_key(|it| (&it.name, it.arch, &it.member, it.digest));
-    let mut names = Names::of(&kernels);
+    let mut refused: Vec<_> = refused_kernels(listing).collect();
+    refused.sort();
+    let places = kernels.iter().map(|it| Place::of(it));
+    let mut names = Names::of(places.chain(refused.iter().map(|(place, _)| *place)));
     let kernels = kernels.into_iter();
-    kernels
-        .map(|kernel| (names.unit(kernel, library), kernel))
-        .collect()
+    let kernels = kernels
+        .map(|kernel| (names.unit(Place::of(kernel), library), kernel))
+        .collect();
+    let refused = refused.into_iter();
+    let refused = refused.map(|it| (names.unit(it.0, library), it)).collect();
+    (kernels, refused)
+}
+
+/// The kernel that a listing means.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Place<'a> {
+    symbol: &'a str,
+    arch: Arch,
+    member: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn of(kernel: &'a Kernel) -> Self {
+        Self {
+            symbol: &kernel.name,
+            arch: kernel.arch,
+            member: kernel.member.as_deref(),
+        }
+    }
+}
+
+fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (Place<'_>, &str)> {
+    let refused = listing.ptx.iter();
+    let refused = refused.filter_map(|ptx| Some((ptx, ptx.refused.as_deref()?)));
+    refused.flat_map(|(ptx, why)| {
+        let symbols = ptx.kernels.iter();
+        symbols.map(move |symbol| {
+            let place = Place {
+                symbol,
+                arch: ptx.arch,
+                member: ptx.member.as_deref(),
+            };
+            (place, why)
+        })
+    })
 }
 
 /// Readable names of a listing's kernels, each once for an architecture and member.
@@ -176,14 +253,15 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn of(kernels: &[&'a Kernel]) -> Self {
+    fn of(kernels: impl Iterator<Item = Place<'a>>) -> Self {
         let mut counts = HashMap::new();
-        for kernel in kernels {
-            let key = (
-                short_name(&kernel.name),
-                kernel.member.as_deref(),
-                kernel.arch,
-            );
+        for Place {
+            symbol,
+            arch,
+            member,
+        } in kernels
+        {
+            let key = (short_name(symbol), member, arch);
             *counts.entry(key).or_default() += 1;
         }
         Self {
@@ -194,13 +272,16 @@ impl<'a> Names<'a> {
 
     /// Kernels that share a name have a part of their symbol's digest in it, which another version of a library has, too.
     /// Those that share the symbol, as files have kernels of their own, are numbered.
-    fn unit(&mut self, kernel: &'a Kernel, library: Option<&str>) -> UnitId {
-        let name = short_name(&kernel.name);
-        let member = kernel.member.as_deref();
-        let key = (name, member, kernel.arch);
+    fn unit(&mut self, kernel: Place<'a>, library: Option<&str>) -> UnitId {
+        let Place {
+            symbol,
+            arch,
+            member,
+        } = kernel;
+        let key = (short_name(symbol), member, arch);
         let is_shared = self.counts.get(&key).is_some_and(|count| *count > 1);
         let name = match is_shared {
-            true => format!("{}#{}", key.0, digest_of_symbol(kernel)),
+            true => format!("{}#{}", key.0, digest_of_symbol(symbol)),
             false => key.0,
         };
         let variant = match (library, member) {
@@ -208,7 +289,7 @@ impl<'a> Names<'a> {
             (Some(library), None) => library.to_owned(),
             (Some(library), Some(member)) => format!("{library}:{member}"),
         };
-        let id = UnitId::new(name, variant, kernel.arch);
+        let id = UnitId::new(name, variant, arch);
         let given = self.given.entry(id.clone()).or_default();
         *given += 1;
         match given {
@@ -218,8 +299,8 @@ impl<'a> Names<'a> {
     }
 }
 
-fn digest_of_symbol(kernel: &Kernel) -> String {
-    let digest = blake3::hash(kernel.name.as_bytes()).to_hex();
+fn digest_of_symbol(symbol: &str) -> String {
+    let digest = blake3::hash(symbol.as_bytes()).to_hex();
     digest.as_str().chars().take(8).collect()
 }
 
@@ -234,6 +315,13 @@ impl Side {
     pub fn add(&mut self, id: UnitId, kernel: &Kernel) {
         let member = kernel.member.as_deref().unwrap_or_default();
         self.add_unit(id, member, Some(&kernel.name), facts(kernel));
+    }
+
+    /// A kernel that an assembler made no machine code of.
+    fn add_refused(&mut self, id: UnitId, kernel: Place, why: &str) {
+        let facts = Seen::Fault(Fault::new(FaultKind::Compile, why));
+        let member = kernel.member.unwrap_or_default();
+        self.add_unit(id, member, Some(kernel.symbol), facts);
     }
 
     /// The unit that stands for all kernels of a file for one architecture.

@@ -21,6 +21,7 @@ mod similar;
 pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
 pub use module::{KernelCode, Variable, find_code, find_kernel_ptx, read_variables};
+pub use ptx::{find_entry, kernels as ptx_kernels};
 pub use rank::{Resident, Worsening};
 
 use model::Arch;
@@ -129,6 +130,8 @@ pub struct Ptx {
     pub arch: Arch,
     pub kernels: Vec<String>,
     pub member: Option<String>,
+    /// Why an assembler made no machine code of it; `None` where none was asked to.
+    pub refused: Option<String>,
 }
 
 /// The text of PTX, as an assembler reads it.
@@ -202,6 +205,7 @@ impl Listing {
                 arch,
                 kernels,
                 member,
+                refused: None,
             }),
             Content::Other { kind, arch } => self.others.push(Other {
                 kind,

@@ -210,8 +210,11 @@ impl<'a> Side<'a> {
     }
 }
 
+/// Those that there is machine code for, or that there should be.
 fn architectures(listing: &Listing) -> HashSet<Arch> {
-    listing.kernels.iter().map(|it| it.arch).collect()
+    let refused = listing.ptx.iter().filter(|it| it.refused.is_some());
+    let kernels = listing.kernels.iter().map(|it| it.arch);
+    kernels.chain(refused.map(|it| it.arch)).collect()
 }
 
 /// A new member that is an old one under another version or in another place: `libk.so.1.2` and `libk.so.1.3`. If
@@ -461,6 +464,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_architecture_whose_ptx_was_refused_is_not_removed() {
+        let base = listing([kernel("k", "sm_90", 1)]);
+        let mut head = listing([]);
+        head.ptx = vec![Ptx {
+            arch: "sm_90".parse().unwrap(),
+            kernels: vec!["k".to_owned()],
+            member: None,
+            refused: Some("unknown instruction".to_owned()),
+        }];
+        let matching = match_kernels(&base, &head);
+        assert_eq!(matching.to_ptx, [&base.kernels[0]]);
+        assert!(matching.removed_architectures.is_empty());
+        head.ptx[0].refused = None;
+        assert_eq!(match_kernels(&base, &head).removed_architectures.len(), 1);
+    }
+
+    #[test]
     fn a_kernel_that_is_left_as_ptx_is_not_removed() {
         let base = listing([
             kernel("k", "sm_90", 1),
@@ -474,11 +494,13 @@ pub(crate) mod tests {
                 arch: "sm_80".parse().unwrap(),
                 kernels: vec!["k".to_owned(), "stays".to_owned()],
                 member: None,
+                refused: None,
             },
             Ptx {
                 arch: "sm_100".parse().unwrap(),
                 kernels: vec!["newer".to_owned()],
                 member: None,
+                refused: None,
             },
         ];
         let names =

@@ -23,7 +23,8 @@ pub fn name(name: &str) -> Cow<'_, str> {
         }
     }
     if done == 0 {
-        return Cow::Borrowed(without_specialisation(name).unwrap_or(name));
+        let shorter = without_specialisation(name).or_else(|| without_number(name));
+        return Cow::Borrowed(shorter.unwrap_or(name));
     }
     result.push_str(name.get(done..).unwrap_or_default());
     Cow::Owned(result)
@@ -198,6 +199,13 @@ fn without_specialisation(name: &str) -> Option<&str> {
     }
     let hashed = kernel.rsplit_once('_').filter(|(_, hash)| is_hash(hash));
     Some(hashed.map_or(kernel, |(kernel, _)| kernel))
+}
+
+/// CuTe DSL numbers the kernels of a program in their order: `kernel_cutlass_gemm_tensorptrf16_0`.
+fn without_number(name: &str) -> Option<&str> {
+    let (kernel, number) = name.rsplit_once('_')?;
+    let is_number = !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit());
+    (is_number && name.starts_with("kernel_cutlass_")).then_some(kernel)
 }
 
 /// The name of a library or object without its version, the one of Python, and hashes: digits count for nothing.
@@ -387,6 +395,21 @@ mod tests {
         assert_eq!(name("matmul_bdd999c7_0d1d2de"), "matmul");
         assert_eq!(name("attn_fwd_0d1d2d3d4d5d6789101112"), "attn_fwd");
         assert_eq!(name("matmul_kernel_01234567891011"), "matmul_kernel");
+    }
+
+    #[test]
+    fn the_number_that_cute_dsl_appends_does_not_count() {
+        let numbered =
+            |number: u32| format!("kernel_cutlass_kernel_gemmGemm_object_at__o51_{number}");
+        assert_eq!(name(&numbered(0)), name(&numbered(12)));
+        for other in [
+            "kernel_cutlass_kernel_gemmGemm_object_at__o52_0",
+            "kernel_gemm_0",
+            "gemm_0",
+        ] {
+            assert_ne!(name(other), name(&numbered(0)), "{other}");
+        }
+        assert_eq!(name("gemm_0"), "gemm_0");
     }
 
     #[test]

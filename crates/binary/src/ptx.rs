@@ -35,15 +35,26 @@ fn find_target(ptx: &[u8]) -> Option<Arch> {
 
 /// The names that `.entry` directives give. PTX is outside data: what does not look like one is left out.
 pub fn kernels(ptx: &[u8]) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut left = ptx;
-    while let Some(at) = memmem::find(left, b".entry") {
-        let start = memrchr(b'\n', &left[..at]).map_or(0, |it| it + 1);
-        let end = memchr(b'\n', &left[at..]).map_or(left.len(), |it| at + it);
-        names.extend(kernel(&left[start..end]));
-        left = &left[end..];
-    }
-    names
+    entries(ptx).map(|(name, _)| name).collect()
+}
+
+/// The text from the line on that has an entry's directive.
+pub fn find_entry<'a>(ptx: &'a str, symbol: &str) -> Option<&'a str> {
+    let mut entries = entries(ptx.as_bytes());
+    let (_, line) = entries.find(|(name, _)| name == symbol)?;
+    ptx.get(line..)
+}
+
+/// The name of each `.entry` directive, and where its line starts.
+fn entries(ptx: &[u8]) -> impl Iterator<Item = (String, usize)> {
+    let mut from = 0;
+    let lines = std::iter::from_fn(move || {
+        let at = from + memmem::find(ptx.get(from..)?, b".entry")?;
+        let start = memrchr(b'\n', &ptx[..at]).map_or(0, |it| it + 1);
+        from = memchr(b'\n', &ptx[at..]).map_or(ptx.len(), |it| at + it);
+        Some((&ptx[start..from], start))
+    });
+    lines.filter_map(|(line, start)| Some((kernel(line)?, start)))
 }
 
 fn kernel(line: &[u8]) -> Option<String> {
@@ -65,6 +76,10 @@ mod tests {
                    \t.param .u64 p\n)\n\t.entry plain ()\n.weak .entry w(.param .b8 x)\n";
         assert_eq!(kernels(ptx.as_bytes()), ["_Z1kPf", "plain", "w"]);
         assert!(kernels(b"\xff\xfe .entry").is_empty());
+        let plain = find_entry(ptx, "plain").unwrap();
+        assert!(plain.starts_with("\t.entry plain ()\n.weak"), "{plain}");
+        assert_eq!(find_entry(ptx, "plai"), None);
+        assert_eq!(find_entry(ptx, "not_this"), None);
     }
 
     #[test]

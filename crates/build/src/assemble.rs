@@ -23,11 +23,11 @@ impl<'a> Assembler<'a> {
         })
     }
 
-    /// A cubin.
+    /// A cubin. PTX that PTXAS refuses is the inner error: usage, where it is newer than this PTXAS, else environment.
     ///
     /// # Errors
-    /// Usage, where the PTX is newer than this PTXAS. Environment, where PTXAS refuses it or the machine failed.
-    pub fn assemble(&self, ptx: &[u8], arch: Arch) -> Result<Vec<u8>> {
+    /// Environment, where the machine failed.
+    pub fn assemble(&self, ptx: &[u8], arch: Arch) -> Result<std::result::Result<Vec<u8>, Error>> {
         let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             let place = self.scratch.display();
             Error::environment(format!("no directory can be created in {place}: {error}"))
@@ -41,7 +41,7 @@ impl<'a> Assembler<'a> {
             deadline: compile::DEADLINE,
         };
         let made = compile::assemble(shop, ptx, arch)?;
-        made.map_err(|fault| self.refused(arch, &fault.message))
+        Ok(made.map_err(|fault| self.refused(arch, &fault.message)))
     }
 
     fn refused(&self, arch: Arch, said: &str) -> Error {

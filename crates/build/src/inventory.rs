@@ -43,15 +43,7 @@ impl Inventory {
     /// File and line of the first code of an entry, as its line table names them. An entry of a header has the same ones
     /// in each source that includes it.
     pub fn first_line(&self, symbol: &str) -> Option<(String, String)> {
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
-        let is_entry = |line: &&str| {
-            let name = line.split_once(".entry").map(|(_, rest)| rest.trim_start());
-            name.is_some_and(|rest| {
-                rest.strip_prefix(symbol)
-                    .is_some_and(|rest| !rest.starts_with(is_name))
-            })
-        };
-        let mut lines = self.ptx.lines().skip_while(|line| !is_entry(line));
+        let mut lines = binary::find_entry(&self.ptx, symbol)?.lines();
         let place = lines.find_map(|line| line.trim_start().strip_prefix(".loc"))?;
         let mut numbers = place.split_whitespace();
         let (file, number) = (numbers.next()?, numbers.next()?);
@@ -250,10 +242,7 @@ impl Uses {
     fn of(ptx: &str, symbol: &str) -> Self {
         let mut uses = Self::default();
         let mut held: HashMap<&str, usize> = HashMap::new();
-        let body = ptx.split(".entry ").skip(1).find(|rest| {
-            let behind = rest.trim_start().strip_prefix(symbol);
-            behind.is_some_and(|it| it.trim_start().starts_with('('))
-        });
+        let body = binary::find_entry(ptx, symbol);
         let number = |word: &str| -> Option<usize> {
             let rest = word.strip_prefix(symbol)?.strip_prefix("_param_")?;
             rest.parse().ok()

@@ -53,6 +53,24 @@ impl BinaryGates {
         limits.any(|limit| is_relative(&limit.rule))
     }
 
+    /// Whether another file of gates has the same section, in whichever lines.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        self.without_places() == other.without_places()
+    }
+
+    fn without_places(&self) -> Self {
+        let mut all = self.clone();
+        all.declared.clear();
+        for gates in &mut all.gates {
+            gates.declared.clear();
+        }
+        let of_kernels = all.gates.iter_mut().flat_map(|gates| &mut gates.limits);
+        for limit in of_kernels.chain(&mut all.count) {
+            limit.declared.clear();
+        }
+        all
+    }
+
     /// Whether more kernels than the baseline has are something to consent to.
     pub fn limits_growth(&self) -> bool {
         self.count.iter().any(|limit| is_relative(&limit.rule))

@@ -161,6 +161,13 @@ impl<'a> View<'_, 'a> {
         if let Some(broken) = covering(&policy.broken_baselines, subject, facet) {
             return refuse(Outcome::Fail, unreadable(broken));
         }
+        let mut faults = policy.base_faults.iter();
+        if let Some(BaseFault { fault, .. }) =
+            faults.find(|it| *subject == Subject::Unit(it.unit.clone()))
+        {
+            let why = Box::new(Reason::Fault(fault.clone()));
+            return refuse(Outcome::Inconclusive, Reason::BaseLacks { metric, why });
+        }
         if let Some(refused) = refusals.get(&(subject.clone(), facet)) {
             let why = Box::new(refused.reason.clone());
             return refuse(Outcome::Inconclusive, Reason::BaseLacks { metric, why });

@@ -14,21 +14,19 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
     };
     let mut blamed: BTreeMap<(usize, usize), Vec<BlamedGate>> = BTreeMap::new();
     for verdict in verdicts.iter().filter(|it| it.outcome == Outcome::Fail) {
-        let Question::Gate(rule) = &verdict.question else {
-            continue;
-        };
-        let is_same = |it: &&&GateAnswer| it.subject == verdict.subject && it.rule == *rule;
-        let between = between.iter().map(|(_, answers)| {
-            let answer = answers.iter().find(is_same);
-            answer.map(|it| it.outcome)
-        });
-        let outcomes: Vec<_> = between.chain([Some(Outcome::Fail)]).collect();
-        let guilty = find_guilty(&outcomes);
-        let gates = blamed.entry((guilty.start, guilty.end)).or_default();
-        gates.push(BlamedGate {
-            subject: verdict.subject.clone(),
-            rule: rule.clone(),
-        });
+        for gate in blamable(verdict) {
+            let is_same = |it: &&&GateAnswer| {
+                (&it.subject, &it.rule, it.verdict) == (&gate.subject, &gate.rule, gate.verdict)
+            };
+            let between = between.iter().map(|(_, answers)| {
+                let answer = answers.iter().find(is_same);
+                answer.map(|it| it.outcome)
+            });
+            let outcomes: Vec<_> = between.chain([Some(Outcome::Fail)]).collect();
+            let guilty = find_guilty(&outcomes);
+            let gates = blamed.entry((guilty.start, guilty.end)).or_default();
+            gates.push(gate);
+        }
     }
     let blames = blamed.into_iter().map(|((start, end), gates)| {
         let changes = steps.get(start..end).unwrap_or_default();
@@ -38,6 +36,42 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
         }
     });
     blames.collect()
+}
+
+/// The gates of a verdict that a part of a compiler can have broken, or taken the answer from.
+pub fn blamable(verdict: &Verdict) -> Vec<BlamedGate> {
+    let (rules, of) = match &verdict.question {
+        Question::Gate(rule) => (std::slice::from_ref(rule), GateVerdict::Own),
+        Question::NoLooser(BaseDemand::Checks(rules)) => (rules.as_slice(), GateVerdict::Answered),
+        _ => return Vec::new(),
+    };
+    let gates = rules.iter().map(|rule| BlamedGate {
+        subject: verdict.subject.clone(),
+        rule: rule.clone(),
+        verdict: of,
+    });
+    gates.collect()
+}
+
+/// The outcome of one of [`blamable`]'s gates in another run. `None`: that run does not say it.
+pub fn answer(gate: &BlamedGate, verdicts: &[Verdict]) -> Option<Outcome> {
+    let of_subject = || verdicts.iter().filter(|it| it.subject == gate.subject);
+    let own =
+        of_subject().find(|it| matches!(&it.question, Question::Gate(rule) if *rule == gate.rule));
+    if gate.verdict == GateVerdict::Own {
+        return own.map(|it| it.outcome);
+    }
+    let is_lost = |it: &Verdict| {
+        let demand = &it.question;
+        matches!(demand, Question::NoLooser(BaseDemand::Checks(rules)) if rules.contains(&gate.rule))
+    };
+    match of_subject().find(|it| is_lost(it)) {
+        Some(lost) => Some(lost.outcome),
+        // A kernel that was not built has lost no check, and answers to none.
+        None => own
+            .filter(|it| it.outcome == Outcome::Pass || it.measured.is_some())
+            .map(|_| Outcome::Pass),
+    }
 }
 
 /// Each exchange with all answers that there are: shards exchange the same parts, and ask gates of their own.
@@ -86,6 +120,39 @@ mod tests {
     }
 
     #[test]
+    fn a_check_is_lost_where_the_review_says_so_and_kept_where_the_gate_has_an_answer() {
+        let subject = Subject::Unit(UnitId::new("k", "default", "sm_90".parse().unwrap()));
+        let verdict = |question, outcome| {
+            Verdict::without_figures(subject.clone(), question, outcome, Reason::Held, None)
+        };
+        let own = |outcome| verdict(Question::Gate(Rule::NoFindings), outcome);
+        let demand = BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]);
+        let lost = verdict(Question::NoLooser(demand), Outcome::Fail);
+        let gate = BlamedGate {
+            subject: subject.clone(),
+            rule: Rule::NoFindings,
+            verdict: GateVerdict::Answered,
+        };
+        assert!(blamable(&lost).contains(&gate));
+        let skipped = own(Outcome::Skipped);
+        assert_eq!(answer(&gate, &[skipped.clone(), lost]), Some(Outcome::Fail));
+        assert_eq!(answer(&gate, &[own(Outcome::Pass)]), Some(Outcome::Pass));
+        // It was not built, or not run: whether the check is lost is not known.
+        for unknown in [own(Outcome::Fail), skipped] {
+            assert_eq!(answer(&gate, &[unknown]), None);
+        }
+        let mut measured = own(Outcome::Fail);
+        measured.measured = Some(Num(1.0));
+        assert_eq!(answer(&gate, &[measured]), Some(Outcome::Pass));
+        let own_verdict = blamable(&own(Outcome::Fail)).remove(0);
+        assert_eq!(own_verdict.verdict, GateVerdict::Own);
+        assert_eq!(
+            answer(&own_verdict, &[own(Outcome::Fail)]),
+            Some(Outcome::Fail)
+        );
+    }
+
+    #[test]
     fn shards_share_their_exchanges() {
         let change = |part: Component| PartChange {
             part,
@@ -96,6 +163,7 @@ mod tests {
             answers: vec![GateAnswer {
                 subject: Subject::Unit(UnitId::new(subject, "default", "sm_90".parse().unwrap())),
                 rule: Rule::Built,
+                verdict: GateVerdict::Own,
                 outcome: Outcome::Pass,
             }],
         };

@@ -306,6 +306,7 @@ pub fn policy() -> Policy {
         gates: gates(),
         baselines: baselines(),
         broken_baselines: Vec::new(),
+        base_faults: Vec::new(),
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),

@@ -39,7 +39,7 @@ mod against_base;
 mod agreed;
 mod baselines;
 mod best;
-mod blame;
+pub mod blame;
 mod conclusion;
 mod counterpart;
 mod index;
@@ -100,12 +100,27 @@ pub fn judge(record: &Record) -> Judgement {
 pub fn with_baselines_of(base: &Record, head: &Record) -> Record {
     let policy = Policy {
         baselines: baselines_of(base).0,
+        base_faults: faults_of(base),
         ..head.policy.clone()
     };
     Record {
         policy,
         ..head.clone()
     }
+}
+
+fn faults_of(base: &Record) -> Vec<BaseFault> {
+    let builds = base.evidence.iter().filter_map(|it| match it {
+        Evidence::Build {
+            unit,
+            facts: Seen::Fault(fault),
+        } => Some(BaseFault {
+            unit: unit.clone(),
+            fault: fault.clone(),
+        }),
+        _ => None,
+    });
+    builds.collect()
 }
 
 fn baselines_of(base: &Record) -> (Vec<Baseline>, agreed::Refusals) {
@@ -131,6 +146,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
     let policy = Policy {
         baselines,
         broken_baselines: Vec::new(),
+        base_faults: faults_of(base),
         // Both records are measured already.
         base: None,
         ..head.policy.clone()

@@ -40,7 +40,25 @@ pub struct Exchange {
 pub struct GateAnswer {
     pub subject: Subject,
     pub rule: Rule,
+    #[serde(default, skip_serializing_if = "GateVerdict::is_own")]
+    pub verdict: GateVerdict,
     pub outcome: Outcome,
+}
+
+/// Which verdict about a gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GateVerdict {
+    #[default]
+    Own,
+    /// That head answers to it, as the base does.
+    Answered,
+}
+
+impl GateVerdict {
+    pub fn is_own(&self) -> bool {
+        *self == Self::Own
+    }
 }
 
 /// Gates that fail since a part of the compiler was exchanged.
@@ -55,4 +73,6 @@ pub struct Blame {
 pub struct BlamedGate {
     pub subject: Subject,
     pub rule: Rule,
+    #[serde(skip_serializing_if = "GateVerdict::is_own")]
+    pub verdict: GateVerdict,
 }

@@ -1,7 +1,7 @@
 //! The rules that evidence is judged by: gates, baselines and acceptances.
 
 use super::{
-    Baseline, CaseId, Facet, Finding, FindingKind, Margin, Metric, Num, Place, Plan, Rename,
+    Baseline, CaseId, Facet, Fault, Finding, FindingKind, Margin, Metric, Num, Place, Plan, Rename,
     SourceLine, Subject, UnitId,
 };
 use schemars::JsonSchema;
@@ -17,6 +17,9 @@ pub struct Policy {
     pub baselines: Vec<Baseline>,
     /// Baseline files that are there and could not be used: each fails closed for whatever it covers.
     pub broken_baselines: Vec<BrokenBaseline>,
+    /// Where baselines are what another record measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub base_faults: Vec<BaseFault>,
     /// Without a GPU, checks and times are skipped; with this they are verdicts of the environment.
     pub require_gpu: bool,
     /// One for each revision that a gate names, and the best level.
@@ -39,6 +42,7 @@ impl Policy {
         gates: Vec::new(),
         baselines: Vec::new(),
         broken_baselines: Vec::new(),
+        base_faults: Vec::new(),
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),
@@ -164,7 +168,7 @@ pub struct Base {
     /// The things that had another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<Rename>,
-    /// The cases that are not in `plan`, because head has them in another file.
+    /// The cases that are not in `plan`, because head has them in another file, and compiled files of which that is true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,
@@ -183,13 +187,17 @@ pub struct GoneGates {
     pub binaries: Vec<UnitId>,
 }
 
-/// Cases of the base's file of gates that head has in a file that is new. Whoever runs that one judges them.
+/// Cases and compiled files of the base's file of gates that head has in a file that is new. Whoever runs that one judges
+/// them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MovedGates {
     /// Head's, from the top of the repository.
     pub file: String,
     pub cases: Vec<CaseId>,
+    /// Compiled files, each as the unit of all its kernels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binaries: Vec<UnitId>,
 }
 
 /// The treatment of a gate that is looser at head than at base.
@@ -401,6 +409,14 @@ pub struct BrokenBaseline {
     pub facet: Option<Facet>,
     /// The problem with it, with line and column where known.
     pub problem: String,
+}
+
+/// A unit that the base's compiler refused: it has no values to compare with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BaseFault {
+    pub unit: UnitId,
+    pub fault: Fault,
 }
 
 impl Rule {

@@ -145,6 +145,7 @@ pub(super) fn plan(
             gates,
             baselines,
             broken_baselines,
+            base_faults: Vec::new(),
             require_gpu: request.require_gpu,
             anchors,
             accepted,

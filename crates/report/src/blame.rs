@@ -1,7 +1,7 @@
 //! The part of the compiler that broke a gate, as the judge names it. Decides nothing.
 
 use super::section::{InTerminal, Kind, Part, Section, Table};
-use model::{Blame, Judgement};
+use model::{BaseDemand, Blame, BlamedGate, GateVerdict, Judgement, Question};
 use wording::words::{self, plural};
 
 const TITLE: &str = "The part of the compiler that broke each gate";
@@ -11,7 +11,7 @@ pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
     let all: usize = judgement.blames.iter().map(|it| it.gates.len()).sum();
     let lines = judgement.blames.iter().map(|blame| {
         let gates = blame.gates.iter();
-        let gates = gates.map(|it| format!("\n{}  {}", it.subject, words::gate(&it.rule)));
+        let gates = gates.map(|it| format!("\n{}  {}", it.subject, name(it)));
         format!(
             "{}: {} of {}{}",
             parts(blame),
@@ -32,7 +32,7 @@ pub fn in_pages(judgement: &Judgement) -> Section<'static> {
     let rows = judgement.blames.iter().flat_map(|blame| {
         let row = |subject: String, gate| vec![parts(blame), subject, gate];
         let gates = blame.gates.iter();
-        gates.map(move |it| row(it.subject.to_string(), words::gate(&it.rule)))
+        gates.map(move |it| row(it.subject.to_string(), name(it)))
     });
     let columns = [
         ("part", Kind::Text),
@@ -43,6 +43,16 @@ pub fn in_pages(judgement: &Judgement) -> Section<'static> {
     Section {
         in_terminal: InTerminal::Never,
         ..Section::new("", TITLE, vec![Part::Table(table)])
+    }
+}
+
+fn name(gate: &BlamedGate) -> String {
+    match gate.verdict {
+        GateVerdict::Own => words::gate(&gate.rule),
+        GateVerdict::Answered => {
+            let demand = BaseDemand::Checks(vec![gate.rule.clone()]);
+            words::question(&Question::NoLooser(demand))
+        }
     }
 }
 

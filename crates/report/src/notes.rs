@@ -70,8 +70,10 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
                 ));
             }
             Note::Renamed(rename) => lines.push(words::rename(rename)),
-            Note::Moved(MovedGates { file, cases }) => {
-                let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+            Note::Moved(MovedGates { file, cases, binaries }) => {
+                let cases = cases.iter().cloned().map(Subject::Case);
+                let binaries = binaries.iter().cloned().map(Subject::Unit);
+                let subjects: Vec<_> = cases.chain(binaries).collect();
                 let subjects = in_words(&record.plan, &subjects.iter().collect());
                 lines.push(format!(
                     "not judged by this run, as they moved to {file}: {subjects}; the run of that file judges them"

@@ -175,7 +175,7 @@ pub(super) fn without_answer_of_base(why: Unavailable) -> Ended {
         },
         (Outcome::Fail, _) => Ended::Held,
         // This machine answers for no such kernel, whichever side it is of.
-        (Outcome::Unsupported, Reason::Unsupported(cause)) if depends_on_the_moment(cause) => {
+        (Outcome::Unsupported, Reason::Unsupported(cause)) if depends_on_the_run(cause) => {
             Ended::Inconclusive(unanswered(why.reason))
         }
         (Outcome::Unsupported, _) => Ended::Held,
@@ -196,11 +196,13 @@ pub(super) fn without_answer_of_base(why: Unavailable) -> Ended {
     }
 }
 
-/// Whether the same kernel may get an answer from this machine at another time.
-fn depends_on_the_moment(cause: &Unsupported) -> bool {
+/// Whether the same kernel may get an answer from this machine at another time, or with the other side's compiler.
+fn depends_on_the_run(cause: &Unsupported) -> bool {
     match cause {
-        Unsupported::OutOfMemory { .. } | Unsupported::HostTooSlow { .. } => true,
-        Unsupported::ReferenceVariant { why, .. } => depends_on_the_moment(why),
+        Unsupported::OutOfMemory { .. }
+        | Unsupported::HostTooSlow { .. }
+        | Unsupported::NewerPtx => true,
+        Unsupported::ReferenceVariant { why, .. } => depends_on_the_run(why),
         _ => false,
     }
 }
