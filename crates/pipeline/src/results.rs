@@ -5,6 +5,7 @@
 //! Written and read as the other parts of the cache: an entry that is damaged, or was stored for another question, is
 //! none, and a pull request reads what all share and writes to its own.
 
+use build::toolchain::ProgramDigests;
 use build::{Artifact, FilledConstant};
 use check::cache::References;
 use model::{Case, FaultKind, Reference, Seen};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use system::cache::{Cache, CacheDir, sealed, write_atomically};
-use system::error::{Error, Result};
+use system::error::Result;
 use system::files;
 
 const MAGIC: sealed::Magic = b"gatekeeper simulated/1\n";
@@ -81,10 +82,11 @@ impl Results {
     /// Environment, where the cache cannot be written or this executable cannot be read.
     pub fn open(cache: &Cache, started: &str, is_fresh: bool) -> Result<Self> {
         let program = this_program()?;
-        let digest = digest(&program).ok_or_else(|| {
-            Error::environment(format!("{} cannot be read", program.display()))
-                .help("run gatekeeper as a user who can read its executable")
-        })?;
+        let mut digests = ProgramDigests::load(cache)?;
+        let digest = digests
+            .digest(&program)
+            .map_err(|error| error.help("run gatekeeper as a user who can read its executable"))?;
+        digests.save(cache)?;
         Ok(Self {
             dir: cache.layered("simulated")?,
             program: digest,

@@ -5,6 +5,7 @@
 mod breakage;
 mod choice;
 mod compose;
+mod digests;
 mod disassembler;
 mod index;
 mod install;
@@ -18,6 +19,7 @@ pub mod testing;
 
 pub use breakage::find_breakage;
 pub use choice::{Choice, Source};
+pub use digests::ProgramDigests;
 pub use disassembler::{Disassembler, find_disassembler};
 pub use index::list_offered;
 pub use install::{Installed, install, install_disassembler, list_installed};

@@ -1,15 +1,11 @@
 //! Identifies a compiler: its version, its parts, and a digest of them.
 
-use super::install::DIR;
+use super::digests::ProgramDigests;
 use super::{Toolchain, compiler, output_of};
 use model::CompilerFacts;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use system::cache::Cache;
 use system::error::{Error, Result};
-use system::files;
 
 /// `13.0.88`.
 pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
@@ -38,7 +34,7 @@ pub(super) fn probe(
     cache: &Cache,
 ) -> Result<Toolchain> {
     let layout = ToolkitLayout::ask(nvcc)?;
-    let mut memo = Memo::load(cache)?;
+    let mut digests = ProgramDigests::load(cache)?;
     let mut digest = blake3::Hasher::new();
     for (name, file) in layout.parts(nvcc) {
         let file = file.canonicalize().map_err(|error| {
@@ -51,9 +47,9 @@ pub(super) fn probe(
         })?;
         digest.update(name.as_bytes());
         digest.update(&[0]);
-        digest.update(memo.digest(&file)?.as_bytes());
+        digest.update(digests.digest(&file)?.as_bytes());
     }
-    memo.save(cache)?;
+    digests.save(cache)?;
     Ok(Toolchain {
         nvcc: nvcc.to_owned(),
         host_compiler: host_compiler.to_owned(),
@@ -137,90 +133,5 @@ impl ToolkitLayout {
             parts.push(("libcudart_static.a", dir.join("libcudart_static.a")));
         }
         parts
-    }
-}
-
-/// Digests of files by path, size, change time and inode, so that a warm run does not read 150 MB.
-#[derive(Default, Serialize, Deserialize)]
-struct Memo {
-    files: BTreeMap<PathBuf, FileDigest>,
-    #[serde(skip)]
-    changed: bool,
-}
-
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct FileDigest {
-    size: u64,
-    modified: (i64, i64),
-    /// Cannot be set back by whoever replaces a file and restores its modification time.
-    changed: (i64, i64),
-    inode: u64,
-    digest: String,
-}
-
-impl Memo {
-    const FILE: &str = "digests.json";
-
-    fn load(cache: &Cache) -> Result<Self> {
-        // A memo that is missing or damaged costs one reading of the compiler, nothing else.
-        let read = |file: PathBuf| -> Option<Self> {
-            serde_json::from_slice(&files::read(&file, files::WRITTEN).ok()?).ok()
-        };
-        let mut memos = cache.layered(DIR)?.places(Self::FILE).filter_map(read);
-        let mut memo = memos.next().unwrap_or_default();
-        for own in memos {
-            for (file, digest) in own.files {
-                memo.files.entry(file).or_insert(digest);
-            }
-        }
-        Ok(memo)
-    }
-
-    fn digest(&mut self, file: &Path) -> Result<String> {
-        let unreadable = |error: std::io::Error| {
-            Error::environment(format!("{} cannot be read: {error}", file.display()))
-        };
-        let meta = file.metadata().map_err(unreadable)?;
-        let now = FileDigest {
-            size: meta.size(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-            inode: meta.ino(),
-            digest: String::new(),
-        };
-        if let Some(known) = self.files.get(file)
-            && (FileDigest {
-                digest: String::new(),
-                ..known.clone()
-            }) == now
-        {
-            return Ok(known.digest.clone());
-        }
-        let mut hasher = blake3::Hasher::new();
-        files::open(file)
-            .and_then(|open| hasher.update_reader(open).map(drop))
-            .map_err(unreadable)?;
-        let digest = hasher.finalize().to_hex().to_string();
-        self.files.insert(
-            file.to_owned(),
-            FileDigest {
-                digest: digest.clone(),
-                ..now
-            },
-        );
-        self.changed = true;
-        Ok(digest)
-    }
-
-    fn save(&self, cache: &Cache) -> Result<()> {
-        if !self.changed {
-            return Ok(());
-        }
-        let dir = cache.dir(DIR)?;
-        system::cache::write_atomically(
-            &dir.join(Self::FILE),
-            &serde_json::to_vec(self)
-                .map_err(|error| Error::environment(format!("digests of the compiler: {error}")))?,
-        )
     }
 }

@@ -4,7 +4,7 @@
 //! of this clone, but without starting a program: a file that `git lfs` keeps elsewhere is taken from where it keeps it.
 //! A submodule comes from its clone here, where there is one.
 
-use super::git::{command_at, git, said};
+use super::git::{Contents, command_at, git, said};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -52,8 +52,8 @@ impl Commit {
         })
     }
 
-    fn git(&self) -> Result<Command> {
-        command_at(&self.git_dir)
+    fn git(&self, contents: Contents) -> Result<Command> {
+        command_at(&self.git_dir, contents)
     }
 
     /// Writes its files to `dir`, which is empty. `scratch` is for files on the way.
@@ -103,7 +103,7 @@ impl Commit {
     }
 
     fn entries(&self) -> Result<Entries> {
-        let mut list = self.git()?;
+        let mut list = self.git(Contents::AsStored)?;
         list.args(["ls-tree", "-r", "-z", "--full-tree", &self.hash]);
         let output = bytes_of(list)?;
         let parsed = output
@@ -116,7 +116,7 @@ impl Commit {
     /// An index of the commit, of its own: that of the clone stays as it is.
     fn index(&self, scratch: &Path) -> Result<PathBuf> {
         let index = scratch.join("index");
-        let mut read = self.git()?;
+        let mut read = self.git(Contents::AsStored)?;
         read.env("GIT_INDEX_FILE", &index)
             .args(["read-tree", "--no-sparse-checkout", &self.hash]);
         said(read)?;
@@ -125,7 +125,7 @@ impl Commit {
 
     /// All files of an index, or these.
     fn check_out(&self, index: &Path, dir: &Path, these: Option<&[&Path]>) -> Result<()> {
-        let mut check_out = self.git()?;
+        let mut check_out = self.git(Contents::Converted)?;
         check_out
             .env("GIT_INDEX_FILE", index)
             .arg("--work-tree")
@@ -161,7 +161,7 @@ impl Commit {
     }
 
     fn is_partial(&self) -> bool {
-        let Ok(mut config) = self.git() else {
+        let Ok(mut config) = self.git(Contents::AsStored) else {
             return false;
         };
         config.args([
@@ -178,7 +178,7 @@ impl Commit {
         let files: Vec<_> = files.collect();
         let asked = files.iter().map(|(_, entry)| format!("{}\n", entry.hash));
         let asked = asked.collect::<String>().into_bytes();
-        let mut ask = self.git()?;
+        let mut ask = self.git(Contents::AsStored)?;
         ask.args(["cat-file", "--batch"]);
         answering(ask, asked, |answers| {
             let mut differing = Vec::new();
@@ -230,7 +230,7 @@ impl Commit {
         if pointers.is_empty() {
             return Ok(());
         }
-        let mut ask = self.git()?;
+        let mut ask = self.git(Contents::AsStored)?;
         ask.env("GIT_INDEX_FILE", index)
             .arg("--work-tree")
             .arg(dir)
@@ -252,7 +252,7 @@ impl Commit {
     }
 
     fn common_dir(&self) -> Result<PathBuf> {
-        let mut ask = self.git()?;
+        let mut ask = self.git(Contents::AsStored)?;
         ask.args(["rev-parse", "--git-common-dir"]);
         let text = said(ask)?;
         // Relative to where git starts.
@@ -267,7 +267,7 @@ impl Commit {
         if links.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let mut config = self.git()?;
+        let mut config = self.git(Contents::AsStored)?;
         let blob = format!("{}:.gitmodules", self.hash);
         config.args(["config", "--null", "--blob", &blob]);
         config.args(["--get-regexp", "^submodule\\..*\\.path$"]);
@@ -290,7 +290,7 @@ impl Commit {
                 git_dir,
                 hash: entry.hash.clone(),
             };
-            let mut is_there = commit.git()?;
+            let mut is_there = commit.git(Contents::AsStored)?;
             is_there.args(["cat-file", "-e", &format!("{}^{{commit}}", commit.hash)]);
             if said(is_there).is_err() {
                 return Err(format!(

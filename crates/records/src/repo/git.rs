@@ -5,6 +5,7 @@
 //! and attributes that ask for a program. So each call names what git may not do. Objects are read as their hashes say:
 //! nothing replaces them, nothing gives a commit other parents, and nothing is fetched.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use system::process::helper;
@@ -79,11 +80,33 @@ pub fn git_version() -> Option<String> {
     ended.status.success().then(|| version.to_owned())
 }
 
+/// How a call handles the contents of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// It reads objects, names or settings.
+    AsStored,
+    /// It converts contents from or to those of a working tree, by the programs that attributes ask for.
+    Converted,
+}
+
+impl Contents {
+    /// A call that is not known here may convert.
+    fn of(args: &[&str]) -> Self {
+        match args.first() {
+            Some(
+                &("config" | "for-each-ref" | "log" | "ls-files" | "ls-tree" | "merge-base"
+                | "rev-parse" | "symbolic-ref"),
+            ) => Self::AsStored,
+            _ => Self::Converted,
+        }
+    }
+}
+
 /// git in `dir`, to be given its arguments.
 ///
 /// # Errors
 /// Why git must not be called there.
-pub(super) fn command(dir: &Path) -> Result<Command, String> {
+pub(super) fn command(dir: &Path, contents: Contents) -> Result<Command, String> {
     let dir = std::path::absolute(dir).map_err(|error| error.to_string())?;
     if let Some(bare) = bare_repository(&dir) {
         return Err(format!(
@@ -93,24 +116,27 @@ pub(super) fn command(dir: &Path) -> Result<Command, String> {
         ));
     }
     let at = [Path::new("-C"), &dir].map(Path::as_os_str);
-    let mut git = bare_call();
-    git.args(at);
-    without_filters(&mut git, &at)?;
-    Ok(git)
+    call_at(&at, contents)
 }
 
 /// A repository whose directory is known, as that of a submodule.
-pub(super) fn command_at(git_dir: &Path) -> Result<Command, String> {
+pub(super) fn command_at(git_dir: &Path, contents: Contents) -> Result<Command, String> {
     let at = [Path::new("--git-dir"), git_dir].map(Path::as_os_str);
+    call_at(&at, contents)
+}
+
+fn call_at(at: &[&OsStr], contents: Contents) -> Result<Command, String> {
     let mut git = bare_call();
     git.args(at);
-    without_filters(&mut git, &at)?;
+    if contents == Contents::Converted {
+        without_filters(&mut git, at)?;
+    }
     Ok(git)
 }
 
 /// The text that git prints, without the line's end, or that of its failure.
 pub(super) fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
-    let mut git = command(dir)?;
+    let mut git = command(dir, Contents::of(args))?;
     git.args(args);
     said(git)
 }
@@ -129,7 +155,7 @@ pub(super) fn said(mut git: Command) -> Result<String, String> {
 
 /// Attributes, which a pull request can commit, choose among the programs that the user has set up to convert files:
 /// none is started. They are known by their names alone, so each is asked for.
-fn without_filters(git: &mut Command, at: &[&std::ffi::OsStr]) -> Result<(), String> {
+fn without_filters(git: &mut Command, at: &[&OsStr]) -> Result<(), String> {
     let mut list = bare_call();
     list.args(at)
         .args(["config", "--null", "--name-only", "--get-regexp"])

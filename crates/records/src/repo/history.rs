@@ -1,7 +1,7 @@
 //! Files as they were: at another revision, and in each version that they had.
 
 use super::export::answer_to;
-use super::git::{command, git};
+use super::git::{Contents, command, git};
 use super::named::{refuse_grafts, short};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -145,7 +145,7 @@ fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
     if objects.is_empty() {
         return Ok(Vec::new());
     }
-    let mut git = command(root).map_err(broken)?;
+    let mut git = command(root, Contents::AsStored).map_err(broken)?;
     git.args(["cat-file", "--batch"]);
     let asked = objects.join("\n") + "\n";
     let output = answer_to(git, asked.into_bytes()).map_err(broken)?;

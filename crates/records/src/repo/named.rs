@@ -1,7 +1,7 @@
 //! Which commit a name means. An ambiguous name is refused: anyone who may add a branch or a tag would choose the base.
 
 use super::export::answer_to;
-use super::git::{command, git};
+use super::git::{Contents, command, git};
 use std::path::Path;
 use system::error::{Error, Result};
 use system::files;
@@ -208,7 +208,7 @@ fn commits_beginning_with(root: &Path, hash: &str) -> std::result::Result<Vec<St
         .lines()
         .map(|object| format!("{object}^{{commit}}\n"))
         .collect();
-    let mut ask = command(root)?;
+    let mut ask = command(root, Contents::AsStored)?;
     ask.args(["cat-file", "--batch-check=%(objectname) %(objecttype)"]);
     let answer = answer_to(ask, asked.into_bytes())?;
     let answer = String::from_utf8_lossy(&answer);
