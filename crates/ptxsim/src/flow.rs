@@ -85,6 +85,15 @@ impl Inst {
                 places.for_each(|place| each(Address, place.address));
                 in_global(&copy.global, o[2], each);
             }
+            Op::ReplaceField(r) => {
+                each(Address, r.place.address);
+                each(Control, r.value);
+            }
+            Op::PublishMap { to, from } => {
+                each(Address, to.address);
+                each(Address, from.address);
+            }
+            Op::AcquireMap(place) => each(Address, place.address),
             Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
             Op::Barrier { kind, .. } => {
                 each(Control, (R32, o[1]));

@@ -19,6 +19,7 @@ mod memory_forms;
 mod operand;
 mod scaled_forms;
 mod scope;
+mod tensormap_forms;
 mod warp_forms;
 mod wgmma_forms;
 
@@ -650,6 +651,7 @@ impl<'a> Decoder<'a> {
             }),
             "mbarrier" => self.mbarrier(i, &words),
             "wgmma" => self.wgmma(i, &words),
+            "tensormap" => self.tensor_map(i, &words),
             "setmaxnreg" => self.set_registers(i, &words),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
             | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),

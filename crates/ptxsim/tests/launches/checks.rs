@@ -441,7 +441,7 @@ fn unsupported_forms_are_refused_by_name() {
         "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%rd1], [%rd2], 16, [%rd3]",
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%rd1], [%rd2], 16, [%rd3], 1",
         "cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%rd1, {%r1, %r1, %r1}], {%r1}",
-        "fence.proxy.tensormap::generic.release.gpu",
+        "tensormap.replace.tile.elemtype.global.b1024.b32 [%rd1], 7",
         "fence.proxy.alias",
         "tcgen05.fence::before_thread_sync",
         "mbarrier.arrive.shared::cluster.b64 _, [%rd2]",
