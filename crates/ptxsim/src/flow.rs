@@ -86,6 +86,15 @@ impl Inst {
                 copy.multicast.iter().for_each(|r| each(Control, (R32, *r)));
                 in_global(&copy.global, o[2], each);
             }
+            Op::ReplaceField(r) => {
+                each(Address, r.place.address);
+                each(Control, r.value);
+            }
+            Op::PublishMap { to, from } => {
+                each(Address, to.address);
+                each(Address, from.address);
+            }
+            Op::AcquireMap(place) => each(Address, place.address),
             Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
             Op::AsyncStore(a) => {
                 each(Address, a.access.address);

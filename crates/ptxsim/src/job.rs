@@ -151,6 +151,7 @@ impl<'a> Job<'a> {
                 .checks
                 .then(|| GlobalShadow::new(code.len(), room, grid, self.program.blocks_meet())),
             handed: HashMap::new(),
+            map_changes: HashMap::new(),
             progress: 0,
             crossed: false,
             printed: Vec::new(),

@@ -106,6 +106,9 @@ fn separable(job: &Job) -> bool {
             Op::Load(a) | Op::Store(a) => (a.space, a.order),
             Op::Atom(a) => (a.access.space, a.access.order),
             Op::Bulk(copy) => return copy.reduction.is_none(),
+            // Copies of other blocks may read the map.
+            Op::PublishMap { .. } => return false,
+            Op::ReplaceField(r) => return r.space == AddressSpace::Shared,
             // All share the heap.
             Op::Malloc | Op::Free => return false,
             _ => return true,

@@ -8,6 +8,7 @@ use crate::image::Geometry;
 use crate::parse::ast::{Clusters, Pos};
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
+use crate::tensor_map::MapField;
 use mma::Mma;
 use model::MapElement;
 use std::sync::Arc;
@@ -315,6 +316,16 @@ pub enum Reduction {
     ByMap(Vec<(MapElement, AtomOp)>),
 }
 
+/// A new value for a field of the tensor map at a place.
+#[derive(Clone, Debug)]
+pub struct ReplaceField {
+    pub field: MapField,
+    pub dimension: usize,
+    pub space: AddressSpace,
+    pub place: BulkPlace,
+    pub value: (Class, u32),
+}
+
 /// What a bulk copy would read, fetched into L2: nothing that a program sees. `o[2]` says how many bytes of a line.
 #[derive(Clone, Debug)]
 pub struct BulkPrefetch(pub BulkGlobal);
@@ -401,6 +412,14 @@ pub enum Op {
     CpWait(u32),
     Bulk(Box<BulkCopy>),
     BulkPrefetch(Box<BulkPrefetch>),
+    ReplaceField(Box<ReplaceField>),
+    /// A tensor map goes from shared to global memory.
+    PublishMap {
+        to: BulkPlace,
+        from: BulkPlace,
+    },
+    /// Copies see the tensor map at a place as it is now.
+    AcquireMap(BulkPlace),
     BulkCommit,
     /// As `CpWait`, of bulk copies to global memory. `reads_only`: until their shared memory has been read.
     BulkWait {

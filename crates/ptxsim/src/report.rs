@@ -341,6 +341,9 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::WgmmaCommit
         | Op::WgmmaWait(_)
         | Op::SetRegisters(_)
+        | Op::ReplaceField(_)
+        | Op::PublishMap { .. }
+        | Op::AcquireMap(_)
         | Op::Clock { .. }
         | Op::Trap
         | Op::Assert(_)

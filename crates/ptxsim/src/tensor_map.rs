@@ -2,10 +2,58 @@
 //! The layout is this library's own, and begins with a mark, so that anything else is known for what it is.
 
 use model::{MapElement, Swizzle, TensorMap};
+use std::ops::Range;
 
 pub const MAP_BYTES: usize = 128;
 const MARK: [u8; 8] = *b"ptxsim:1";
 const MOST_DIMENSIONS: usize = 5;
+
+/// A part of a tensor map that a kernel can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapField {
+    Address,
+    Rank,
+    Swizzle,
+    Fill,
+    /// Of one dimension each.
+    Extent,
+    Stride,
+    BoxExtent,
+    Step,
+}
+
+impl MapField {
+    /// Where it lies in the bytes of a map; `None` for a dimension that there is not.
+    pub fn bytes(self, dimension: usize) -> Option<Range<usize>> {
+        let dimensions = match self {
+            MapField::Stride => MOST_DIMENSIONS - 1,
+            _ => MOST_DIMENSIONS,
+        };
+        let (from, bytes) = match self {
+            MapField::Address => (8, 8),
+            MapField::Rank => (16, 1),
+            MapField::Swizzle => (18, 1),
+            MapField::Fill => (19, 1),
+            MapField::Extent => (20 + 8 * dimension, 8),
+            MapField::Stride => (60 + 8 * dimension, 8),
+            MapField::BoxExtent => (100 + 3 * dimension, 2),
+            MapField::Step => (102 + 3 * dimension, 1),
+        };
+        (dimension < dimensions).then_some(from..from + bytes)
+    }
+
+    /// The number that is stored for a value; one that no map has stays one that no map has.
+    pub fn stored(self, value: u64) -> u64 {
+        match self {
+            MapField::Address | MapField::Extent | MapField::Stride => value,
+            MapField::BoxExtent => value.min(u64::from(u16::MAX)),
+            // That of the last dimension.
+            MapField::Rank => value.saturating_add(1).min(u64::from(u8::MAX)),
+            MapField::Swizzle | MapField::Fill | MapField::Step => value.min(u64::from(u8::MAX)),
+        }
+    }
+}
+
 /// Bytes that copies move as one, and that strides and rows of boxes are multiples of.
 const PIECE: u64 = 16;
 
@@ -254,6 +302,39 @@ mod tests {
         }
         assert_eq!(decode_tensor_map(&[0; MAP_BYTES]), None);
         assert_eq!(decode_tensor_map(&MARK), None);
+    }
+
+    /// Each field, replaced where it lies, gives the map that has it.
+    #[test]
+    fn fields_are_replaced_where_they_lie() {
+        type Change = fn(&mut TensorMap);
+        let changes: [(MapField, usize, u64, Change); 8] = [
+            (MapField::Extent, 1, 99, |m| m.extents[1] = 99),
+            (MapField::Extent, 2, 7, |m| m.extents[2] = 7),
+            (MapField::Stride, 1, 8192, |m| m.strides[1] = 8192),
+            (MapField::BoxExtent, 1, 16, |m| m.box_extents[1] = 16),
+            (MapField::Step, 2, 3, |m| m.steps[2] = 3),
+            (MapField::Swizzle, 0, 0, |m| m.swizzle = Swizzle::None),
+            (MapField::Fill, 0, 0, |m| m.fills_nan = false),
+            (MapField::Rank, 0, 1, |m| {
+                m.extents.pop();
+                m.strides.pop();
+                m.box_extents.pop();
+                m.steps.pop();
+            }),
+        ];
+        for (field, dimension, value, change) in changes {
+            let mut bytes = encode_tensor_map(&map(), 0x40).unwrap();
+            let place = field.bytes(dimension).unwrap();
+            let number = field.stored(value).to_le_bytes();
+            bytes[place.clone()].copy_from_slice(&number[..place.len()]);
+            let mut want = map();
+            change(&mut want);
+            assert_eq!(decode_tensor_map(&bytes), Some((want, 0x40)), "{field:?}");
+        }
+        assert_eq!(MapField::Stride.bytes(4), None);
+        assert_eq!(MapField::Step.bytes(5), None);
+        assert_eq!(MapField::BoxExtent.stored(1 << 16 | 64), 0xffff);
     }
 
     #[test]

@@ -56,10 +56,17 @@ impl Decoder<'_> {
             {
                 self.emit(Op::ProxyFence, [0; 6]);
             }
-            // Order between copies and accesses in global memory is not checked.
-            "fence" if matches!(words[1..], ["proxy", "async", "global"]) => {
-                self.emit(Op::Nop, [0; 6]);
-            }
+            "fence" => match words[1..] {
+                [
+                    "proxy",
+                    "tensormap::generic",
+                    way @ ("acquire" | "release"),
+                    "cta" | "cluster" | "gpu" | "sys",
+                ] => self.map_fence(i, way)?,
+                // Order between copies and accesses in global memory is not checked.
+                ["proxy", "async", "global"] => self.emit(Op::Nop, [0; 6]),
+                _ => return self.unsupported(i, ""),
+            },
             "nanosleep" => self.emit(Op::Sleep, [0; 6]),
             "pmevent" => self.emit(Op::Nop, [0; 6]),
             // There is one launch: no grid before it to wait for, none behind it to let go (PTX ISA

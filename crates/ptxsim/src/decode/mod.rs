@@ -20,6 +20,7 @@ mod memory_forms;
 mod operand;
 mod scaled_forms;
 mod scope;
+mod tensormap_forms;
 mod warp_forms;
 mod wgmma_forms;
 
@@ -656,6 +657,7 @@ impl<'a> Decoder<'a> {
             }),
             "mbarrier" => self.mbarrier(i, &words),
             "wgmma" => self.wgmma(i, &words),
+            "tensormap" => self.tensor_map(i, &words),
             "setmaxnreg" => self.set_registers(i, &words),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
             | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),

@@ -172,6 +172,8 @@ impl Machine<'_> {
                 (BulkGlobal::Line(_) | BulkGlobal::Shared(_), Some(_)) => "cp.reduce.async.bulk",
                 (BulkGlobal::Box { .. }, Some(_)) => "cp.reduce.async.bulk.tensor",
             },
+            Some(Op::ReplaceField(_)) => "tensormap.replace",
+            Some(Op::PublishMap { .. }) => "tensormap.cp_fenceproxy",
             Some(Op::BulkPrefetch(_)) => "cp.async.bulk.prefetch",
             Some(Op::Wgmma(_)) => "wgmma.mma_async",
             Some(Op::AsyncStore(store)) => match store.reduction {

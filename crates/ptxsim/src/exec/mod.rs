@@ -37,6 +37,7 @@ pub mod state;
 mod steady;
 pub mod stream;
 mod tensor;
+pub mod tensormap;
 #[cfg(all(test, target_arch = "x86_64"))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;

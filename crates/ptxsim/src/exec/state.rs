@@ -6,6 +6,7 @@ use super::cluster::{Arrived, Cluster, Near};
 use super::layout::Layouts;
 use super::mbarrier::{Delivery, Meeting};
 use super::registers::RegisterPool;
+use super::tensormap::MapChanges;
 use super::undefined::{Followed, Left, Origin, Undefined};
 use super::wgmma::AsyncProducts;
 use crate::check::global::{Clustered, GlobalShadow};
@@ -175,6 +176,8 @@ pub struct BlockState {
     /// Shared memory that bulk copies to global memory and products may still read.
     pub being_read: InFlight,
     pub layouts: Layouts,
+    /// Which changes of tensor maps in global memory its copies see.
+    pub acquired_maps: HashMap<u64, u32>,
     /// Up to which epoch of each warp bulk copies see what it wrote to shared memory.
     pub proxied: Clock,
     pub shadow: Option<Shadow>,
@@ -227,6 +230,7 @@ pub struct Machine<'a> {
     pub global: Option<GlobalShadow>,
     /// The order handed on between blocks, by address in global memory.
     pub handed: HashMap<u64, Handed>,
+    pub map_changes: MapChanges,
     /// Grows with everything that may end somebody's wait.
     pub progress: u64,
     /// A block did what others may see at once: the order of the blocks matters.
@@ -408,6 +412,7 @@ impl Machine<'_> {
                 _ => false,
             }),
             layouts: Layouts::default(),
+            acquired_maps: HashMap::new(),
             proxied: [0; WARPS],
             shadow: CHECKS
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),

@@ -12,8 +12,6 @@ use model::TensorMap;
 
 /// A box begins in shared memory at a multiple of so many bytes.
 pub const BOX_ALIGN: u32 = 128;
-/// So does a tensor map.
-const MAP_ALIGN: u64 = 64;
 
 impl Machine<'_> {
     /// The box that a lane copies.
@@ -28,6 +26,12 @@ impl Machine<'_> {
     ) -> Run<Stretch> {
         let lane = s.mask.trailing_zeros() as usize;
         let (map, base) = self.map_of_box(b, w, s, (place, at.len()))?;
+        self.check_map(
+            b,
+            w,
+            s,
+            addresses(&w.regs, place.address, place.offset)[lane],
+        );
         let start: Vec<i64> = at
             .iter()
             .map(|r| i64::from(w.regs.r32[*r as usize].0[lane] as i32))
@@ -106,11 +110,8 @@ impl Machine<'_> {
         s: Site,
         address: u64,
     ) -> Run<(TensorMap, u64)> {
+        self.at_map(b, w, s, address)?;
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
-        if !address.is_multiple_of(MAP_ALIGN) {
-            let what = format!("a tensor map at {address:#x}, which is no multiple of {MAP_ALIGN}");
-            return self.fault(FaultKind::Misaligned, at, &what);
-        }
         let bytes = match address.checked_sub(PARAM_WINDOW) {
             Some(offset) if offset >> 32 == 0 => {
                 let from = self.params.get(offset as usize..);

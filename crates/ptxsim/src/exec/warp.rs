@@ -362,6 +362,19 @@ impl Machine<'_> {
             }
             Op::Bulk(copy) => self.bulk_copy::<CHECKS>(b, w, copy, o[2], s)?,
             Op::BulkPrefetch(prefetch) => self.bulk_prefetch(b, w, prefetch, o[2], s)?,
+            Op::ReplaceField(r) => self.replace_field::<CHECKS>(b, w, r, s)?,
+            Op::PublishMap { to, from } => {
+                let members = [w.live; LANES];
+                if self.gather(b, w, now, mask, &members)?.is_none() {
+                    return Ok(Next::Reschedule);
+                }
+                let s = Site {
+                    mask: now.mask,
+                    ..s
+                };
+                self.publish_map::<CHECKS>(b, w, [to, from], s)?;
+            }
+            Op::AcquireMap(place) => self.acquire_map(b, w, place, mask),
             Op::BulkCommit => {
                 w.bulk_reads.commit(mask);
                 w.bulk_writes.commit(mask);

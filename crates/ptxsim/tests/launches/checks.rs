@@ -438,7 +438,7 @@ fn unsupported_forms_are_refused_by_name() {
         "cp.async.bulk.tensor.1d.shared::cta.global.tile.mbarrier::complete_tx::bytes.cta_group::1 [%rd1], [%rd2, {%r1}], [%rd3]",
         "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%rd1], [%rd2], 16, [%rd3]",
         "cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%rd1, {%r1, %r1, %r1}], {%r1}",
-        "fence.proxy.tensormap::generic.release.gpu",
+        "tensormap.replace.tile.elemtype.global.b1024.b32 [%rd1], 7",
         "fence.proxy.alias",
         "tcgen05.fence::before_thread_sync",
         "mbarrier.test_wait.shared::cluster.b64 %p1, [%rd2], %rd1",

@@ -28,6 +28,7 @@ mod robust;
 mod sparse;
 mod streams;
 mod system;
+mod tensor_maps;
 mod textures;
 mod threads;
 mod wmma;
