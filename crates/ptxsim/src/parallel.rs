@@ -62,7 +62,14 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     let (next, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     let base = &*memory;
     let work = || {
-        let done = one_thread(job, base, room / threads as u64, (clusters, size), &next, &stop);
+        let done = one_thread(
+            job,
+            base,
+            room / threads as u64,
+            (clusters, size),
+            &next,
+            &stop,
+        );
         if done.is_none() {
             stop.store(true, Ordering::Relaxed);
         }

@@ -642,15 +642,16 @@ impl Program {
 
     /// Whether anything in it can order what blocks do in global memory.
     pub fn blocks_meet(&self) -> bool {
-        self.uses_clusters || self.code.iter().any(|inst| {
-            let (space, order) = match &inst.op {
-                Op::Load(a) | Op::Store(a) => (a.space, a.order),
-                Op::Atom(a) => (a.access.space, a.access.order),
-                _ => return false,
-            };
-            let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
-            global && order != Order::Weak
-        })
+        self.uses_clusters
+            || self.code.iter().any(|inst| {
+                let (space, order) = match &inst.op {
+                    Op::Load(a) | Op::Store(a) => (a.space, a.order),
+                    Op::Atom(a) => (a.access.space, a.access.order),
+                    _ => return false,
+                };
+                let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
+                global && order != Order::Weak
+            })
     }
 
     /// Where an instruction comes from.

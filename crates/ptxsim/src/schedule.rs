@@ -246,8 +246,11 @@ impl Machine<'_> {
     /// Of all blocks of the cluster at work.
     fn deadlock<T>(&self) -> Run<T> {
         let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
-        let mut waiting = blocks().filter(|b| b.warps.iter().flatten().any(|w| !w.groups.is_empty()));
-        let (id, (pc, thread)) = waiting.next().map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
+        let mut waiting =
+            blocks().filter(|b| b.warps.iter().flatten().any(|w| !w.groups.is_empty()));
+        let (id, (pc, thread)) = waiting
+            .next()
+            .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
         let what = format!("deadlock: {};", self.waits(blocks()));
         self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
     }

@@ -468,7 +468,9 @@ impl Check<'_> {
     fn ordered(&self, cell: Cell, lane: u32) -> bool {
         let (s, me) = (self.stamp_of(cell), self.me);
         if s.block != me.block {
-            return me.scoped.excuses(s.scoped, self.grid.needed(s.block, me.block))
+            return me
+                .scoped
+                .excuses(s.scoped, self.grid.needed(s.block, me.block))
                 || s.epoch <= me.inter.known.epoch_of(self.warp_of(s));
         }
         let same_warp = u32::from(s.warp) == me.warp;

@@ -28,7 +28,8 @@ impl Decoder<'_> {
                 };
                 self.alu(op, &[d, a, rank]);
             }
-            ["getctarank", "shared::cluster", ty @ ("u32" | "u64")] | ["getctarank", ty @ "u64"] => {
+            ["getctarank", "shared::cluster", ty @ ("u32" | "u64")]
+            | ["getctarank", ty @ "u64"] => {
                 self.expect_operands(i, 2..=2)?;
                 let (class, ty) = of_address(ty);
                 let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;

@@ -103,7 +103,13 @@ impl Decoder<'_> {
             }
         }
         self.expect_operands(i, 1..=1)?;
-        self.emit_mbarrier(i, MbarrierOp::CopiesArrive { counted }, 0, (space, Scope::Block, false), [0; 6])
+        self.emit_mbarrier(
+            i,
+            MbarrierOp::CopiesArrive { counted },
+            0,
+            (space, Scope::Block, false),
+            [0; 6],
+        )
     }
 
     fn emit_mbarrier(

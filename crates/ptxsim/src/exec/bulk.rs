@@ -313,9 +313,9 @@ impl Machine<'_> {
         };
         for rank in ranks {
             let own = *rank == b.rank;
-            let source = stretch.own.map(|from| {
-                BulkRead::begin(b, (lane as u32, s.pc), (from, bytes))
-            });
+            let source = stretch
+                .own
+                .map(|from| BulkRead::begin(b, (lane as u32, s.pc), (from, bytes)));
             let delivery = Delivery {
                 address: barrier as u32 & ((1 << CLUSTER_PAGE) - 1),
                 warp: w.index,
@@ -334,7 +334,9 @@ impl Machine<'_> {
                 }
             };
             if let Some(to) = to {
-                copies.iter().for_each(|copy| to.in_flight.begin(copy.to, copy.bytes, s.pc));
+                copies
+                    .iter()
+                    .for_each(|copy| to.in_flight.begin(copy.to, copy.bytes, s.pc));
                 to.deliveries.push(delivery);
             }
         }
@@ -669,7 +671,11 @@ impl Machine<'_> {
 
     /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
     pub fn tell_unawaited_copies(&mut self, b: &BlockState) {
-        for d in b.deliveries.iter().filter(|d| d.bytes.is_some() && d.from.is_none()) {
+        for d in b
+            .deliveries
+            .iter()
+            .filter(|d| d.bytes.is_some() && d.from.is_none())
+        {
             let Some(copy) = d.copies.first() else {
                 continue;
             };

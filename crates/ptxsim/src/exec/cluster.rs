@@ -254,7 +254,8 @@ impl Machine<'_> {
         let again = s.mask & w.arrived.lanes;
         if again != 0 {
             let at = At::lane(b, w, s.pc, again.trailing_zeros());
-            let what = "barrier.cluster.arrive a second time, with no barrier.cluster.wait between,";
+            let what =
+                "barrier.cluster.arrive a second time, with no barrier.cluster.wait between,";
             return self.fault(FaultKind::Undefined, at, what);
         }
         let handed = w.handed_on(b, relaxed);

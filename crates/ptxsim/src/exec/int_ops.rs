@@ -1,9 +1,9 @@
 //! Integer, logic, shift and bit-field operations on one lane (PTX ISA 9.7.1, 9.7.2, 9.7.8), and
 //! the table from instruction to operation. 16-bit values live zero-extended in 32 bits.
 
-use crate::program::{CLUSTER_PAGE, SHARED_WINDOW, rank_of};
 use crate::alu::*;
 use crate::parse::ast::Ty;
+use crate::program::{CLUSTER_PAGE, SHARED_WINDOW, rank_of};
 
 /// A 32-bit operation on 16-bit operands.
 pub struct Narrow<O, const SIGNED: bool>(std::marker::PhantomData<O>);

@@ -159,7 +159,11 @@ pub fn lacks(b: &BlockState, address: u32) -> String {
     };
     match state.pending {
         0 => bytes,
-        n => format!("{bytes}, which waits for {n} of {} arrivals,", state.expected).replace(",,", ","),
+        n => format!(
+            "{bytes}, which waits for {n} of {} arrivals,",
+            state.expected
+        )
+        .replace(",,", ","),
     }
 }
 

@@ -215,7 +215,10 @@ impl Machine<'_> {
     /// Tells of an access to the shared memory of a block that has ended. Whether it ends before is looked at when it
     /// does.
     pub fn visit(&mut self, b: &BlockState, w: &Warp, owner: &BlockState, s: Site) {
-        let (lane, epoch) = (s.mask.trailing_zeros(), b.shadow.as_ref().map(|c| c.epoch(w.index)));
+        let (lane, epoch) = (
+            s.mask.trailing_zeros(),
+            b.shadow.as_ref().map(|c| c.epoch(w.index)),
+        );
         if self.cluster.ended[owner.rank as usize] {
             let at = At::lane(b, w, s.pc, lane);
             return self.tell_exited(at, owner.id);
@@ -259,7 +262,11 @@ impl Machine<'_> {
             .map(|(by, visit)| (*by, *visit))
             .collect();
         for (by, visit) in visitors {
-            let Some(block) = self.cluster.blocks.get(by.block as usize).and_then(Option::as_ref)
+            let Some(block) = self
+                .cluster
+                .blocks
+                .get(by.block as usize)
+                .and_then(Option::as_ref)
             else {
                 continue;
             };
@@ -273,7 +280,11 @@ impl Machine<'_> {
         }
         let sent = b.deliveries.iter().filter_map(|d| Some((d, d.from?)));
         for (d, from) in sent {
-            let source = self.cluster.blocks.get(from as usize).and_then(Option::as_ref);
+            let source = self
+                .cluster
+                .blocks
+                .get(from as usize)
+                .and_then(Option::as_ref);
             if let (Some(copy), Some(source)) = (d.copies.first(), source) {
                 let thread = d.warp * LANES as u32 + d.lane;
                 let at = At::thread(source.id, thread, copy.instruction);
@@ -284,7 +295,12 @@ impl Machine<'_> {
         let reading = others.flat_map(|other| &other.deliveries);
         let reading: Vec<_> = reading
             .filter(|d| d.from == Some(b.rank) && d.source.is_some())
-            .filter_map(|d| Some((d.warp * LANES as u32 + d.lane, d.copies.first()?.instruction)))
+            .filter_map(|d| {
+                Some((
+                    d.warp * LANES as u32 + d.lane,
+                    d.copies.first()?.instruction,
+                ))
+            })
             .collect();
         for (thread, instruction) in reading {
             let at = At::thread(b.id, thread, instruction);
@@ -342,13 +358,24 @@ impl Machine<'_> {
         let (i, size) = (owner.rank as usize, owner.shared.len());
         for l in lanes(s.mask) {
             let each = pieces(a[l], bytes).map(|at| (l as u32, at));
-            shadow.access(&me, i, size, each, bytes.min(PIECE), write, Some(&mut found));
+            shadow.access(
+                &me,
+                i,
+                size,
+                each,
+                bytes.min(PIECE),
+                write,
+                Some(&mut found),
+            );
         }
         self.cluster.shadow = Some(shadow);
         for c in found.into_iter().filter(|c| c.block != b.number) {
             let warp = u64::from(c.block * me.warps + c.warp);
             // Fenced for all who use the mbarrier.
-            if c.was_write && self.initialises(c.instruction) && c.epoch <= w.near.inits.epoch_of(warp) {
+            if c.was_write
+                && self.initialises(c.instruction)
+                && c.epoch <= w.near.inits.epoch_of(warp)
+            {
                 continue;
             }
             let l = c.lane as usize;
@@ -356,7 +383,10 @@ impl Machine<'_> {
             let again = c.was_write && c.instruction == s.pc;
             if let Remote::Write(Some(values)) = does
                 && again
-                && owner.shared.get(a[l] as usize..).and_then(|held| held.get(..bytes as usize))
+                && owner
+                    .shared
+                    .get(a[l] as usize..)
+                    .and_then(|held| held.get(..bytes as usize))
                     == values[l].get(..bytes as usize)
             {
                 continue;
@@ -395,7 +425,15 @@ impl Machine<'_> {
             let (mut told, size) = (Vec::new(), b.shared.len());
             let each = pieces(u64::from(copy.to), copy.bytes).map(|at| (copy.lane, at));
             let bytes = copy.bytes.min(PIECE);
-            shadow.access(&me, b.rank as usize, size, each, bytes, true, Some(&mut told));
+            shadow.access(
+                &me,
+                b.rank as usize,
+                size,
+                each,
+                bytes,
+                true,
+                Some(&mut told),
+            );
         }
     }
 
@@ -594,5 +632,7 @@ const PIECE: u32 = 16;
 
 /// Where the pieces of an access begin.
 fn pieces(from: u64, bytes: u32) -> impl Iterator<Item = usize> {
-    (0..bytes).step_by(PIECE as usize).map(move |n| from as usize + n as usize)
+    (0..bytes)
+        .step_by(PIECE as usize)
+        .map(move |n| from as usize + n as usize)
 }

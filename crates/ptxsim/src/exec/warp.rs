@@ -433,7 +433,15 @@ impl Machine<'_> {
                 if !self.arrives(b, w, now, mask, *aligned)? {
                     return Ok(Next::Reschedule);
                 }
-                self.arrive_in_cluster(b, w, Site { mask: now.mask, ..s }, *relaxed)?;
+                self.arrive_in_cluster(
+                    b,
+                    w,
+                    Site {
+                        mask: now.mask,
+                        ..s
+                    },
+                    *relaxed,
+                )?;
             }
             Op::ClusterWait { aligned } => {
                 w.stream.meet(now.pc);

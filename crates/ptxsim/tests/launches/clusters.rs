@@ -261,10 +261,7 @@ fn flags_order_as_far_as_their_scope() {
             write("st.relaxed.cluster.shared::cluster.u32"),
             acquire.clone(),
         ),
-        (
-            release.clone(),
-            read("ld.relaxed.cluster.shared::cta.u32"),
-        ),
+        (release.clone(), read("ld.relaxed.cluster.shared::cta.u32")),
         (release, read("ld.acquire.cta.shared::cta.u32")),
         (write("st.release.cta.shared::cluster.u32"), acquire),
     ] {
@@ -352,14 +349,24 @@ fn mbarriers_that_others_may_not_see_yet_are_found() {
     // So are arrivals.
     let arrive = "@%p0 mbarrier.arrive.shared::cluster.b64 _, [%r14]; // here";
     let late = arrivals(arrive, WAIT).replace("@%p0 fence.mbarrier_init.release.cluster;\n", "");
-    found(&late, 2, race, "// here", "race on the mbarrier at shared memory");
+    found(
+        &late,
+        2,
+        race,
+        "// here",
+        "race on the mbarrier at shared memory",
+    );
 }
 
 #[test]
 fn copies_that_nobody_waits_for_are_found() {
     let late = FindingKind::AsyncBeforeWait;
     // Block 0 waits, the others do not.
-    let some = multicast(INIT, LINE, "").replace("W:\n", "@!%p1 bra V;\nW:\n") + "V:\n" + SYNC + OUT + SYNC;
+    let some = multicast(INIT, LINE, "").replace("W:\n", "@!%p1 bra V;\nW:\n")
+        + "V:\n"
+        + SYNC
+        + OUT
+        + SYNC;
     found(&some, 2, late, "// read", "is still in flight");
     // One thread waits, and the others read without a barrier.
     let one = multicast(INIT, LINE, "").replace("W:\n", "@!%p0 bra V;\nW:\n") + "V:\n" + OUT + SYNC;
@@ -448,7 +455,8 @@ D:
 }
 
 const EXPECT: &str = "@%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], 256;";
-const SEND: &str = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r12], %r0, [%r14]; // other";
+const SEND: &str =
+    "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r12], %r0, [%r14]; // other";
 const READ: &str = "ld.shared.u32 %r10, [%r5]; // here";
 
 #[test]
@@ -458,7 +466,10 @@ fn asynchronous_stores_and_reductions() {
     assert_eq!(out[..64], (0..64).collect::<Vec<_>>());
     let vector = SEND
         .replace("u32 [%r12], %r0", "v4.b32 [%r12], {%r0, 1, 2, 3}")
-        .replace("st.async", "and.b32 %r20, %r0, 3;\nsetp.eq.u32 %p5, %r20, 0;\n@%p5 st.async");
+        .replace(
+            "st.async",
+            "and.b32 %r20, %r0, 3;\nsetp.eq.u32 %p5, %r20, 0;\n@%p5 st.async",
+        );
     let (report, out) = run(&sent(EXPECT, &vector, READ), 2);
     clean(report);
     assert_eq!(out[4..8], [4, 1, 2, 3]);
@@ -473,17 +484,37 @@ fn asynchronous_stores_and_reductions() {
     let (send, read_late) = (format!("{SEND}\n{SYNC}"), format!("{SYNC}{READ}"));
     let body = sent(none, &send, &read_late);
     found(&body, 2, late, "// here", "while st.async from");
-    found(&sent(none, SEND, READ), 2, race, "// other", "are not ordered");
-    found(&sent(none, reduce, read), 2, race, "// here", "are not ordered");
+    found(
+        &sent(none, SEND, READ),
+        2,
+        race,
+        "// other",
+        "are not ordered",
+    );
+    found(
+        &sent(none, reduce, read),
+        2,
+        race,
+        "// here",
+        "are not ordered",
+    );
     // It does not end, and the message says how much is missing.
-    let says = ["256 bytes more than expected were copied", "which waits for 1 of 1 arrivals"];
+    let says = [
+        "256 bytes more than expected were copied",
+        "which waits for 1 of 1 arrivals",
+    ];
     stopped(&sent("", SEND, READ), 2, FaultKind::Deadlock, &says);
     let more = EXPECT.replace("256", "260");
     let says = ["to which 4 expected bytes were not copied"];
     stopped(&sent(&more, SEND, READ), 2, FaultKind::Deadlock, &says);
     // An mbarrier of another block than the bytes.
     let apart = SEND.replace("[%r14]", "[%r4]");
-    stopped(&sent(EXPECT, &apart, READ), 2, FaultKind::Undefined, &["an mbarrier of another one"]);
+    stopped(
+        &sent(EXPECT, &apart, READ),
+        2,
+        FaultKind::Undefined,
+        &["an mbarrier of another one"],
+    );
 }
 
 #[test]
@@ -497,12 +528,21 @@ bar.sync 1, 64;
 {behind}"
         )
     };
-    let (report, out) = run(&sent(EXPECT, &send("fence.proxy.async.shared::cta;", ""), READ), 2);
+    let (report, out) = run(
+        &sent(EXPECT, &send("fence.proxy.async.shared::cta;", ""), READ),
+        2,
+    );
     clean(report);
     assert_eq!(out[..64], (0..64).collect::<Vec<_>>());
     let race = FindingKind::SharedRace;
     let unfenced = sent(EXPECT, &send("", ""), READ);
-    found(&unfenced, 2, race, "// other", "no fence.proxy.async orders");
+    found(
+        &unfenced,
+        2,
+        race,
+        "// other",
+        "no fence.proxy.async orders",
+    );
     // The source changes while it is read.
     let write = "bar.sync 1, 64;\nst.shared.u32 [%r5], 7; // again";
     let late = sent(EXPECT, &send("fence.proxy.async.shared::cta;", write), READ);
@@ -554,17 +594,36 @@ fn wrong_uses_of_the_barrier_are_faults() {
     let says = ["barrier.cluster.arrive a second time"];
     stopped(twice, 2, FaultKind::Undefined, &says);
     let says = ["barrier.cluster.wait of a thread that has not arrived"];
-    stopped("barrier.cluster.wait.aligned;", 2, FaultKind::Undefined, &says);
+    stopped(
+        "barrier.cluster.wait.aligned;",
+        2,
+        FaultKind::Undefined,
+        &says,
+    );
     let body = "mapa.shared::cluster.u32 %r12, %r5, 2;\nld.shared::cluster.u32 %r13, [%r12];";
-    stopped(body, 2, FaultKind::OutOfBounds, &["in a cluster of 2 blocks"]);
+    stopped(
+        body,
+        2,
+        FaultKind::OutOfBounds,
+        &["in a cluster of 2 blocks"],
+    );
     // Not by an address of `.shared::cta`.
     let body = exchange(SYNC, SYNC).replace("ld.shared::cluster.u32", "ld.shared.u32");
-    stopped(&body, 2, FaultKind::OutOfBounds, &["out of bounds: shared address"]);
+    stopped(
+        &body,
+        2,
+        FaultKind::OutOfBounds,
+        &["out of bounds: shared address"],
+    );
     // Threads that have ended are not waited for.
-    right(&format!("@!%p0 ret;\n{SYNC}st.global.u32 [%rd2], 3;"), 2, |block, thread| match thread {
-        0 => 3,
-        _ => 1000 + 64 * block + thread,
-    });
+    right(
+        &format!("@!%p0 ret;\n{SYNC}st.global.u32 [%rd2], 3;"),
+        2,
+        |block, thread| match thread {
+            0 => 3,
+            _ => 1000 + 64 * block + thread,
+        },
+    );
 }
 
 #[test]
@@ -601,5 +660,181 @@ fn a_launch_has_to_fit_the_clusters_of_its_kernel() {
     ] {
         let told = launched(directives, grid, cluster);
         assert!(told.contains(says), "{directives} {cluster:?}: {told}");
+    }
+}
+
+/// A kernel of tests/fixtures/clusters.cu, as nvcc 13.0.88 compiled it for sm_90, over 0, 7, 14, ... and zeros.
+fn compiled(
+    text: &str,
+    name: &str,
+    block: u32,
+    cluster: Option<u32>,
+    n: i32,
+) -> (Result<Report, Fault>, Vec<u32>) {
+    let module = load(text);
+    let kernel = module.kernel(name).unwrap();
+    let mut memory = Memory::default();
+    let all: Vec<u8> = (0..8192_u32).flat_map(|i| (7 * i).to_le_bytes()).collect();
+    let from = put(&mut memory, "in", &all);
+    let out = put(&mut memory, "out", &[0; 4096]);
+    let params = params(kernel, &[Arg::Ptr(from), Arg::Ptr(out), Arg::I32(n)]);
+    let launch = Launch {
+        grid: [8, 1, 1],
+        block: [block, 1, 1],
+        cluster: cluster.map(|n| [n, 1, 1]),
+        cooperative: false,
+        dynamic_shared: 0,
+    };
+    let report = launch_as(kernel, &launch, &params, &mut memory, limits());
+    let words = memory.read(out, 4096).unwrap().chunks_exact(4);
+    let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+    (report, words.map(word).collect())
+}
+
+#[test]
+fn kernels_as_programs_write_them_are_right() {
+    let text = fixture("clusters");
+    for size in [1, 2, 4, 8] {
+        let (report, out) = compiled(&text, "histogram", 128, Some(size), 5000);
+        clean(report);
+        let mut bins = vec![0; 64];
+        (0..5000).for_each(|i| bins[7 * i % 64] += 1);
+        assert_eq!(out[..64], bins, "{size}");
+    }
+    // Those that say their clusters themselves need none of the launch.
+    let (report, out) = compiled(&text, "sums", 64, None, 100);
+    clean(report);
+    let sum = |n: u32| (400 * n..400 * (n + 1)).map(|i| 7 * i).sum::<u32>();
+    assert_eq!(out[..3], [sum(0), sum(1), 0]);
+    let (report, out) = compiled(&text, "sent", 128, None, 0);
+    clean(report);
+    for (i, got) in out.iter().enumerate().take(1024) {
+        assert_eq!(*got as usize, 7 * (i ^ 128) + 1);
+    }
+    for (name, size) in [("ring_of_2", 2), ("ring_of_4", 4)] {
+        let (report, out) = compiled(&text, name, 96, Some(size), 7);
+        clean(report);
+        for (n, got) in out.iter().enumerate().take(8 * 64) {
+            let (cluster, thread) = (n / 64 / size as usize, n % 64);
+            let of_tile = |t: usize| {
+                let first = (cluster * 7 + t) * 256;
+                (thread..256)
+                    .step_by(64)
+                    .map(|i| 7 * (first + i) * (t + 1))
+                    .sum::<usize>()
+            };
+            assert_eq!(
+                *got as usize,
+                (0..7).map(of_tile).sum::<usize>(),
+                "{name} {n}"
+            );
+        }
+    }
+}
+
+/// Replaces the `n`-th statement of a kernel that begins so.
+fn changed(text: &str, name: &str, begins: &str, n: usize, by: &str) -> String {
+    let entry = text.find(&format!(".entry {name}(")).unwrap();
+    let (at, _) = text[entry..].match_indices(begins).nth(n).unwrap();
+    let (before, rest) = text.split_at(entry + at);
+    let (_, behind) = rest.split_once(';').unwrap();
+    format!("{before}{by}{behind}")
+}
+
+/// The line of clusters.cu that has a text.
+fn source_line(what: &str) -> u32 {
+    let path = format!("{}/tests/fixtures/clusters.cu", env!("CARGO_MANIFEST_DIR"));
+    let source = std::fs::read_to_string(path).unwrap();
+    let at = source.lines().position(|l| l.contains(what));
+    at.unwrap_or_else(|| panic!("{what}")) as u32 + 1
+}
+
+/// A statement, which of them, what takes its place, and the finding: its kind, its words, and a text of its line.
+type Removal = (
+    &'static str,
+    usize,
+    &'static str,
+    FindingKind,
+    &'static str,
+    &'static str,
+);
+
+#[test]
+fn each_removed_synchronisation_of_a_ring_is_found() {
+    let wait = "mbarrier.try_wait.parity.shared::cta.b64 p, [";
+    let passes = "setp.eq.u32 p, 0, 0;";
+    let removals: [Removal; 3] = [
+        (
+            "fence.mbarrier_init.release.cluster",
+            0,
+            "",
+            FindingKind::SharedRace,
+            "race on the mbarrier",
+            "mbarrier.init",
+        ),
+        (
+            wait,
+            0,
+            passes,
+            FindingKind::AsyncBeforeWait,
+            "is read while cp.async.bulk",
+            "sum += tile",
+        ),
+        // Both of its halves are gone (below).
+        (
+            "barrier.cluster.arrive.aligned",
+            0,
+            "",
+            FindingKind::ExitedBlock,
+            "of the cluster, and nothing orders it",
+            "\"r\"(rank)",
+        ),
+    ];
+    let text = fixture("clusters");
+    for (name, size) in [("ring_of_2", 2), ("ring_of_4", 4)] {
+        let run = |text: &str, tiles| compiled(text, name, 96, Some(size), tiles).0;
+        for (what, n, by, kind, says, at) in removals {
+            let mut text = changed(&text, name, what, n, by);
+            if kind == FindingKind::ExitedBlock {
+                text = changed(&text, name, "barrier.cluster.wait.aligned", 1, "");
+            }
+            // Without a second lap: consumers that do not wait for bytes would arrive too often.
+            let report = run(&text, 2).unwrap_or_else(|f| panic!("{what} {n}: {f}"));
+            let line = source_line(at);
+            let is_there = |p: &Place| p.line.as_ref().is_some_and(|(_, n)| *n == line);
+            let is_it = |f: &Finding| {
+                f.kind == kind && f.message.contains(says) && f.places.iter().any(is_there)
+            };
+            assert!(
+                report.findings.iter().any(is_it),
+                "{name} {what} {n}: {:#?}",
+                report.findings
+            );
+        }
+        let fault = |what, n, by| {
+            run(&changed(&text, name, what, n, by), 7)
+                .unwrap_err()
+                .message
+        };
+        // A producer that does not wait for the consumers of all blocks.
+        let ahead = fault(wait, 1, passes);
+        assert!(
+            ahead.contains("1 arrivals at an mbarrier that waits for 0"),
+            "{ahead}"
+        );
+        // Consumers that do not arrive, and more bytes expected than the blocks bring.
+        let never = fault("mbarrier.arrive.shared::cluster.b64", 0, "");
+        let says = format!("which waits for {0} of {0} arrivals", 2 * size);
+        assert!(
+            never.starts_with("deadlock") && never.contains(&says),
+            "{never}"
+        );
+        let more = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r98], 1040;";
+        let less = fault("mbarrier.arrive.expect_tx", 0, more);
+        let says = "to which 16 expected bytes were not copied";
+        assert!(
+            less.starts_with("deadlock") && less.contains(says),
+            "{less}"
+        );
     }
 }
