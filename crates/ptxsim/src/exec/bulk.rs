@@ -16,10 +16,10 @@ use super::async_copy::OfLane;
 use super::cost::Passes;
 use super::mbarrier::Delivery;
 use super::mem::missing_of;
-use super::remote::Remote;
 use super::state::*;
 use super::tensor::BOX_ALIGN;
 use super::undefined::Origin;
+use super::visits::Remote;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::program::*;
@@ -188,7 +188,9 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
-            self.add_global(s, stretch.bytes, stretch.passes());
+            if stretch.own.is_none() {
+                self.add_global(s, stretch.bytes, stretch.passes());
+            }
             let Some(barriers) = &barriers else {
                 self.bulk_to_global::<CHECKS>(b, w, &stretch, s);
                 continue;
@@ -354,7 +356,8 @@ impl Machine<'_> {
     ) -> Run<()> {
         if !self.cluster.is_at_work() {
             self.at_mbarrier::<CHECKS>(b, w, s, barriers)?;
-            return Ok(self.bulk_begins_here::<CHECKS>(b, w, s, target, bytes));
+            self.bulk_begins_here::<CHECKS>(b, w, s, target, bytes);
+            return Ok(());
         }
         let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
         self.by_block(

@@ -38,6 +38,7 @@ mod tensor;
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 pub mod undefined;
+mod visits;
 pub mod warp;
 mod watch;
 mod wgmma;

@@ -711,7 +711,7 @@ fn kernels_as_programs_write_them_are_right() {
     for (i, got) in out.iter().enumerate().take(1024) {
         assert_eq!(*got as usize, 7 * (i ^ 128) + 1);
     }
-    for (name, size) in [("ring_of_2", 2), ("ring_of_4", 4)] {
+    for (name, size) in [("ring_of_2", 2), ("ring_of_4", 4), ("ring_with_tail", 2)] {
         let (report, out) = compiled(&text, name, 96, Some(size), 7);
         clean(report);
         for (n, got) in out.iter().enumerate().take(8 * 64) {
@@ -829,12 +829,64 @@ fn each_removed_synchronisation_of_a_ring_is_found() {
             never.starts_with("deadlock") && never.contains(&says),
             "{never}"
         );
-        let more = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r98], 1040;";
-        let less = fault("mbarrier.arrive.expect_tx", 0, more);
-        let says = "to which 16 expected bytes were not copied";
+        let expects = text.find("mbarrier.arrive.expect_tx.shared::cta").unwrap();
+        let (expects, _) = text[expects..].split_once(';').unwrap();
+        let more = expects.replace("arrive.expect_tx", "expect_tx");
+        let more = format!("{expects};\n{};", more.replace("_, ", ""));
+        let less = fault("mbarrier.arrive.expect_tx", 0, &more);
+        let says = "to which 1024 expected bytes were not copied";
         assert!(
             less.starts_with("deadlock") && less.contains(says),
             "{less}"
         );
     }
+}
+
+#[test]
+fn clusters_have_up_to_three_dimensions_and_are_sampled_whole() {
+    let body = "mov.u32 %r20, %ctaid.y;
+mov.u32 %r21, %nctaid.x;
+mad.lo.u32 %r20, %r20, %r21, %r6;
+setp.eq.u32 %p3, %r0, 0;
+mov.u32 %r22, %ctaid.x;
+mov.u32 %r23, %ctaid.y;
+mad.lo.u32 %r24, %r23, 4, %r22;
+mul.wide.u32 %rd3, %r24, 4;
+add.u64 %rd3, %rd1, %rd3;
+mov.u32 %r25, %clusterid.y;
+mov.u32 %r26, %cluster_ctaid.y;
+mad.lo.u32 %r27, %r25, 10, %r26;
+mad.lo.u32 %r27, %r27, 10, %r1;
+@%p0 st.global.u32 [%rd3], %r27;";
+    let module = load(&kernel(body));
+    let kernel = module.kernel("k").unwrap();
+    let launch = Launch {
+        grid: [4, 4, 1],
+        block: [THREADS, 1, 1],
+        cluster: Some([2, 2, 1]),
+        cooperative: false,
+        dynamic_shared: 0,
+    };
+    let run = |sample| {
+        let mut memory = Memory::default();
+        let out = put(&mut memory, "out", &[0; 64]);
+        let mut params = vec![0; kernel.parameter_bytes() as usize];
+        params[..8].copy_from_slice(&out.to_le_bytes());
+        let limits = Limits { sample, ..limits() };
+        let report = clean(launch_as(kernel, &launch, &params, &mut memory, limits));
+        let words = memory.read(out, 64).unwrap().chunks_exact(4);
+        let words: Vec<u32> = words
+            .map(|c| u32::from(c[0]) + 256 * u32::from(c[1]))
+            .collect();
+        (words, report.counters.total.issued)
+    };
+    let (words, all) = run(None);
+    for (n, got) in words.iter().enumerate() {
+        let (x, y) = (n as u32 % 4, n as u32 / 4);
+        assert_eq!(*got, y / 2 * 100 + y % 2 * 10 + x % 2 + 2 * (y % 2), "{n}");
+    }
+    assert_eq!(kernel.sampled(&launch, 8), 8);
+    assert_eq!(2 * run(Some(8)).1, all);
+    assert_eq!(kernel.sampled(&launch, 1), 4);
+    assert_eq!(4 * run(Some(1)).1, all);
 }
