@@ -619,6 +619,56 @@ fn a_grid_that_synchronises() {
     }
 }
 
+/// Each block reads what the next one of its cluster has in shared memory.
+const NEXT: &str = "    entry: next
+    shapes:
+      small: {N: 512}
+    tensors:
+      x: {type: i32, shape: [N], fill: {randint: [-50, 50]}}
+      y: {role: out, type: i32, shape: [N]}
+    args: [{tensor: x}, {tensor: y}]
+    launch: {grid: [N / 64], block: [64], cluster: [2]}
+    reference: {python: {source: ref.py, function: k}}
+    gates: {max_err: 0}
+";
+
+#[test]
+fn blocks_of_a_cluster_read_one_anothers_shared_memory() {
+    let project = project_with("next.cu", NEXT);
+    let dir = project.path();
+    fs::write(
+        dir.join("ref.py"),
+        "def k(x, y):\n    y[...] = x.reshape(-1, 2, 64)[:, ::-1].reshape(-1)\n",
+    )
+    .unwrap();
+    simulate(dir, &[], 0);
+    for gate in ["max_err <= 0", FINDINGS] {
+        assert_eq!(verdict(dir, "k@small", gate).0, "pass", "{gate}");
+    }
+
+    // The owner may have ended.
+    let source = dir.join("next.cu");
+    edit(&source, "cluster.sync();\n}", "}");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", FINDINGS);
+    assert_eq!(outcome, "fail");
+    for part in [
+        "goes to the shared memory of block",
+        "nothing orders it before that block's exit",
+        "next.cu:11",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+
+    edit(&source, "    cluster.sync();\n", "");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", FINDINGS);
+    assert_eq!(outcome, "fail");
+    for part in ["next.cu:9", "next.cu:11"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
 #[test]
 fn an_unknown_instruction_is_unsupported_and_never_a_pass() {
     let dir = copy_of("examples/launcher");

@@ -157,6 +157,7 @@ fn compared(form: &str) -> bool {
             (Some("a" | "b"), last) => last == Some("f16"),
             (_, last) => last == Some("f32"),
         },
+        Some("red") => !form.starts_with("red.async"),
         // Counted by the information tier.
         _ => true,
     }

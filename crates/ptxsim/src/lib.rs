@@ -57,6 +57,9 @@
 //! - A bulk copy is its thread's, for all that races with it: that thread's own access to the place once another
 //!   thread has waited, and what it does between copy and wait and others read behind the wait. A `fence.proxy.async` is
 //!   asked for only where a copy reads shared memory, and it may be any warp's (`exec::bulk`).
+//! - Between blocks of a cluster, an mbarrier operation without a scope counts as of the cluster (the ISA says `.cta`, and
+//!   CUTLASS counts on more). What a block's threads do in order with a strong access of `.cta` is not told apart
+//!   by scope in that block's own shared memory.
 //! - Buffers that need more than the checks have room for (as much as the buffers less an eighth,
 //!   plus 90 MB) are watched in part, and the report says so.
 //!

@@ -13,7 +13,6 @@ impl Decoder<'_> {
     /// `mapa` and `getctarank`.
     pub(super) fn in_cluster(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         self.uses_clusters = true;
-        let own = self.special(Special::ClusterCtarank, Class::R32);
         match *words {
             // An address without a space has 64 bits, as all do (`.address_size 64`).
             ["mapa", "shared::cluster", ty @ ("u32" | "u64")] | ["mapa", ty @ "u64"] => {
@@ -34,6 +33,7 @@ impl Decoder<'_> {
                 let (class, ty) = of_address(ty);
                 let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
                 let a = self.value(i, self.operand(i, 1)?, class, ty)?;
+                let own = self.special(Special::ClusterCtarank, Class::R32);
                 let op = match class {
                     Class::R64 => op2::<int_ops::RankOf64>(),
                     _ => op2::<int_ops::RankOf32>(),

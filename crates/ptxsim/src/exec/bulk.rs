@@ -17,10 +17,10 @@ use super::atomics::combine_in_global;
 use super::cost::Passes;
 use super::mbarrier::Delivery;
 use super::mem::{missing_of, word};
-use super::remote::Remote;
 use super::state::*;
 use super::tensor::BOX_ALIGN;
 use super::undefined::Origin;
+use super::visits::Remote;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::program::*;
@@ -194,7 +194,9 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
-            self.add_global(s, stretch.bytes, stretch.passes());
+            if stretch.own.is_none() {
+                self.add_global(s, stretch.bytes, stretch.passes());
+            }
             let Some(barriers) = &barriers else {
                 let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
                 self.bulk_to_global::<CHECKS>(b, w, &stretch, reduction, s);

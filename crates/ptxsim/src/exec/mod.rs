@@ -42,6 +42,7 @@ pub mod tensormap;
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 pub mod undefined;
+mod visits;
 pub mod warp;
 mod watch;
 mod wgmma;

@@ -1,10 +1,10 @@
 //! Checks of accesses to shared memory: copies under way, bytes without a value, races.
 
 use super::address::{Addresses, Site};
-use super::remote::Remote;
 use super::state::{BlockState, Machine, Other, Warp};
 use super::stream::{Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
+use super::visits::Remote;
 use super::watch::together;
 use crate::branches::Apart;
 use crate::check::global::Scoped;

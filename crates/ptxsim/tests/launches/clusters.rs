@@ -662,3 +662,231 @@ fn a_launch_has_to_fit_the_clusters_of_its_kernel() {
         assert!(told.contains(says), "{directives} {cluster:?}: {told}");
     }
 }
+
+/// A kernel of tests/fixtures/clusters.cu, as nvcc 13.0.88 compiled it for sm_90, over 0, 7, 14, ... and zeros.
+fn compiled(
+    text: &str,
+    name: &str,
+    block: u32,
+    cluster: Option<u32>,
+    n: i32,
+) -> (Result<Report, Fault>, Vec<u32>) {
+    let module = load(text);
+    let kernel = module.kernel(name).unwrap();
+    let mut memory = Memory::default();
+    let all: Vec<u8> = (0..8192_u32).flat_map(|i| (7 * i).to_le_bytes()).collect();
+    let from = put(&mut memory, "in", &all);
+    let out = put(&mut memory, "out", &[0; 4096]);
+    let params = params(kernel, &[Arg::Ptr(from), Arg::Ptr(out), Arg::I32(n)]);
+    let launch = Launch {
+        grid: [8, 1, 1],
+        block: [block, 1, 1],
+        cluster: cluster.map(|n| [n, 1, 1]),
+        cooperative: false,
+        dynamic_shared: 0,
+    };
+    let report = launch_as(kernel, &launch, &params, &mut memory, limits());
+    let words = memory.read(out, 4096).unwrap().chunks_exact(4);
+    let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+    (report, words.map(word).collect())
+}
+
+#[test]
+fn kernels_as_programs_write_them_are_right() {
+    let text = fixture("clusters");
+    for size in [1, 2, 4, 8] {
+        let (report, out) = compiled(&text, "histogram", 128, Some(size), 5000);
+        clean(report);
+        let mut bins = vec![0; 64];
+        (0..5000).for_each(|i| bins[7 * i % 64] += 1);
+        assert_eq!(out[..64], bins, "{size}");
+    }
+    // Those that say their clusters themselves need none of the launch.
+    let (report, out) = compiled(&text, "sums", 64, None, 100);
+    clean(report);
+    let sum = |n: u32| (400 * n..400 * (n + 1)).map(|i| 7 * i).sum::<u32>();
+    assert_eq!(out[..3], [sum(0), sum(1), 0]);
+    let (report, out) = compiled(&text, "sent", 128, None, 0);
+    clean(report);
+    for (i, got) in out.iter().enumerate().take(1024) {
+        assert_eq!(*got as usize, 7 * (i ^ 128) + 1);
+    }
+    for (name, size) in [("ring_of_2", 2), ("ring_of_4", 4), ("ring_with_tail", 2)] {
+        let (report, out) = compiled(&text, name, 96, Some(size), 7);
+        clean(report);
+        for (n, got) in out.iter().enumerate().take(8 * 64) {
+            let (cluster, thread) = (n / 64 / size as usize, n % 64);
+            let of_tile = |t: usize| {
+                let first = (cluster * 7 + t) * 256;
+                (thread..256)
+                    .step_by(64)
+                    .map(|i| 7 * (first + i) * (t + 1))
+                    .sum::<usize>()
+            };
+            assert_eq!(
+                *got as usize,
+                (0..7).map(of_tile).sum::<usize>(),
+                "{name} {n}"
+            );
+        }
+    }
+}
+
+/// Replaces the `n`-th statement of a kernel that begins so.
+fn changed(text: &str, name: &str, begins: &str, n: usize, by: &str) -> String {
+    let entry = text.find(&format!(".entry {name}(")).unwrap();
+    let (at, _) = text[entry..].match_indices(begins).nth(n).unwrap();
+    let (before, rest) = text.split_at(entry + at);
+    let (_, behind) = rest.split_once(';').unwrap();
+    format!("{before}{by}{behind}")
+}
+
+/// The line of clusters.cu that has a text.
+fn source_line(what: &str) -> u32 {
+    let path = format!("{}/tests/fixtures/clusters.cu", env!("CARGO_MANIFEST_DIR"));
+    let source = std::fs::read_to_string(path).unwrap();
+    let at = source.lines().position(|l| l.contains(what));
+    at.unwrap_or_else(|| panic!("{what}")) as u32 + 1
+}
+
+/// A statement, which of them, what takes its place, and the finding: its kind, its words, and a text of its line.
+type Removal = (
+    &'static str,
+    usize,
+    &'static str,
+    FindingKind,
+    &'static str,
+    &'static str,
+);
+
+#[test]
+fn each_removed_synchronisation_of_a_ring_is_found() {
+    let wait = "mbarrier.try_wait.parity.shared::cta.b64 p, [";
+    let passes = "setp.eq.u32 p, 0, 0;";
+    let removals: [Removal; 3] = [
+        (
+            "fence.mbarrier_init.release.cluster",
+            0,
+            "",
+            FindingKind::SharedRace,
+            "race on the mbarrier",
+            "mbarrier.init",
+        ),
+        (
+            wait,
+            0,
+            passes,
+            FindingKind::AsyncBeforeWait,
+            "is read while cp.async.bulk",
+            "sum += tile",
+        ),
+        // Both of its halves are gone (below).
+        (
+            "barrier.cluster.arrive.aligned",
+            0,
+            "",
+            FindingKind::ExitedBlock,
+            "of the cluster, and nothing orders it",
+            "\"r\"(rank)",
+        ),
+    ];
+    let text = fixture("clusters");
+    for (name, size) in [("ring_of_2", 2), ("ring_of_4", 4)] {
+        let run = |text: &str, tiles| compiled(text, name, 96, Some(size), tiles).0;
+        for (what, n, by, kind, says, at) in removals {
+            let mut text = changed(&text, name, what, n, by);
+            if kind == FindingKind::ExitedBlock {
+                text = changed(&text, name, "barrier.cluster.wait.aligned", 1, "");
+            }
+            // Without a second lap: consumers that do not wait for bytes would arrive too often.
+            let report = run(&text, 2).unwrap_or_else(|f| panic!("{what} {n}: {f}"));
+            let line = source_line(at);
+            let is_there = |p: &Place| p.line.as_ref().is_some_and(|(_, n)| *n == line);
+            let is_it = |f: &Finding| {
+                f.kind == kind && f.message.contains(says) && f.places.iter().any(is_there)
+            };
+            assert!(
+                report.findings.iter().any(is_it),
+                "{name} {what} {n}: {:#?}",
+                report.findings
+            );
+        }
+        let fault = |what, n, by| {
+            run(&changed(&text, name, what, n, by), 7)
+                .unwrap_err()
+                .message
+        };
+        // A producer that does not wait for the consumers of all blocks.
+        let ahead = fault(wait, 1, passes);
+        assert!(
+            ahead.contains("1 arrivals at an mbarrier that waits for 0"),
+            "{ahead}"
+        );
+        // Consumers that do not arrive, and more bytes expected than the blocks bring.
+        let never = fault("mbarrier.arrive.shared::cluster.b64", 0, "");
+        let says = format!("which waits for {0} of {0} arrivals", 2 * size);
+        assert!(
+            never.starts_with("deadlock") && never.contains(&says),
+            "{never}"
+        );
+        let expects = text.find("mbarrier.arrive.expect_tx.shared::cta").unwrap();
+        let (expects, _) = text[expects..].split_once(';').unwrap();
+        let more = expects.replace("arrive.expect_tx", "expect_tx");
+        let more = format!("{expects};\n{};", more.replace("_, ", ""));
+        let less = fault("mbarrier.arrive.expect_tx", 0, &more);
+        let says = "to which 1024 expected bytes were not copied";
+        assert!(
+            less.starts_with("deadlock") && less.contains(says),
+            "{less}"
+        );
+    }
+}
+
+#[test]
+fn clusters_have_up_to_three_dimensions_and_are_sampled_whole() {
+    let body = "mov.u32 %r20, %ctaid.y;
+mov.u32 %r21, %nctaid.x;
+mad.lo.u32 %r20, %r20, %r21, %r6;
+setp.eq.u32 %p3, %r0, 0;
+mov.u32 %r22, %ctaid.x;
+mov.u32 %r23, %ctaid.y;
+mad.lo.u32 %r24, %r23, 4, %r22;
+mul.wide.u32 %rd3, %r24, 4;
+add.u64 %rd3, %rd1, %rd3;
+mov.u32 %r25, %clusterid.y;
+mov.u32 %r26, %cluster_ctaid.y;
+mad.lo.u32 %r27, %r25, 10, %r26;
+mad.lo.u32 %r27, %r27, 10, %r1;
+@%p0 st.global.u32 [%rd3], %r27;";
+    let module = load(&kernel(body));
+    let kernel = module.kernel("k").unwrap();
+    let launch = Launch {
+        grid: [4, 4, 1],
+        block: [THREADS, 1, 1],
+        cluster: Some([2, 2, 1]),
+        cooperative: false,
+        dynamic_shared: 0,
+    };
+    let run = |sample| {
+        let mut memory = Memory::default();
+        let out = put(&mut memory, "out", &[0; 64]);
+        let mut params = vec![0; kernel.parameter_bytes() as usize];
+        params[..8].copy_from_slice(&out.to_le_bytes());
+        let limits = Limits { sample, ..limits() };
+        let report = clean(launch_as(kernel, &launch, &params, &mut memory, limits));
+        let words = memory.read(out, 64).unwrap().chunks_exact(4);
+        let words: Vec<u32> = words
+            .map(|c| u32::from(c[0]) + 256 * u32::from(c[1]))
+            .collect();
+        (words, report.counters.total.issued)
+    };
+    let (words, all) = run(None);
+    for (n, got) in words.iter().enumerate() {
+        let (x, y) = (n as u32 % 4, n as u32 / 4);
+        assert_eq!(*got, y / 2 * 100 + y % 2 * 10 + x % 2 + 2 * (y % 2), "{n}");
+    }
+    assert_eq!(kernel.sampled(&launch, 8), 8);
+    assert_eq!(2 * run(Some(8)).1, all);
+    assert_eq!(kernel.sampled(&launch, 1), 4);
+    assert_eq!(4 * run(Some(1)).1, all);
+}
