@@ -684,7 +684,7 @@ fn an_unknown_instruction_is_unsupported_and_never_a_pass() {
     edit(
         &dir.path().join("copy.cu"),
         "    __syncthreads();\n",
-        "    __syncthreads();\n    asm volatile(\"fence.proxy.tensormap::generic.release.gpu;\");\n",
+        "    __syncthreads();\n    asm volatile(\"fence.proxy.alias;\");\n",
     );
     edit(&dir.path().join("gates.yaml"), "[sm_90]", "[sm_90a]");
     simulate(dir.path(), &["copy"], 0);
@@ -693,7 +693,7 @@ fn an_unknown_instruction_is_unsupported_and_never_a_pass() {
         assert_eq!(outcome, "unsupported", "{gate}");
         for part in [
             "the simulator does not support it: PTX line ",
-            "fence.proxy.tensormap",
+            "fence.proxy.alias",
             "copy.cu:14",
         ] {
             assert!(reason.contains(part), "{part}: {reason}");

@@ -7,7 +7,6 @@ use crate::program::wgmma::Descriptor;
 use crate::program::*;
 use crate::report::*;
 use model::Swizzle;
-use std::ops::Range;
 
 /// Bytes that a swizzle moves as one.
 const PIECE: u32 = 16;
@@ -57,14 +56,18 @@ impl Machine<'_> {
         let at = At::lane(b, w, s.pc, 0).address(u64::from(start));
         let kind = FindingKind::WrongLayout;
         let name = d.name;
-        if let Some((variable, range)) = self.variable_at(b, start) {
-            let is_outside =
-                |(from, bytes): &&(u32, u32)| *from < range.start || from + bytes > range.end;
+        // Dynamic memory is one variable up to the end of the block's.
+        let mut variables = self.program.shared.iter();
+        let variable = variables.find(|v| (v.offset..v.offset + v.bytes).contains(&start));
+        if let Some(v) = variable {
+            let end = v.offset + v.bytes;
+            let is_outside = |(from, bytes): &&(u32, u32)| *from < v.offset || from + bytes > end;
             if let Some(&(from, bytes)) = d.stretches.iter().find(is_outside) {
+                let end = from + bytes;
                 self.find(kind, at, None, |_| {
-                    let end = from + bytes;
+                    let variable = &v.name;
                     format!(
-                        "the descriptor of {name} begins in {variable} and leads out of it, to {from:#x} to {end:#x} \
+                        "the descriptor of {name} begins in `{variable}` and leads out of it, to {from:#x} to {end:#x} \
                          of shared memory"
                     )
                 });
@@ -90,20 +93,6 @@ impl Machine<'_> {
                 )
             });
         }
-    }
-
-    /// The variable of static shared memory, or the dynamic memory, that an address is in.
-    fn variable_at(&self, b: &BlockState, at: u32) -> Option<(String, Range<u32>)> {
-        let of = |v: &SharedVariable| v.offset..v.offset + v.bytes;
-        let found = self.program.shared.iter().find(|v| of(v).contains(&at));
-        if let Some(variable) = found {
-            return Some((format!("`{}`", variable.name), of(variable)));
-        }
-        let end = b.shared.len() as u32;
-        let dynamic = end.saturating_sub(self.dynamic_shared)..end;
-        dynamic
-            .contains(&at)
-            .then(|| ("dynamic shared memory".to_owned(), dynamic))
     }
 
     /// The tensor copy that wrote last to one of these, and its swizzle.
