@@ -4,18 +4,22 @@
 
 use crate::common;
 
-use common::{copy, copy_of, edit, root, run, stdout};
+use common::{copy, copy_of, copy_of_first, edit, root, run, stdout};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// The kernels, unedited, with the figures of a first run agreed on.
 fn agreed() -> TempDir {
-    let project = copy_of("tests/fixtures/edits");
-    copy(&root().join("kernels"), &project.path().join("kernels"));
-    let dir = project.path();
-    run(dir, &["run", "--provision", "--device", "sim"], 0);
-    run(dir, &["baseline", "update"], 0);
-    run(dir, &["run", "--device", "sim"], 0);
-    project
+    static FIRST: OnceLock<TempDir> = OnceLock::new();
+    copy_of_first(&FIRST, || {
+        let project = copy_of("tests/fixtures/edits");
+        copy(&root().join("kernels"), &project.path().join("kernels"));
+        let dir = project.path();
+        run(dir, &["run", "--provision", "--device", "sim"], 0);
+        run(dir, &["baseline", "update"], 0);
+        run(dir, &["run", "--device", "sim"], 0);
+        project
+    })
 }
 
 /// Exit code 1, and all of `says` in what is printed, line breaks aside.

@@ -5,8 +5,10 @@
 
 use crate::binaries::nvcc;
 use crate::common::{edit, git, run, stderr, stdout};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// `HEAD` trades the stack for registers, `MORE` adds a kernel, `LONG` has more code.
 const SOURCE: &str = r#"
@@ -59,13 +61,22 @@ const BOTH: &[&str] = &[
     "arch=compute_100,code=sm_100",
 ];
 
-fn build(dir: &Path, flags: &[&str]) {
-    let always = ["-fatbin", "k.cu", "-o", "lib.fatbin"];
-    nvcc(dir, &[&always, flags].concat());
+/// Compiles `k.cu`. One source and the same flags make one library, which holds no path.
+fn build(dir: &Path, flags: &[&'static str]) {
+    static BUILT: Mutex<BTreeMap<(String, Vec<&str>), Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let source = fs::read_to_string(dir.join("k.cu")).unwrap();
+    let library = dir.join("lib.fatbin");
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let bytes = built.entry((source, flags.to_vec())).or_insert_with(|| {
+        let always = ["-fatbin", "k.cu", "-o", "lib.fatbin"];
+        nvcc(dir, &[&always, flags].concat());
+        fs::read(&library).unwrap()
+    });
+    fs::write(&library, bytes).unwrap();
 }
 
 /// The files of a project, with a library for two architectures.
-fn project(gates: &str, flags: &[&str]) -> tempfile::TempDir {
+fn project(gates: &str, flags: &[&'static str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("k.cu"), SOURCE).unwrap();
     fs::write(dir.path().join("gates.yaml"), gates).unwrap();
@@ -74,7 +85,7 @@ fn project(gates: &str, flags: &[&str]) -> tempfile::TempDir {
 }
 
 /// The same with a baseline.
-fn agreed(gates: &str, flags: &[&str]) -> tempfile::TempDir {
+fn agreed(gates: &str, flags: &[&'static str]) -> tempfile::TempDir {
     let project = project(gates, flags);
     run(project.path(), &["binary", "--update"], 0);
     project

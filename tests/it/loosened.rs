@@ -3,9 +3,10 @@
 
 use crate::common;
 
-use common::{edit, git, project, run, stdout};
+use common::{copy_of_first, edit, git, project, run, stdout};
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 fn commit(dir: &Path) {
     git(dir, &["add", "--all"]);
@@ -16,27 +17,30 @@ const USER: &str = "reference: {user: {source: ref.cpp, function: ref, args: [{t
 
 /// The project with its baselines committed; `copy` has a reference of its own, with a header.
 fn repository() -> tempfile::TempDir {
-    let project = project();
-    let dir = project.path();
-    git(dir, &["init", "--quiet"]);
-    fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
-    fs::write(dir.join("ref.h"), "#define FACTOR 1\n").unwrap();
-    fs::write(
+    static FIRST: OnceLock<tempfile::TempDir> = OnceLock::new();
+    copy_of_first(&FIRST, || {
+        let project = project();
+        let dir = project.path();
+        git(dir, &["init", "--quiet"]);
+        fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
+        fs::write(dir.join("ref.h"), "#define FACTOR 1\n").unwrap();
+        fs::write(
         dir.join("ref.cpp"),
         "#include \"ref.h\"\nextern \"C\" void ref(const float* x, float* y, long long n) {\n    \
          for (long long i = 0; i < n; ++i) y[i] = FACTOR * x[i];\n}\n",
     )
     .unwrap();
-    let gates = dir.join("gates.yaml");
-    let text = fs::read_to_string(&gates).unwrap();
-    let built_in = "reference: {unary: {x: x, out: y, op: copy}}";
-    let text = text.replacen(built_in, USER, 1);
-    let text = text.replacen("registers: 32\n", "registers: [32, \"+0%\"]\n", 1);
-    fs::write(&gates, text).unwrap();
-    run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
-    run(dir, &["baseline", "update"], 0);
-    commit(dir);
-    project
+        let gates = dir.join("gates.yaml");
+        let text = fs::read_to_string(&gates).unwrap();
+        let built_in = "reference: {unary: {x: x, out: y, op: copy}}";
+        let text = text.replacen(built_in, USER, 1);
+        let text = text.replacen("registers: 32\n", "registers: [32, \"+0%\"]\n", 1);
+        fs::write(&gates, text).unwrap();
+        run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
+        run(dir, &["baseline", "update"], 0);
+        commit(dir);
+        project
+    })
 }
 
 /// The output of a run against the last commit, line breaks aside.

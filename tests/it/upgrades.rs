@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::binaries::nvcc;
-use crate::common::{run, stderr, stdout};
+use crate::common::{copy_of_first, run, stderr, stdout};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The head holds fewer blocks on an SM, has a new kernel and lacks one.
 const SOURCE: &str = r#"
@@ -34,15 +35,18 @@ extern "C" __global__ void OTHER(float *y, int n) {
 "#;
 
 fn built() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("k.cu"), SOURCE).unwrap();
-    let build = |to: &str, flags: &[&str]| {
-        let always = ["-cubin", "-arch=sm_90", "k.cu", "-o", to];
-        nvcc(dir.path(), &[&always, flags].concat());
-    };
-    build("old.cubin", &[]);
-    build("new.cubin", &["-DHEAD"]);
-    dir
+    static FIRST: OnceLock<tempfile::TempDir> = OnceLock::new();
+    copy_of_first(&FIRST, || {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("k.cu"), SOURCE).unwrap();
+        let build = |to: &str, flags: &[&str]| {
+            let always = ["-cubin", "-arch=sm_90", "k.cu", "-o", to];
+            nvcc(dir.path(), &[&always, flags].concat());
+        };
+        build("old.cubin", &[]);
+        build("new.cubin", &["-DHEAD"]);
+        dir
+    })
 }
 
 /// Answers with all that is printed, on standard output and error.

@@ -6,8 +6,10 @@
 
 use assert_cmd::Command;
 use model::Record;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
 /// that built them.
@@ -58,6 +60,16 @@ pub fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
+}
+
+/// A copy of what the first test made that asked for it.
+pub fn copy_of_first(
+    first: &OnceLock<tempfile::TempDir>,
+    make: impl FnOnce() -> tempfile::TempDir,
+) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    copy(first.get_or_init(make).path(), dir.path());
+    dir
 }
 
 /// Replaces `old`, which has to be there, in a file.
@@ -120,12 +132,21 @@ pub fn write_record(dir: &Path, name: &str, record: &Record) -> String {
     path.display().to_string()
 }
 
-/// A project after a run without a GPU.
-pub fn after_a_run(filters: &[&str]) -> tempfile::TempDir {
-    let project = project();
-    let mut args = vec!["run", "--provision"];
-    args.extend(filters);
-    run(project.path(), &args, 0);
+/// A project after a run without a GPU: a copy of the one that ran, which is the same for all tests with these filters.
+pub fn after_a_run(filters: &[&'static str]) -> tempfile::TempDir {
+    static RAN: Mutex<BTreeMap<Vec<&str>, tempfile::TempDir>> = Mutex::new(BTreeMap::new());
+    let mut all = RAN.lock().unwrap_or_else(PoisonError::into_inner);
+    let ran = all.entry(filters.to_vec()).or_insert_with(|| {
+        let project = project();
+        run(
+            project.path(),
+            &[&["run", "--provision"], filters].concat(),
+            0,
+        );
+        project
+    });
+    let project = tempfile::tempdir().unwrap();
+    copy(ran.path(), project.path());
     project
 }
 
@@ -196,6 +217,17 @@ pub fn copies(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
     std::fs::write(dir.path().join("k.cu"), source).unwrap();
     std::fs::write(dir.path().join("gates.yaml"), yaml).unwrap();
     dir
+}
+
+/// Gates of a kernel that stand in the way of exit code 0, with their outcomes.
+pub fn broken_gates(dir: &Path, kernel: &str) -> Vec<(String, String)> {
+    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
+    let verdicts = report["verdicts"].as_array().unwrap().iter();
+    let own = verdicts.filter(|it| it["subject"]["case"]["kernel"] == kernel);
+    let told = own.map(|it| ["gate", "outcome"].map(|key| it[key].as_str().unwrap().to_owned()));
+    told.filter(|[_, outcome]| ["fail", "inconclusive", "environment"].contains(&&**outcome))
+        .map(|[gate, outcome]| (gate, outcome))
+        .collect()
 }
 
 /// Outcome, code and message of a gate of a kernel.
