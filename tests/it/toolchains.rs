@@ -66,6 +66,26 @@ fn a_miscompiled_kernel_fails_and_the_part_that_did_it_is_named() {
 }
 
 /// Made of the record, so that a comment in CI has it, too.
+/// Plain instructions are the same on all of them, and each is run.
+#[test]
+fn architectures_that_are_merely_newer_are_simulated() {
+    let project = split();
+    let dir = project.path();
+    let gates = dir.join("gates.yaml");
+    edit(
+        &gates,
+        "[sm_120]",
+        "[sm_100, sm_103, sm_110, sm_120, sm_121]",
+    );
+    simulate(dir, &[], 0);
+    let source = dir.join("split.cu");
+    let wrong = "#if __CUDA_ARCH__ == 1030\n#define WRONG 1\n#else\n#define WRONG 0\n#endif\n";
+    edit(&source, "extern", &format!("{wrong}extern"));
+    edit(&source, "(word >> 8)", "((word >> 8) + WRONG)");
+    let said = simulate(dir, &[], 1);
+    assert!(said.contains("built for sm_103: max_err 1"), "{said}");
+}
+
 fn blame_is_in_every_report(dir: &Path) {
     let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
     let blames = report["blames"].as_array().unwrap();
