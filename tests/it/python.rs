@@ -337,3 +337,60 @@ fn an_exported_kernel_with_a_wrong_argument_fails() {
     let said = stdout(&output);
     assert!(said.contains("argument"), "{said}");
 }
+
+const EVERY_ARGUMENT: &str = r#"version: 1
+architectures: [sm_90]
+kernels:
+  k:
+    source: k.cu
+    entry: k
+    shapes: {small: {R: 4, C: 8}}
+    tensors:
+      s: {type: i8, shape: [R, C], codec: {symmetric: {per: {axes: [0]}}}}
+      io: {role: inout, type: f32, shape: [R, C]}
+      total: {role: out, type: f64, shape: []}
+    args: [{tensor: s}, {scales: s}, {tensor: io}, {tensor: total}]
+    launch: {grid: [1], block: [32]}
+    reference:
+      user:
+        source: expected.py
+        function: expected
+        args: [{tensor: s}, {bytes: s}, nullptr, {i32: 7}, {bool: 1}, {tensor: io}, {tensor: total}]
+    gates: {max_err: 1e-6}
+"#;
+
+#[test]
+fn every_kind_of_argument_comes_as_the_page_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let kernel = "extern \"C\" __global__ void k(const signed char* s, const float* scales, float* io, double* total) {
+        int i = threadIdx.x;
+        io[i] += s[i] * scales[i / 8];
+        if (i == 0) *total = 2.5;
+    }";
+    let expected = "import numpy as np
+
+def expected(s, raw, nothing, seven, yes, io):
+    assert s.dtype == io.dtype == np.float32 and s.shape == io.shape == (4, 8)
+    assert raw.dtype == np.uint8 and raw.shape == (32,)
+    codes = raw.view(np.int8).reshape(4, 8)
+    # It is called with what the kernel sees, and with the floats before they were rounded.
+    step = (np.abs(s).max(axis=1) / 127)[:, None]
+    assert (np.abs(codes * step - s) <= 0.51 * step).all()
+    assert nothing is None and seven == 7 and type(seven) is int and yes is True
+    return io + s, 2.5
+";
+    for (name, text) in [
+        ("k.cu", kernel),
+        ("expected.py", expected),
+        ("gates.yaml", EVERY_ARGUMENT),
+    ] {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    simulate(dir.path(), python(), 0);
+    edit(
+        &dir.path().join("expected.py"),
+        "return io + s, 2.5",
+        "return io + s, 2.25",
+    );
+    simulate(dir.path(), python(), 1);
+}
