@@ -394,3 +394,23 @@ def expected(s, raw, nothing, seven, yes, io):
     );
     simulate(dir.path(), python(), 1);
 }
+
+#[test]
+fn a_reference_that_a_change_edits_is_compared_with_the_bases() {
+    let dir = project(EXPECTED);
+    std::fs::write(dir.path().join(".gitignore"), "gatekeeper-out\n").unwrap();
+    git(dir.path(), &["init", "--quiet"]);
+    git(dir.path(), &["add", "."]);
+    git(dir.path(), &["commit", "--quiet", "-m", "base"]);
+    let base = ["--base", "HEAD"];
+    simulate_with(dir.path(), python(), &base, 0);
+    // Both say that something else is right.
+    edit(&dir.path().join("expected.py"), "add + 3", "add + 4");
+    edit(&dir.path().join("scale.cu"), "add[i] + 3", "add[i] + 4");
+    simulate(dir.path(), python(), 0);
+    let said = stdout(&simulate_with(dir.path(), python(), &base, 1));
+    assert!(
+        said.contains("on the same inputs it computes something else"),
+        "{said}"
+    );
+}
