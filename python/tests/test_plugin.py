@@ -1,12 +1,17 @@
 """The pytest plugin, in tests that a pytest of its own runs. Needs Triton and the program, no GPU."""
 
 import importlib.metadata
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+
+# The pytest that runs tests has a home of its own, without a compiler.
+CACHE = os.environ.get("GATEKEEPER_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gatekeeper")
+
 
 TEST = """
 import kernels
@@ -30,6 +35,11 @@ CALL = dict(
 """
 
 MARKED = "@pytest.mark.gatekeeper(max_err=0)\ndef test_{name}(gate):\n    gate(kernels.{kernel}, **CALL)\n\n"
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEKEEPER_CACHE", str(CACHE))
 
 
 def run(pytester: pytest.Pytester, text: str, *arguments: str) -> pytest.RunResult:

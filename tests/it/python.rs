@@ -81,7 +81,7 @@ kernels:
     launch: {grid: [1], block: [128]}
     reference:
       user: {source: expected.py, function: expected, args: [{tensor: x}, {tensor: add}, {f32: 0.5}, {tensor: y}, {tensor: sums}]}
-    deadline: 5s
+    deadline: 30s
     gates: {max_err: 0}
 "#;
 
@@ -157,10 +157,13 @@ fn a_reference_that_gives_no_answer_is_no_pass_and_says_why() {
         ("import os; os._exit(0)", "left no answer"),
         (
             "import time; time.sleep(60)",
-            "did not finish within 5000 ms",
+            "did not finish within 2000 ms",
         ),
     ] {
         let dir = project(&EXPECTED.replace(body, wrong));
+        if wrong.contains("sleep") {
+            edit(&dir.path().join("gates.yaml"), "30s", "2s");
+        }
         let output = gatekeeper_says(dir.path(), python());
         assert!(output.contains(said), "{wrong}\n{output}");
     }
@@ -336,4 +339,81 @@ fn an_exported_kernel_with_a_wrong_argument_fails() {
     );
     let said = stdout(&output);
     assert!(said.contains("argument"), "{said}");
+}
+
+const EVERY_ARGUMENT: &str = r#"version: 1
+architectures: [sm_90]
+kernels:
+  k:
+    source: k.cu
+    entry: k
+    shapes: {small: {R: 4, C: 8}}
+    tensors:
+      s: {type: i8, shape: [R, C], codec: {symmetric: {per: {axes: [0]}}}}
+      io: {role: inout, type: f32, shape: [R, C]}
+      total: {role: out, type: f64, shape: []}
+    args: [{tensor: s}, {scales: s}, {tensor: io}, {tensor: total}]
+    launch: {grid: [1], block: [32]}
+    reference:
+      user:
+        source: expected.py
+        function: expected
+        args: [{tensor: s}, {bytes: s}, nullptr, {i32: 7}, {bool: 1}, {tensor: io}, {tensor: total}]
+    gates: {max_err: 1e-6}
+"#;
+
+#[test]
+fn every_kind_of_argument_comes_as_the_page_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let kernel = "extern \"C\" __global__ void k(const signed char* s, const float* scales, float* io, double* total) {
+        int i = threadIdx.x;
+        io[i] += s[i] * scales[i / 8];
+        if (i == 0) *total = 2.5;
+    }";
+    let expected = "import numpy as np
+
+def expected(s, raw, nothing, seven, yes, io):
+    assert s.dtype == io.dtype == np.float32 and s.shape == io.shape == (4, 8)
+    assert raw.dtype == np.uint8 and raw.shape == (32,)
+    codes = raw.view(np.int8).reshape(4, 8)
+    # It is called with what the kernel sees, and with the floats before they were rounded.
+    step = (np.abs(s).max(axis=1) / 127)[:, None]
+    assert (np.abs(codes * step - s) <= 0.51 * step).all()
+    assert nothing is None and seven == 7 and type(seven) is int and yes is True
+    return io + s, 2.5
+";
+    for (name, text) in [
+        ("k.cu", kernel),
+        ("expected.py", expected),
+        ("gates.yaml", EVERY_ARGUMENT),
+    ] {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    simulate(dir.path(), python(), 0);
+    edit(
+        &dir.path().join("expected.py"),
+        "return io + s, 2.5",
+        "return io + s, 2.25",
+    );
+    simulate(dir.path(), python(), 1);
+}
+
+#[test]
+fn a_reference_that_a_change_edits_is_compared_with_the_bases() {
+    let dir = project(EXPECTED);
+    std::fs::write(dir.path().join(".gitignore"), "gatekeeper-out\n").unwrap();
+    git(dir.path(), &["init", "--quiet"]);
+    git(dir.path(), &["add", "."]);
+    git(dir.path(), &["commit", "--quiet", "-m", "base"]);
+    let base = ["--base", "HEAD"];
+    simulate_with(dir.path(), python(), &base, 0);
+    // Both say that something else is right.
+    edit(&dir.path().join("expected.py"), "add + 3", "add + 4");
+    edit(&dir.path().join("scale.cu"), "add[i] + 3", "add[i] + 4");
+    simulate(dir.path(), python(), 0);
+    let said = stdout(&simulate_with(dir.path(), python(), &base, 1));
+    assert!(
+        said.contains("on the same inputs it computes something else"),
+        "{said}"
+    );
 }

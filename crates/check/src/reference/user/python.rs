@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use system::cache::write_atomically;
 use system::files;
-use system::process::{self, helper};
+use system::process;
 use system::temporary::TemporaryDir;
 
 const RUNNER: &str = include_str!("runner.py");
@@ -30,7 +30,8 @@ impl Functions {
     /// Imports the file once, to see that the function is there and what it is made of.
     pub(super) fn load(&self, build: &Build, function: &str) -> Result<ReferenceProgram, NoAnswer> {
         let what = format!("the reference `{function}` in {}", build.source);
-        let python = self.find_python(&what)?;
+        let scratch = TemporaryDir::new_in(&self.programs).map_err(|error| self.broken(&error))?;
+        let python = self.find_python(&what, scratch.path())?;
         let before = SystemTime::now();
         let read = FileRead::read_since(&self.root, &build.source, before);
         let source = files::read(&self.root.join(&build.source), files::SOURCE)
@@ -46,7 +47,6 @@ impl Functions {
             build.source.clone().into(),
             function.into(),
         ];
-        let scratch = TemporaryDir::new_in(&self.programs).map_err(|error| self.broken(&error))?;
         let listing = scratch.path().join("listing");
         let mut probe = clean_command(&python);
         probe
@@ -97,15 +97,18 @@ impl Functions {
     }
 
     /// The program itself: `python3` on PATH may be a script that looks for it at every start.
-    fn find_python(&self, what: &str) -> Result<PathBuf, NoAnswer> {
+    /// Confined, as it starts with whatever is in an environment that the checkout may have.
+    fn find_python(&self, what: &str, scratch: &Path) -> Result<PathBuf, NoAnswer> {
         let lacking =
             |why: String| NoAnswer::Environment(format!("{what} needs python3 with NumPy: {why}"));
         let named = self.python.as_deref();
         let named = named.ok_or_else(|| lacking("there is no python3 on PATH".to_owned()))?;
-        let mut ask = helper::command(named);
-        ask.args(["-I", "-B", "-c", "import sys; print(sys.executable)"]);
-        let ended = process::run(ask, IMPORT, MOST_OUTPUT)
-            .map_err(|error| lacking(format!("{}: {error}", named.display())))?;
+        let mut ask = clean_command(named);
+        ask.env("TMPDIR", scratch)
+            .args(["-I", "-B", "-c", "import sys; print(sys.executable)"]);
+        let ended =
+            process::run_confined(ask, &rules(&[scratch], None, Some(0)), IMPORT, MOST_OUTPUT)
+                .map_err(|error| lacking(format!("{}: {error}", named.display())))?;
         let said = ended.map(|ended| (ended.status.success(), ended.log));
         match said {
             Some((true, log)) if Path::new(log.trim()).is_absolute() => Ok(log.trim().into()),

@@ -578,3 +578,24 @@ fn a_program_in_the_cache_that_was_changed_is_made_again() {
         assert_eq!(std::fs::read(&path).unwrap(), whole);
     }
 }
+
+#[test]
+fn without_a_python_it_is_the_machine() {
+    let bench = Bench::new("");
+    bench.write("reference.py", "def reference(x): return x\n");
+    let mut case = copy_case();
+    if let Reference::User { source, .. } = &mut case.reference {
+        *source = "reference.py".to_owned();
+    }
+    for python in [None, Some(PathBuf::from("/nowhere/python3"))] {
+        let functions = Functions {
+            python,
+            ..bench.functions()
+        };
+        let error = functions.build(&case).unwrap_err();
+        assert!(
+            matches!(&error, NoAnswer::Environment(why) if why.contains("needs python3 with NumPy")),
+            "{error:?}"
+        );
+    }
+}
