@@ -328,7 +328,8 @@ impl Machine<'_> {
         let other = Some(Other::by(init.instruction, init.thread));
         self.find(FindingKind::SharedRace, at, other, |m| {
             format!(
-                "race on the mbarrier at shared memory {address:#x} of block {:?}: its mbarrier.init at {} by thread {:?} is                  not ordered before this by a fence.mbarrier_init and a barrier.cluster, nor by one that releases",
+                "race on the mbarrier at shared memory {address:#x} of block {:?}: its mbarrier.init at {} by thread {:?} is \
+                 not ordered before this by a fence.mbarrier_init and a barrier.cluster, nor by one that releases",
                 owner.id,
                 m.place(init.instruction),
                 m.thread(init.thread)
