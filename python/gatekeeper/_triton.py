@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from gatekeeper._tensor import Tensor
 
-#: What a tensor of gates.yaml is to Triton.
+#: Types of tensors in gates.yaml, and their names in Triton.
 _POINTERS = {
     "f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "e4m3": "fp8e4nv", "e5m2": "fp8e5",
     "i8": "i8", "u8": "u8", "i16": "i16", "u16": "u16", "i32": "i32", "u32": "u32", "i64": "i64",
@@ -56,7 +56,7 @@ class Compiled:
     target: str
     #: The symbol of the kernel.
     entry: str
-    #: Of a block.
+    #: Threads of a block.
     threads: int
     #: Bytes of dynamic shared memory of a block.
     shared: int

@@ -29,7 +29,7 @@ _EXPORTED = pytest.StashKey[Dict[str, str]]()
 #: The exit code of a run in which a gate does not hold.
 _FAILED = 1
 
-#: Of the gates that marks ask for: `test: p50: why`.
+#: Gates of marks that were not judged: `test: p50: why`.
 _NOT_JUDGED = pytest.StashKey[List[str]]()
 
 

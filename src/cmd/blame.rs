@@ -3,7 +3,7 @@
 
 use super::remark;
 use crate::compilers::Step;
-use judge::blame::{answer, blamable};
+use judge::blame::{answer, blameable};
 use model::{BlamedGate, Evidence, Exchange, GateAnswer, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
 use system::error::Result;
@@ -17,7 +17,7 @@ pub type Rerun<'a> = &'a dyn Fn(&Step, Vec<String>) -> Result<Vec<Verdict>>;
 /// Those of a run.
 pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Result<Vec<Evidence>> {
     let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
-    let failed: Vec<BlamedGate> = failed.flat_map(blamable).collect();
+    let failed: Vec<BlamedGate> = failed.flat_map(blameable).collect();
     let filters: BTreeSet<String> = failed.iter().map(|it| filter(&it.subject)).collect();
     let mut exchanges = Vec::new();
     for (at, Step { change, .. }) in steps.iter().enumerate() {

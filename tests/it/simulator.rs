@@ -633,7 +633,7 @@ const NEXT: &str = "    entry: next
 ";
 
 #[test]
-fn blocks_of_a_cluster_read_one_anothers_shared_memory() {
+fn blocks_of_a_cluster_read_shared_memory_of_each_other() {
     let project = project_with("next.cu", NEXT);
     let dir = project.path();
     simulate(dir, &[], 0);

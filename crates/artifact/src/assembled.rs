@@ -14,7 +14,7 @@ pub struct Assembly<'a> {
     pub refused: Refused,
 }
 
-/// What becomes of PTX that the assembler does not take.
+/// The treatment of PTX that the assembler does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Nothing is listed.

@@ -14,7 +14,7 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
     };
     let mut blamed: BTreeMap<(usize, usize), Vec<BlamedGate>> = BTreeMap::new();
     for verdict in verdicts.iter().filter(|it| it.outcome == Outcome::Fail) {
-        for gate in blamable(verdict) {
+        for gate in blameable(verdict) {
             let is_same = |it: &&&GateAnswer| {
                 (&it.subject, &it.rule, it.verdict) == (&gate.subject, &gate.rule, gate.verdict)
             };
@@ -39,7 +39,7 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
 }
 
 /// The gates of a verdict that a part of a compiler can have broken, or taken the answer from.
-pub fn blamable(verdict: &Verdict) -> Vec<BlamedGate> {
+pub fn blameable(verdict: &Verdict) -> Vec<BlamedGate> {
     let (rules, of) = match &verdict.question {
         Question::Gate(rule) => (std::slice::from_ref(rule), GateVerdict::Own),
         Question::NoLooser(BaseDemand::Checks(rules)) => (rules.as_slice(), GateVerdict::Answered),
@@ -53,7 +53,7 @@ pub fn blamable(verdict: &Verdict) -> Vec<BlamedGate> {
     gates.collect()
 }
 
-/// The outcome of one of [`blamable`]'s gates in another run. `None`: that run does not say it.
+/// The outcome of one of [`blameable`]'s gates in another run. `None`: that run does not say it.
 pub fn answer(gate: &BlamedGate, verdicts: &[Verdict]) -> Option<Outcome> {
     let of_subject = || verdicts.iter().filter(|it| it.subject == gate.subject);
     let own =
@@ -133,7 +133,7 @@ mod tests {
             rule: Rule::NoFindings,
             verdict: GateVerdict::Answered,
         };
-        assert!(blamable(&lost).contains(&gate));
+        assert!(blameable(&lost).contains(&gate));
         let skipped = own(Outcome::Skipped);
         assert_eq!(answer(&gate, &[skipped.clone(), lost]), Some(Outcome::Fail));
         assert_eq!(answer(&gate, &[own(Outcome::Pass)]), Some(Outcome::Pass));
@@ -144,7 +144,7 @@ mod tests {
         let mut measured = own(Outcome::Fail);
         measured.measured = Some(Num(1.0));
         assert_eq!(answer(&gate, &[measured]), Some(Outcome::Pass));
-        let own_verdict = blamable(&own(Outcome::Fail)).remove(0);
+        let own_verdict = blameable(&own(Outcome::Fail)).remove(0);
         assert_eq!(own_verdict.verdict, GateVerdict::Own);
         assert_eq!(
             answer(&own_verdict, &[own(Outcome::Fail)]),

@@ -99,7 +99,7 @@ pub struct Outcome {
     pub printed: Vec<String>,
 }
 
-/// Of a grid, the clusters that run, by number: all, or a sample with at most so many blocks.
+/// The clusters of a grid that run, by number: all, or a sample with at most so many blocks.
 pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u32> {
     let clusters = std::array::from_fn(|n| grid[n] / cluster[n]);
     let most = sampled.map_or(u32::MAX, |most| most / cluster.iter().product::<u32>());

@@ -270,7 +270,7 @@ pub enum MbarrierOp {
 pub struct Mbarrier {
     pub op: MbarrierOp,
     pub space: AddressSpace,
-    /// Of the cluster where it is not said: libraries arrive at other blocks so.
+    /// The cluster where none is written: libraries arrive at other blocks so.
     pub scope: Scope,
     pub relaxed: bool,
     pub address: (Class, u32),
@@ -301,7 +301,7 @@ pub struct BulkCopy {
     pub global: BulkGlobal,
     /// The mbarrier that the bytes are reported to. Copies to global memory have none.
     pub barrier: Option<BulkPlace>,
-    /// What global memory holds is combined with what comes, not replaced.
+    /// The contents of global memory are combined with what comes, not replaced.
     pub reduction: Option<Reduction>,
     /// The register with a bit for each block of the cluster that gets a copy, by its rank.
     pub multicast: Option<u32>,
@@ -326,7 +326,7 @@ pub struct ReplaceField {
     pub value: (Class, u32),
 }
 
-/// What a bulk copy would read, fetched into L2: nothing that a program sees. `o[2]` says how many bytes of a line.
+/// The source of a bulk copy, fetched into L2: nothing that a program sees. `o[2]` says how many bytes of a line.
 #[derive(Clone, Debug)]
 pub struct BulkPrefetch(pub BulkGlobal);
 

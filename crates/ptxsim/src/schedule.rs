@@ -245,7 +245,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Deadlock, At::thread(b.id, thread, pc), &what)
     }
 
-    /// Of all blocks of the cluster at work.
+    /// The deadlock of all blocks of the cluster at work.
     fn deadlock<T>(&self) -> Run<T> {
         let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
         let mut waiting =

@@ -15,7 +15,7 @@ pub enum MapField {
     Rank,
     Swizzle,
     Fill,
-    /// Of one dimension each.
+    /// Each is for one dimension.
     Extent,
     Stride,
     BoxExtent,

@@ -61,7 +61,7 @@ impl Decoder<'_> {
         let (Some(name), Some(ty)) = (name, ty) else {
             return self.unsupported(i, "");
         };
-        // Of single halves there are no minima and maxima but in bulk copies.
+        // Only bulk copies have minima and maxima of single halves.
         let is_half = matches!(ty, Ty::F16 | Ty::Bf16) && matches!(name, "min" | "max");
         let op = self.known(i, operation(name, ty).filter(|_| !is_half))?;
         // Sums of vectors of up to 16 bytes, in global memory.

@@ -288,7 +288,7 @@ fn reduces(name: &str, ty: Ty) -> bool {
     }
 }
 
-/// What an operation is for each element that a tensor map can have; nothing for those that it does not take.
+/// The operation on each element that a tensor map can have; nothing for those that it does not take.
 fn operations_by_element(name: &str) -> Vec<(MapElement, AtomOp)> {
     use MapElement::*;
     let is_bitwise = matches!(name, "and" | "or" | "xor");

@@ -6,7 +6,7 @@ use crate::parse::ast::*;
 use crate::program::*;
 use crate::regs::Class;
 
-/// What may be done to an mbarrier of another block.
+/// Operations on an mbarrier of another block that PTX has.
 const REMOTE: [&str; 4] = ["arrive", "arrive_drop", "expect_tx", "complete_tx"];
 
 impl Decoder<'_> {

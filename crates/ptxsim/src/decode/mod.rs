@@ -130,7 +130,7 @@ pub fn decode(
 
 /// Registers of a multiprocessor.
 const REGISTERS: u32 = 1 << 16;
-/// Of a thread there are a multiple of so many.
+/// A thread has a multiple of so many.
 const REGISTER_UNIT: u32 = 8;
 
 /// The registers of a thread with which ptxas lets a kernel with `setmaxnreg` begin: as many as it is told, or as fit

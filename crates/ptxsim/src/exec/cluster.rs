@@ -27,7 +27,7 @@ pub struct Cluster {
     /// By rank.
     pub ended: Vec<bool>,
     barrier: ClusterBarrier,
-    /// What strong writes have handed on, by place: shared memory with the page of its block, or global memory.
+    /// Knowledge that strong writes have handed on, by place: shared memory with the page of its block, or global memory.
     handed: HashMap<u64, Sparse>,
     /// Accesses to shared memory, by rank of its block; with checks, where blocks come to one another's.
     pub shadow: Option<Box<GlobalShadow>>,
@@ -76,7 +76,7 @@ struct ClusterBarrier {
     released: Handing,
 }
 
-/// What arrivals hand on: all that came before them, and mbarriers that are ready to be used.
+/// The knowledge that arrivals hand on: all that came before them, and mbarriers that are ready to be used.
 #[derive(Clone, Default)]
 struct Handing {
     all: Sparse,
@@ -200,7 +200,7 @@ pub fn fence_in_cluster(b: &mut BlockState, w: &mut Warp, fence: Fence) {
 }
 
 impl Warp {
-    /// What it hands on to the cluster: all that it knows, or what it has fenced.
+    /// The knowledge that it hands on to the cluster: all that it knows, or what it has fenced.
     pub fn handed_on(&self, b: &BlockState, relaxed: bool) -> Sparse {
         match relaxed {
             true => self.near.ready.clone(),

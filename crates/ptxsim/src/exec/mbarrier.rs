@@ -148,7 +148,7 @@ fn ending_copies(b: &BlockState, address: u32) -> Option<usize> {
         .map(|last| last + 1)
 }
 
-/// What an mbarrier waits for, as the end of a message: bytes that it expects and nothing copies, or that nobody
+/// The things that an mbarrier waits for, as the end of a message: bytes that it expects and nothing copies, or that nobody
 /// expects; arrivals.
 pub fn lacks(b: &BlockState, address: u32) -> String {
     let state = state_at(b, address);

@@ -177,7 +177,7 @@ impl Machine<'_> {
         {
             return Some(lowest);
         }
-        // What blocks of a cluster do in shared memory is looked at place by place.
+        // Accesses of a cluster to shared memory are looked at place by place.
         let with_others = self.cluster.shadow.is_some()
             && !matches!(access.space, AddressSpace::Global | AddressSpace::Local);
         if with_others {

@@ -17,7 +17,7 @@ use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 
-/// What is done to shared memory of another block.
+/// An access to shared memory of another block.
 #[derive(Clone, Copy)]
 pub enum Remote<'a> {
     Read,

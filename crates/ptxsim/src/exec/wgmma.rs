@@ -68,7 +68,7 @@ struct Fragment {
     sums: Option<Box<[u32; LANES]>>,
     /// Bits of these that are undefined, if any.
     undefined: Vec<(usize, u64, Origin)>,
-    /// What accessed it last, and the number of fences before that.
+    /// The instruction that accessed it last, and the number of fences before that.
     accessed: Option<(u32, u32)>,
     /// The shape of the product that added to it last, and the number of fences before that.
     added: Option<((u32, Elem), u32)>,
@@ -81,7 +81,7 @@ struct Matrix {
     depth: usize,
     /// Where its pieces lie, in order, those side by side joined: address and bytes.
     stretches: Vec<(u32, u32)>,
-    /// Of each line, what is undefined.
+    /// The first undefined value of each line.
     undefined: Vec<Option<Origin>>,
 }
 

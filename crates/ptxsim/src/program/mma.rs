@@ -228,9 +228,9 @@ pub enum Scale {
 #[derive(Clone, Debug)]
 pub struct Scales {
     pub kind: Scale,
-    /// Of one row of A or column of B: each has a scale.
+    /// Blocks of one row of A or column of B: each has a scale.
     pub blocks: u32,
-    /// Of A and of B.
+    /// Those of A and of B.
     pub registers: [u32; 2],
     /// The first byte and the thread that hold them.
     pub selectors: [[u32; 2]; 2],

@@ -101,7 +101,7 @@ fn number(bytes: &[u8]) -> u64 {
         .fold(0, |all, x| all << 8 | u64::from(*x))
 }
 
-/// What an operation on two elements gives, by another way than the simulator's.
+/// The result of an operation on two elements, by another way than the simulator's.
 fn expected(op: &str, ty: &str, old: u64, new: u64) -> u64 {
     let (f, d) = (|x: u64| f32::from_bits(x as u32), f64::from_bits);
     let h = |x: u64| f16::from_bits(x as u16).to_f64();
@@ -202,7 +202,7 @@ fn check(what: &str, (op, ty): (&str, &str), [input, held, out]: [&[u8]; 3]) {
     for (n, ((new, old), got)) in each.enumerate() {
         let [new, old, got] = [new, old, got].map(number);
         let want = expected(op, ty, old, new);
-        // Of zeros of two signs either is smaller.
+        // Either of two zeros with different signs is smaller.
         let is_zero = |x: u64| width == 2 && x & 0x7fff == 0;
         let same = got == want || is_zero(got) && is_zero(want) && op != "add";
         assert!(
@@ -372,7 +372,7 @@ fn what_orders_a_reduction_is_asked_for() {
     );
 }
 
-/// What is added to must have a value.
+/// The target of a sum must have a value.
 #[test]
 fn a_sum_with_what_nothing_wrote_is_found() {
     let module = load(&kernel(FENCE, &line("add.u32"), WAIT, ""));

@@ -160,7 +160,7 @@ const PRODUCT: &str = "// the product";
 /// A fault, the kind of its finding, what that says, and a part of the line that it names.
 type Expected = (Planted, FindingKind, &'static str, &'static str);
 
-/// What a kernel is not told of as expected.
+/// The expected findings that a kernel lacks.
 fn missed(kernel: &str, all: &[Expected]) -> Vec<String> {
     let miss = |&(planted, kind, says, part): &Expected| {
         let line = line_of(part);

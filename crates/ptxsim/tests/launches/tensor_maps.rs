@@ -119,7 +119,7 @@ fn run(change: &str, acquire: &str) -> (Result<Report, Fault>, Vec<u32>) {
     )
 }
 
-/// Of the other tensor, whose rows have 8 words now: what lies beyond is zeros.
+/// Words of the other tensor, whose rows have 8 words now: what lies beyond is zeros.
 fn of_the_other() -> Vec<u32> {
     let word = |row: u32, column: u32| {
         if column < 8 {

@@ -56,7 +56,7 @@ impl Functions {
             .args(&file)
             .arg(&listing);
         let writes = [scratch.path()];
-        // What it imports is not known yet, so nothing can be hidden.
+        // The files that it imports are not known yet, so nothing can be hidden.
         let ended = run(probe, &rules(&writes, None, Some(LARGEST_FILE)), IMPORT)
             .map_err(|why| why.of(&what, IMPORT))?;
         if ended.status.code() == Some(PYTHON_LACKS) {
