@@ -13,7 +13,7 @@
 
 use super::address::{Addresses, Site, addresses};
 use super::async_copy::OfLane;
-use super::atomics::combine_in_global;
+use super::atomics::combine;
 use super::cost::Passes;
 use super::mbarrier::Delivery;
 use super::mem::{missing_of, word};
@@ -787,13 +787,14 @@ impl Machine<'_> {
 }
 
 impl PieceWrite {
-    /// Becomes what an operation makes of these bytes of memory and its own.
+    /// Becomes what an operation makes of these bytes of memory and its own. Unlike `red.add.f32`, a copy keeps subnormal
+    /// sums (CALIBRATION.md).
     fn combine(&mut self, held: &[u8], (op, width): (AtomOp, u32)) {
         let width = width as usize;
         let own = self.data[..held.len()].chunks_exact_mut(width);
         for (own, held) in own.zip(held.chunks_exact(width)) {
             let bytes = width as u32;
-            let new = combine_in_global(op, bytes, word(held, bytes), word(own, bytes));
+            let new = combine(op, bytes, word(held, bytes), word(own, bytes));
             own.copy_from_slice(&new.to_le_bytes()[..width]);
         }
         if let Some((missing, _)) = &mut self.undefined {
