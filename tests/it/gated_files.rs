@@ -61,9 +61,12 @@ const BOTH: &[&str] = &[
     "arch=compute_100,code=sm_100",
 ];
 
+/// By source and flags.
+type Libraries = BTreeMap<(String, Vec<&'static str>), Vec<u8>>;
+
 /// Compiles `k.cu`. One source and the same flags make one library, which holds no path.
 fn build(dir: &Path, flags: &[&'static str]) {
-    static BUILT: Mutex<BTreeMap<(String, Vec<&str>), Vec<u8>>> = Mutex::new(BTreeMap::new());
+    static BUILT: Mutex<Libraries> = Mutex::new(BTreeMap::new());
     let source = fs::read_to_string(dir.join("k.cu")).unwrap();
     let library = dir.join("lib.fatbin");
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
