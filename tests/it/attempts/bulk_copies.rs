@@ -213,7 +213,10 @@ fn another_bulk_copy_is_unsupported() {
     let source = source();
     let line = source.lines().position(|line| line.contains("im2col"));
     let place = format!("(k.cu:{})", line.unwrap() + 1);
-    for part in ["`cp.async.bulk.prefetch.tensor.3d.L2.global.im2col`", &place] {
+    for part in [
+        "`cp.async.bulk.prefetch.tensor.3d.L2.global.im2col`",
+        &place,
+    ] {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert!(!verdicts.iter().any(|it| it.1 == "fail"), "{verdicts:#?}");
