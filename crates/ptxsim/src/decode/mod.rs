@@ -133,9 +133,10 @@ const REGISTERS: u32 = 1 << 16;
 /// A thread has a multiple of so many.
 const REGISTER_UNIT: u32 = 8;
 
-/// The registers of a thread with which ptxas lets a kernel with `setmaxnreg` begin: as many as it is told, or as fit
-/// when the blocks that it is told to share a multiprocessor, and no more than somebody asks for. `None`: it is told
-/// nothing, and ignores `setmaxnreg` ("unable to determine register count at entry"). As seen with ptxas 13.0.88.
+/// Registers of a thread at the entry of a kernel with `setmaxnreg`: those of `.maxnreg`; or as many as fit with
+/// `.minnctapersm` blocks of its size on a multiprocessor, but no more than the largest `setmaxnreg.inc` asks for. `None`:
+/// the kernel states neither, and ptxas ignores `setmaxnreg` ("unable to determine register count at entry"). Seen with
+/// ptxas 13.0.88.
 fn entry_registers(entry: &Function, code: &[Inst]) -> Option<u32> {
     let changes = code.iter().filter_map(|inst| match inst.op {
         Op::SetRegisters(change) => Some(change),
