@@ -150,7 +150,7 @@ fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: 
 }
 
 /// In global memory subnormal operands and sums become zeros of their sign (PTX ISA 9.7.13.5, "atom").
-pub fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
+fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     if op != AtomOp::AddF32 {
         return combine(op, bytes, old, b);
     }
