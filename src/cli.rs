@@ -360,7 +360,8 @@ pub struct RunArgs {
     /// Directory for record.json, report.json, report.md, report.html and junit.xml
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
-    /// Write inputs, outputs and references of every checked case as .npy files into this directory
+    /// Write inputs, outputs and references of every checked case as .npy files into this directory, one directory for
+    /// each case and seed
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
     /// Simulate every case, also where an earlier run has simulated the same code on the same data

@@ -18,7 +18,7 @@ use model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, KeptFacts, KeptVariable, Location,
     Num, Reference, Role, Seen, Tensor,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
 /// The size of outputs that wait to be compared.
@@ -518,20 +518,25 @@ fn wrong_bytes(wrong: WrongBytes) -> Failure {
     Failure::of_case(FaultKind::Environment, wrong.to_string())
 }
 
-/// Everything of one seed as .npy, where it was asked for: `x.npy`, `x.original.npy` for inputs,
-/// `y.got.npy`, `y.want.npy`, `y.want.original.npy` for outputs.
+/// Everything of one seed as .npy, where it was asked for, in a directory of the case and the seed
+/// (`softmax/warp@long/seed-1`): `x.npy`, `x.original.npy` for inputs, `y.got.npy`, `y.want.npy`, `y.want.original.npy`
+/// for outputs.
 pub(super) struct Dump<'a> {
     job: &'a CheckJob,
+    dir: Option<PathBuf>,
 }
 
 impl<'a> Dump<'a> {
     pub fn new(job: &'a CheckJob) -> Self {
-        Self { job }
+        let case = job.case.id.to_string();
+        let dir = job.dump.as_ref();
+        let dir = dir.map(|dir| dir.join(case).join(format!("seed-{}", job.seed)));
+        Self { job, dir }
     }
 
     /// Inputs and reference: there even where the kernel then faults.
     pub fn before(&self, want: &Want) -> Result<()> {
-        let Some(dir) = &self.job.dump else {
+        let Some(dir) = &self.dir else {
             return Ok(());
         };
         let made = std::fs::create_dir_all(dir);
@@ -558,7 +563,7 @@ impl<'a> Dump<'a> {
     }
 
     pub fn after(&self, first: Option<&OutputImages>) -> Result<()> {
-        match (&self.job.dump, first) {
+        match (&self.dir, first) {
             (Some(dir), Some(images)) => self.all(dir, ".got", &decoded(&self.job.case, images)?),
             _ => Ok(()),
         }

@@ -424,8 +424,13 @@ fn a_dump_has_inputs_outputs_and_reference() {
     let mut job = job("double", case("double"), "double");
     job.dump = Some(dir.path().join("deep/er"));
     run(&job).0.unwrap();
-    for name in ["x.npy", "y.want.npy", "y.got.npy"] {
-        assert!(dir.path().join("deep/er").join(name).exists(), "{name}");
+    job.seed += 1;
+    run(&job).0.unwrap();
+    for seed in [job.seed - 1, job.seed] {
+        let below = format!("deep/er/{}/seed-{seed}", job.case.id);
+        for name in ["x.npy", "y.want.npy", "y.got.npy"] {
+            assert!(dir.path().join(&below).join(name).exists(), "{name}");
+        }
     }
 }
 
