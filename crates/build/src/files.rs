@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use system::files;
 
+/// Paths are relative to the root, or absolute.
 pub struct Files {
     root: PathBuf,
     digests: Mutex<BTreeMap<String, Option<String>>>,
@@ -15,6 +16,7 @@ pub struct Files {
 }
 
 impl Files {
+    /// Looks at nothing yet.
     pub fn below(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -36,12 +38,14 @@ impl Files {
         digest
     }
 
+    /// `None` where it is not there or cannot be read. Bytes that are no UTF-8 are replaced.
     pub fn read(&self, file: &str) -> Option<String> {
         files::read(&self.root.join(file), files::SOURCE)
             .ok()
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Whether something has this name; a link counts as what it leads to.
     pub fn exists(&self, file: &str) -> bool {
         self.root.join(file).exists()
     }

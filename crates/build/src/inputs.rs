@@ -26,12 +26,13 @@ pub struct Dependencies {
 pub struct HeaderSearch<'a> {
     /// `-I` and the like, as given to the compiler.
     pub include_dirs: Vec<String>,
-    /// The toolkit's headers.
-    pub toolkit: &'a Path,
+    /// The toolkit's headers, where nvcc compiles.
+    pub toolkit: Option<&'a Path>,
 }
 
 impl Dependencies {
-    /// `None` where the outcome depends on something that is not listed here, and must not be reused.
+    /// `included`: the files that the compiler listed. `None` where the outcome depends on something that is not listed
+    /// here, and must not be reused.
     pub fn collect(files: &Files, included: &[String], search: &HeaderSearch) -> Option<Self> {
         let mut inputs = Self {
             files: BTreeMap::new(),
@@ -48,7 +49,7 @@ impl Dependencies {
         }
         // Searched before the directories where system headers usually are.
         dirs.insert("/usr/local/include".to_owned());
-        dirs.insert(search.toolkit.to_string_lossy().into_owned());
+        dirs.extend(search.toolkit.map(|it| it.to_string_lossy().into_owned()));
 
         let mut asked = BTreeSet::new();
         for file in included.iter().filter(|file| own(file)) {
@@ -62,7 +63,8 @@ impl Dependencies {
             }
         }
         dirs.insert("/usr/include".to_owned());
-        dirs.insert(search.toolkit.join("cccl").to_string_lossy().into_owned());
+        let cccl = search.toolkit.map(|it| it.join("cccl"));
+        dirs.extend(cccl.map(|it| it.to_string_lossy().into_owned()));
         for name in &asked {
             for dir in &dirs {
                 if !inputs.note_absent(files, dir, name) {
@@ -73,6 +75,7 @@ impl Dependencies {
         Some(inputs)
     }
 
+    /// Whether all of it is as it was.
     pub fn hold(&self, files: &Files) -> bool {
         self.files
             .iter()

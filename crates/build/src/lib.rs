@@ -15,10 +15,10 @@ mod compile;
 mod cut;
 pub mod depend;
 mod entry;
-mod files;
+pub mod files;
 mod header;
 mod identity;
-mod inputs;
+pub mod inputs;
 pub mod inventory;
 pub mod ptxas;
 mod refused;
@@ -549,7 +549,7 @@ impl Builder<'_> {
         include_dirs.extend(inputs::include_dirs(&unit.flags)?);
         let search = HeaderSearch {
             include_dirs,
-            toolkit: &self.toolchain.include,
+            toolkit: Some(&self.toolchain.include),
         };
         Dependencies::collect(now, included, &search)
     }

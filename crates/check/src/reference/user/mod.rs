@@ -5,6 +5,7 @@
 //! left in the outputs. Sizes travel with the data, so that one program serves all shapes and seeds.
 
 mod arguments;
+mod earlier;
 mod python;
 
 use super::{NoAnswer, compared, complete};
@@ -14,6 +15,7 @@ use arguments::{Param, generated_main, parameters, stored};
 use build::apart::{FileRead, Reader, Reads};
 use build::depend::{ask_for_rules, list_linked, list_loaded, list_prerequisites};
 use build::toolchain::{clean_command, find_breakage};
+use earlier::Earlier;
 use model::{Case, Reference, Role};
 use object::Object as _;
 use std::collections::BTreeMap;
@@ -109,6 +111,11 @@ impl Build {
         Reader::Reference(self.source.clone())
     }
 
+    /// In messages.
+    fn compilation(&self) -> String {
+        format!("the host compiler on {}", self.source)
+    }
+
     /// Contraction changes results from one machine to the next; the user's flags come last and win.
     fn source(&self) -> [&str; 5] {
         let language = match Language::of(&self.source) {
@@ -156,8 +163,8 @@ impl Functions {
         })
     }
 
-    /// Once for each run, whatever an earlier one built: nobody but the compiler knows all that it reads. Later
-    /// changes do not matter to this run.
+    /// Once for each run: later changes do not matter to it. A program that an earlier run made of the same files is not
+    /// made again.
     ///
     /// # Errors
     /// The compiler's message, arguments that a function cannot take, no host compiler.
@@ -204,6 +211,39 @@ impl Functions {
         function: &str,
     ) -> std::result::Result<ReferenceProgram, NoAnswer> {
         let compiler = self.compiler(build)?;
+        let before = SystemTime::now();
+        let hidden = self.hidden.compilers.as_ref();
+        let earlier = Earlier::of(build, compiler, &self.programs, hidden);
+        let found = earlier.as_ref().and_then(|it| self.find(build, it));
+        let executable = match found {
+            Some(executable) => executable,
+            None => self.make(build, function, compiler, earlier.as_ref())?,
+        };
+        self.finish(build, executable, before)
+    }
+
+    /// The program that an earlier run made of the files as they are now.
+    fn find(&self, build: &Build, earlier: &Earlier) -> Option<PathBuf> {
+        let compilation = earlier.find(&self.root)?;
+        let executable = self.programs.join(&compilation.program);
+        // The file may have been emptied, cut or replaced.
+        let bytes = files::read(&executable, LARGEST_FILE).ok()?;
+        if blake3::hash(&bytes).to_hex().as_str() != compilation.program {
+            return None;
+        }
+        for (file, digest) in compilation.reads() {
+            self.note_read(build, FileRead::new(&self.root, file, Some(digest.clone())));
+        }
+        Some(executable)
+    }
+
+    fn make(
+        &self,
+        build: &Build,
+        function: &str,
+        compiler: &Path,
+        earlier: Option<&Earlier>,
+    ) -> std::result::Result<PathBuf, NoAnswer> {
         let broken = |error: std::io::Error| self.broken(&error);
         let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
         // At the same place in each run: with `-g` it is part of the program.
@@ -211,7 +251,7 @@ impl Functions {
         let main = self.programs.join(main);
         write_atomically(&main, build.main.as_bytes())
             .map_err(|error| NoAnswer::Environment(error.to_string()))?;
-        let what = format!("the host compiler on {}", build.source);
+        let what = build.compilation();
         let run_in = |dir: &Path, hidden: Option<&Hidden>| {
             let mut compile = self.call(compiler);
             compile
@@ -241,13 +281,14 @@ impl Functions {
         {
             return Err(NoAnswer::Reference(format!("{what}: {why}")));
         }
-        let is_listed = self.note_reads(build, scratch.path(), before);
+        let said = Said::of(scratch.path(), &build.source);
+        self.note_reads(build, &said, before);
         if hidden.is_some() && !ended.status.success() {
             // Once more with what is hidden: to tell which files those are, and for nothing else.
             let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
             let before = SystemTime::now();
             let in_sight = run_in(scratch.path(), None);
-            self.note_reads(build, scratch.path(), before);
+            self.note_reads(build, &Said::of(scratch.path(), &build.source), before);
             if in_sight.is_ok_and(|it| it.status.success()) {
                 self.lock_reads()
                     .unlisted
@@ -264,16 +305,15 @@ impl Functions {
             }
             error => error,
         })?;
-        if hidden.is_some() && !is_listed && !Support::of_this_system().files {
+        if hidden.is_some() && said.compiled.is_none() && !Support::of_this_system().files {
             return Err(NoAnswer::Environment(format!(
                 "{what} does not say which files it reads, and this system cannot hide the head's from it; use g++"
             )));
         }
         let program = scratch.path().join(PROGRAM);
         let bytes = files::read(&program, LARGEST_FILE).map_err(broken)?;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&bytes);
-        let executable = self.programs.join(hasher.finalize().to_hex().as_str());
+        let digest = blake3::hash(&bytes).to_hex();
+        let executable = self.programs.join(digest.as_str());
         // The file may have been emptied, cut or replaced; a new one counts as used last when the cache is pruned.
         if !files::read(&executable, LARGEST_FILE).is_ok_and(|there| there == bytes) {
             std::fs::File::open(&program)
@@ -281,9 +321,30 @@ impl Functions {
                 .and_then(|()| std::fs::rename(&program, &executable))
                 .map_err(broken)?;
         }
+        if let (Some(earlier), Some(compiled), Some(linked)) =
+            (earlier, &said.compiled, &said.linked)
+        {
+            earlier.store(&self.root, (compiled, linked), digest.as_str(), before);
+        }
+        Ok(executable)
+    }
+
+    /// With the shared libraries that the program would be given now.
+    fn finish(
+        &self,
+        build: &Build,
+        executable: PathBuf,
+        before: SystemTime,
+    ) -> std::result::Result<ReferenceProgram, NoAnswer> {
+        let broken = |error: std::io::Error| self.broken(&error);
+        let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
+        let bytes = files::read(&executable, LARGEST_FILE).map_err(broken)?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&bytes);
         let mut hidden = self.hidden.programs.clone();
         for library in self.libraries(&executable, &bytes, scratch.path())? {
             let bytes = files::read(&library, LARGEST_FILE).map_err(|error| {
+                let what = build.compilation();
                 NoAnswer::Environment(format!("{what}: {}: {error}", library.display()))
             })?;
             hasher.update(blake3::hash(&bytes).as_bytes());
@@ -302,22 +363,14 @@ impl Functions {
         })
     }
 
-    /// Whether the compiler said what it read.
-    fn note_reads(&self, build: &Build, dir: &Path, before: SystemTime) -> bool {
-        let text = |name: &str| {
-            let bytes = files::read(&dir.join(name), LARGEST_FILE).ok()?;
-            Some(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        let compiled = text(READ).map(|rules| list_prerequisites(&rules));
-        let linked = text(LINKED).map(|map| list_linked(&map));
-        let is_listed = compiled.is_some();
-        for name in [compiled, linked].into_iter().flatten().flatten() {
-            // Files in `dir` only pass from one step of the compiler to the next.
-            if !Path::new(&name).starts_with(dir) {
-                self.note_read(build, FileRead::read_since(&self.root, name, before));
-            }
+    fn note_reads(&self, build: &Build, said: &Said, before: SystemTime) {
+        for name in [&said.compiled, &said.linked]
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            self.note_read(build, FileRead::read_since(&self.root, name, before));
         }
-        is_listed
     }
 
     fn note_read(&self, build: &Build, read: FileRead) {
@@ -351,6 +404,32 @@ impl Functions {
         let listed = output(ended, what)?;
         let paths = list_loaded(&listed).into_iter();
         Ok(paths.map(|path| dir.join(path)).collect())
+    }
+}
+
+/// The files that one run of the compiler and the linker read, as far as they say it.
+struct Said {
+    compiled: Option<Vec<String>>,
+    linked: Option<Vec<String>>,
+}
+
+impl Said {
+    /// Without files in `dir`, which only pass from one step to the next. With the source, which gcc's rules leave out.
+    fn of(dir: &Path, source: &str) -> Self {
+        let listed = |name: &str, list: fn(&str) -> Vec<String>| {
+            let bytes = files::read(&dir.join(name), LARGEST_FILE).ok()?;
+            let mut files = list(&String::from_utf8_lossy(&bytes));
+            files.retain(|file| !Path::new(file).starts_with(dir));
+            Some(files)
+        };
+        let with_source = |mut files: Vec<String>| {
+            files.push(source.to_owned());
+            files
+        };
+        Self {
+            compiled: listed(READ, list_prerequisites).map(with_source),
+            linked: listed(LINKED, list_linked),
+        }
     }
 }
 

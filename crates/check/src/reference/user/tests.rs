@@ -175,6 +175,72 @@ fn two_trees_with_equal_results_have_the_same_program() {
     assert!(Bench::new("#error").functions().build(&case).is_err());
 }
 
+/// A compiler that fails says when it is called.
+#[test]
+fn a_program_of_an_earlier_run_is_taken_while_all_that_it_was_made_of_is_as_it_was() {
+    let source = SCALE.replace("\"factor.h\"", "<factor.h>");
+    let bench = Bench::new(&source);
+    std::fs::create_dir(bench.dir.path().join("tree/first")).unwrap();
+    bench.write("factor.h", "#define FACTOR 1");
+    let compiler = bench.dir.path().join("cxx");
+    let refuse = bench.dir.path().join("refuse");
+    let script = format!(
+        "#!/bin/sh\n[ -e {} ] && exit 1\nexec g++ \"$@\"\n",
+        refuse.display()
+    );
+    std::fs::write(&compiler, script).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&compiler, executable).unwrap();
+    let build = |flags: &[&str]| {
+        let cache = Cache::at(&bench.dir.path().join("cache")).unwrap();
+        let tree = bench.dir.path().join("tree");
+        let functions = Functions::new(&tree, Some(&compiler), HiddenFrom::default(), &cache);
+        let mut case = scale_case();
+        if let Reference::User { flags: own, .. } = &mut case.reference {
+            own.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        }
+        functions.unwrap().build(&case).map(|it| it.identity)
+    };
+    let without_compiler = |flags: &[&str]| {
+        std::fs::write(&refuse, "").unwrap();
+        let built = build(flags);
+        std::fs::remove_file(&refuse).unwrap();
+        built
+    };
+    let search = ["-Ifirst", "-I."];
+    let mut earlier = build(&search).unwrap();
+    assert_eq!(without_compiler(&search).unwrap(), earlier);
+    for (name, text) in [
+        ("factor.h", "#define FACTOR 2"),
+        ("reference.cpp", &source.replace("x[i]", "x[i] * x[i]")),
+        // It is found earlier.
+        ("first/factor.h", "#define FACTOR 3"),
+    ] {
+        bench.write(name, text);
+        assert!(without_compiler(&search).is_err(), "{name}");
+        let now = build(&search).unwrap();
+        assert_ne!(now, earlier, "{name}");
+        assert_eq!(without_compiler(&search).unwrap(), now, "{name}");
+        earlier = now;
+    }
+    std::fs::remove_file(bench.dir.path().join("tree/first/factor.h")).unwrap();
+    let search = |flag| ["-I.", flag];
+    assert!(without_compiler(&search("-DOTHER")).is_err());
+    // What these bring in is not listed.
+    for flag in ["-lm", "-march=native"] {
+        build(&search(flag)).unwrap();
+        assert!(without_compiler(&search(flag)).is_err(), "{flag}");
+    }
+    for text in [
+        "#define FACTOR (__TIME__[0])",
+        "asm(\"\");\n#define FACTOR 1",
+    ] {
+        bench.write("factor.h", text);
+        build(&search("-O2")).unwrap();
+        assert!(without_compiler(&search("-O2")).is_err(), "{text}");
+    }
+}
+
 /// Inputs that neither gates.yaml nor the preprocessed source shows.
 #[test]
 fn whatever_a_program_is_made_of_is_a_part_of_its_identity() {
