@@ -125,14 +125,62 @@ fn an_output_that_the_program_did_not_have_fails() {
     );
 }
 
+/// What the program says under capture begins with what it says alone.
+fn captured_as_alone(dir: &Path, options: &[&str], mode: &str) -> (Option<i32>, String) {
+    let alone = Command::new(dir.join("program"))
+        .current_dir(dir)
+        .args(["scale.fatbin", mode])
+        .env("LD_LIBRARY_PATH", dir)
+        .output()
+        .unwrap();
+    let output = capture(dir, options, &[mode], &[]);
+    let (alone, said) = (stdout(&alone), stdout(&output));
+    assert!(alone.starts_with("sum "), "{mode}: {alone}");
+    assert!(said.starts_with(&alone), "{mode}: {alone}{said}");
+    (output.status.code(), said + &stderr(&output))
+}
+
+#[test]
+fn kernels_of_graphs_are_captured_when_the_graph_is_launched() {
+    let project = project();
+    let dir = project.path();
+    let is_gone = || std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    // Recorded, with the parameters of one node set afterwards, and while another stream launches, too.
+    for (mode, also) in [
+        ("graph", ""),
+        ("graph set", ""),
+        (
+            "graph beside",
+            "another stream was recorded into a CUDA graph",
+        ),
+    ] {
+        let (code, said) = captured_as_alone(dir, &["--launches", "3"], mode);
+        assert_eq!(code, Some(0), "{mode}: {said}");
+        assert!(said.contains("3 launches in cap"), "{mode}: {said}");
+        assert!(said.contains(also), "{mode}: {said}");
+        run(dir, &["replay", "cap", "--device", "sim"], 0);
+        is_gone();
+    }
+    for (mode, why) in [
+        (
+            "graph host",
+            "a node that cannot be run alone: a host function",
+        ),
+        (
+            "graph update",
+            "its CUDA graph was updated after it was made",
+        ),
+    ] {
+        let (code, said) = captured_as_alone(dir, &[], mode);
+        assert!(said.contains(why), "{mode}: {said}");
+        assert_eq!(code, Some(4), "{mode}: {said}");
+        is_gone();
+    }
+}
+
 #[test]
 fn launches_that_cannot_be_captured_are_named() {
     for (arguments, variables, why) in [
-        (
-            &[][..],
-            &[("RECORDED", "1")][..],
-            "recorded into a CUDA graph",
-        ),
         (
             &[][..],
             &[("STOLEN", "1")][..],

@@ -116,8 +116,16 @@ pub struct LeftOut {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reason {
-    /// It is recorded into a CUDA graph.
-    Graph,
+    /// Another stream was recorded into a CUDA graph meanwhile, and waiting for the GPU would end that.
+    Recording,
+    /// Its CUDA graph has a node that cannot be run alone: a CUgraphNodeType.
+    GraphNode { kind: i32 },
+    /// Its CUDA graph was updated as a whole.
+    GraphUpdated,
+    /// Its CUDA graph can be launched by kernels.
+    GraphOnDevice,
+    /// Its CUDA graph was made in a way that is not followed.
+    UnknownGraph,
     /// The module cannot be read.
     DamagedModule { problem: String },
     /// The driver got the module in a way that is not followed.
@@ -130,6 +138,8 @@ pub enum Reason {
     AddressesTaken,
     /// It can reach more memory than the limit.
     TooMuchMemory { bytes: u64, most: u64 },
+    /// The driver lacks a function.
+    OldDriver { call: String },
     /// The driver refused a call of the capture itself.
     Driver { call: String, code: i32 },
     /// The capture could not be written.
@@ -139,7 +149,28 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Graph => f.write_str("it is recorded into a CUDA graph"),
+            Self::Recording => {
+                f.write_str("another stream was recorded into a CUDA graph at that time")
+            }
+            Self::GraphNode { kind } => write!(
+                f,
+                "its CUDA graph has a node that cannot be run alone: {}",
+                match kind {
+                    3 => "a host function",
+                    4 => "a graph",
+                    6 | 7 => "an event",
+                    8 | 9 => "an external semaphore",
+                    10 | 11 => "an allocation",
+                    12 => "a batch of memory operations",
+                    13 => "a condition",
+                    _ => "one of an unknown type",
+                }
+            ),
+            Self::GraphUpdated => f.write_str("its CUDA graph was updated after it was made"),
+            Self::GraphOnDevice => f.write_str("its CUDA graph can be launched by kernels"),
+            Self::UnknownGraph => {
+                f.write_str("its CUDA graph was made in a way that capture does not follow")
+            }
             Self::UnknownModule => {
                 f.write_str("its module was loaded in a way that capture does not follow")
             }
@@ -157,6 +188,9 @@ impl fmt::Display for Reason {
                 bytes >> 20,
                 most >> 20
             ),
+            Self::OldDriver { call } => {
+                write!(f, "the driver has no {call}: install a newer one")
+            }
             Self::Driver { call, code } => write!(f, "{call} failed with CUDA error {code}"),
             Self::Disk { error } => write!(f, "it could not be written: {error}"),
         }
@@ -321,7 +355,7 @@ mod tests {
         let launch = launch(dir.path());
         let left_out = LeftOut {
             kernel: "other".to_owned(),
-            reason: Reason::Graph,
+            reason: Reason::NoCode,
         };
         let mut writer = Writer::create(dir.path(), process()).unwrap();
         writer.add(&Line::Launch(Box::new(launch.clone()))).unwrap();
@@ -366,7 +400,7 @@ mod tests {
             "",
             "{}\n",
             "not json\n",
-            "{\"left_out\":{\"kernel\":\"k\",\"reason\":\"graph\"}}\n",
+            "{\"left_out\":{\"kernel\":\"k\",\"reason\":\"no_code\"}}\n",
         ] {
             fs::write(dir.path().join("process-1.jsonl"), text).unwrap();
             assert!(Capture::read(dir.path()).is_err(), "{text:?}");

@@ -2,11 +2,32 @@
 //! find these first, and those that ask `dlsym` or `cuGetProcAddress` are given them.
 
 use crate::driver::{Address, CuResult, Handle, LaunchConfig, SUCCESS, driver};
-use crate::launch::Launch;
+use crate::launch::{Arguments, Launch, name_stream, run_once};
 use crate::memory::Unplaced;
 use crate::state::state;
+use graph::*;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The driver's function under the same name, found once.
+macro_rules! real {
+    ($name:ident, $type:ty) => {{
+        static REAL: std::sync::OnceLock<Option<$type>> = std::sync::OnceLock::new();
+        let real = REAL.get_or_init(|| {
+            let name = concat!(stringify!($name), "\0");
+            let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
+            let found = crate::symbols::driver_function(name)?;
+            // SAFETY: the driver's function of this name has this type.
+            Some(std::mem::transmute::<*mut std::ffi::c_void, $type>(found))
+        });
+        match real {
+            Some(real) => *real,
+            None => return crate::driver::NOT_FOUND,
+        }
+    }};
+}
+
+mod graph;
 
 macro_rules! exported {
     ($($name:ident),* $(,)?) => {
@@ -27,28 +48,51 @@ exported! {
     cuModuleGetFunction, cuLibraryGetKernel, cuLibraryGetModule, cuKernelGetFunction,
     cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
     cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz,
+    cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, cuStreamBeginCaptureToGraph,
+    cuStreamBeginCaptureToGraph_ptsz, cuStreamEndCapture, cuStreamEndCapture_ptsz,
+    cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
+    cuGraphDestroy, cuGraphExecDestroy, cuGraphLaunch, cuGraphLaunch_ptsz,
+    cuGraphExecUpdate, cuGraphExecUpdate_v2, cuGraphNodeSetEnabled,
+    cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2, cuGraphExecNodeSetParams,
 }
 
 /// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
 const PER_THREAD_FLAG: u64 = 2;
 
+/// Functions with another one for the default stream of each thread.
+const HAVE_PER_THREAD: [&[u8]; 8] = [
+    b"cuLaunchKernel",
+    b"cuLaunchKernelEx",
+    b"cuLaunchCooperativeKernel",
+    b"cuStreamBeginCapture_v2",
+    b"cuStreamBeginCaptureToGraph",
+    b"cuStreamEndCapture",
+    b"cuGraphInstantiateWithParams",
+    b"cuGraphLaunch",
+];
+
 /// The exported name of a function that `cuGetProcAddress` is asked for, which has no version in it.
 fn exported_name(symbol: &[u8], version: c_int, flags: u64) -> Vec<u8> {
-    let suffix: &[u8] = match symbol {
+    let versioned: &[u8] = match symbol {
         b"cuMemAlloc" | b"cuMemFree" | b"cuMemAllocPitch" | b"cuMemGetAddressRange" => b"_v2",
-        b"cuGetProcAddress" if version >= 12_000 => b"_v2",
-        b"cuLaunchKernel" | b"cuLaunchKernelEx" | b"cuLaunchCooperativeKernel"
-            if flags & PER_THREAD_FLAG != 0 =>
+        b"cuStreamBeginCapture" if version >= 10_010 => b"_v2",
+        b"cuGetProcAddress" | b"cuGraphExecUpdate" | b"cuGraphExecKernelNodeSetParams"
+            if version >= 12_000 =>
         {
-            b"_ptsz"
+            b"_v2"
         }
+        b"cuGraphInstantiate" if version >= 12_000 => b"WithFlags",
         _ => b"",
     };
-    [symbol, suffix].concat()
+    let mut name = [symbol, versioned].concat();
+    if flags & PER_THREAD_FLAG != 0 && HAVE_PER_THREAD.contains(&name.as_slice()) {
+        name.extend(b"_ptsz");
+    }
+    name
 }
 
 /// A fault of our own must not unwind into the program: `work` is then left undone.
-fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+pub fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }
 
@@ -329,14 +373,12 @@ macro_rules! launches {
                 grid: [grid_x, grid_y, grid_z],
                 block: [block_x, block_y, block_z],
                 dynamic_shared,
-                stream,
                 cooperative: false,
                 cluster: None,
                 programmatic: false,
-                parameters,
-                extra,
+                arguments: Arguments::Given { parameters, extra },
             };
-            captured(&launch, $per_thread, || {
+            captured(&launch, name_stream(stream, $per_thread), &|| {
                 type Function = unsafe extern "C" fn(
                     Handle,
                     c_uint,
@@ -386,10 +428,18 @@ macro_rules! launches {
                 // SAFETY: the driver's function of this name has this type; the program's own call.
                 unsafe { real!($extended, Function)(config, kernel, parameters, extra) }
             };
+            let arguments = Arguments::Given { parameters, extra };
             // SAFETY: the program's own call.
-            match unsafe { Launch::of_config(config, kernel, parameters, extra) } {
-                Some(launch) => captured(&launch, $per_thread, run),
-                None => run(),
+            match unsafe {
+                (
+                    Launch::of_config(config, kernel, arguments),
+                    config.as_ref(),
+                )
+            } {
+                (Some(launch), Some(config)) => {
+                    captured(&launch, name_stream(config.stream, $per_thread), &run)
+                }
+                _ => run(),
             }
         }
 
@@ -411,14 +461,15 @@ macro_rules! launches {
                 grid: [grid_x, grid_y, grid_z],
                 block: [block_x, block_y, block_z],
                 dynamic_shared,
-                stream,
                 cooperative: true,
                 cluster: None,
                 programmatic: false,
-                parameters,
-                extra: std::ptr::null_mut(),
+                arguments: Arguments::Given {
+                    parameters,
+                    extra: std::ptr::null_mut(),
+                },
             };
-            captured(&launch, $per_thread, || {
+            captured(&launch, name_stream(stream, $per_thread), &|| {
                 type Function = unsafe extern "C" fn(
                     Handle,
                     c_uint,
@@ -451,23 +502,6 @@ macro_rules! launches {
     };
 }
 
-/// The driver's function under the same name, found once.
-macro_rules! real {
-    ($name:ident, $type:ty) => {{
-        static REAL: std::sync::OnceLock<Option<$type>> = std::sync::OnceLock::new();
-        let real = REAL.get_or_init(|| {
-            let name = concat!(stringify!($name), "\0");
-            let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
-            let found = crate::symbols::driver_function(name)?;
-            // SAFETY: the driver's function of this name has this type.
-            Some(std::mem::transmute::<*mut c_void, $type>(found))
-        });
-        match real {
-            Some(real) => *real,
-            None => return crate::driver::NOT_FOUND,
-        }
-    }};
-}
 launches!(
     cuLaunchKernel,
     cuLaunchKernelEx,
@@ -481,16 +515,8 @@ launches!(
     true
 );
 
-/// The launch runs once, also where our own part fails.
-fn captured(launch: &Launch, per_thread: bool, run: impl Fn() -> CuResult) -> CuResult {
-    let ran = std::cell::Cell::new(None);
-    let once = || {
-        let code = run();
-        ran.set(Some(code));
-        code
-    };
-    let captured = quietly(|| Some(launch.capture(per_thread, once)));
-    captured.or(ran.get()).unwrap_or_else(&run)
+fn captured(launch: &Launch, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
+    run_once(run, |run| launch.capture(stream, run))
 }
 
 #[cfg(test)]
@@ -508,5 +534,13 @@ mod tests {
         assert_eq!(name("cuLaunchKernel", 7_000, 2), "cuLaunchKernel_ptsz");
         assert_eq!(name("cuLaunchKernel", 4_000, 1), "cuLaunchKernel");
         assert_eq!(name("cuInit", 2_000, 2), "cuInit");
+        assert_eq!(
+            name("cuGraphInstantiate", 13_000, 0),
+            "cuGraphInstantiateWithFlags"
+        );
+        // Five parameters, and not followed.
+        assert_eq!(name("cuGraphInstantiate", 11_040, 0), "cuGraphInstantiate");
+        let begin = name("cuStreamBeginCapture", 12_000, 2);
+        assert_eq!(begin, "cuStreamBeginCapture_v2_ptsz");
     }
 }

@@ -10,6 +10,7 @@
 
 mod driver;
 mod exports;
+mod graphs;
 mod image;
 mod launch;
 // On other processors only programs that link the driver are seen.

@@ -1,12 +1,12 @@
 //! Allocations at addresses that a later process can have again.
 
 use crate::driver::{
-    Access, Address, CuResult, DEVICE, Location, OUT_OF_MEMORY, PINNED, Properties, READ_WRITE,
-    SUCCESS, driver,
+    Access, Address, CuResult, DEVICE, Handle, Location, OUT_OF_MEMORY, PINNED, Properties,
+    READ_WRITE, SUCCESS, driver,
 };
 use crate::ranges::Ranges;
 use capture::addresses::{PAGE, RANGE, range};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
 /// The alignment of small allocations (cudaMalloc: at least 256).
@@ -21,6 +21,10 @@ pub struct Memory {
     devices: BTreeMap<c_int, Option<Device>>,
     /// Bytes that were asked for, and by which device they are held, by address.
     allocations: BTreeMap<Address, (u64, c_int)>,
+    /// Streams that are recorded into a graph: the GPU must not be waited for meanwhile.
+    recorded: BTreeSet<Handle>,
+    /// Freed by the program, and not to be used again before the GPU was waited for.
+    freed: Vec<(Address, u64, c_int)>,
 }
 
 /// The range of a device.
@@ -64,25 +68,37 @@ impl Memory {
         Ok(address)
     }
 
+    pub fn is_recording(&self) -> bool {
+        !self.recorded.is_empty()
+    }
+
+    pub fn set_recording(&mut self, stream: Handle, is_recorded: bool) {
+        match is_recorded {
+            true => self.recorded.insert(stream),
+            false => self.recorded.remove(&stream),
+        };
+    }
+
     /// Whether it was placed here, and is freed now. Waits for work that may use it, as the driver does.
     pub fn free(&mut self, address: Address) -> Option<CuResult> {
         let (bytes, ordinal) = self.allocations.remove(&address)?;
+        self.freed.push((address, bytes, ordinal));
+        Some(match self.is_recording() {
+            true => SUCCESS,
+            false => self.give_back(),
+        })
+    }
+
+    /// Waits for the GPU, and makes room of what was freed.
+    fn give_back(&mut self) -> CuResult {
         // SAFETY: asks for nothing but time.
         let code = unsafe { driver().synchronize() };
-        if let Some(Some(device)) = self.devices.get_mut(&ordinal) {
-            match bytes < SMALL {
-                true => device
-                    .small
-                    .give(address, bytes.next_multiple_of(ALIGNMENT)),
-                false => {
-                    let bytes = bytes.next_multiple_of(PAGE);
-                    // SAFETY: mapped by `Device::map` with these bytes, and no longer used.
-                    unsafe { driver().unmap(address, to_usize(bytes)) };
-                    device.pages.give(address, bytes);
-                }
+        for (address, bytes, ordinal) in std::mem::take(&mut self.freed) {
+            if let Some(Some(device)) = self.devices.get_mut(&ordinal) {
+                device.free(address, bytes);
             }
         }
-        Some(code)
+        code
     }
 
     /// The allocation around an address: its start and bytes.
@@ -124,6 +140,18 @@ impl Device {
         let shared = self.map(SHARED, ordinal)?;
         self.small.give(shared, SHARED);
         self.small.take(bytes).ok_or(OUT_OF_MEMORY)
+    }
+
+    fn free(&mut self, address: Address, bytes: u64) {
+        match bytes < SMALL {
+            true => (self.small).give(address, bytes.next_multiple_of(ALIGNMENT)),
+            false => {
+                let bytes = bytes.next_multiple_of(PAGE);
+                // SAFETY: mapped by `map` with these bytes, and no longer used.
+                unsafe { driver().unmap(address, to_usize(bytes)) };
+                self.pages.give(address, bytes);
+            }
+        }
     }
 
     /// Whole pages.
