@@ -132,8 +132,10 @@ pub enum Reason {
     UnknownModule,
     /// The driver compiled it from PTX.
     NoCode,
-    /// A pointer leads to memory that the capture did not place: managed, pinned, pooled (cuMemAllocAsync), or of a peer.
-    OtherMemory,
+    /// A pointer leads to memory that the capture did not place.
+    OtherMemory { kind: MemoryKind },
+    /// The host has no room to keep what is in the GPU's memory.
+    NoHostMemory { bytes: u64 },
     /// The addresses that captures use are taken in this process.
     AddressesTaken,
     /// It can reach more memory than the limit.
@@ -144,6 +146,35 @@ pub enum Reason {
     Driver { call: String, code: i32 },
     /// The capture could not be written.
     Disk { error: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryKind {
+    /// cuMemAllocManaged.
+    Managed,
+    /// Pinned, or registered.
+    Host,
+    /// Of another GPU.
+    Peer,
+    /// Of a pool that shares its memory, or of a graph's own allocation.
+    Pool,
+    /// Imported, at addresses that the program wanted, or mapped twice.
+    Unknown,
+}
+
+impl fmt::Display for MemoryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Managed => "managed memory",
+            Self::Host => "pinned memory of the host",
+            Self::Peer => "memory of another GPU",
+            Self::Pool => "memory of a pool that is shared, or of a graph",
+            Self::Unknown => {
+                "memory that is shared, is mapped twice, or lies at addresses that the program chose"
+            }
+        })
+    }
 }
 
 impl fmt::Display for Reason {
@@ -176,8 +207,11 @@ impl fmt::Display for Reason {
             }
             Self::NoCode => f.write_str("its module has PTX alone, which the driver compiled"),
             Self::DamagedModule { problem } => write!(f, "its module cannot be read: {problem}"),
-            Self::OtherMemory => f.write_str(
-                "it reaches memory that capture did not place: managed, pinned, of a peer, or of cudaMallocAsync",
+            Self::OtherMemory { kind } => write!(f, "it reaches {kind}"),
+            Self::NoHostMemory { bytes } => write!(
+                f,
+                "the host has no room for {} MiB of the GPU's memory",
+                bytes.div_ceil(1 << 20)
             ),
             Self::AddressesTaken => {
                 f.write_str("the addresses that captures use are taken in this process")

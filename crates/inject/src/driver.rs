@@ -59,6 +59,14 @@ pub struct InstantiateParameters {
     pub result: c_int,
 }
 
+/// CUmemPoolProps, up to the location.
+#[repr(C)]
+pub struct PoolProperties {
+    pub kind: c_uint,
+    pub handle_types: c_uint,
+    pub location: Location,
+}
+
 /// CUmemLocation.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -164,6 +172,12 @@ driver! {
     read = cuMemcpyDtoH_v2(to: *mut c_void, from: Address, bytes: usize);
     /// The allocation around an address.
     address_range = cuMemGetAddressRange_v2(base: *mut Address, bytes: *mut usize, address: Address);
+    /// A fact on an address.
+    pointer_attribute = cuPointerGetAttribute(value: *mut c_void, attribute: c_int, address: Address);
+    /// The pool that a device starts with.
+    default_pool = cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int);
+    /// The pool that a device allocates from now.
+    current_pool = cuDeviceGetMemPool(pool: *mut Handle, device: c_int);
     /// Whether launches into this stream are recorded.
     is_capturing = cuStreamIsCapturing(stream: Handle, status: *mut c_int);
     /// How calls of this thread affect graphs that are recorded.

@@ -1,11 +1,11 @@
 //! The driver's functions that this library stands in front of, under the driver's names: programs that link the driver
 //! find these first, and those that ask `dlsym` or `cuGetProcAddress` are given them.
 
-use crate::driver::{Address, CuResult, Handle, LaunchConfig, SUCCESS, driver};
+use crate::driver::{CuResult, Handle, LaunchConfig, SUCCESS, driver};
 use crate::launch::{Arguments, Launch, name_stream, run_once};
-use crate::memory::Unplaced;
 use crate::state::state;
 use graph::*;
+use memory::*;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -28,6 +28,7 @@ macro_rules! real {
 }
 
 mod graph;
+mod memory;
 
 macro_rules! exported {
     ($($name:ident),* $(,)?) => {
@@ -44,6 +45,9 @@ macro_rules! exported {
 exported! {
     cuGetProcAddress, cuGetProcAddress_v2,
     cuMemAlloc_v2, cuMemFree_v2, cuMemAllocPitch_v2, cuMemGetAddressRange_v2,
+    cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz,
+    cuMemFreeAsync, cuMemFreeAsync_ptsz, cuMemPoolCreate, cuMemPoolDestroy, cuStreamDestroy_v2,
+    cuMemAddressReserve, cuMemAddressFree, cuMemCreate, cuMemRelease, cuMemMap, cuMemUnmap,
     cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuLibraryLoadData,
     cuModuleGetFunction, cuLibraryGetKernel, cuLibraryGetModule, cuKernelGetFunction,
     cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
@@ -60,7 +64,7 @@ exported! {
 const PER_THREAD_FLAG: u64 = 2;
 
 /// Functions with another one for the default stream of each thread.
-const HAVE_PER_THREAD: [&[u8]; 8] = [
+const HAVE_PER_THREAD: [&[u8]; 11] = [
     b"cuLaunchKernel",
     b"cuLaunchKernelEx",
     b"cuLaunchCooperativeKernel",
@@ -69,12 +73,19 @@ const HAVE_PER_THREAD: [&[u8]; 8] = [
     b"cuStreamEndCapture",
     b"cuGraphInstantiateWithParams",
     b"cuGraphLaunch",
+    b"cuMemAllocAsync",
+    b"cuMemAllocFromPoolAsync",
+    b"cuMemFreeAsync",
 ];
 
 /// The exported name of a function that `cuGetProcAddress` is asked for, which has no version in it.
 fn exported_name(symbol: &[u8], version: c_int, flags: u64) -> Vec<u8> {
     let versioned: &[u8] = match symbol {
-        b"cuMemAlloc" | b"cuMemFree" | b"cuMemAllocPitch" | b"cuMemGetAddressRange" => b"_v2",
+        b"cuMemAlloc"
+        | b"cuMemFree"
+        | b"cuMemAllocPitch"
+        | b"cuMemGetAddressRange"
+        | b"cuStreamDestroy" => b"_v2",
         b"cuStreamBeginCapture" if version >= 10_010 => b"_v2",
         b"cuGetProcAddress" | b"cuGraphExecUpdate" | b"cuGraphExecKernelNodeSetParams"
             if version >= 12_000 =>
@@ -138,78 +149,6 @@ unsafe extern "C" fn cuGetProcAddress(
     let mut status = 0;
     // SAFETY: the program's own call; the status is new in version 2.
     unsafe { cuGetProcAddress_v2(symbol, found, version, flags, &raw mut status) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemAlloc_v2(address: *mut Address, bytes: usize) -> CuResult {
-    let placed = quietly(|| Some(state()?.memory.allocate(bytes as u64)));
-    match placed {
-        Some(Ok(placed)) if !address.is_null() => {
-            // SAFETY: the program gives a place for one address.
-            unsafe { address.write(placed) };
-            SUCCESS
-        }
-        Some(Err(Unplaced::Refused(code))) => code,
-        // SAFETY: the program's own call.
-        _ => unsafe { driver().allocate(address, bytes) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemAllocPitch_v2(
-    address: *mut Address,
-    pitch: *mut usize,
-    width: usize,
-    height: usize,
-    element: c_uint,
-) -> CuResult {
-    /// The driver's pitch on every GPU since sm_50.
-    const ALIGNMENT: usize = 512;
-    let row = width.next_multiple_of(ALIGNMENT);
-    let bytes = row.checked_mul(height);
-    let placed = quietly(|| Some(state()?.memory.allocate(bytes? as u64)));
-    match placed {
-        Some(Ok(placed)) if !address.is_null() && !pitch.is_null() => {
-            // SAFETY: the program gives a place for an address and a number.
-            unsafe {
-                address.write(placed);
-                pitch.write(row);
-            }
-            SUCCESS
-        }
-        Some(Err(Unplaced::Refused(code))) => code,
-        // SAFETY: the program's own call.
-        _ => unsafe { driver().allocate_pitch(address, pitch, width, height, element) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemFree_v2(address: Address) -> CuResult {
-    let freed = quietly(|| state()?.memory.free(address));
-    // SAFETY: the program's own call.
-    freed.unwrap_or_else(|| unsafe { driver().free(address) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemGetAddressRange_v2(
-    base: *mut Address,
-    bytes: *mut usize,
-    address: Address,
-) -> CuResult {
-    // Allocations that share a page would come as one.
-    let Some((start, length)) = quietly(|| state()?.memory.around(address)) else {
-        // SAFETY: the program's own call.
-        return unsafe { driver().address_range(base, bytes, address) };
-    };
-    // SAFETY: null, or a place for an address.
-    if let Some(base) = unsafe { base.as_mut() } {
-        *base = start;
-    }
-    // SAFETY: null, or a place for a number.
-    if let Some(bytes) = unsafe { bytes.as_mut() } {
-        *bytes = usize::try_from(length).unwrap_or(usize::MAX);
-    }
-    SUCCESS
 }
 
 /// After a module was loaded.

@@ -4,11 +4,12 @@ use crate::driver::{
     Address, CuResult, Handle, LaunchConfig, NOT_FOUND, PER_THREAD, SUCCESS, driver,
 };
 use crate::exports::quietly;
+use crate::memory::current_device;
 use crate::state::{Kernel, State, device, state};
-use capture::{Allocation, LaunchRecord, Line, Parameter, Reason, Variable};
+use capture::{Allocation, LaunchRecord, Line, MemoryKind, Parameter, Reason, Variable, addresses};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_int, c_void};
 
 /// A launch as the program asks for it, by whichever of the driver's functions.
 pub struct Launch {
@@ -133,15 +134,16 @@ impl Launch {
         }
         synchronize()?;
         let parameters = self.read_arguments(kernel.is_kernel)?;
+        let current = current_device();
         let mut memory = BTreeMap::new();
         let mut total = 0;
         let mut waiting: Vec<Address> = Vec::new();
         for (_, bytes) in &parameters {
             for word in words(bytes) {
-                match state.memory.around(word) {
-                    Some(_) => waiting.push(word),
-                    None if is_device_memory(word) => return Err(Reason::OtherMemory),
-                    None => {}
+                if state.memory.around(word).is_some() {
+                    waiting.push(word);
+                } else if let Some(kind) = find_other_memory(word, current) {
+                    return Err(Reason::OtherMemory { kind });
                 }
             }
         }
@@ -156,6 +158,10 @@ impl Launch {
             };
             if memory.contains_key(&start) {
                 continue;
+            }
+            if find_ordinal(start) != current {
+                let kind = MemoryKind::Peer;
+                return Err(Reason::OtherMemory { kind });
             }
             total += bytes;
             if total > state.request.most_bytes {
@@ -380,21 +386,51 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = Address> {
     words.iter().map(|word| Address::from_le_bytes(*word))
 }
 
-/// Whether the driver knows an allocation there that capture did not place.
-fn is_device_memory(address: Address) -> bool {
+/// CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED, _DEVICE_ORDINAL, _MEMPOOL_HANDLE.
+const MEMORY_TYPE: i32 = 2;
+const IS_MANAGED: i32 = 8;
+const ORDINAL: i32 = 9;
+const POOL: i32 = 17;
+/// CU_MEMORYTYPE_HOST.
+const HOST: u64 = 1;
+
+/// The kind of memory there that capture did not place; `None` where the driver knows none.
+fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryKind> {
     // Smaller numbers are sizes and strides: asking costs a call.
     if address < 1 << 32 || address >> 57 != 0 {
-        return false;
+        return None;
     }
-    let (mut base, mut bytes) = (0, 0);
-    // SAFETY: the driver writes two numbers, and knows for any address whether it is one of its own.
-    let code = unsafe { driver().address_range(&raw mut base, &raw mut bytes, address) };
-    code == SUCCESS
+    let ask = |attribute| {
+        let mut value = 0_u64;
+        // SAFETY: the driver writes at most eight bytes, and knows for any address whether it is one of its own.
+        let code =
+            unsafe { driver().pointer_attribute((&raw mut value).cast(), attribute, address) };
+        (code == SUCCESS).then_some(value)
+    };
+    let memory_type = ask(MEMORY_TYPE)?;
+    let ordinal = ask(ORDINAL).and_then(|it| c_int::try_from(it).ok());
+    Some(match memory_type {
+        _ if ask(IS_MANAGED).is_some_and(|it| it != 0) => MemoryKind::Managed,
+        HOST => MemoryKind::Host,
+        _ if ordinal != current => MemoryKind::Peer,
+        _ if ask(POOL).is_some_and(|it| it != 0) => MemoryKind::Pool,
+        _ => MemoryKind::Unknown,
+    })
+}
+
+/// The device in whose range an address lies.
+fn find_ordinal(address: Address) -> Option<c_int> {
+    let ordinal = address.checked_sub(addresses::FIRST)? / addresses::RANGE;
+    c_int::try_from(ordinal).ok()
 }
 
 fn read(address: Address, bytes: u64) -> Result<Vec<u8>, Reason> {
     let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mut content = vec![0; length];
+    let mut content = Vec::new();
+    // A program that has filled the host's memory must not end here.
+    let room = content.try_reserve_exact(length);
+    room.map_err(|_| Reason::NoHostMemory { bytes })?;
+    content.resize(length, 0);
     // SAFETY: an allocation with as many bytes.
     match unsafe { driver().read(content.as_mut_ptr().cast(), address, length) } {
         SUCCESS => Ok(content),
