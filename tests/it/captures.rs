@@ -240,6 +240,14 @@ fn launches_that_cannot_be_captured_are_named() {
         assert!(said.contains("sum ") && said.contains(why), "{said}");
         assert_eq!(code, Some(4), "{said}");
     }
+    edit_kernel(
+        dir,
+        "in.data[i] * factor",
+        "tex1Dfetch<float>((cudaTextureObject_t)in.data, i)",
+    );
+    let (code, said) = captured_as_alone(dir, &[], "", &[]);
+    assert!(said.contains("it uses textures or surfaces"), "{said}");
+    assert_eq!(code, Some(4), "{said}");
     build(
         dir,
         &["-shared", "-fPIC", "-DOLD"],

@@ -140,6 +140,8 @@ pub enum Reason {
     AddressesTaken,
     /// It can reach more memory than the limit.
     TooMuchMemory { bytes: u64, most: u64 },
+    /// It uses textures or surfaces, which are handles to memory in a form of the driver's own.
+    Textures,
     /// The driver lacks a function.
     OldDriver { call: String },
     /// The driver refused a call of the capture itself.
@@ -222,6 +224,7 @@ impl fmt::Display for Reason {
                 bytes >> 20,
                 most >> 20
             ),
+            Self::Textures => f.write_str("it uses textures or surfaces"),
             Self::OldDriver { call } => {
                 write!(f, "the driver has no {call}: install a newer one")
             }

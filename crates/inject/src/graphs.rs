@@ -6,6 +6,7 @@ use crate::driver::{
     CuResult, Handle, INVALID_VALUE, KernelNodeParameters, NOT_FOUND, SUCCESS, driver,
 };
 use crate::launch::{Arguments, Launch, is_recorded, refused};
+use crate::settled::{generation, is_settled, settle, unsettle};
 use crate::state::{State, state};
 use capture::Reason;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -84,6 +85,7 @@ impl State {
             Err(reason) => (Vec::new(), Some(reason)),
         };
         self.remove_instance(instance);
+        unsettle();
         self.graphs
             .graphs
             .entry(graph.addr())
@@ -215,6 +217,7 @@ impl State {
             Err(reason) => known.obstacle = Some(reason),
         }
         self.graphs.instances.insert(instance.addr(), known);
+        unsettle();
     }
 
     /// The program changed an instance in another way.
@@ -259,6 +262,10 @@ impl Graphs {
 
 /// `run` is the driver's launch of the instance. Each node runs exactly once, captured or not.
 pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
+    let generation = generation();
+    if is_settled(instance) {
+        return run();
+    }
     let Some(mut state) = state() else {
         return run();
     };
@@ -274,7 +281,7 @@ pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> C
         drop(state);
         return run();
     };
-    let code = switch_off(&mut state, instance, &known)
+    let code = switch_off(&mut state, generation, instance, &known)
         .map(|switches| run_apart(&mut state, &known.nodes, &switches, run));
     state.graphs.instances.insert(instance.addr(), known);
     drop(state);
@@ -284,6 +291,7 @@ pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> C
 /// Switches all nodes off if a launch of one of them is to be captured now, and can be.
 fn switch_off<'a>(
     state: &mut State,
+    generation: u64,
     instance: Handle,
     known: &'a Instance,
 ) -> Option<Switches<'a>> {
@@ -291,6 +299,7 @@ fn switch_off<'a>(
         .filter_map(|it| Some(state.choose(*it)?.0.symbol))
         .collect();
     if chosen.is_empty() {
+        settle(instance, generation);
         return None;
     }
     if state.memory.is_recording() {

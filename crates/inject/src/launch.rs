@@ -5,8 +5,11 @@ use crate::driver::{
 };
 use crate::exports::quietly;
 use crate::memory::current_device;
+use crate::settled::{generation, settle};
 use crate::state::{Kernel, State, device, state};
-use capture::{Allocation, LaunchRecord, Line, MemoryKind, Parameter, Reason, Variable, addresses};
+use capture::{
+    Allocation, LaunchRecord, Line, MemoryKind, Parameter, Reason, Variable, addresses::ordinal_of,
+};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
@@ -77,6 +80,7 @@ impl Launch {
 
     /// `run` is the driver's launch. It runs exactly once, captured or not.
     pub fn capture(&self, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
+        let generation = generation();
         let Some(mut state) = state() else {
             return run();
         };
@@ -90,6 +94,7 @@ impl Launch {
         }
         let Some((kernel, region)) = state.choose(self.kernel) else {
             drop(state);
+            settle(self.kernel, generation);
             return run();
         };
         if state.memory.is_recording() || is_recorded(stream) {
@@ -159,7 +164,7 @@ impl Launch {
             if memory.contains_key(&start) {
                 continue;
             }
-            if find_ordinal(start) != current {
+            if ordinal_of(start).and_then(|it| c_int::try_from(it).ok()) != current {
                 let kind = MemoryKind::Peer;
                 return Err(Reason::OtherMemory { kind });
             }
@@ -354,6 +359,9 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>, Reason> {
         return Err(Reason::NoCode);
     };
     let mut variables = Vec::new();
+    if binary::has_textures(&code.bytes, &kernel.symbol).map_err(damaged)? {
+        return Err(Reason::Textures);
+    }
     for variable in binary::read_variables(&code.bytes, LARGEST_VARIABLE).map_err(damaged)? {
         let Ok(name) = CString::new(variable.name.clone()) else {
             continue;
@@ -416,12 +424,6 @@ fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryK
         _ if ask(POOL).is_some_and(|it| it != 0) => MemoryKind::Pool,
         _ => MemoryKind::Unknown,
     })
-}
-
-/// The device in whose range an address lies.
-fn find_ordinal(address: Address) -> Option<c_int> {
-    let ordinal = address.checked_sub(addresses::FIRST)? / addresses::RANGE;
-    c_int::try_from(ordinal).ok()
 }
 
 fn read(address: Address, bytes: u64) -> Result<Vec<u8>, Reason> {

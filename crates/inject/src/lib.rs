@@ -20,5 +20,6 @@ mod mappings;
 mod memory;
 mod ranges;
 mod regions;
+mod settled;
 mod state;
 mod symbols;

@@ -6,7 +6,8 @@ use crate::driver::{
 };
 use crate::mappings::{Mappings, NotFree};
 use crate::ranges::Ranges;
-use capture::addresses::{PAGE, RANGE, range, range_around};
+use crate::settled::unsettle;
+use capture::addresses::{PAGE, RANGE, ordinal_of, range};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
@@ -168,6 +169,7 @@ impl Memory {
             true => self.recorded.insert(stream),
             false => self.recorded.remove(&stream),
         };
+        unsettle();
     }
 
     /// A stream that is gone: its handle may be that of another one soon.
@@ -240,7 +242,8 @@ impl Memory {
     /// The same, and memory that the program mapped itself.
     pub fn around(&self, address: Address) -> Option<(Address, u64)> {
         // Most words are no addresses at all.
-        range_around(address)?;
+        let ordinal = c_int::try_from(ordinal_of(address)?).ok()?;
+        self.devices.get(&ordinal)?;
         let allocation = self.allocation_around(address);
         allocation.or_else(|| self.mappings.around(address))
     }

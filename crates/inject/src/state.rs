@@ -5,6 +5,7 @@ use crate::graphs::Graphs;
 use crate::image;
 use crate::memory::Memory;
 use crate::regions::list_open;
+use crate::settled::unsettle;
 use capture::{
     Content, Contents, LeftOut, Line, Process, Reason, Request, SCHEMA, VARIABLE, Writer,
 };
@@ -134,6 +135,7 @@ impl State {
             symbol,
         };
         self.kernels.insert(kernel.addr(), kernel_);
+        unsettle();
     }
 
     /// A CUkernel's CUfunction.
@@ -144,6 +146,7 @@ impl State {
                 ..known.clone()
             };
             self.kernels.insert(function.addr(), function_);
+            unsettle();
         }
     }
 
