@@ -14,19 +14,24 @@ use tempfile::TempDir;
 fn project() -> TempDir {
     place_library();
     let dir = tempfile::tempdir().unwrap();
-    let sources = root().join("tests/fixtures/capture");
-    for (options, out, source) in [
-        (&["-shared", "-fPIC"][..], "libcuda.so.1", "driver.c"),
-        (&[][..], "program", "program.c"),
-    ] {
-        let mut cc = Command::new("cc");
-        cc.current_dir(&dir).args(options).args(["-w", "-o", out]);
-        let built = cc.arg(sources.join(source)).arg("-ldl").status().unwrap();
-        assert!(built.success());
-    }
-    let source = sources.join("scale.cu").display().to_string();
-    compile(dir.path(), &source);
+    build(
+        dir.path(),
+        &["-shared", "-fPIC"],
+        "libcuda.so.1",
+        "driver.c",
+    );
+    build(dir.path(), &[], "program", "program.c");
+    let kernel = root().join("tests/fixtures/capture/scale.cu");
+    compile(dir.path(), &kernel.display().to_string());
     dir
+}
+
+fn build(dir: &Path, options: &[&str], out: &str, source: &str) {
+    let source = root().join("tests/fixtures/capture").join(source);
+    let mut cc = Command::new("cc");
+    cc.current_dir(dir).args(options).args(["-w", "-o", out]);
+    let built = cc.arg(source).arg("-ldl").status().unwrap();
+    assert!(built.success());
 }
 
 /// The module of an edited kernel, as `scale.fatbin`.
@@ -125,39 +130,154 @@ fn an_output_that_the_program_did_not_have_fails() {
     );
 }
 
+/// The exit code of `capture`, and what it says. The program says the same under capture as alone.
+fn captured_as_alone(
+    dir: &Path,
+    options: &[&str],
+    mode: &str,
+    variables: &[(&str, &str)],
+) -> (Option<i32>, String) {
+    let alone = Command::new(dir.join("program"))
+        .current_dir(dir)
+        .args(["scale.fatbin", mode])
+        .env("LD_LIBRARY_PATH", dir)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let _ = std::fs::remove_dir_all(dir.join("cap"));
+    let output = capture(dir, options, &[mode], variables);
+    let (alone, said) = (stdout(&alone), stdout(&output));
+    assert!(!alone.is_empty(), "{mode}");
+    assert!(said.starts_with(&alone), "{mode}: {alone}{said}");
+    (output.status.code(), said + &stderr(&output))
+}
+
 #[test]
-fn launches_that_cannot_be_captured_are_named() {
-    for (arguments, variables, why) in [
+fn kernels_of_graphs_are_captured_when_the_graph_is_launched() {
+    let project = project();
+    let dir = project.path();
+    // Recorded, with the parameters of one node set afterwards, and while another stream launches, too.
+    for (mode, also) in [
+        ("graph", ""),
+        ("graph set", ""),
         (
-            &[][..],
-            &[("RECORDED", "1")][..],
-            "recorded into a CUDA graph",
+            "graph beside",
+            "another stream was recorded into a CUDA graph",
+        ),
+    ] {
+        let (code, said) = captured_as_alone(dir, &["--launches", "3"], mode, &[]);
+        assert_eq!(code, Some(0), "{mode}: {said}");
+        assert!(said.contains("3 launches in cap"), "{mode}: {said}");
+        assert!(said.contains(also), "{mode}: {said}");
+        run(dir, &["replay", "cap", "--device", "sim"], 0);
+    }
+    for (mode, why) in [
+        (
+            "graph host",
+            "a node that cannot be run alone: a host function",
         ),
         (
+            "graph update",
+            "its CUDA graph was updated after it was made",
+        ),
+    ] {
+        let (code, said) = captured_as_alone(dir, &[], mode, &[]);
+        assert!(said.contains(why), "{mode}: {said}");
+        assert_eq!(code, Some(4), "{mode}: {said}");
+    }
+}
+
+#[test]
+fn memory_has_the_same_addresses_again_whoever_placed_it() {
+    let project = project();
+    let dir = project.path();
+    for (mode, reached) in [
+        // In the order of a stream, and mapped by the program in two pieces.
+        ("async", "       1             8             4  scale"),
+        ("map", "       1          4096          4096  scale"),
+    ] {
+        let (code, said) = captured_as_alone(dir, &[], mode, &[]);
+        assert_eq!(code, Some(0), "{mode}: {said}");
+        assert!(said.contains(reached), "{mode}: {said}");
+        run(dir, &["replay", "cap", "--device", "sim"], 0);
+    }
+}
+
+#[test]
+fn launches_that_cannot_be_captured_are_named() {
+    let project = project();
+    let dir = project.path();
+    for (mode, options, variables, why) in [
+        (
+            "",
             &[][..],
             &[("STOLEN", "1")][..],
             "the addresses that captures use are taken",
         ),
+        ("managed", &[], &[], "it reaches managed memory"),
+        ("pinned", &[], &[], "it reaches pinned memory of the host"),
+        ("pool", &[], &[], "memory of a pool that is shared"),
         (
-            &["managed"][..],
-            &[][..],
-            "memory that capture did not place",
+            "pool",
+            &[],
+            &[("PEER", "1")],
+            "it reaches memory of another GPU",
+        ),
+        (
+            "map twice",
+            &[],
+            &[],
+            "memory that is shared, is mapped twice",
+        ),
+        (
+            "",
+            &["--max-memory", "4KiB"],
+            &[],
+            "the limit is 0 MiB (--max-memory)",
         ),
     ] {
-        let project = project();
-        let output = capture(project.path(), &[], arguments, variables);
-        let said = stdout(&output);
-        assert!(
-            said.contains("sum 2.4975e+06") && said.contains(why),
-            "{said}"
-        );
-        assert_eq!(output.status.code(), Some(4), "{said}");
+        let (code, said) = captured_as_alone(dir, options, mode, variables);
+        assert!(said.contains("sum ") && said.contains(why), "{said}");
+        assert_eq!(code, Some(4), "{said}");
     }
+    edit_kernel(
+        dir,
+        "in.data[i] * factor",
+        "tex1Dfetch<float>((cudaTextureObject_t)in.data, i)",
+    );
+    let (code, said) = captured_as_alone(dir, &[], "", &[]);
+    assert!(said.contains("it uses textures or surfaces"), "{said}");
+    assert_eq!(code, Some(4), "{said}");
+    build(
+        dir,
+        &["-shared", "-fPIC", "-DOLD"],
+        "libcuda.so.1",
+        "driver.c",
+    );
+    let (code, said) = captured_as_alone(dir, &[], "", &[]);
+    assert!(
+        said.contains("the driver has no cuFuncGetParamInfo"),
+        "{said}"
+    );
+    assert_eq!(code, Some(4), "{said}");
+}
+
+#[test]
+fn a_program_that_dies_leaves_the_launches_before() {
     let project = project();
-    let output = capture(project.path(), &["--max-memory", "4KiB"], &[], &[]);
-    let said = stdout(&output);
-    assert!(said.contains("the limit is 0 MiB (--max-memory)"), "{said}");
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    let dir = project.path();
+    let (code, said) = captured_as_alone(dir, &["--launches", "2"], "killed", &[]);
+    assert!(
+        said.contains("`./program` failed (killed by SIGKILL)"),
+        "{said}"
+    );
+    assert_eq!(code, Some(4), "{said}");
+    let said = stdout(&run(dir, &["replay", "cap", "--device", "sim"], 0));
+    assert!(said.contains("scale/captured@launch2"), "{said}");
+    // Without memory the program fails where it fails alone.
+    let (code, said) = captured_as_alone(dir, &[], "", &[("FULL", "1")]);
+    assert!(said.starts_with("cuMemAlloc\n"), "{said}");
+    assert_eq!(code, Some(4), "{said}");
 }
 
 #[test]

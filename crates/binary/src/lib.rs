@@ -20,7 +20,7 @@ mod similar;
 
 pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
-pub use module::{KernelCode, Variable, find_code, find_kernel_ptx, read_variables};
+pub use module::{KernelCode, Variable, find_code, find_kernel_ptx, has_textures, read_variables};
 pub use ptx::{find_entry, kernels as ptx_kernels};
 pub use rank::{Resident, Worsening};
 

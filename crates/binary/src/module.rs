@@ -12,6 +12,13 @@ use std::borrow::Cow;
 const CONSTANTS: &[u8] = b".nv.constant3";
 const WRITTEN: [&[u8]; 2] = [b".nv.global", b".nv.global.init"];
 
+/// The lowest nine bits of TEX, TLD4, TLD, TXD, TXQ, SULD, SUST and SURED, in two forms each and SUST in four, as PTXAS
+/// 13.0 writes them for sm_80, sm_90, sm_100 and sm_120. The three bits above say where operands are.
+const TEXTURES: [u16; 18] = [
+    0x160, 0x161, 0x163, 0x164, 0x166, 0x167, 0x16c, 0x16d, 0x16f, 0x170, 0x199, 0x19a, 0x19b,
+    0x19c, 0x19d, 0x19e, 0x19f, 0x1a0,
+];
+
 /// A cubin.
 pub struct KernelCode<'a> {
     pub arch: Arch,
@@ -105,6 +112,23 @@ fn has_kernel(cubin: &[u8], kernel: &str) -> Result<bool, Error> {
     let sections = sections.map_err(|_| damaged("table of sections"))?;
     let code = format!(".text.{kernel}");
     Ok(sections.section_by_name(ENDIAN, code.as_bytes()).is_some())
+}
+
+/// Whether a kernel reads or writes textures or surfaces.
+///
+/// # Errors
+/// Where the cubin is damaged.
+pub fn has_textures(cubin: &[u8], kernel: &str) -> Result<bool, Error> {
+    let sections = header(cubin)?.sections(ENDIAN, cubin);
+    let sections = sections.map_err(|_| damaged("table of sections"))?;
+    let name = format!(".text.{kernel}");
+    let Some((_, code)) = sections.section_by_name(ENDIAN, name.as_bytes()) else {
+        return Ok(false);
+    };
+    let code = code.data(ENDIAN, cubin);
+    let (instructions, _) = code.map_err(|_| damaged("code"))?.as_chunks::<16>();
+    let operation = |[low, high, ..]: &[u8; 16]| u16::from_le_bytes([*low, *high]) & 0x1ff;
+    Ok((instructions.iter()).any(|it| TEXTURES.contains(&operation(it))))
 }
 
 /// All variables of a cubin, the largest of `most` bytes.

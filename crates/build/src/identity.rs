@@ -190,8 +190,9 @@ impl Cubin<'_> {
             let section = self.elf.section_by_name(&format!("{kind}.{entry}"));
             section.map_or(0, |section| section.size())
         };
-        // From sm_90 on a block's first KiB is the system's.
-        let is_reserved = self.elf.section_by_name(".nv.shared.reserved.0").is_some();
+        // From sm_90 on a block's first KiB is the system's. Libraries have kernels without the section that says so.
+        let is_named = self.elf.section_by_name(".nv.shared.reserved.0").is_some();
+        let is_reserved = is_named || self.capability().is_ok_and(|it| it.0 >= 9);
         let reserved = if is_reserved { 1024 } else { 0 };
         let shared = size_of(".nv.shared").saturating_sub(reserved);
         let mut barriers = 0;

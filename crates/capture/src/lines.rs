@@ -116,37 +116,104 @@ pub struct LeftOut {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reason {
-    /// It is recorded into a CUDA graph.
-    Graph,
+    /// Another stream was recorded into a CUDA graph meanwhile, and waiting for the GPU would end that.
+    Recording,
+    /// Its CUDA graph has a node that cannot be run alone: a CUgraphNodeType.
+    GraphNode { kind: i32 },
+    /// Its CUDA graph was updated as a whole.
+    GraphUpdated,
+    /// Its CUDA graph can be launched by kernels.
+    GraphOnDevice,
+    /// Its CUDA graph was made in a way that is not followed.
+    UnknownGraph,
     /// The module cannot be read.
     DamagedModule { problem: String },
     /// The driver got the module in a way that is not followed.
     UnknownModule,
     /// The driver compiled it from PTX.
     NoCode,
-    /// A pointer leads to memory that the capture did not place: managed, pinned, pooled (cuMemAllocAsync), or of a peer.
-    OtherMemory,
+    /// A pointer leads to memory that the capture did not place.
+    OtherMemory { kind: MemoryKind },
+    /// The host has no room to keep what is in the GPU's memory.
+    NoHostMemory { bytes: u64 },
     /// The addresses that captures use are taken in this process.
     AddressesTaken,
     /// It can reach more memory than the limit.
     TooMuchMemory { bytes: u64, most: u64 },
+    /// It uses textures or surfaces, which are handles to memory in a form of the driver's own.
+    Textures,
+    /// The driver lacks a function.
+    OldDriver { call: String },
     /// The driver refused a call of the capture itself.
     Driver { call: String, code: i32 },
     /// The capture could not be written.
     Disk { error: String },
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryKind {
+    /// cuMemAllocManaged.
+    Managed,
+    /// Pinned, or registered.
+    Host,
+    /// Of another GPU.
+    Peer,
+    /// Of a pool that shares its memory, or of a graph's own allocation.
+    Pool,
+    /// Imported, at addresses that the program wanted, or mapped twice.
+    Unknown,
+}
+
+impl fmt::Display for MemoryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Managed => "managed memory",
+            Self::Host => "pinned memory of the host",
+            Self::Peer => "memory of another GPU",
+            Self::Pool => "memory of a pool that is shared, or of a graph",
+            Self::Unknown => {
+                "memory that is shared, is mapped twice, or lies at addresses that the program chose"
+            }
+        })
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Graph => f.write_str("it is recorded into a CUDA graph"),
+            Self::Recording => {
+                f.write_str("another stream was recorded into a CUDA graph at that time")
+            }
+            Self::GraphNode { kind } => write!(
+                f,
+                "its CUDA graph has a node that cannot be run alone: {}",
+                match kind {
+                    3 => "a host function",
+                    4 => "a graph",
+                    6 | 7 => "an event",
+                    8 | 9 => "an external semaphore",
+                    10 | 11 => "an allocation",
+                    12 => "a batch of memory operations",
+                    13 => "a condition",
+                    _ => "one of an unknown type",
+                }
+            ),
+            Self::GraphUpdated => f.write_str("its CUDA graph was updated after it was made"),
+            Self::GraphOnDevice => f.write_str("its CUDA graph can be launched by kernels"),
+            Self::UnknownGraph => {
+                f.write_str("its CUDA graph was made in a way that capture does not follow")
+            }
             Self::UnknownModule => {
                 f.write_str("its module was loaded in a way that capture does not follow")
             }
             Self::NoCode => f.write_str("its module has PTX alone, which the driver compiled"),
             Self::DamagedModule { problem } => write!(f, "its module cannot be read: {problem}"),
-            Self::OtherMemory => f.write_str(
-                "it reaches memory that capture did not place: managed, pinned, of a peer, or of cudaMallocAsync",
+            Self::OtherMemory { kind } => write!(f, "it reaches {kind}"),
+            Self::NoHostMemory { bytes } => write!(
+                f,
+                "the host has no room for {} MiB of the GPU's memory",
+                bytes.div_ceil(1 << 20)
             ),
             Self::AddressesTaken => {
                 f.write_str("the addresses that captures use are taken in this process")
@@ -157,6 +224,10 @@ impl fmt::Display for Reason {
                 bytes >> 20,
                 most >> 20
             ),
+            Self::Textures => f.write_str("it uses textures or surfaces"),
+            Self::OldDriver { call } => {
+                write!(f, "the driver has no {call}: install a newer one")
+            }
             Self::Driver { call, code } => write!(f, "{call} failed with CUDA error {code}"),
             Self::Disk { error } => write!(f, "it could not be written: {error}"),
         }
@@ -321,7 +392,7 @@ mod tests {
         let launch = launch(dir.path());
         let left_out = LeftOut {
             kernel: "other".to_owned(),
-            reason: Reason::Graph,
+            reason: Reason::NoCode,
         };
         let mut writer = Writer::create(dir.path(), process()).unwrap();
         writer.add(&Line::Launch(Box::new(launch.clone()))).unwrap();
@@ -366,7 +437,7 @@ mod tests {
             "",
             "{}\n",
             "not json\n",
-            "{\"left_out\":{\"kernel\":\"k\",\"reason\":\"graph\"}}\n",
+            "{\"left_out\":{\"kernel\":\"k\",\"reason\":\"no_code\"}}\n",
         ] {
             fs::write(dir.path().join("process-1.jsonl"), text).unwrap();
             assert!(Capture::read(dir.path()).is_err(), "{text:?}");

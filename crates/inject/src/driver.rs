@@ -11,6 +11,7 @@ pub type Handle = *mut c_void;
 
 pub const SUCCESS: CuResult = 0;
 pub const OUT_OF_MEMORY: CuResult = 2;
+pub const INVALID_VALUE: CuResult = 1;
 /// Where the driver lacks a function that is called: CUDA_ERROR_NOT_FOUND.
 pub const NOT_FOUND: CuResult = 500;
 /// CU_STREAM_PER_THREAD.
@@ -33,6 +34,37 @@ pub struct LaunchAttribute {
     pub id: c_uint,
     pub padding: [u8; 4],
     pub value: [c_uint; 16],
+}
+
+/// CUDA_KERNEL_NODE_PARAMS_v2. Version 1 ends before `kernel`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct KernelNodeParameters {
+    pub function: Handle,
+    pub grid: [c_uint; 3],
+    pub block: [c_uint; 3],
+    pub dynamic_shared: c_uint,
+    pub parameters: *mut *mut c_void,
+    pub extra: *mut *mut c_void,
+    pub kernel: Handle,
+    pub context: Handle,
+}
+
+/// CUDA_GRAPH_INSTANTIATE_PARAMS.
+#[repr(C)]
+pub struct InstantiateParameters {
+    pub flags: u64,
+    pub stream: Handle,
+    pub error_node: Handle,
+    pub result: c_int,
+}
+
+/// CUmemPoolProps, up to the location.
+#[repr(C)]
+pub struct PoolProperties {
+    pub kind: c_uint,
+    pub handle_types: c_uint,
+    pub location: Location,
 }
 
 /// CUmemLocation.
@@ -140,10 +172,34 @@ driver! {
     read = cuMemcpyDtoH_v2(to: *mut c_void, from: Address, bytes: usize);
     /// The allocation around an address.
     address_range = cuMemGetAddressRange_v2(base: *mut Address, bytes: *mut usize, address: Address);
+    /// A fact on an address.
+    pointer_attribute = cuPointerGetAttribute(value: *mut c_void, attribute: c_int, address: Address);
+    /// The pool that a device starts with.
+    default_pool = cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int);
+    /// The pool that a device allocates from now.
+    current_pool = cuDeviceGetMemPool(pool: *mut Handle, device: c_int);
     /// Whether launches into this stream are recorded.
     is_capturing = cuStreamIsCapturing(stream: Handle, status: *mut c_int);
     /// How calls of this thread affect graphs that are recorded.
     exchange_capture_mode = cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
+    /// The nodes of a graph.
+    graph_nodes = cuGraphGetNodes(graph: Handle, nodes: *mut Handle, count: *mut usize);
+    /// Its edges.
+    graph_edges = cuGraphGetEdges_v2(
+        graph: Handle, from: *mut Handle, to: *mut Handle, data: *mut u64, count: *mut usize
+    );
+    /// Its edges, before there was data on them.
+    graph_plain_edges = cuGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, count: *mut usize);
+    /// The type of a node.
+    node_type = cuGraphNodeGetType(node: Handle, kind: *mut c_int);
+    /// The launch of a kernel's node.
+    kernel_node = cuGraphKernelNodeGetParams_v2(node: Handle, parameters: *mut KernelNodeParameters);
+    /// An attribute of a kernel's node.
+    kernel_node_attribute = cuGraphKernelNodeGetAttribute(node: Handle, attribute: c_int, value: *mut [c_uint; 16]);
+    /// Whether an instance of a graph runs a node.
+    node_set_enabled = cuGraphNodeSetEnabled(instance: Handle, node: Handle, enabled: c_uint);
+    /// Lets go of a graph.
+    graph_destroy = cuGraphDestroy(graph: Handle);
     /// Offset and size of a parameter of a CUfunction.
     function_parameter = cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
     /// The same of a CUkernel.

@@ -1,12 +1,35 @@
 //! The driver's functions that this library stands in front of, under the driver's names: programs that link the driver
 //! find these first, and those that ask `dlsym` or `cuGetProcAddress` are given them.
 
-use crate::driver::{Address, CuResult, Handle, LaunchConfig, SUCCESS, driver};
-use crate::launch::Launch;
-use crate::memory::Unplaced;
+use crate::driver::{CuResult, Handle, LaunchConfig, SUCCESS, driver};
+use crate::launch::{Arguments, Launch, name_stream, run_once};
+use crate::settled::is_settled;
 use crate::state::state;
+use graph::*;
+use memory::*;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The driver's function under the same name, found once.
+macro_rules! real {
+    ($name:ident, $type:ty) => {{
+        static REAL: std::sync::OnceLock<Option<$type>> = std::sync::OnceLock::new();
+        let real = REAL.get_or_init(|| {
+            let name = concat!(stringify!($name), "\0");
+            let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
+            let found = crate::symbols::driver_function(name)?;
+            // SAFETY: the driver's function of this name has this type.
+            Some(std::mem::transmute::<*mut std::ffi::c_void, $type>(found))
+        });
+        match real {
+            Some(real) => *real,
+            None => return crate::driver::NOT_FOUND,
+        }
+    }};
+}
+
+mod graph;
+mod memory;
 
 macro_rules! exported {
     ($($name:ident),* $(,)?) => {
@@ -23,32 +46,65 @@ macro_rules! exported {
 exported! {
     cuGetProcAddress, cuGetProcAddress_v2,
     cuMemAlloc_v2, cuMemFree_v2, cuMemAllocPitch_v2, cuMemGetAddressRange_v2,
+    cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz,
+    cuMemFreeAsync, cuMemFreeAsync_ptsz, cuMemPoolCreate, cuMemPoolDestroy, cuStreamDestroy_v2,
+    cuMemAddressReserve, cuMemAddressFree, cuMemCreate, cuMemRelease, cuMemMap, cuMemUnmap,
     cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuLibraryLoadData,
     cuModuleGetFunction, cuLibraryGetKernel, cuLibraryGetModule, cuKernelGetFunction,
     cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
     cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz,
+    cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, cuStreamBeginCaptureToGraph,
+    cuStreamBeginCaptureToGraph_ptsz, cuStreamEndCapture, cuStreamEndCapture_ptsz,
+    cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
+    cuGraphDestroy, cuGraphExecDestroy, cuGraphLaunch, cuGraphLaunch_ptsz,
+    cuGraphExecUpdate, cuGraphExecUpdate_v2, cuGraphNodeSetEnabled,
+    cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2, cuGraphExecNodeSetParams,
 }
 
 /// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
 const PER_THREAD_FLAG: u64 = 2;
 
+/// Functions with another one for the default stream of each thread.
+const HAVE_PER_THREAD: [&[u8]; 11] = [
+    b"cuLaunchKernel",
+    b"cuLaunchKernelEx",
+    b"cuLaunchCooperativeKernel",
+    b"cuStreamBeginCapture_v2",
+    b"cuStreamBeginCaptureToGraph",
+    b"cuStreamEndCapture",
+    b"cuGraphInstantiateWithParams",
+    b"cuGraphLaunch",
+    b"cuMemAllocAsync",
+    b"cuMemAllocFromPoolAsync",
+    b"cuMemFreeAsync",
+];
+
 /// The exported name of a function that `cuGetProcAddress` is asked for, which has no version in it.
 fn exported_name(symbol: &[u8], version: c_int, flags: u64) -> Vec<u8> {
-    let suffix: &[u8] = match symbol {
-        b"cuMemAlloc" | b"cuMemFree" | b"cuMemAllocPitch" | b"cuMemGetAddressRange" => b"_v2",
-        b"cuGetProcAddress" if version >= 12_000 => b"_v2",
-        b"cuLaunchKernel" | b"cuLaunchKernelEx" | b"cuLaunchCooperativeKernel"
-            if flags & PER_THREAD_FLAG != 0 =>
+    let versioned: &[u8] = match symbol {
+        b"cuMemAlloc"
+        | b"cuMemFree"
+        | b"cuMemAllocPitch"
+        | b"cuMemGetAddressRange"
+        | b"cuStreamDestroy" => b"_v2",
+        b"cuStreamBeginCapture" if version >= 10_010 => b"_v2",
+        b"cuGetProcAddress" | b"cuGraphExecUpdate" | b"cuGraphExecKernelNodeSetParams"
+            if version >= 12_000 =>
         {
-            b"_ptsz"
+            b"_v2"
         }
+        b"cuGraphInstantiate" if version >= 12_000 => b"WithFlags",
         _ => b"",
     };
-    [symbol, suffix].concat()
+    let mut name = [symbol, versioned].concat();
+    if flags & PER_THREAD_FLAG != 0 && HAVE_PER_THREAD.contains(&name.as_slice()) {
+        name.extend(b"_ptsz");
+    }
+    name
 }
 
 /// A fault of our own must not unwind into the program: `work` is then left undone.
-fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+pub fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }
 
@@ -94,78 +150,6 @@ unsafe extern "C" fn cuGetProcAddress(
     let mut status = 0;
     // SAFETY: the program's own call; the status is new in version 2.
     unsafe { cuGetProcAddress_v2(symbol, found, version, flags, &raw mut status) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemAlloc_v2(address: *mut Address, bytes: usize) -> CuResult {
-    let placed = quietly(|| Some(state()?.memory.allocate(bytes as u64)));
-    match placed {
-        Some(Ok(placed)) if !address.is_null() => {
-            // SAFETY: the program gives a place for one address.
-            unsafe { address.write(placed) };
-            SUCCESS
-        }
-        Some(Err(Unplaced::Refused(code))) => code,
-        // SAFETY: the program's own call.
-        _ => unsafe { driver().allocate(address, bytes) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemAllocPitch_v2(
-    address: *mut Address,
-    pitch: *mut usize,
-    width: usize,
-    height: usize,
-    element: c_uint,
-) -> CuResult {
-    /// The driver's pitch on every GPU since sm_50.
-    const ALIGNMENT: usize = 512;
-    let row = width.next_multiple_of(ALIGNMENT);
-    let bytes = row.checked_mul(height);
-    let placed = quietly(|| Some(state()?.memory.allocate(bytes? as u64)));
-    match placed {
-        Some(Ok(placed)) if !address.is_null() && !pitch.is_null() => {
-            // SAFETY: the program gives a place for an address and a number.
-            unsafe {
-                address.write(placed);
-                pitch.write(row);
-            }
-            SUCCESS
-        }
-        Some(Err(Unplaced::Refused(code))) => code,
-        // SAFETY: the program's own call.
-        _ => unsafe { driver().allocate_pitch(address, pitch, width, height, element) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemFree_v2(address: Address) -> CuResult {
-    let freed = quietly(|| state()?.memory.free(address));
-    // SAFETY: the program's own call.
-    freed.unwrap_or_else(|| unsafe { driver().free(address) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemGetAddressRange_v2(
-    base: *mut Address,
-    bytes: *mut usize,
-    address: Address,
-) -> CuResult {
-    // Allocations that share a page would come as one.
-    let Some((start, length)) = quietly(|| state()?.memory.around(address)) else {
-        // SAFETY: the program's own call.
-        return unsafe { driver().address_range(base, bytes, address) };
-    };
-    // SAFETY: null, or a place for an address.
-    if let Some(base) = unsafe { base.as_mut() } {
-        *base = start;
-    }
-    // SAFETY: null, or a place for a number.
-    if let Some(bytes) = unsafe { bytes.as_mut() } {
-        *bytes = usize::try_from(length).unwrap_or(usize::MAX);
-    }
-    SUCCESS
 }
 
 /// After a module was loaded.
@@ -329,14 +313,12 @@ macro_rules! launches {
                 grid: [grid_x, grid_y, grid_z],
                 block: [block_x, block_y, block_z],
                 dynamic_shared,
-                stream,
                 cooperative: false,
                 cluster: None,
                 programmatic: false,
-                parameters,
-                extra,
+                arguments: Arguments::Given { parameters, extra },
             };
-            captured(&launch, $per_thread, || {
+            captured(&launch, name_stream(stream, $per_thread), &|| {
                 type Function = unsafe extern "C" fn(
                     Handle,
                     c_uint,
@@ -386,10 +368,18 @@ macro_rules! launches {
                 // SAFETY: the driver's function of this name has this type; the program's own call.
                 unsafe { real!($extended, Function)(config, kernel, parameters, extra) }
             };
+            let arguments = Arguments::Given { parameters, extra };
             // SAFETY: the program's own call.
-            match unsafe { Launch::of_config(config, kernel, parameters, extra) } {
-                Some(launch) => captured(&launch, $per_thread, run),
-                None => run(),
+            match unsafe {
+                (
+                    Launch::of_config(config, kernel, arguments),
+                    config.as_ref(),
+                )
+            } {
+                (Some(launch), Some(config)) => {
+                    captured(&launch, name_stream(config.stream, $per_thread), &run)
+                }
+                _ => run(),
             }
         }
 
@@ -411,14 +401,15 @@ macro_rules! launches {
                 grid: [grid_x, grid_y, grid_z],
                 block: [block_x, block_y, block_z],
                 dynamic_shared,
-                stream,
                 cooperative: true,
                 cluster: None,
                 programmatic: false,
-                parameters,
-                extra: std::ptr::null_mut(),
+                arguments: Arguments::Given {
+                    parameters,
+                    extra: std::ptr::null_mut(),
+                },
             };
-            captured(&launch, $per_thread, || {
+            captured(&launch, name_stream(stream, $per_thread), &|| {
                 type Function = unsafe extern "C" fn(
                     Handle,
                     c_uint,
@@ -451,23 +442,6 @@ macro_rules! launches {
     };
 }
 
-/// The driver's function under the same name, found once.
-macro_rules! real {
-    ($name:ident, $type:ty) => {{
-        static REAL: std::sync::OnceLock<Option<$type>> = std::sync::OnceLock::new();
-        let real = REAL.get_or_init(|| {
-            let name = concat!(stringify!($name), "\0");
-            let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
-            let found = crate::symbols::driver_function(name)?;
-            // SAFETY: the driver's function of this name has this type.
-            Some(std::mem::transmute::<*mut c_void, $type>(found))
-        });
-        match real {
-            Some(real) => *real,
-            None => return crate::driver::NOT_FOUND,
-        }
-    }};
-}
 launches!(
     cuLaunchKernel,
     cuLaunchKernelEx,
@@ -481,16 +455,11 @@ launches!(
     true
 );
 
-/// The launch runs once, also where our own part fails.
-fn captured(launch: &Launch, per_thread: bool, run: impl Fn() -> CuResult) -> CuResult {
-    let ran = std::cell::Cell::new(None);
-    let once = || {
-        let code = run();
-        ran.set(Some(code));
-        code
-    };
-    let captured = quietly(|| Some(launch.capture(per_thread, once)));
-    captured.or(ran.get()).unwrap_or_else(&run)
+fn captured(launch: &Launch, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
+    if is_settled(launch.kernel) {
+        return run();
+    }
+    run_once(run, |run| launch.capture(stream, run))
 }
 
 #[cfg(test)]
@@ -508,5 +477,13 @@ mod tests {
         assert_eq!(name("cuLaunchKernel", 7_000, 2), "cuLaunchKernel_ptsz");
         assert_eq!(name("cuLaunchKernel", 4_000, 1), "cuLaunchKernel");
         assert_eq!(name("cuInit", 2_000, 2), "cuInit");
+        assert_eq!(
+            name("cuGraphInstantiate", 13_000, 0),
+            "cuGraphInstantiateWithFlags"
+        );
+        // Five parameters, and not followed.
+        assert_eq!(name("cuGraphInstantiate", 11_040, 0), "cuGraphInstantiate");
+        let begin = name("cuStreamBeginCapture", 12_000, 2);
+        assert_eq!(begin, "cuStreamBeginCapture_v2_ptsz");
     }
 }

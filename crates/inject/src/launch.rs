@@ -1,13 +1,18 @@
 //! A launch that is captured: the memory that it can reach is read before it, and again after it.
 
 use crate::driver::{
-    Address, CuResult, Handle, LaunchAttribute, LaunchConfig, NOT_FOUND, PER_THREAD, SUCCESS,
-    driver,
+    Address, CuResult, Handle, LaunchConfig, NOT_FOUND, PER_THREAD, SUCCESS, driver,
 };
+use crate::exports::quietly;
+use crate::memory::current_device;
+use crate::settled::{generation, settle};
 use crate::state::{Kernel, State, device, state};
-use capture::{Allocation, LaunchRecord, Line, Parameter, Reason, Variable};
+use capture::{
+    Allocation, LaunchRecord, Line, MemoryKind, Parameter, Reason, Variable, addresses::ordinal_of,
+};
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_int, c_void};
 
 /// A launch as the program asks for it, by whichever of the driver's functions.
 pub struct Launch {
@@ -15,13 +20,21 @@ pub struct Launch {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub dynamic_shared: u32,
-    pub stream: Handle,
     pub cooperative: bool,
     pub cluster: Option<[u32; 3]>,
     pub programmatic: bool,
-    /// The driver's own two ways to give parameters.
-    pub parameters: *mut *mut c_void,
-    pub extra: *mut *mut c_void,
+    pub arguments: Arguments,
+}
+
+/// The values of a kernel's parameters.
+pub enum Arguments {
+    /// In the driver's own two ways: a pointer to each, or a buffer. They are the program's, and hold during its call.
+    Given {
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    },
+    /// Offset and bytes of each.
+    Copied(Vec<(usize, Vec<u8>)>),
 }
 
 impl Launch {
@@ -30,8 +43,7 @@ impl Launch {
     pub unsafe fn of_config(
         config: *const LaunchConfig,
         kernel: Handle,
-        parameters: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        arguments: Arguments,
     ) -> Option<Self> {
         // SAFETY: null, or as the caller says.
         let config = unsafe { config.as_ref() }?;
@@ -40,28 +52,26 @@ impl Launch {
             grid: config.grid,
             block: config.block,
             dynamic_shared: config.dynamic_shared,
-            stream: config.stream,
             cooperative: false,
             cluster: None,
             programmatic: false,
-            parameters,
-            extra,
+            arguments,
         };
         if !config.attributes.is_null() {
             let count = usize::try_from(config.attribute_count).unwrap_or(0);
             // SAFETY: as the caller says.
             let attributes = unsafe { std::slice::from_raw_parts(config.attributes, count) };
-            attributes.iter().for_each(|it| launch.add(it));
+            attributes.iter().for_each(|it| launch.add(it.id, it.value));
         }
         Some(launch)
     }
 
     /// CUlaunchAttributeID.
-    fn add(&mut self, attribute: &LaunchAttribute) {
-        let [x, y, z, ..] = attribute.value;
-        match attribute.id {
+    pub fn add(&mut self, attribute: u32, value: [u32; 16]) {
+        let [x, y, z, ..] = value;
+        match attribute {
             2 => self.cooperative = x != 0,
-            4 => self.cluster = Some([x, y, z]),
+            4 if x != 0 => self.cluster = Some([x, y, z]),
             6 => self.programmatic = x != 0,
             // Priorities, events and hints: none changes a result.
             _ => {}
@@ -69,19 +79,44 @@ impl Launch {
     }
 
     /// `run` is the driver's launch. It runs exactly once, captured or not.
-    pub fn capture(&self, per_thread: bool, run: impl Fn() -> CuResult) -> CuResult {
+    pub fn capture(&self, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
+        let generation = generation();
         let Some(mut state) = state() else {
             return run();
         };
+        if state.memory.is_recording() && is_recorded(stream) {
+            drop(state);
+            let code = run();
+            if let Some(mut state) = crate::state::state() {
+                state.find_function(self.kernel);
+            }
+            return code;
+        }
         let Some((kernel, region)) = state.choose(self.kernel) else {
             drop(state);
+            settle(self.kernel, generation);
             return run();
         };
-        match self.before(&state, &kernel, per_thread) {
+        if state.memory.is_recording() || is_recorded(stream) {
+            state.name_left_out(&kernel.symbol, Reason::Recording);
+            drop(state);
+            return run();
+        }
+        self.record(&mut state, (&kernel, region), run)
+    }
+
+    /// Writes down a launch that was chosen. `run` runs exactly once, also where our own part fails.
+    pub fn record(
+        &self,
+        state: &mut State,
+        (kernel, region): (&Kernel, Option<String>),
+        run: &dyn Fn() -> CuResult,
+    ) -> CuResult {
+        run_once(run, |run| match self.before(state, kernel) {
             Ok(before) => {
                 let code = run();
                 if code == SUCCESS
-                    && let Err(reason) = self.after(&mut state, (&kernel, region), before)
+                    && let Err(reason) = self.after(state, (kernel, region), before)
                 {
                     state.leave_out(&kernel.symbol, reason);
                 }
@@ -91,14 +126,11 @@ impl Launch {
                 state.leave_out(&kernel.symbol, reason);
                 run()
             }
-        }
+        })
     }
 
     /// The parameters, and the memory that they lead to.
-    fn before(&self, state: &State, kernel: &Kernel, per_thread: bool) -> Result<Before, Reason> {
-        if self.is_recorded(per_thread)? {
-            return Err(Reason::Graph);
-        }
+    fn before(&self, state: &State, kernel: &Kernel) -> Result<Before, Reason> {
         if kernel.module.is_none() {
             return Err(Reason::UnknownModule);
         }
@@ -106,16 +138,17 @@ impl Launch {
             return Err(Reason::AddressesTaken);
         }
         synchronize()?;
-        let parameters = self.parameters(kernel)?;
+        let parameters = self.read_arguments(kernel.is_kernel)?;
+        let current = current_device();
         let mut memory = BTreeMap::new();
         let mut total = 0;
         let mut waiting: Vec<Address> = Vec::new();
         for (_, bytes) in &parameters {
             for word in words(bytes) {
-                match state.memory.around(word) {
-                    Some(_) => waiting.push(word),
-                    None if is_device_memory(word) => return Err(Reason::OtherMemory),
-                    None => {}
+                if state.memory.around(word).is_some() {
+                    waiting.push(word);
+                } else if let Some(kind) = find_other_memory(word, current) {
+                    return Err(Reason::OtherMemory { kind });
                 }
             }
         }
@@ -130,6 +163,10 @@ impl Launch {
             };
             if memory.contains_key(&start) {
                 continue;
+            }
+            if ordinal_of(start).and_then(|it| c_int::try_from(it).ok()) != current {
+                let kind = MemoryKind::Peer;
+                return Err(Reason::OtherMemory { kind });
             }
             total += bytes;
             if total > state.request.most_bytes {
@@ -150,27 +187,19 @@ impl Launch {
         })
     }
 
-    fn is_recorded(&self, per_thread: bool) -> Result<bool, Reason> {
-        let stream = match per_thread && self.stream.is_null() {
-            true => std::ptr::without_provenance_mut(PER_THREAD),
-            false => self.stream,
+    /// Offset and bytes of each parameter.
+    pub fn read_arguments(&self, is_kernel: bool) -> Result<Vec<(usize, Vec<u8>)>, Reason> {
+        let (given, extra) = match &self.arguments {
+            Arguments::Given { parameters, extra } => (*parameters, *extra),
+            Arguments::Copied(copied) => return Ok(copied.clone()),
         };
-        let mut status = 0;
-        // SAFETY: the driver writes one number.
-        let code = unsafe { driver().is_capturing(stream, &raw mut status) };
-        // The default stream says so with an error while another one is recorded.
-        Ok(code != SUCCESS || status != 0)
-    }
-
-    /// Offset and bytes of each.
-    fn parameters(&self, kernel: &Kernel) -> Result<Vec<(usize, Vec<u8>)>, Reason> {
         let mut parameters = Vec::new();
         for index in 0.. {
             let (mut offset, mut bytes) = (0, 0);
             let (at, of) = (&raw mut offset, &raw mut bytes);
             // SAFETY: a kernel of the program, and two numbers that the driver writes.
             let code = unsafe {
-                match kernel.is_kernel {
+                match is_kernel {
                     true => driver().kernel_parameter(self.kernel, index, at, of),
                     false => driver().function_parameter(self.kernel, index, at, of),
                 }
@@ -181,11 +210,9 @@ impl Launch {
                 // There are no more.
                 _ => break,
             }
-            let value = match (self.parameters.is_null(), self.buffer()) {
+            let value = match (given.is_null(), find_buffer(extra)) {
                 // SAFETY: the driver reads the same pointer.
-                (false, _) => unsafe { self.parameters.add(index).read() }
-                    .cast::<u8>()
-                    .cast_const(),
+                (false, _) => unsafe { given.add(index).read() }.cast::<u8>().cast_const(),
                 // SAFETY: the driver reads the buffer at the same place.
                 (true, Some(buffer)) => unsafe { buffer.add(offset) },
                 (true, None) => return Err(refused("cuLaunchKernel", 1)),
@@ -195,25 +222,6 @@ impl Launch {
             parameters.push((offset, value.to_vec()));
         }
         Ok(parameters)
-    }
-
-    /// The buffer with all parameters: CU_LAUNCH_PARAM_BUFFER_POINTER.
-    fn buffer(&self) -> Option<*const u8> {
-        if self.extra.is_null() {
-            return None;
-        }
-        // Pairs of a name and a value, and a NULL.
-        for pair in 0..4 {
-            // SAFETY: the driver reads the same pairs up to the NULL.
-            let name = unsafe { self.extra.add(2 * pair).read() };
-            match name.addr() {
-                0 => return None,
-                // SAFETY: a value follows each name.
-                1 => return Some(unsafe { self.extra.add(2 * pair + 1).read() }.cast()),
-                _ => {}
-            }
-        }
-        None
     }
 
     /// Stores what was before and what is now.
@@ -276,6 +284,57 @@ impl Launch {
     }
 }
 
+/// The buffer with all parameters: CU_LAUNCH_PARAM_BUFFER_POINTER.
+fn find_buffer(extra: *mut *mut c_void) -> Option<*const u8> {
+    if extra.is_null() {
+        return None;
+    }
+    // Pairs of a name and a value, and a NULL.
+    for pair in 0..4 {
+        // SAFETY: the driver reads the same pairs up to the NULL.
+        let name = unsafe { extra.add(2 * pair).read() };
+        match name.addr() {
+            0 => return None,
+            // SAFETY: a value follows each name.
+            1 => return Some(unsafe { extra.add(2 * pair + 1).read() }.cast()),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether launches into a stream are recorded into a graph, and run later.
+pub fn is_recorded(stream: Handle) -> bool {
+    let mut status = 0;
+    // SAFETY: the driver writes one number.
+    let code = unsafe { driver().is_capturing(stream, &raw mut status) };
+    // The default stream says so with an error while another one is recorded.
+    code != SUCCESS || status != 0
+}
+
+/// A stream by the name that the driver has for it in functions without `_ptsz`.
+pub fn name_stream(stream: Handle, per_thread: bool) -> Handle {
+    match per_thread && stream.is_null() {
+        true => std::ptr::without_provenance_mut(PER_THREAD),
+        false => stream,
+    }
+}
+
+/// `run` runs exactly once, also where our own part fails: `work` may or may not have called it by then.
+pub fn run_once(
+    run: &dyn Fn() -> CuResult,
+    work: impl FnOnce(&dyn Fn() -> CuResult) -> CuResult,
+) -> CuResult {
+    let ran = Cell::new(None);
+    let once = || {
+        let code = run();
+        ran.set(Some(code));
+        code
+    };
+    let done = quietly(|| Some(work(&once)));
+    done.or(ran.get()).unwrap_or_else(run)
+}
+
 /// The state right before a launch.
 struct Before {
     parameters: Vec<(usize, Vec<u8>)>,
@@ -300,6 +359,9 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>, Reason> {
         return Err(Reason::NoCode);
     };
     let mut variables = Vec::new();
+    if binary::has_textures(&code.bytes, &kernel.symbol).map_err(damaged)? {
+        return Err(Reason::Textures);
+    }
     for variable in binary::read_variables(&code.bytes, LARGEST_VARIABLE).map_err(damaged)? {
         let Ok(name) = CString::new(variable.name.clone()) else {
             continue;
@@ -332,21 +394,45 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = Address> {
     words.iter().map(|word| Address::from_le_bytes(*word))
 }
 
-/// Whether the driver knows an allocation there that capture did not place.
-fn is_device_memory(address: Address) -> bool {
+/// CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED, _DEVICE_ORDINAL, _MEMPOOL_HANDLE.
+const MEMORY_TYPE: i32 = 2;
+const IS_MANAGED: i32 = 8;
+const ORDINAL: i32 = 9;
+const POOL: i32 = 17;
+/// CU_MEMORYTYPE_HOST.
+const HOST: u64 = 1;
+
+/// The kind of memory there that capture did not place; `None` where the driver knows none.
+fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryKind> {
     // Smaller numbers are sizes and strides: asking costs a call.
     if address < 1 << 32 || address >> 57 != 0 {
-        return false;
+        return None;
     }
-    let (mut base, mut bytes) = (0, 0);
-    // SAFETY: the driver writes two numbers, and knows for any address whether it is one of its own.
-    let code = unsafe { driver().address_range(&raw mut base, &raw mut bytes, address) };
-    code == SUCCESS
+    let ask = |attribute| {
+        let mut value = 0_u64;
+        // SAFETY: the driver writes at most eight bytes, and knows for any address whether it is one of its own.
+        let code =
+            unsafe { driver().pointer_attribute((&raw mut value).cast(), attribute, address) };
+        (code == SUCCESS).then_some(value)
+    };
+    let memory_type = ask(MEMORY_TYPE)?;
+    let ordinal = ask(ORDINAL).and_then(|it| c_int::try_from(it).ok());
+    Some(match memory_type {
+        _ if ask(IS_MANAGED).is_some_and(|it| it != 0) => MemoryKind::Managed,
+        HOST => MemoryKind::Host,
+        _ if ordinal != current => MemoryKind::Peer,
+        _ if ask(POOL).is_some_and(|it| it != 0) => MemoryKind::Pool,
+        _ => MemoryKind::Unknown,
+    })
 }
 
 fn read(address: Address, bytes: u64) -> Result<Vec<u8>, Reason> {
     let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mut content = vec![0; length];
+    let mut content = Vec::new();
+    // A program that has filled the host's memory must not end here.
+    let room = content.try_reserve_exact(length);
+    room.map_err(|_| Reason::NoHostMemory { bytes })?;
+    content.resize(length, 0);
     // SAFETY: an allocation with as many bytes.
     match unsafe { driver().read(content.as_mut_ptr().cast(), address, length) } {
         SUCCESS => Ok(content),
@@ -371,10 +457,11 @@ fn synchronize() -> Result<(), Reason> {
     }
 }
 
-fn refused(call: &str, code: CuResult) -> Reason {
-    Reason::Driver {
-        call: call.to_owned(),
-        code,
+pub fn refused(call: &str, code: CuResult) -> Reason {
+    let call = call.to_owned();
+    match code {
+        NOT_FOUND => Reason::OldDriver { call },
+        code => Reason::Driver { call, code },
     }
 }
 

@@ -10,13 +10,16 @@
 
 mod driver;
 mod exports;
+mod graphs;
 mod image;
 mod launch;
 // On other processors only programs that link the driver are seen.
 #[cfg(target_arch = "x86_64")]
 mod lookup;
+mod mappings;
 mod memory;
 mod ranges;
 mod regions;
+mod settled;
 mod state;
 mod symbols;

@@ -1,19 +1,24 @@
 //! Allocations at addresses that a later process can have again.
 
 use crate::driver::{
-    Access, Address, CuResult, DEVICE, Location, OUT_OF_MEMORY, PINNED, Properties, READ_WRITE,
-    SUCCESS, driver,
+    Access, Address, CuResult, DEVICE, Handle, INVALID_VALUE, Location, OUT_OF_MEMORY, PER_THREAD,
+    PINNED, Properties, READ_WRITE, SUCCESS, driver,
 };
+use crate::mappings::{Mappings, NotFree};
 use crate::ranges::Ranges;
-use capture::addresses::{PAGE, RANGE, range};
-use std::collections::BTreeMap;
+use crate::settled::unsettle;
+use capture::addresses::{PAGE, RANGE, ordinal_of, range};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
 /// The alignment of small allocations (cudaMalloc: at least 256).
 const ALIGNMENT: u64 = 512;
-/// Smaller allocations share memory, which is mapped in pieces of this size and kept.
+/// Allocations of at most this size share memory, which is mapped in pieces and kept.
 const SMALL: u64 = 1 << 20;
 const SHARED: u64 = 32 << 20;
+
+/// The most bytes that are kept for a stream to use again: beyond, the GPU is waited for.
+const MOST_IDLE: u64 = 1 << 30;
 
 /// Allocations of this process.
 #[derive(Default)]
@@ -21,6 +26,17 @@ pub struct Memory {
     devices: BTreeMap<c_int, Option<Device>>,
     /// Bytes that were asked for, and by which device they are held, by address.
     allocations: BTreeMap<Address, (u64, c_int)>,
+    pub mappings: Mappings,
+    /// Pools of the program, and the device that they allocate on.
+    pools: BTreeMap<usize, c_int>,
+    /// Streams that are recorded into a graph: the GPU must not be waited for meanwhile.
+    recorded: BTreeSet<Handle>,
+    /// Freed in the order of a stream, which may have it again: by device, stream and size.
+    cached: BTreeMap<(c_int, Handle, u64), Vec<Address>>,
+    /// Freed by the program, and not to be used again before the GPU was waited for: address, size, device.
+    freed: Vec<(Address, u64, c_int)>,
+    /// Bytes in `cached` and `freed`.
+    idle: u64,
 }
 
 /// The range of a device.
@@ -37,6 +53,14 @@ pub enum Unplaced {
     Refused(CuResult),
 }
 
+/// The bytes that an allocation takes.
+fn size_of(bytes: u64) -> u64 {
+    match bytes.next_multiple_of(ALIGNMENT) {
+        small @ ..=SMALL => small,
+        large => large.next_multiple_of(PAGE),
+    }
+}
+
 impl Memory {
     /// Whether the range of the current device could not be had.
     pub fn is_taken(&self) -> bool {
@@ -46,50 +70,191 @@ impl Memory {
     /// # Errors
     /// Allocations that capture does not place.
     pub fn allocate(&mut self, bytes: u64) -> Result<Address, Unplaced> {
-        let mut ordinal = 0;
-        // SAFETY: the driver writes one number.
-        let code = unsafe { driver().current_device(&raw mut ordinal) };
-        if bytes == 0 || code != SUCCESS {
+        let ordinal = current_device().ok_or(Unplaced::Elsewhere)?;
+        if bytes == 0 || bytes > RANGE {
             return Err(Unplaced::Elsewhere);
         }
-        let device = self.devices.entry(ordinal);
-        let device = device.or_insert_with(|| Device::reserve(ordinal));
-        let device = device.as_mut().ok_or(Unplaced::Elsewhere)?;
-        let address = match bytes < SMALL {
-            true => device.allocate_small(bytes, ordinal),
-            false => device.map(bytes.next_multiple_of(PAGE), ordinal),
-        };
+        let size = size_of(bytes);
+        let mut address = self.device(ordinal)?.allocate(size, ordinal);
+        if address == Err(OUT_OF_MEMORY) && self.idle > 0 && !self.is_recording() {
+            self.give_back(true);
+            address = self.device(ordinal)?.allocate(size, ordinal);
+        }
         let address = address.map_err(Unplaced::Refused)?;
         self.allocations.insert(address, (bytes, ordinal));
         Ok(address)
     }
 
+    /// In the order of a stream: memory that it freed before may be used at once.
+    ///
+    /// # Errors
+    /// Allocations that capture does not place.
+    pub fn allocate_in(&mut self, stream: Handle, bytes: u64) -> Result<Address, Unplaced> {
+        let ordinal = current_device().ok_or(Unplaced::Elsewhere)?;
+        let key = (ordinal, stream, size_of(bytes));
+        let Some(address) = self.cached.get_mut(&key).and_then(Vec::pop) else {
+            return self.allocate(bytes);
+        };
+        self.idle -= key.2;
+        self.allocations.insert(address, (bytes, ordinal));
+        Ok(address)
+    }
+
+    /// The range of a device.
+    fn device(&mut self, ordinal: c_int) -> Result<&mut Device, Unplaced> {
+        let device = self.devices.entry(ordinal);
+        let device = device.or_insert_with(|| Device::reserve(ordinal));
+        device.as_mut().ok_or(Unplaced::Elsewhere)
+    }
+
+    /// Addresses for the program, without memory.
+    pub fn reserve(&mut self, bytes: u64) -> Option<Address> {
+        let ordinal = current_device()?;
+        if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+            return None;
+        }
+        let address = self.device(ordinal).ok()?.pages.take(bytes)?;
+        self.mappings.reserve(address, bytes, ordinal);
+        Some(address)
+    }
+
+    /// Whether the addresses were reserved here, and are no longer.
+    pub fn give_up(&mut self, address: Address, bytes: u64) -> Option<CuResult> {
+        Some(match self.mappings.give_up(address, bytes)? {
+            Ok(ordinal) => {
+                if let Some(Some(device)) = self.devices.get_mut(&ordinal) {
+                    device.pages.give(address, bytes);
+                }
+                SUCCESS
+            }
+            Err(NotFree) => INVALID_VALUE,
+        })
+    }
+
+    pub fn add_pool(&mut self, pool: Handle, ordinal: c_int) {
+        self.pools.insert(pool.addr(), ordinal);
+    }
+
+    pub fn remove_pool(&mut self, pool: Handle) {
+        self.pools.remove(&pool.addr());
+    }
+
+    /// Whether a pool gives memory of the current device, and can be replaced by ours.
+    pub fn is_replaced(&self, pool: Handle) -> bool {
+        let Some(ordinal) = current_device() else {
+            return false;
+        };
+        let mut default = std::ptr::null_mut();
+        // SAFETY: the driver writes a handle.
+        let code = unsafe { driver().default_pool(&raw mut default, ordinal) };
+        (code == SUCCESS && default == pool) || self.pools.get(&pool.addr()) == Some(&ordinal)
+    }
+
+    /// Whether allocations without the name of a pool can be replaced by ours.
+    pub fn is_current_pool_replaced(&self) -> bool {
+        let mut pool = std::ptr::null_mut();
+        let code = current_device().map(|ordinal| {
+            // SAFETY: the driver writes a handle.
+            unsafe { driver().current_pool(&raw mut pool, ordinal) }
+        });
+        code == Some(SUCCESS) && self.is_replaced(pool)
+    }
+
+    pub fn is_recording(&self) -> bool {
+        !self.recorded.is_empty()
+    }
+
+    pub fn set_recording(&mut self, stream: Handle, is_recorded: bool) {
+        match is_recorded {
+            true => self.recorded.insert(stream),
+            false => self.recorded.remove(&stream),
+        };
+        unsettle();
+    }
+
+    /// A stream that is gone: its handle may be that of another one soon.
+    pub fn forget_stream(&mut self, stream: Handle) {
+        self.recorded.remove(&stream);
+        for (&(ordinal, of, size), addresses) in &mut self.cached {
+            if of == stream {
+                let addresses = addresses.drain(..);
+                (self.freed).extend(addresses.map(|address| (address, size, ordinal)));
+            }
+        }
+    }
+
     /// Whether it was placed here, and is freed now. Waits for work that may use it, as the driver does.
     pub fn free(&mut self, address: Address) -> Option<CuResult> {
         let (bytes, ordinal) = self.allocations.remove(&address)?;
-        // SAFETY: asks for nothing but time.
-        let code = unsafe { driver().synchronize() };
-        if let Some(Some(device)) = self.devices.get_mut(&ordinal) {
-            match bytes < SMALL {
-                true => device
-                    .small
-                    .give(address, bytes.next_multiple_of(ALIGNMENT)),
-                false => {
-                    let bytes = bytes.next_multiple_of(PAGE);
-                    // SAFETY: mapped by `Device::map` with these bytes, and no longer used.
-                    unsafe { driver().unmap(address, to_usize(bytes)) };
-                    device.pages.give(address, bytes);
-                }
+        let size = size_of(bytes);
+        self.freed.push((address, size, ordinal));
+        self.idle += size;
+        Some(match self.is_recording() {
+            true => SUCCESS,
+            false => self.give_back(false),
+        })
+    }
+
+    /// Whether it was placed here, and is freed now in the order of a stream.
+    pub fn free_in(&mut self, stream: Handle, address: Address) -> Option<CuResult> {
+        let (bytes, ordinal) = self.allocations.remove(&address)?;
+        let size = size_of(bytes);
+        self.idle += size;
+        // Each thread has another stream under this name.
+        match stream.addr() == PER_THREAD {
+            true => self.freed.push((address, size, ordinal)),
+            false => {
+                let cached = self.cached.entry((ordinal, stream, size)).or_default();
+                cached.push(address);
             }
         }
-        Some(code)
+        Some(match self.idle > MOST_IDLE && !self.is_recording() {
+            true => self.give_back(true),
+            false => SUCCESS,
+        })
+    }
+
+    /// Waits for the GPU, and makes room of what was freed.
+    fn give_back(&mut self, also_cached: bool) -> CuResult {
+        // SAFETY: asks for nothing but time.
+        let code = unsafe { driver().synchronize() };
+        let mut freed = std::mem::take(&mut self.freed);
+        if also_cached {
+            for ((ordinal, _, size), addresses) in std::mem::take(&mut self.cached) {
+                freed.extend(addresses.into_iter().map(|it| (it, size, ordinal)));
+            }
+        }
+        for (address, size, ordinal) in freed {
+            self.idle -= size;
+            if let Some(Some(device)) = self.devices.get_mut(&ordinal) {
+                device.free(address, size);
+            }
+        }
+        code
     }
 
     /// The allocation around an address: its start and bytes.
-    pub fn around(&self, address: Address) -> Option<(Address, u64)> {
+    pub fn allocation_around(&self, address: Address) -> Option<(Address, u64)> {
         let (&start, &(bytes, _)) = self.allocations.range(..=address).next_back()?;
         (address - start < bytes).then_some((start, bytes))
     }
+
+    /// The same, and memory that the program mapped itself.
+    pub fn around(&self, address: Address) -> Option<(Address, u64)> {
+        // Most words are no addresses at all.
+        let ordinal = c_int::try_from(ordinal_of(address)?).ok()?;
+        self.devices.get(&ordinal)?;
+        let allocation = self.allocation_around(address);
+        allocation.or_else(|| self.mappings.around(address))
+    }
+}
+
+/// The current device's ordinal.
+pub fn current_device() -> Option<c_int> {
+    let mut ordinal = 0;
+    // SAFETY: the driver writes one number.
+    let code = unsafe { driver().current_device(&raw mut ordinal) };
+    (code == SUCCESS).then_some(ordinal)
 }
 
 impl Device {
@@ -116,14 +281,30 @@ impl Device {
         })
     }
 
-    fn allocate_small(&mut self, bytes: u64, ordinal: c_int) -> Result<Address, CuResult> {
-        let bytes = bytes.next_multiple_of(ALIGNMENT);
-        if let Some(address) = self.small.take(bytes) {
+    fn allocate(&mut self, size: u64, ordinal: c_int) -> Result<Address, CuResult> {
+        if size > SMALL {
+            return self.map(size, ordinal);
+        }
+        if let Some(address) = self.small.take(size) {
             return Ok(address);
         }
-        let shared = self.map(SHARED, ordinal)?;
-        self.small.give(shared, SHARED);
-        self.small.take(bytes).ok_or(OUT_OF_MEMORY)
+        // A GPU that is nearly full may have a page left.
+        let shared = match self.map(SHARED, ordinal) {
+            Err(OUT_OF_MEMORY) => (self.map(PAGE, ordinal)?, PAGE),
+            shared => (shared?, SHARED),
+        };
+        self.small.give(shared.0, shared.1);
+        self.small.take(size).ok_or(OUT_OF_MEMORY)
+    }
+
+    fn free(&mut self, address: Address, size: u64) {
+        if size <= SMALL {
+            self.small.give(address, size);
+            return;
+        }
+        // SAFETY: mapped by `map` with these bytes, and no longer used.
+        unsafe { driver().unmap(address, to_usize(size)) };
+        self.pages.give(address, size);
     }
 
     /// Whole pages.

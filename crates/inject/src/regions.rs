@@ -2,6 +2,7 @@
 //!
 //! They hold for the whole process: libraries launch from threads of their own.
 
+use crate::settled::unsettle;
 use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,6 +21,7 @@ unsafe extern "C" fn gatekeeper_region_begin(name: *const c_char) {
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.push(name.into_owned());
+    unsettle();
 }
 
 /// Ends the region of this name that began last: threads may end theirs in any order.
@@ -33,5 +35,6 @@ unsafe extern "C" fn gatekeeper_region_end(name: *const c_char) {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(last) = open.iter().rposition(|it| **it == *name) {
         open.remove(last);
+        unsettle();
     }
 }

@@ -1,9 +1,11 @@
 //! All that is known of the process: the request, its modules and kernels, its memory, and the capture that it writes.
 
 use crate::driver::{Handle, SUCCESS, driver};
+use crate::graphs::Graphs;
 use crate::image;
 use crate::memory::Memory;
 use crate::regions::list_open;
+use crate::settled::unsettle;
 use capture::{
     Content, Contents, LeftOut, Line, Process, Reason, Request, SCHEMA, VARIABLE, Writer,
 };
@@ -23,6 +25,9 @@ pub struct State {
     stored: BTreeMap<*const u8, Content>,
     /// Kernels and functions by handle.
     pub kernels: BTreeMap<usize, Kernel>,
+    /// Kernels whose function was asked for.
+    resolved: BTreeSet<usize>,
+    pub graphs: Graphs,
     /// How many launches of a kernel were captured, by symbol and region.
     taken: BTreeMap<String, BTreeMap<Option<String>, u32>>,
     left_out: BTreeSet<(String, Reason)>,
@@ -81,6 +86,8 @@ impl State {
             modules: BTreeMap::new(),
             stored: BTreeMap::new(),
             kernels: BTreeMap::new(),
+            resolved: BTreeSet::new(),
+            graphs: Graphs::default(),
             taken: BTreeMap::new(),
             left_out: BTreeSet::new(),
             failed: BTreeMap::new(),
@@ -128,6 +135,7 @@ impl State {
             symbol,
         };
         self.kernels.insert(kernel.addr(), kernel_);
+        unsettle();
     }
 
     /// A CUkernel's CUfunction.
@@ -138,6 +146,18 @@ impl State {
                 ..known.clone()
             };
             self.kernels.insert(function.addr(), function_);
+            unsettle();
+        }
+    }
+
+    /// A launch that is recorded into a graph comes back with the CUfunction, which the program may never have asked for.
+    pub fn find_function(&mut self, kernel: Handle) {
+        let is_new = (self.kernels.get(&kernel.addr())).is_some_and(|it| it.is_kernel)
+            && self.resolved.insert(kernel.addr());
+        let mut function = std::ptr::null_mut();
+        // SAFETY: a kernel of the program, and a handle that the driver writes.
+        if is_new && unsafe { driver().kernel_get_function(&raw mut function, kernel) } == SUCCESS {
+            self.add_function(function, kernel);
         }
     }
 
@@ -192,9 +212,14 @@ impl State {
         self.writer.add(line)
     }
 
-    /// Said once for each kernel and reason.
+    /// After an attempt that was in vain.
     pub fn leave_out(&mut self, kernel: &str, reason: Reason) {
         *self.failed.entry(kernel.to_owned()).or_default() += 1;
+        self.name_left_out(kernel, reason);
+    }
+
+    /// Said once for each kernel and reason.
+    pub fn name_left_out(&mut self, kernel: &str, reason: Reason) {
         if self.left_out.insert((kernel.to_owned(), reason.clone())) {
             let left_out = LeftOut {
                 kernel: kernel.to_owned(),

@@ -1,0 +1,173 @@
+//! Addresses that the program reserves, and the memory that it maps there itself (cuMemAddressReserve, cuMemMap).
+
+use crate::driver::Address;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+#[derive(Default)]
+pub struct Mappings {
+    /// Memory without an address that the program made on a device, by handle.
+    memory: BTreeMap<u64, c_int>,
+    /// Bytes and device of what it reserved in our range.
+    reserved: BTreeMap<Address, (u64, c_int)>,
+    mapped: BTreeMap<Address, Mapped>,
+    /// At how many addresses a handle's memory is.
+    uses: BTreeMap<u64, u32>,
+}
+
+struct Mapped {
+    bytes: u64,
+    handle: u64,
+    /// `None` of memory that was imported, or is not the device's own.
+    ordinal: Option<c_int>,
+}
+
+impl Mappings {
+    pub fn create(&mut self, handle: u64, ordinal: c_int) {
+        self.memory.insert(handle, ordinal);
+    }
+
+    pub fn release(&mut self, handle: u64) {
+        self.memory.remove(&handle);
+    }
+
+    pub fn reserve(&mut self, address: Address, bytes: u64, ordinal: c_int) {
+        self.reserved.insert(address, (bytes, ordinal));
+    }
+
+    /// Whether these addresses were reserved in our range; they must be free of memory.
+    pub fn give_up(&mut self, address: Address, bytes: u64) -> Option<Result<c_int, NotFree>> {
+        let (reserved, ordinal) = *self.reserved.get(&address)?;
+        let mut inside = self.mapped.range(address..address + reserved);
+        if reserved != bytes || inside.next().is_some() {
+            return Some(Err(NotFree));
+        }
+        self.reserved.remove(&address);
+        Some(Ok(ordinal))
+    }
+
+    pub fn map(&mut self, address: Address, bytes: u64, handle: u64) {
+        let reserved = self.reserved_around(address);
+        let Some((_, _, reserved_on)) = reserved else {
+            return;
+        };
+        let made_on = self.memory.get(&handle).copied();
+        let mapped = Mapped {
+            bytes,
+            handle,
+            ordinal: made_on.filter(|it| *it == reserved_on),
+        };
+        self.mapped.insert(address, mapped);
+        *self.uses.entry(handle).or_default() += 1;
+    }
+
+    pub fn unmap(&mut self, address: Address, bytes: u64) {
+        let end = address.saturating_add(bytes);
+        let gone: Vec<Address> = self.mapped.range(address..end).map(|(at, _)| *at).collect();
+        for at in gone {
+            let piece = self.mapped.remove(&at);
+            if let Some(uses) = piece.and_then(|it| self.uses.get_mut(&it.handle)) {
+                *uses -= 1;
+            }
+        }
+    }
+
+    /// The memory without a gap around an address, within what was reserved with it: its start and bytes. Tensors may lie
+    /// across pieces that the program mapped one by one, and so all of them have to be such that a replay can have them.
+    pub fn around(&self, address: Address) -> Option<(Address, u64)> {
+        let (start, bytes, _) = self.reserved_around(address)?;
+        let (&first, piece) = self.mapped.range(start..=address).next_back()?;
+        let (mut first, mut end) = (first, first + piece.bytes);
+        if end <= address {
+            return None;
+        }
+        let mut can_be_placed = self.can_be_placed(piece);
+        for (&at, piece) in self.mapped.range(start..first).rev() {
+            if at + piece.bytes != first {
+                break;
+            }
+            first = at;
+            can_be_placed &= self.can_be_placed(piece);
+        }
+        for (&at, piece) in self.mapped.range(end..start + bytes) {
+            if at != end {
+                break;
+            }
+            end += piece.bytes;
+            can_be_placed &= self.can_be_placed(piece);
+        }
+        can_be_placed.then_some((first, end - first))
+    }
+
+    fn reserved_around(&self, address: Address) -> Option<(Address, u64, c_int)> {
+        let (&start, &(bytes, ordinal)) = self.reserved.range(..=address).next_back()?;
+        (address - start < bytes).then_some((start, bytes, ordinal))
+    }
+
+    /// Memory at two addresses would be two memories in a replay.
+    fn can_be_placed(&self, piece: &Mapped) -> bool {
+        piece.ordinal.is_some() && self.uses.get(&piece.handle) == Some(&1)
+    }
+}
+
+/// Addresses that still have memory, or that are not all that was reserved.
+pub struct NotFree;
+
+#[cfg(test)]
+mod tests {
+    use super::Mappings;
+
+    /// Ten bytes are reserved at 100, and pieces are mapped at 100, 102, and behind a gap at 108.
+    fn mappings() -> Mappings {
+        let mut mappings = Mappings::default();
+        mappings.reserve(100, 10, 0);
+        for (handle, address) in [(1, 100), (2, 102), (3, 108)] {
+            mappings.create(handle, 0);
+            mappings.map(address, 2, handle);
+        }
+        mappings
+    }
+
+    #[test]
+    fn pieces_without_a_gap_are_one() {
+        let mappings = mappings();
+        for (address, around) in [
+            (99, None),
+            (100, Some((100, 4))),
+            (103, Some((100, 4))),
+            (104, None),
+            (107, None),
+            (108, Some((108, 2))),
+            (110, None),
+        ] {
+            assert_eq!(mappings.around(address), around, "{address}");
+        }
+    }
+
+    #[test]
+    fn memory_that_a_replay_cannot_have_is_not_placed() {
+        let mut mappings = mappings();
+        // Imported, at two addresses, and on another device: a tensor may reach from the piece before into it.
+        mappings.create(4, 1);
+        for handle in [9, 2, 4] {
+            mappings.map(104, 2, handle);
+            for address in [101, 104] {
+                assert_eq!(mappings.around(address), None, "{handle} {address}");
+            }
+            assert_eq!(mappings.around(108), Some((108, 2)));
+            mappings.unmap(104, 2);
+            assert_eq!(mappings.around(101), Some((100, 4)));
+        }
+    }
+
+    #[test]
+    fn addresses_are_given_up_whole_and_empty() {
+        let mut mappings = mappings();
+        assert!(mappings.give_up(200, 10).is_none());
+        assert!(mappings.give_up(100, 10).is_some_and(|it| it.is_err()));
+        mappings.unmap(100, 10);
+        assert!(mappings.give_up(100, 5).is_some_and(|it| it.is_err()));
+        assert!(mappings.give_up(100, 10).is_some_and(|it| it.is_ok()));
+        assert_eq!(mappings.around(100), None);
+    }
+}

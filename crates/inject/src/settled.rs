@@ -1,0 +1,67 @@
+//! Handles that there is nothing to do for: kernels and graphs of which no launch is to be captured. A program launches in
+//! a few microseconds, and looking a kernel up under a lock takes one.
+
+use crate::driver::Handle;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Raised by whatever can make a settled handle one to capture: regions, recordings, new kernels.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// A power of two.
+const PLACES: usize = 1024;
+
+thread_local! {
+    /// Each at the place that its handle says, with the generation that it was settled in.
+    static SETTLED: [Cell<(usize, u64)>; PLACES] = const { [const { Cell::new((0, 0)) }; PLACES] };
+}
+
+/// To be read before the decision that settles a handle.
+pub fn generation() -> u64 {
+    GENERATION.load(Ordering::Acquire)
+}
+
+/// No handle is settled any more, in any thread.
+pub fn unsettle() {
+    GENERATION.fetch_add(1, Ordering::Release);
+}
+
+pub fn is_settled(handle: Handle) -> bool {
+    let wanted = (handle.addr(), generation());
+    with_place(handle, |place| place.get() == wanted).unwrap_or(false)
+}
+
+/// `generation` is that of before the decision.
+pub fn settle(handle: Handle, generation: u64) {
+    with_place(handle, |place| place.set((handle.addr(), generation)));
+}
+
+/// `None` in a thread that ends.
+fn with_place<T>(handle: Handle, use_it: impl FnOnce(&Cell<(usize, u64)>) -> T) -> Option<T> {
+    // Handles are pointers to structs of some hundred bytes.
+    let place = (handle.addr() >> 4 ^ handle.addr() >> 14) % PLACES;
+    let used = SETTLED.try_with(|places| places.get(place).map(use_it));
+    used.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_settled_until_something_changes() {
+        let handle = |number: usize| std::ptr::without_provenance_mut(number);
+        let before = generation();
+        settle(handle(0x1000), before);
+        assert!(is_settled(handle(0x1000)));
+        assert!(!is_settled(handle(0x2000)));
+        let other =
+            std::thread::spawn(move || is_settled(std::ptr::without_provenance_mut(0x1000)));
+        assert!(!other.join().unwrap());
+        unsettle();
+        assert!(!is_settled(handle(0x1000)));
+        // Decided before the change.
+        settle(handle(0x1000), before);
+        assert!(!is_settled(handle(0x1000)));
+    }
+}
