@@ -226,6 +226,7 @@ impl Launch {
         synchronize()?;
         let module = kernel.module.as_ref().ok_or(Reason::UnknownModule)?;
         let module = state.store_module(module).map_err(disk)?;
+        let maps = state.maps.find(&before.parameters);
         let mut allocations = Vec::new();
         for (address, content) in before.memory {
             let now = read(address, content.len() as u64)?;
@@ -269,6 +270,7 @@ impl Launch {
             programmatic: self.programmatic,
             dynamic_shared: self.dynamic_shared,
             parameters: parameters.collect(),
+            maps,
             allocations,
             variables,
         };

@@ -15,6 +15,7 @@ mod launch;
 // On other processors only programs that link the driver are seen.
 #[cfg(target_arch = "x86_64")]
 mod lookup;
+mod maps;
 mod memory;
 mod ranges;
 mod regions;
