@@ -370,18 +370,18 @@ impl Maker {
                 ..Tensor::new(&name, Role::In, ElemType::U8, vec![count])
             });
         }
-        let mut parameters = launch.parameters.clone();
-        if self.form == Form::Ptx {
-            for map in &launch.maps {
-                translate(map, &mut parameters).map_err(|problem| {
-                    Error::environment(format!("a tensor map of {}: {problem}", launch.kernel))
-                        .help("replay on a GPU, or capture without this kernel: --kernels")
-                })?;
-            }
-        }
-        let args = parameters
-            .into_iter()
-            .map(|it| Arg::Raw { bytes: it.bytes });
+        let args = launch.parameters.iter().map(|parameter| {
+            let bytes = match self.form {
+                Form::Machine => Ok(parameter.bytes.clone()),
+                Form::Ptx => translate_maps(parameter),
+            };
+            let bytes = bytes.map_err(|problem| {
+                Error::environment(format!("a tensor map of {}: {problem}", launch.kernel))
+                    .help("replay on a GPU, or capture without this kernel: --kernels")
+            });
+            bytes.map(|bytes| Arg::Raw { bytes })
+        });
+        let args = args.collect::<Result<_>>()?;
         let call = Launch {
             grid: launch.grid,
             block: launch.block,
@@ -393,7 +393,7 @@ impl Maker {
             id,
             dims: BTreeMap::new(),
             tensors,
-            steps: vec![Step::new(args.collect(), Some(call))],
+            steps: vec![Step::new(args, Some(call))],
             seeds: SEEDS.to_vec(),
             reference: match outputs.is_empty() {
                 true => Reference::NoOutput,
@@ -447,40 +447,36 @@ impl Maker {
     }
 }
 
-/// Puts a tensor map of the simulator in the place of the driver's, which has bytes that only a GPU can read.
-fn translate(map: &ParameterMap, parameters: &mut [Parameter]) -> std::result::Result<(), String> {
-    let encoded = match &map.map {
-        EncodedMap::Tiled { address, map } => {
-            ptxsim::encode_tensor_map(map, *address).map_err(|error| error.to_string())?
-        }
-        EncodedMap::Im2col => return Err(refused("im2col".to_owned())),
-        EncodedMap::Interleaved => return Err(refused("an interleaved layout".to_owned())),
-        EncodedMap::DataType { number } => {
-            return Err(refused(format!("CUtensorMapDataType {number}")));
-        }
-        EncodedMap::Swizzle { number } => {
-            return Err(refused(format!("CUtensorMapSwizzle {number}")));
-        }
-    };
-    let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Two digits for each byte.
-    let place = parameters.iter_mut().find_map(|parameter| {
-        let from = map.offset.checked_sub(parameter.offset)? as usize * 2;
+/// The bytes of a parameter, with tensor maps of the simulator in the place of the driver's, which only a GPU can read.
+fn translate_maps(parameter: &Parameter) -> std::result::Result<String, String> {
+    let mut bytes = parameter.bytes.clone();
+    for ParameterMap { offset, map } in &parameter.maps {
+        let encoded = match map {
+            EncodedMap::Tiled { address, map } => {
+                ptxsim::encode_tensor_map(map, *address).map_err(|error| error.to_string())?
+            }
+            EncodedMap::Im2col => return Err(refused("im2col")),
+            EncodedMap::Interleaved => return Err(refused("an interleaved layout")),
+            EncodedMap::DataType { number } => {
+                return Err(refused(&format!("CUtensorMapDataType {number}")));
+            }
+            EncodedMap::Swizzle { number } => {
+                return Err(refused(&format!("CUtensorMapSwizzle {number}")));
+            }
+        };
+        let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
+        // Two digits for each byte.
+        let from = *offset as usize * 2;
         let place = from..from + digits.len();
-        parameter.bytes.get(place.clone())?;
-        Some((&mut parameter.bytes, place))
-    });
-    let (bytes, place) = place.ok_or_else(|| {
-        format!(
-            "no parameter has 128 bytes at {}: the capture is damaged",
-            map.offset
-        )
-    })?;
-    bytes.replace_range(place, &digits);
-    Ok(())
+        if bytes.get(place.clone()).is_none() {
+            return Err("it lies outside of its parameter: the capture is damaged".to_owned());
+        }
+        bytes.replace_range(place, &digits);
+    }
+    Ok(bytes)
 }
 
-fn refused(what: String) -> String {
+fn refused(what: &str) -> String {
     format!("the simulator has none of {what}")
 }
 

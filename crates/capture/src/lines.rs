@@ -59,9 +59,6 @@ pub struct LaunchRecord {
     /// Bytes.
     pub dynamic_shared: u32,
     pub parameters: Vec<Parameter>,
-    /// Tensor maps among them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub maps: Vec<ParameterMap>,
     /// By address.
     pub allocations: Vec<Allocation>,
     /// Variables of the module before the launch.
@@ -85,13 +82,16 @@ pub struct Parameter {
     pub offset: u32,
     /// In hexadecimal digits.
     pub bytes: String,
+    /// Tensor maps in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<ParameterMap>,
 }
 
-/// A tensor map in a kernel's parameters: bytes that only the driver can read.
+/// A tensor map in a parameter: bytes that only the driver can read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterMap {
-    /// In bytes, in the kernel's parameters.
+    /// In bytes, in the parameter.
     pub offset: u32,
     pub map: EncodedMap,
 }
@@ -339,10 +339,10 @@ mod tests {
             parameters: vec![Parameter {
                 offset: 0,
                 bytes: "0000000000200000".to_owned(),
-            }],
-            maps: vec![ParameterMap {
-                offset: 64,
-                map: EncodedMap::Im2col,
+                maps: vec![ParameterMap {
+                    offset: 64,
+                    map: EncodedMap::Im2col,
+                }],
             }],
             allocations: vec![Allocation {
                 address: 1 << 45,

@@ -226,7 +226,6 @@ impl Launch {
         synchronize()?;
         let module = kernel.module.as_ref().ok_or(Reason::UnknownModule)?;
         let module = state.store_module(module).map_err(disk)?;
-        let maps = state.maps.find(&before.parameters);
         let mut allocations = Vec::new();
         for (address, content) in before.memory {
             let now = read(address, content.len() as u64)?;
@@ -245,8 +244,10 @@ impl Launch {
             .into_iter()
             .map(|(offset, bytes)| Parameter {
                 offset: u32::try_from(offset).unwrap_or(u32::MAX),
+                maps: state.maps.find(&bytes),
                 bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            });
+            })
+            .collect();
         let mut variables = Vec::new();
         for (name, content) in before.variables {
             variables.push(Variable {
@@ -269,8 +270,7 @@ impl Launch {
             cooperative: self.cooperative,
             programmatic: self.programmatic,
             dynamic_shared: self.dynamic_shared,
-            parameters: parameters.collect(),
-            maps,
+            parameters,
             allocations,
             variables,
         };

@@ -45,22 +45,18 @@ impl Maps {
         self.add(after, EncodedMap::Tiled { address, map });
     }
 
-    /// The maps in the parameters of a launch, each given with its offset.
-    pub fn find(&self, parameters: &[(usize, Vec<u8>)]) -> Vec<ParameterMap> {
-        let mut found = Vec::new();
-        for (start, bytes) in parameters {
-            let first = start.next_multiple_of(ALIGNMENT) - start;
-            for at in (first..bytes.len()).step_by(ALIGNMENT) {
-                let block = bytes.get(at..).and_then(<[u8]>::first_chunk);
-                if let Some(map) = block.and_then(|it| self.known.get(it)) {
-                    found.push(ParameterMap {
-                        offset: u32::try_from(start + at).unwrap_or(u32::MAX),
-                        map: map.clone(),
-                    });
-                }
-            }
-        }
-        found
+    /// The maps in a parameter of a launch. It is aligned as they are; its offset need not be, as it is counted from where
+    /// the driver puts parameters.
+    pub fn find(&self, parameter: &[u8]) -> Vec<ParameterMap> {
+        let offsets = (0..parameter.len()).step_by(ALIGNMENT);
+        let found = offsets.filter_map(|offset| {
+            let block = parameter.get(offset..).and_then(<[u8]>::first_chunk)?;
+            Some(ParameterMap {
+                offset: u32::try_from(offset).ok()?,
+                map: self.known.get(block)?.clone(),
+            })
+        });
+        found.collect()
     }
 }
 
@@ -143,13 +139,11 @@ mod tests {
     fn maps_are_found_where_kernels_can_read_them() {
         let mut maps = Maps::default();
         maps.add([7; MAP_BYTES], EncodedMap::Im2col);
-        let mut bytes = vec![0; 400];
-        // 48 + 80 is a multiple of 64, and 48 + 250 is none.
-        bytes[80..208].fill(7);
-        bytes[250..378].fill(7);
-        let found = maps.find(&[(0, vec![7; 64]), (48, bytes)]);
+        let mut bytes = vec![0; 500];
+        bytes[128..256].fill(7);
+        bytes[300..428].fill(7);
         let map = EncodedMap::Im2col;
-        assert_eq!(found, [ParameterMap { offset: 128, map }]);
+        assert_eq!(maps.find(&bytes), [ParameterMap { offset: 128, map }]);
     }
 
     #[test]
@@ -163,7 +157,7 @@ mod tests {
         for n in 0..MOST + 1 {
             maps.add(bytes(n), EncodedMap::Im2col);
         }
-        let found = [0, 1, MOST].map(|n| maps.find(&[(0, bytes(n).to_vec())]).len());
+        let found = [0, 1, MOST].map(|n| maps.find(&bytes(n)).len());
         assert_eq!(found, [0, 1, 1]);
     }
 }
