@@ -1,8 +1,8 @@
 //! `wgmma`: products of a warpgroup from shared memory, while it does something else (PTX ISA 9.7.16).
 //!
 //! Each warp computes its 16 rows by itself, when it comes to the instruction: that needs nothing of the other three.
-//! Shared memory is read then, and may be read until a `wgmma.wait_group` has waited for the product. The sums come
-//! into the registers there, and not before. In between, these are findings: an access to registers of the sums, a
+//! Shared memory is read then, and may be read until a `wgmma.wait_group` of one of the four has waited for the product
+//! (`warpgroup`). The sums come into the registers of a warp at its own, and not before. In between, these are findings: an access to registers of the sums, a
 //! write to registers of A, and a write to shared memory that is multiplied. So is a product of registers that
 //! something has accessed since the last `wgmma.fence`, or of memory that no `fence.proxy.async` has handed on.
 //!
