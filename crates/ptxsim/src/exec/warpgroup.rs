@@ -1,5 +1,5 @@
 //! The groups of products that the warps of a warpgroup have under way together. `wgmma.commit_group` makes one for the
-//! whole warpgroup (PTX ISA 9.7.16.7), so a warp that has waited for it knows that the other three have multiplied, too:
+//! whole warpgroup (PTX ISA, "wgmma.commit_group"), so a warp that has waited for it knows that the other three have multiplied, too:
 //! in CUTLASS one thread of 128 then releases the stage.
 
 use super::bulk::BulkRead;
@@ -120,7 +120,9 @@ pub fn end_wait(b: &mut BlockState, warp: u32) {
         shadow.release(warp, &mut it.clock);
         shadow.acquire(warp, &it.clock, true);
     }
-    warpgroup.forget();
+    for read in warpgroup.forget() {
+        read.end(b, warp);
+    }
 }
 
 /// A warp ends, and commits and waits for nothing more.

@@ -25,7 +25,7 @@ struct Race {
     lines: [&'static str; 2],
 }
 
-const RACES: [Race; 6] = [
+const RACES: [Race; 7] = [
     Race {
         kernel: "histogram_of_rounds",
         blocks: 1,
@@ -85,6 +85,16 @@ const RACES: [Race; 6] = [
         kind: FindingKind::SharedRace,
         says: "are not ordered",
         lines: ["// half", "// both halves"],
+    },
+    Race {
+        kernel: "counted_twice",
+        blocks: 1,
+        threads: 128,
+        buffers: &[128, 128],
+        numbers: &[],
+        kind: FindingKind::SharedRace,
+        says: "are not ordered",
+        lines: ["// own part", "// part of another warp"],
     },
 ];
 
