@@ -3,7 +3,7 @@
 
 use build::signature::qualified;
 use build::toolchain::Choice;
-use capture::{Capture, Content, Contents, LaunchRecord};
+use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Parameter, ParameterMap};
 use config::{Loaded, Places, ToolchainPin, Whole};
 use model::{
     Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
@@ -274,7 +274,7 @@ impl Maker {
             let unit = UnitId::new(&program.name, VARIANT, program.arch);
             self.units.push(make_unit(unit, &program.source, launch));
         }
-        let case = self.make_case(id, launch);
+        let case = self.make_case(id, launch)?;
         self.cases.push(case);
         self.programs.insert(key, program);
         Ok(())
@@ -333,7 +333,7 @@ impl Maker {
         write_atomically(&path, bytes)
     }
 
-    fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Case {
+    fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Result<Case> {
         let mut tensors = Vec::new();
         let mut outputs = BTreeMap::new();
         for allocation in &launch.allocations {
@@ -370,9 +370,18 @@ impl Maker {
                 ..Tensor::new(&name, Role::In, ElemType::U8, vec![count])
             });
         }
-        let args = launch.parameters.iter().map(|parameter| Arg::Raw {
-            bytes: parameter.bytes.clone(),
+        let args = launch.parameters.iter().map(|parameter| {
+            let bytes = match self.form {
+                Form::Machine => Ok(parameter.bytes.clone()),
+                Form::Ptx => translate_maps(parameter),
+            };
+            let bytes = bytes.map_err(|problem| {
+                Error::environment(format!("a tensor map of {}: {problem}", launch.kernel))
+                    .help("replay on a GPU, or capture without this kernel: --kernels")
+            });
+            bytes.map(|bytes| Arg::Raw { bytes })
         });
+        let args = args.collect::<Result<_>>()?;
         let call = Launch {
             grid: launch.grid,
             block: launch.block,
@@ -380,11 +389,11 @@ impl Maker {
             cooperative: launch.cooperative,
             dynamic_shared: launch.dynamic_shared,
         };
-        Case {
+        Ok(Case {
             id,
             dims: BTreeMap::new(),
             tensors,
-            steps: vec![Step::new(args.collect(), Some(call))],
+            steps: vec![Step::new(args, Some(call))],
             seeds: SEEDS.to_vec(),
             reference: match outputs.is_empty() {
                 true => Reference::NoOutput,
@@ -395,7 +404,7 @@ impl Maker {
             launches: config::LAUNCHES,
             deadline_ms: DEADLINE_MS,
             timed: true,
-        }
+        })
     }
 
     fn content(&self, content: &Content) -> CapturedContent {
@@ -436,6 +445,39 @@ impl Maker {
             binaries: Vec::new(),
         }
     }
+}
+
+/// The bytes of a parameter, with tensor maps of the simulator in the place of the driver's, which only a GPU can read.
+fn translate_maps(parameter: &Parameter) -> std::result::Result<String, String> {
+    let mut bytes = parameter.bytes.clone();
+    for ParameterMap { offset, map } in &parameter.maps {
+        let encoded = match map {
+            EncodedMap::Tiled { address, map } => {
+                ptxsim::encode_tensor_map(map, *address).map_err(|error| error.to_string())?
+            }
+            EncodedMap::Im2col => return Err(refused("im2col")),
+            EncodedMap::Interleaved => return Err(refused("an interleaved layout")),
+            EncodedMap::DataType { number } => {
+                return Err(refused(&format!("CUtensorMapDataType {number}")));
+            }
+            EncodedMap::Swizzle { number } => {
+                return Err(refused(&format!("CUtensorMapSwizzle {number}")));
+            }
+        };
+        let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
+        // Two digits for each byte.
+        let from = *offset as usize * 2;
+        let place = from..from + digits.len();
+        if bytes.get(place.clone()).is_none() {
+            return Err("it lies outside of its parameter: the capture is damaged".to_owned());
+        }
+        bytes.replace_range(place, &digits);
+    }
+    Ok(bytes)
+}
+
+fn refused(what: &str) -> String {
+    format!("the simulator has none of {what}")
 }
 
 fn make_unit(id: UnitId, source: &str, launch: &LaunchRecord) -> Unit {

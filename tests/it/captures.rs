@@ -317,6 +317,44 @@ fn a_program_that_fails_or_launches_nothing_is_no_capture() {
 }
 
 #[test]
+fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
+    // The driver's own bytes mean nothing to the simulator: only what the program had encoded does.
+    for (how, variables, code) in [
+        ("tiles", &[][..], 0),
+        ("moved", &[][..], 0),
+        ("tiles", &[("WRONG", "1")][..], 1),
+    ] {
+        let project = project();
+        let dir = project.path();
+        let output = capture(dir, &[], &[how], variables);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stdout(&run(dir, &["replay", "cap", "--device", "sim"], code));
+        assert!(said.contains("scale_tiles/captured@launch1"), "{said}");
+        assert_eq!(
+            said.contains("max_err 4194304, limit <= 0"),
+            code == 1,
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn tensor_maps_that_the_simulator_does_not_have_are_refused_by_name() {
+    for (how, why) in [
+        ("im2col", "im2col"),
+        ("interleaved", "an interleaved layout"),
+    ] {
+        let project = project();
+        let dir = project.path();
+        let output = capture(dir, &[], &[how], &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], 4));
+        let refused = format!("a tensor map of scale_tiles: the simulator has none of {why}");
+        assert!(said.contains(&refused), "{said}");
+    }
+}
+
+#[test]
 fn an_edit_is_held_to_what_the_base_gave_on_the_same_inputs() {
     let project = project();
     let dir = project.path();

@@ -1,6 +1,7 @@
 //! The lines of a capture.
 
 use crate::{Content, Damage, SCHEMA};
+use model::TensorMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, File};
@@ -81,6 +82,39 @@ pub struct Parameter {
     pub offset: u32,
     /// In hexadecimal digits.
     pub bytes: String,
+    /// Tensor maps in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<ParameterMap>,
+}
+
+/// A tensor map in a parameter: bytes that only the driver can read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParameterMap {
+    /// In bytes, in the parameter.
+    pub offset: u32,
+    pub map: EncodedMap,
+}
+
+/// A tensor map, as the program had the driver encode it. Hints for the L2 cache are left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum EncodedMap {
+    Tiled {
+        address: u64,
+        map: TensorMap,
+    },
+    // The rest is known by name alone.
+    Im2col,
+    Interleaved,
+    /// A CUtensorMapDataType.
+    DataType {
+        number: u32,
+    },
+    /// A CUtensorMapSwizzle.
+    Swizzle {
+        number: u32,
+    },
 }
 
 /// An allocation that the launch could reach.
@@ -376,6 +410,10 @@ mod tests {
             parameters: vec![Parameter {
                 offset: 0,
                 bytes: "0000000000200000".to_owned(),
+                maps: vec![ParameterMap {
+                    offset: 64,
+                    map: EncodedMap::Im2col,
+                }],
             }],
             allocations: vec![Allocation {
                 address: 1 << 45,

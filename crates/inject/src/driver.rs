@@ -239,6 +239,21 @@ driver! {
     library_get_global = cuLibraryGetGlobal(
         address: *mut Address, bytes: *mut usize, library: Handle, name: *const c_char
     );
+    /// A tensor map, for copies of tiles.
+    encode_tiled = cuTensorMapEncodeTiled(
+        map: *mut c_void, data_type: c_uint, rank: c_uint, address: *mut c_void,
+        extents: *const u64, strides: *const u64, box_extents: *const u32, steps: *const u32,
+        interleave: c_uint, swizzle: c_uint, promotion: c_uint, fill: c_uint
+    );
+    /// The same for images.
+    encode_im2col = cuTensorMapEncodeIm2col(
+        map: *mut c_void, data_type: c_uint, rank: c_uint, address: *mut c_void,
+        extents: *const u64, strides: *const u64, lower: *const c_int, upper: *const c_int,
+        channels: c_uint, pixels: c_uint, steps: *const u32,
+        interleave: c_uint, swizzle: c_uint, promotion: c_uint, fill: c_uint
+    );
+    /// A map of another tensor.
+    replace_address = cuTensorMapReplaceAddress(map: *mut c_void, address: *mut c_void);
     /// The module of a library in the current context.
     library_get_module = cuLibraryGetModule(module: *mut Handle, library: Handle);
     /// The function of a kernel in the current context.

@@ -3,8 +3,10 @@
 
 use crate::driver::{CuResult, Handle, LaunchConfig, SUCCESS, driver};
 use crate::launch::{Arguments, Launch, name_stream, run_once};
+use crate::maps::{MapBytes, Tiled, describe};
 use crate::settled::is_settled;
 use crate::state::state;
+use capture::EncodedMap;
 use graph::*;
 use memory::*;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -59,6 +61,7 @@ exported! {
     cuGraphDestroy, cuGraphExecDestroy, cuGraphLaunch, cuGraphLaunch_ptsz,
     cuGraphExecUpdate, cuGraphExecUpdate_v2, cuGraphNodeSetEnabled,
     cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2, cuGraphExecNodeSetParams,
+    cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col, cuTensorMapReplaceAddress,
 }
 
 /// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
@@ -286,6 +289,120 @@ unsafe extern "C" fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) 
         quietly(|| {
             // SAFETY: the driver has written the handle.
             state()?.add_function(unsafe { function.read() }, kernel);
+            Some(())
+        });
+    }
+    code
+}
+
+/// After the driver has encoded a tensor map.
+///
+/// # Safety
+/// `map` is where the driver wrote it.
+unsafe fn encoded(map: *const c_void, description: impl FnOnce() -> EncodedMap) {
+    quietly(|| {
+        // SAFETY: as the caller says.
+        let bytes = unsafe { map.cast::<MapBytes>().read() };
+        state()?.maps.add(bytes, description());
+        Some(())
+    });
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuTensorMapEncodeTiled(
+    map: *mut c_void,
+    data_type: c_uint,
+    rank: c_uint,
+    address: *mut c_void,
+    extents: *const u64,
+    strides: *const u64,
+    box_extents: *const u32,
+    steps: *const u32,
+    interleave: c_uint,
+    swizzle: c_uint,
+    promotion: c_uint,
+    fill: c_uint,
+) -> CuResult {
+    // SAFETY: the program's own call.
+    let code = unsafe {
+        driver().encode_tiled(
+            map,
+            data_type,
+            rank,
+            address,
+            extents,
+            strides,
+            box_extents,
+            steps,
+            interleave,
+            swizzle,
+            promotion,
+            fill,
+        )
+    };
+    if code == SUCCESS {
+        let tiled = Tiled {
+            data_type,
+            rank,
+            address: address.addr() as u64,
+            interleave,
+            swizzle,
+            fill,
+            extents,
+            strides,
+            box_extents,
+            steps,
+        };
+        // SAFETY: the driver has read the lists and written the map.
+        unsafe { encoded(map, || describe(&tiled)) };
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuTensorMapEncodeIm2col(
+    map: *mut c_void,
+    data_type: c_uint,
+    rank: c_uint,
+    address: *mut c_void,
+    extents: *const u64,
+    strides: *const u64,
+    lower: *const c_int,
+    upper: *const c_int,
+    channels: c_uint,
+    pixels: c_uint,
+    steps: *const u32,
+    interleave: c_uint,
+    swizzle: c_uint,
+    promotion: c_uint,
+    fill: c_uint,
+) -> CuResult {
+    // SAFETY: the program's own call.
+    let code = unsafe {
+        driver().encode_im2col(
+            map, data_type, rank, address, extents, strides, lower, upper, channels, pixels, steps,
+            interleave, swizzle, promotion, fill,
+        )
+    };
+    if code == SUCCESS {
+        // SAFETY: the driver has written the map.
+        unsafe { encoded(map, || EncodedMap::Im2col) };
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuTensorMapReplaceAddress(map: *mut c_void, address: *mut c_void) -> CuResult {
+    // SAFETY: null, or a map of the program.
+    let before = unsafe { map.cast::<MapBytes>().as_ref() }.copied();
+    // SAFETY: the program's own call.
+    let code = unsafe { driver().replace_address(map, address) };
+    if code == SUCCESS {
+        quietly(|| {
+            // SAFETY: the driver has written the map.
+            let after = unsafe { map.cast::<MapBytes>().read() };
+            let mut state = state()?;
+            state.maps.add_moved(&before?, after, address.addr() as u64);
             Some(())
         });
     }

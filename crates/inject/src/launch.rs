@@ -252,8 +252,10 @@ impl Launch {
             .into_iter()
             .map(|(offset, bytes)| Parameter {
                 offset: u32::try_from(offset).unwrap_or(u32::MAX),
+                maps: state.maps.find(&bytes),
                 bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            });
+            })
+            .collect();
         let mut variables = Vec::new();
         for (name, content) in before.variables {
             variables.push(Variable {
@@ -276,7 +278,7 @@ impl Launch {
             cooperative: self.cooperative,
             programmatic: self.programmatic,
             dynamic_shared: self.dynamic_shared,
-            parameters: parameters.collect(),
+            parameters,
             allocations,
             variables,
         };

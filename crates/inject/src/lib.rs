@@ -17,6 +17,7 @@ mod launch;
 #[cfg(target_arch = "x86_64")]
 mod lookup;
 mod mappings;
+mod maps;
 mod memory;
 mod ranges;
 mod regions;

@@ -3,6 +3,7 @@
 use crate::driver::{Handle, SUCCESS, driver};
 use crate::graphs::Graphs;
 use crate::image;
+use crate::maps::Maps;
 use crate::memory::Memory;
 use crate::regions::list_open;
 use crate::settled::unsettle;
@@ -18,6 +19,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub struct State {
     pub request: Request,
     pub memory: Memory,
+    pub maps: Maps,
     pub contents: Contents,
     writer: Writer,
     /// Modules and libraries by handle.
@@ -83,6 +85,7 @@ impl State {
             contents: Contents::of(&request.out),
             request,
             memory: Memory::default(),
+            maps: Maps::default(),
             modules: BTreeMap::new(),
             stored: BTreeMap::new(),
             kernels: BTreeMap::new(),

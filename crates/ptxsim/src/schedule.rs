@@ -9,6 +9,7 @@ use crate::exec::cluster::Cluster;
 use crate::exec::mbarrier::{has_turned, lacks};
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
+use crate::exec::warpgroup::has_committed;
 use crate::report::*;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashSet, VecDeque};
@@ -220,6 +221,7 @@ impl Machine<'_> {
                         Wait::Cluster { generation } => self.cluster.has_met(generation),
                         Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
                         Wait::Registers { count } => b.registers.suffices(w.index, count),
+                        Wait::Products { count } => has_committed(b, w.index, count),
                         Wait::Sync => false,
                         Wait::Ready => true,
                     })
@@ -298,6 +300,10 @@ impl Machine<'_> {
                             format!("wait for the mbarrier at {address:#x} of shared memory{lacks}")
                         }
                         Wait::Registers { count } => b.registers.wait(w.index, count),
+                        Wait::Products { .. } => {
+                            "wait for the other warps of the warpgroup to execute as many wgmma"
+                                .into()
+                        }
                         Wait::Ready => "are".into(),
                     };
                     let place = format!("{what} at {}", self.own_line(g.pc));

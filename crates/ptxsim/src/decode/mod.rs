@@ -565,10 +565,21 @@ impl<'a> Decoder<'a> {
                     Ty::B128 => (Class::R64, 2),
                     ty => (class(ty), 1),
                 };
-                if var.vector != 1 {
-                    return self.invalid(var.pos, "vector registers are not supported");
-                }
                 match var.count {
+                    // Each element by itself: nothing is done with the whole.
+                    None if var.vector != 1 && each == 1 => {
+                        for element in ["x", "y", "z", "w"].iter().take(var.vector as usize) {
+                            let register = self.register(class);
+                            let symbol = Symbol::Register(class, register, var.ty);
+                            self.scopes
+                                .insert(&format!("{}.{element}", var.name), symbol);
+                        }
+                    }
+                    _ if var.vector != 1 => {
+                        let what =
+                            "vector registers of 128 bits, or with numbers, are not supported";
+                        return self.invalid(var.pos, what);
+                    }
                     None => {
                         let r = self.register(class);
                         let symbol = match var.ty {

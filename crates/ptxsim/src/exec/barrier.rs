@@ -2,6 +2,7 @@
 
 use super::state::*;
 use super::warp::{Current, Next, park};
+use super::warpgroup::has_committed;
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
@@ -151,6 +152,12 @@ impl Machine<'_> {
                 }
                 Wait::Registers { count } => {
                     if b.registers.suffices(w.index, count) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Products { count } => {
+                    if has_committed(b, w.index, count) {
                         g.wait = Wait::Ready;
                     }
                     continue;

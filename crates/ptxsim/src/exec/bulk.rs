@@ -149,6 +149,23 @@ impl Stretch {
     }
 }
 
+/// Whether two lanes copy from the same place to the same place.
+fn copies_the_same(w: &Warp, copy: &BulkCopy, size: u32, [one, other]: [usize; 2]) -> bool {
+    let same = |place: &BulkPlace| {
+        let at = addresses(&w.regs, place.address, place.offset);
+        at[one] == at[other]
+    };
+    let equal = |register: &u32| {
+        let values = &w.regs.r32[*register as usize].0;
+        values[one] == values[other]
+    };
+    let source = match &copy.global {
+        BulkGlobal::Line(place) | BulkGlobal::Shared(place) => same(place) && equal(&size),
+        BulkGlobal::Box { map, at } => same(map) && at.iter().all(equal),
+    };
+    source && same(&copy.shared)
+}
+
 impl Machine<'_> {
     pub fn bulk_copy<const CHECKS: bool>(
         &mut self,
@@ -174,11 +191,23 @@ impl Machine<'_> {
             true => to.map(|x| x & ((1 << CLUSTER_PAGE) - 1)),
             false => to,
         };
+        // Lanes that store, and how many bytes.
+        let mut stored: Vec<(usize, u32)> = Vec::new();
         for lane in lanes(s.mask) {
             let s = Site {
                 mask: 1 << lane,
                 ..s
             };
+            let same = stored
+                .iter()
+                .find(|(first, _)| copies_the_same(w, copy, size, [*first, lane]));
+            if let Some(&(_, bytes)) = same {
+                // As of stores of one value, one is enough. But each lane has a copy to wait for.
+                let what = (shared[lane] as u32, bytes);
+                let read = BulkRead::begin(b, (lane as u32, s.pc), what);
+                w.bulk_reads.add(read);
+                continue;
+            }
             let stretch = match &copy.global {
                 BulkGlobal::Line(place) => {
                     let bytes = w.regs.r32[size as usize].0[lane];
@@ -199,6 +228,9 @@ impl Machine<'_> {
             }
             let Some(barriers) = &barriers else {
                 let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
+                if reduction.is_none() {
+                    stored.push((lane, stretch.bytes));
+                }
                 self.bulk_to_global::<CHECKS>(b, w, &stretch, reduction, s);
                 continue;
             };

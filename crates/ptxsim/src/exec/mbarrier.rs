@@ -198,7 +198,10 @@ impl Machine<'_> {
             self.aligned(b, w, s, a, 8)?;
             self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
             if CHECKS {
-                self.check_shared_write(b, w, s, a, 8, Strength::Weak, &[[]; LANES]);
+                // All lanes of a warp may make the same one.
+                let counts = &w.regs.r32[o[1] as usize].0;
+                let values = counts.map(|count| u64::from(count).to_le_bytes());
+                self.check_shared_write(b, w, s, a, 8, Strength::Weak, &values);
                 self.note_inits(b, w, s, a);
             }
         } else {

@@ -44,5 +44,6 @@ mod tests;
 pub mod undefined;
 mod visits;
 pub mod warp;
+pub mod warpgroup;
 mod watch;
 mod wgmma;

@@ -8,6 +8,7 @@ use super::mbarrier::{Delivery, Meeting};
 use super::registers::RegisterPool;
 use super::tensormap::MapChanges;
 use super::undefined::{Followed, Left, Origin, Undefined};
+use super::warpgroup::Warpgroup;
 use super::wgmma::AsyncProducts;
 use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Handed, Inter};
@@ -46,6 +47,10 @@ pub enum Wait {
     /// Until so many registers a thread can be had.
     Registers {
         count: u32,
+    },
+    /// Until all warps of the warpgroup have committed so many groups of products.
+    Products {
+        count: u64,
     },
 }
 
@@ -189,6 +194,8 @@ pub struct BlockState {
     pub local_known: Known,
     pub barriers: Vec<Barrier>,
     pub registers: RegisterPool,
+    /// None in a kernel without `wgmma`.
+    pub warpgroups: Vec<Warpgroup>,
     pub threads: u32,
     pub ended: u32,
 }
@@ -422,6 +429,7 @@ impl Machine<'_> {
             local: vec![0; local],
             local_known: Known::none(local),
             registers: RegisterPool::new(p.entry_registers, warps),
+            warpgroups: self.new_warpgroups(warps as usize),
             barriers: vec![
                 Barrier {
                     all: true,
@@ -432,6 +440,16 @@ impl Machine<'_> {
             ],
             threads,
             ended: 0,
+        }
+    }
+
+    fn new_warpgroups(&self, warps: usize) -> Vec<Warpgroup> {
+        let multiplies = |inst: &Inst| matches!(inst.op, Op::Wgmma(_));
+        match self.program.code.iter().any(multiplies) {
+            true => (0..warps.div_ceil(4))
+                .map(|group| Warpgroup::new(warps - group * 4))
+                .collect(),
+            false => Vec::new(),
         }
     }
 

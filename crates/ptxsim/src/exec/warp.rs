@@ -508,8 +508,13 @@ impl Machine<'_> {
                 match &inst.op {
                     Op::Wgmma(m) => self.wgmma::<CHECKS>(b, w, m, Site { mask, ..s })?,
                     Op::WgmmaFence => self.wgmma_fence(w),
-                    Op::WgmmaCommit => self.wgmma_commit(w),
-                    Op::WgmmaWait(keep) => self.wgmma_wait(b, w, *keep),
+                    Op::WgmmaCommit => self.wgmma_commit(b, w),
+                    Op::WgmmaWait(keep) => {
+                        if let Some(count) = self.wgmma_wait(b, w, *keep) {
+                            self.wait_again(w, now, Wait::Products { count });
+                            return Ok(Next::Reschedule);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -523,16 +528,8 @@ impl Machine<'_> {
                     ..s
                 };
                 if !self.set_registers(b, w, *change, s)? {
-                    self.issues.not_at_all(now.pc);
-                    self.issues.without(now.pc, now.mask.count_ones());
-                    w.groups.push(Group {
-                        pc: now.pc,
-                        mask: now.mask,
-                        stack: now.stack.clone(),
-                        wait: Wait::Registers {
-                            count: change.count,
-                        },
-                    });
+                    let count = change.count;
+                    self.wait_again(w, now, Wait::Registers { count });
                     return Ok(Next::Reschedule);
                 }
                 self.progress += 1;
@@ -559,6 +556,18 @@ impl Machine<'_> {
             }
         }
         Ok(Next::Step)
+    }
+
+    /// The instruction is executed again, once it need not wait.
+    fn wait_again(&mut self, w: &mut Warp, now: &Current, wait: Wait) {
+        self.issues.not_at_all(now.pc);
+        self.issues.without(now.pc, now.mask.count_ones());
+        w.groups.push(Group {
+            pc: now.pc,
+            mask: now.mask,
+            stack: now.stack.clone(),
+            wait,
+        });
     }
 
     fn branch(&mut self, w: &mut Warp, now: &mut Current, mask: u32, to: u32) -> Next {

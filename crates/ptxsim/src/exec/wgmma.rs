@@ -1,8 +1,8 @@
 //! `wgmma`: products of a warpgroup from shared memory, while it does something else (PTX ISA 9.7.16).
 //!
 //! Each warp computes its 16 rows by itself, when it comes to the instruction: that needs nothing of the other three.
-//! Shared memory is read then, and may be read until a `wgmma.wait_group` has waited for the product. The sums come
-//! into the registers there, and not before. In between, these are findings: an access to registers of the sums, a
+//! Shared memory is read then, and may be read until a `wgmma.wait_group` of one of the four has waited for the product
+//! (`warpgroup`). The sums come into the registers of a warp at its own, and not before. In between, these are findings: an access to registers of the sums, a
 //! write to registers of A, and a write to shared memory that is multiplied. So is a product of registers that
 //! something has accessed since the last `wgmma.fence`, or of memory that no `fence.proxy.async` has handed on.
 //!
@@ -19,6 +19,7 @@ use super::mma_run::{add_products, cut, decode};
 use super::mma_sums::{Factors, InDoubles, Products};
 use super::state::*;
 use super::undefined::Origin;
+use super::warpgroup;
 use crate::check::race::Strength;
 use crate::flow::Use;
 use crate::num::narrow::F16;
@@ -48,12 +49,13 @@ pub struct AsyncProducts {
     registers: Vec<Fragment>,
     fences: u32,
     open: Vec<Product>,
+    /// What these read. That of committed ones is the warpgroup's.
+    reads: Vec<BulkRead>,
     committed: VecDeque<Vec<Product>>,
 }
 
 struct Product {
     instruction: u32,
-    reads: Vec<BulkRead>,
 }
 
 /// A register of a product.
@@ -86,10 +88,6 @@ struct Matrix {
 }
 
 impl AsyncProducts {
-    fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.committed.is_empty()
-    }
-
     fn fragment(&mut self, register: u32) -> &mut Fragment {
         let at = register as usize;
         if self.registers.len() <= at {
@@ -153,10 +151,8 @@ impl Machine<'_> {
             reads.push(BulkRead::begin(b, (0, s.pc), (from, bytes)));
         }
         self.begin_sums(w, m, &a, &of_b, s.pc);
-        w.products.open.push(Product {
-            instruction: s.pc,
-            reads,
-        });
+        w.products.reads.extend(reads);
+        w.products.open.push(Product { instruction: s.pc });
         Ok(())
     }
 
@@ -447,26 +443,32 @@ impl Machine<'_> {
         w.products.fences += 1;
     }
 
-    pub fn wgmma_commit(&mut self, w: &mut Warp) {
+    pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp) {
         let open = std::mem::take(&mut w.products.open);
         w.products.committed.push_back(open);
+        warpgroup::commit(b, w.index, std::mem::take(&mut w.products.reads));
+        self.progress += 1;
     }
 
-    /// Completes all but the last `keep` groups.
-    pub fn wgmma_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32) {
+    /// Completes all but the last `keep` groups. Or how many groups all warps of the warpgroup have to commit before.
+    pub fn wgmma_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32) -> Option<u64> {
         while w.products.committed.len() > keep as usize {
+            let count = warpgroup::next(b, w.index);
+            let is_empty = w.products.committed.front().is_some_and(Vec::is_empty);
+            if !is_empty && !warpgroup::has_committed(b, w.index, count) {
+                return Some(count);
+            }
             let group = w.products.committed.pop_front();
+            warpgroup::end_wait(b, w.index);
             for product in group.into_iter().flatten() {
-                self.land_product(b, w, product);
+                self.land_product(w, product);
             }
         }
+        None
     }
 
-    fn land_product(&mut self, b: &mut BlockState, w: &mut Warp, product: Product) {
+    fn land_product(&mut self, w: &mut Warp, product: Product) {
         self.progress += 1;
-        for read in product.reads {
-            read.end(b, w.index);
-        }
         let inst = self.program.code.get(product.instruction as usize);
         let Some(Op::Wgmma(m)) = inst.map(|inst| &inst.op) else {
             return;
@@ -493,7 +495,7 @@ impl Machine<'_> {
 
     /// A warp ends. Nobody can wait for what it has under way.
     pub fn end_products(&mut self, b: &mut BlockState, w: &mut Warp, s: Site) {
-        if w.products.is_idle() || w.live & !s.mask != 0 {
+        if w.live & !s.mask != 0 {
             return;
         }
         let mut left: Vec<Product> = w.products.committed.drain(..).flatten().collect();
@@ -505,8 +507,12 @@ impl Machine<'_> {
                 let product = m.copy_at(product.instruction);
                 format!("the thread ends while {product} is under way")
             });
-            self.land_product(b, w, product);
+            self.land_product(w, product);
         }
+        for read in std::mem::take(&mut w.products.reads) {
+            read.end(b, w.index);
+        }
+        warpgroup::leave(b, w.index);
     }
 }
 

@@ -31,6 +31,12 @@ enum Planted {
     Overwritten,
     ReleaseBeforeProduct,
     TwoInAStage,
+    OneReleases,
+    OneReleasesEarly,
+    LanesInit,
+    LanesInitUnlike,
+    LanesStore,
+    LanesStoreUnlike,
 }
 
 /// The number of the line of pipelines.cu that has a text.
@@ -145,15 +151,25 @@ fn run(kernel: &str, planted: Planted) -> Outcome {
 
 #[test]
 fn right_pipelines_raise_nothing_and_are_right() {
-    for kernel in ["pipeline", "fragments", "epilogue"] {
-        let outcome = run(kernel, Planted::Nothing);
+    for (kernel, way) in [
+        ("pipeline", Planted::Nothing),
+        ("fragments", Planted::Nothing),
+        ("epilogue", Planted::Nothing),
+        // One thread releases for its warpgroup: all have multiplied when one has waited.
+        ("pipeline", Planted::OneReleases),
+        // All lanes of a warp make the same mbarriers, and store the same box.
+        ("pipeline", Planted::LanesInit),
+        ("epilogue", Planted::LanesStore),
+    ] {
+        let outcome = run(kernel, way);
         clean(outcome.report);
-        assert!(outcome.is_right, "{kernel}");
+        assert!(outcome.is_right, "{kernel} {way:?}");
     }
 }
 
 const LATE: FindingKind = FindingKind::AsyncBeforeWait;
 const RACE: FindingKind = FindingKind::SharedRace;
+const WITHIN: FindingKind = FindingKind::WarpRace;
 const LAYOUT: FindingKind = FindingKind::WrongLayout;
 const PRODUCT: &str = "// the product";
 
@@ -194,6 +210,19 @@ fn each_fault_is_a_finding_of_its_kind_at_its_line() {
                 "// TWO_IN_A_STAGE",
             ),
             (
+                OneReleasesEarly,
+                RACE,
+                "are not ordered",
+                "// TWO_IN_A_STAGE",
+            ),
+            (
+                LanesInitUnlike,
+                RACE,
+                "this write and the write",
+                "init(uint64_t",
+            ),
+            (Parity, LATE, "is still in flight", PRODUCT),
+            (
                 TwoInAStage,
                 LATE,
                 "is overwritten by this cp.async.bulk",
@@ -233,6 +262,12 @@ fn each_fault_is_a_finding_of_its_kind_at_its_line() {
                 "no fence.proxy.async orders this",
                 "// the store",
             ),
+            (
+                LanesStoreUnlike,
+                WITHIN,
+                "race within a warp",
+                "// the store",
+            ),
             (NoReadWait, LATE, "may still read it", tile),
             (NoStoreCommit, LATE, "may still read it", tile),
         ],
@@ -247,7 +282,6 @@ fn each_fault_that_stops_a_pipeline_is_named_at_its_line() {
     let (deadlock, outside) = (FaultKind::Deadlock, FaultKind::OutOfBounds);
     let mut all = Vec::new();
     for (planted, kind, says, part) in [
-        (Parity, deadlock, "wait for the mbarrier", wait),
         (StageCount, deadlock, "wait for the mbarrier", wait),
         (
             MoreBytes,

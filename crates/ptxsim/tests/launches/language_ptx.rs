@@ -306,3 +306,23 @@ fn reserved_shared_memory_is_apart() {
     let module = load(&kernel(body));
     assert_eq!(module.kernel("k").unwrap().static_shared_bytes(), 512);
 }
+
+#[test]
+fn elements_of_vector_registers_are_registers() {
+    // Example 61 of CUTLASS has these.
+    let body = "{ .reg .v2 .b32 mx;\n.reg .v4 .u16 small;\nadd.u32 mx.x, %w9, 5;\nadd.u32 mx.y, mx.x, mx.x;\n\
+        mov.u16 small.w, 7;\ncvt.u32.u16 %w1, small.w;\nadd.u32 %w1, %w1, mx.y;\n\
+        mul.wide.u32 %d0, %w9, 4;\nadd.u64 %d0, %d9, %d0;\nst.global.u32 [%d0], %w1; }";
+    let words = run(body, &[0; 128]);
+    for (thread, word) in words.chunks_exact(4).enumerate() {
+        assert_eq!(word, (2 * (thread as u32 + 5) + 7).to_le_bytes());
+    }
+    let whole = ".reg .v2 .b32 mx;\nmov.b64 %d0, mx;";
+    assert!(refusal(whole).contains("mx"), "{}", refusal(whole));
+    let many = ".reg .v2 .b32 mx<4>;";
+    assert!(
+        refusal(many).contains("vector registers"),
+        "{}",
+        refusal(many)
+    );
+}

@@ -23,6 +23,7 @@ mod matrix;
 mod mbarrier;
 mod order;
 mod provenance;
+mod races;
 mod registers;
 mod robust;
 mod sparse;

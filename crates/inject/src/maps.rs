@@ -1,0 +1,163 @@
+//! Tensor maps that the program had the driver encode. The 128 bytes of one are the driver's alone: what they mean is
+//! known only to those that saw them made.
+
+use capture::{EncodedMap, ParameterMap};
+use model::{MapElement, Swizzle, TensorMap};
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_uint;
+
+/// CUtensorMap.
+pub const MAP_BYTES: usize = 128;
+pub type MapBytes = [u8; MAP_BYTES];
+/// Kernels can read a map only at multiples of this.
+const ALIGNMENT: usize = 64;
+
+/// A program that makes a map for each launch must not fill the memory.
+const MOST: usize = 1 << 16;
+
+/// Encoded maps by their bytes.
+#[derive(Default)]
+pub struct Maps {
+    known: BTreeMap<MapBytes, EncodedMap>,
+    /// The oldest first.
+    order: VecDeque<MapBytes>,
+}
+
+impl Maps {
+    pub fn add(&mut self, bytes: MapBytes, map: EncodedMap) {
+        if self.known.insert(bytes, map).is_some() {
+            return;
+        }
+        self.order.push_back(bytes);
+        if self.order.len() > MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// `cuTensorMapReplaceAddress`: the map that was there before, of another tensor.
+    pub fn add_moved(&mut self, before: &MapBytes, after: MapBytes, address: u64) {
+        let Some(EncodedMap::Tiled { map, .. }) = self.known.get(before) else {
+            return;
+        };
+        let map = map.clone();
+        self.add(after, EncodedMap::Tiled { address, map });
+    }
+
+    /// The maps in a parameter of a launch. It is aligned as they are; its offset need not be, as it is counted from where
+    /// the driver puts parameters.
+    pub fn find(&self, parameter: &[u8]) -> Vec<ParameterMap> {
+        let offsets = (0..parameter.len()).step_by(ALIGNMENT);
+        let found = offsets.filter_map(|offset| {
+            let block = parameter.get(offset..).and_then(<[u8]>::first_chunk)?;
+            Some(ParameterMap {
+                offset: u32::try_from(offset).ok()?,
+                map: self.known.get(block)?.clone(),
+            })
+        });
+        found.collect()
+    }
+}
+
+/// The arguments of `cuTensorMapEncodeTiled`, but for the lists.
+pub struct Tiled {
+    pub data_type: c_uint,
+    pub rank: c_uint,
+    pub address: u64,
+    pub interleave: c_uint,
+    pub swizzle: c_uint,
+    pub fill: c_uint,
+    pub extents: *const u64,
+    pub strides: *const u64,
+    pub box_extents: *const u32,
+    pub steps: *const u32,
+}
+
+/// # Safety
+/// The lists are those that the driver has just read.
+pub unsafe fn describe(tiled: &Tiled) -> EncodedMap {
+    let element = match tiled.data_type {
+        0 => MapElement::U8,
+        1 => MapElement::U16,
+        2 => MapElement::U32,
+        3 => MapElement::I32,
+        4 => MapElement::U64,
+        5 => MapElement::I64,
+        6 => MapElement::F16,
+        7 => MapElement::F32,
+        8 => MapElement::F64,
+        9 => MapElement::Bf16,
+        11 => MapElement::Tf32,
+        // f32 and tf32 whose subnormal numbers are flushed, and packed numbers of 4 and 6 bits.
+        number => return EncodedMap::DataType { number },
+    };
+    let swizzle = match tiled.swizzle {
+        0 => Swizzle::None,
+        1 => Swizzle::Bytes32,
+        2 => Swizzle::Bytes64,
+        3 => Swizzle::Bytes128,
+        number => return EncodedMap::Swizzle { number },
+    };
+    if tiled.interleave != 0 {
+        return EncodedMap::Interleaved;
+    }
+    let rank = tiled.rank as usize;
+    // SAFETY: as many values as the driver reads for this rank.
+    let map = unsafe {
+        TensorMap {
+            element,
+            extents: list(tiled.extents, rank),
+            strides: list(tiled.strides, rank.saturating_sub(1)),
+            box_extents: list(tiled.box_extents, rank),
+            steps: list(tiled.steps, rank),
+            swizzle,
+            fills_nan: tiled.fill == 1,
+        }
+    };
+    EncodedMap::Tiled {
+        address: tiled.address,
+        map,
+    }
+}
+
+/// # Safety
+/// `from` has as many values, or there are none.
+unsafe fn list<T: Copy>(from: *const T, count: usize) -> Vec<T> {
+    match count {
+        0 => Vec::new(),
+        // SAFETY: as the caller says.
+        _ => unsafe { std::slice::from_raw_parts(from, count) }.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_found_where_kernels_can_read_them() {
+        let mut maps = Maps::default();
+        maps.add([7; MAP_BYTES], EncodedMap::Im2col);
+        let mut bytes = vec![0; 500];
+        bytes[128..256].fill(7);
+        bytes[300..428].fill(7);
+        let map = EncodedMap::Im2col;
+        assert_eq!(maps.find(&bytes), [ParameterMap { offset: 128, map }]);
+    }
+
+    #[test]
+    fn the_oldest_maps_are_forgotten() {
+        let mut maps = Maps::default();
+        let bytes = |n: usize| {
+            let mut bytes = [0; MAP_BYTES];
+            bytes[..8].copy_from_slice(&n.to_le_bytes());
+            bytes
+        };
+        for n in 0..MOST + 1 {
+            maps.add(bytes(n), EncodedMap::Im2col);
+        }
+        let found = [0, 1, MOST].map(|n| maps.find(&bytes(n)).len());
+        assert_eq!(found, [0, 1, 1]);
+    }
+}
