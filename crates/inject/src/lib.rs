@@ -8,8 +8,10 @@
 // The driver's own functions have up to eleven.
 #![allow(clippy::too_many_arguments)]
 
+mod call;
 mod driver;
 mod exports;
+mod graph_launch;
 mod graphs;
 mod image;
 mod launch;
@@ -18,6 +20,7 @@ mod launch;
 mod lookup;
 mod mappings;
 mod memory;
+mod quiet;
 mod ranges;
 mod regions;
 mod settled;
