@@ -60,9 +60,11 @@ macro_rules! per_stream {
                 usize,
                 c_int,
             ) -> CuResult;
-            // SAFETY: the program's own call.
-            let code =
-                unsafe { real!($begin_to, Function)(stream, graph, nodes, data, count, mode) };
+            let begin = || {
+                // SAFETY: the program's own call.
+                unsafe { real!($begin_to, Function)(stream, graph, nodes, data, count, mode) }
+            };
+            let code = begin();
             note_recording(name_stream(stream, $per_thread));
             code
         }
