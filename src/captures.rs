@@ -1,6 +1,10 @@
 //! Captured launches as cases: the module is the source, the memory of the program is the inputs, and the memory after the
 //! launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
 
+mod floats;
+
+pub use floats::{FloatTolerance, compare_as_floats};
+
 use build::signature::qualified;
 use build::toolchain::Choice;
 use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Parameter, ParameterMap};
@@ -512,13 +516,13 @@ fn gates(plan: &Plan) -> Vec<Gate> {
     built.chain(plan.cases.iter().flat_map(gates_of)).collect()
 }
 
-/// The rules that need no writing, and an output that is bit for bit the captured one.
+/// The rules that need no writing, and an output that is the captured one: bit for bit, unless floats may differ.
 fn gates_of(case: &Case) -> Vec<Gate> {
     let same = Rule::Limit {
         metric: Metric::MaxErr,
         limit: Limit::Absolute {
             op: Op::Le,
-            bound: Bound::Value(Num(0.0)),
+            bound: Bound::Value(case.tolerance.unwrap_or(Num(0.0))),
         },
     };
     let of_outputs = [Rule::Written, Rule::Deterministic, same];

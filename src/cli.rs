@@ -1,5 +1,6 @@
 //! The command line. No logic.
 
+use crate::captures::FloatTolerance;
 use crate::micro;
 use crate::tune::Method;
 use artifact::AllowedChange;
@@ -219,8 +220,8 @@ pub struct CaptureArgs {
   gatekeeper replay gatekeeper-capture 'softmax*'      some kernels
   gatekeeper replay new --base old                     an edit or an upgrade: the same output, at most 1 % slower
 
-The output of each launch has to be bit for bit the captured one, and the same each time. With --base it has to be the
-base's, and both are timed interleaved on the same memory.
+The output of each launch has to be bit for bit the captured one, and the same each time, unless --tolerance is given. With
+--base it has to be the base's, and both are timed interleaved on the same memory.
 
 Exit codes: as of run.")]
 pub struct ReplayArgs {
@@ -233,6 +234,10 @@ pub struct ReplayArgs {
     /// Judge against this older capture of the same program
     #[arg(long, value_name = "DIR")]
     pub base: Option<PathBuf>,
+    /// Let floats of this type (f32, f16, bf16) in outputs differ by this share of the larger one, from the captured ones
+    /// and from launch to launch, as where atomics add in any order: f32:1e-5. All else has to be the same
+    #[arg(long, value_name = "TYPE:SHARE")]
+    pub tolerance: Option<FloatTolerance>,
     /// Where to run: auto, cuda, cuda:N or sim
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,

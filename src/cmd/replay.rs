@@ -22,10 +22,17 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         DeviceChoice::Sim => Form::Ptx,
         DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => Form::Machine,
     };
-    let mut loaded = captures::load(&args.capture, form)?;
+    let load = |dir| {
+        let mut loaded = captures::load(dir, form)?;
+        if let Some(tolerance) = args.tolerance {
+            captures::compare_as_floats(&mut loaded, tolerance);
+        }
+        Ok(loaded)
+    };
+    let mut loaded = load(&args.capture)?;
     captures::select(&mut loaded, &args.filters)?;
     let base = args.base.as_ref().map(|dir| {
-        let base = captures::load(dir, form)?;
+        let base = load(dir)?;
         captures::compare(&mut loaded, base, form)
     });
     let base = base.transpose()?;

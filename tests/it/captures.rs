@@ -130,6 +130,34 @@ fn an_output_that_the_program_did_not_have_fails() {
     );
 }
 
+#[test]
+fn floats_of_outputs_may_differ_by_a_tolerance_and_no_more() {
+    let project = project();
+    let dir = project.path();
+    let replay = |more: &[&str], code| {
+        let options = [&["replay", "cap", "--device", "sim"], more].concat();
+        stdout(&run(dir, &options, code))
+    };
+    captured(dir, &[], &[("ROUNDED", "1")]);
+    replay(&[], 1);
+    replay(&["--tolerance", "f32:1e-5"], 0);
+    let said = replay(&["--tolerance", "f32:1e-8"], 1);
+    assert!(said.contains("limit <= 1.000e-8"), "{said}");
+    let again = "$ gatekeeper replay 'cap' --tolerance f32:1e-8 --device sim";
+    assert!(said.contains(again), "{said}");
+    // As halves, the lower ones of these floats are any numbers.
+    replay(&["--tolerance", "bf16:1e-2"], 1);
+    run(dir, &["replay", "cap", "--tolerance", "i32:1e-5"], 2);
+    std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+    captured(dir, &[], &[]);
+    let against = ["--base", "old", "--tolerance", "f32:1e-5"];
+    replay(&against, 0);
+    replay(&against[..2], 1);
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    captured(dir, &[], &[("WRONG", "1")]);
+    replay(&["--tolerance", "f32:1e-5"], 1);
+}
+
 /// The exit code of `capture`, and what it says. The program says the same under capture as alone.
 fn captured_as_alone(
     dir: &Path,
@@ -179,6 +207,11 @@ fn kernels_of_graphs_are_captured_when_the_graph_is_launched() {
         (
             "graph update",
             "its CUDA graph was updated after it was made",
+        ),
+        ("graph device", "its CUDA graph can be launched by kernels"),
+        (
+            "graph nested",
+            "a node that cannot be run alone: a graph\n          ?",
         ),
     ] {
         let (code, said) = captured_as_alone(dir, &[], mode, &[]);

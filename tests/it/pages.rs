@@ -47,6 +47,10 @@ const NOT_TYPED: &[(&str, &str)] = &[
     ),
     ("gatekeeper replay gatekeeper-capture", "the reader's own"),
     (
+        "gatekeeper replay gatekeeper-capture 'scatter*' --tolerance f32:1e-5",
+        "the reader's own",
+    ),
+    (
         "gatekeeper capture --out old -- python bench.py",
         "the reader's own",
     ),

@@ -6,7 +6,8 @@
 use super::compared::{Compared, is_in};
 use super::layout::index;
 use super::{Outputs, Values};
-use model::{ErrorFacts, Location, Num, Tensor, Worst};
+use half::{bf16, f16};
+use model::{ElemType, ErrorFacts, Location, Num, Tensor, Worst};
 use rayon::prelude::*;
 
 /// Elements that are summed in one go. Sums are of these chunks in their order, so that they do not
@@ -102,6 +103,11 @@ fn of_one(
         (Values::F64(got), Values::F64(want)) => {
             accumulate(got, want, part, tolerance, float_error)
         }
+        (Values::I64(got), Values::I64(want)) if tensor.floats.is_some() => {
+            accumulate(got, want, part, tolerance, |got: i64, want: i64| {
+                word_error(tensor.floats, got, want)
+            })
+        }
         (Values::I64(got), Values::I64(want)) => {
             accumulate(got, want, part, tolerance, |got: i64, want: i64| {
                 Difference::Apart(got.abs_diff(want) as f64, want as f64)
@@ -132,8 +138,8 @@ fn of_one(
                 tensor: tensor.name.clone(),
                 index: index(&tensor.dims, at),
             },
-            got: Num(element(got, at)),
-            want: Num(element(want, at)),
+            got: Num(element(got, at, tensor)),
+            want: Num(element(want, at, tensor)),
         }),
     })
 }
@@ -231,11 +237,47 @@ fn float_error(got: f64, want: f64) -> Difference {
     }
 }
 
-fn element(values: &Values, at: usize) -> f64 {
+/// Words that may be floats: the difference as a share of the larger one. Small integers are no normal floats, and nor is
+/// 0: where one of the two is none, they have to be the same.
+fn word_error(floats: Option<ElemType>, got: i64, want: i64) -> Difference {
+    if got == want {
+        return Difference::Apart(0.0, 0.0);
+    }
+    match (normal_float(floats, got), normal_float(floats, want)) {
+        (Some(got), Some(want)) => {
+            let larger = got.abs().max(want.abs());
+            Difference::Apart((got - want).abs() / larger, 1.0)
+        }
+        _ => Difference::Apart(f64::INFINITY, 1.0),
+    }
+}
+
+/// The float that a word is; `None` of 0, denormal and infinite ones, and of NaN.
+fn normal_float(floats: Option<ElemType>, word: i64) -> Option<f64> {
+    let bits = u32::try_from(word).ok()?;
+    let half = u16::try_from(word);
+    match floats? {
+        ElemType::F32 => Some(f32::from_bits(bits))
+            .filter(|it| it.is_normal())
+            .map(f64::from),
+        ElemType::F16 => Some(f16::from_bits(half.ok()?))
+            .filter(|it| it.is_normal())
+            .map(f64::from),
+        ElemType::Bf16 => Some(bf16::from_bits(half.ok()?))
+            .filter(|it| it.is_normal())
+            .map(f64::from),
+        _ => None,
+    }
+}
+
+fn element(values: &Values, at: usize, tensor: &Tensor) -> f64 {
     match values {
         Values::F32(values) => f64::from(values[at]),
         Values::F64(values) => values[at],
-        Values::I64(values) => values[at] as f64,
+        Values::I64(values) => {
+            let integer = values[at];
+            normal_float(tensor.floats, integer).unwrap_or(integer as f64)
+        }
     }
 }
 
@@ -311,6 +353,32 @@ mod tests {
 
     fn within(facts: &ErrorFacts, tolerance: f64) -> bool {
         facts.non_finite == 0 && facts.max_err.0 <= tolerance
+    }
+
+    #[test]
+    fn words_of_a_program_are_compared_as_floats_where_both_are_such() {
+        let bits = |value: f32| i64::from(value.to_bits());
+        let half = |value: f32| i64::from(f16::from_f32(value).to_bits());
+        for (floats, got, want, error) in [
+            (ElemType::F32, bits(1.0), bits(1.0), 0.0),
+            (ElemType::F32, bits(3.0), bits(4.0), 0.25),
+            (ElemType::F32, bits(-4.0), bits(4.0), 2.0),
+            (ElemType::F16, half(3.0), half(4.0), 0.25),
+            // Indices, and a float that is not there.
+            (ElemType::F32, 7, 7, 0.0),
+            (ElemType::F32, 7, 8, f64::INFINITY),
+            (ElemType::F32, 0, bits(1e-9), f64::INFINITY),
+            (ElemType::F32, bits(f32::NAN), bits(1.0), f64::INFINITY),
+            (ElemType::F32, bits(f32::NAN), bits(f32::NAN), 0.0),
+        ] {
+            let mut tensor = Tensor::new("y", model::Role::Inout, ElemType::U32, vec![1]);
+            tensor.floats = Some(floats);
+            let values = |word: i64| Values::I64(vec![word]);
+            let facts = of_one(&values(got), &values(want), &tensor, None, Some(0.3)).unwrap();
+            assert_eq!(facts.max_err, Num(error), "{got:#x} {want:#x}");
+            let over = Num(f64::from(u8::from(error > 0.3)));
+            assert_eq!((facts.over_tolerance, facts.non_finite), (Some(over), 0));
+        }
     }
 
     #[test]

@@ -157,6 +157,7 @@ fn resolve_tensor(
         codec,
         compare: None,
         address: None,
+        floats: None,
     })
 }
 

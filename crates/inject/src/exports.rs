@@ -1,16 +1,16 @@
 //! The driver's functions that this library stands in front of, under the driver's names: programs that link the driver
 //! find these first, and those that ask `dlsym` or `cuGetProcAddress` are given them.
 
+use crate::call::{Arguments, Launch, name_stream};
 use crate::driver::{CuResult, Handle, LaunchConfig, SUCCESS, driver};
-use crate::launch::{Arguments, Launch, name_stream, run_once};
 use crate::maps::{MapBytes, Tiled, describe};
+use crate::quiet::{quietly, run_once};
 use crate::settled::is_settled;
 use crate::state::state;
 use capture::EncodedMap;
 use graph::*;
 use memory::*;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The driver's function under the same name, found once.
 macro_rules! real {
@@ -104,11 +104,6 @@ fn exported_name(symbol: &[u8], version: c_int, flags: u64) -> Vec<u8> {
         name.extend(b"_ptsz");
     }
     name
-}
-
-/// A fault of our own must not unwind into the program: `work` is then left undone.
-pub fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }
 
 /// Puts one of ours in the place of the driver's.

@@ -1,83 +1,18 @@
 //! A launch that is captured: the memory that it can reach is read before it, and again after it.
 
-use crate::driver::{
-    Address, CuResult, Handle, LaunchConfig, NOT_FOUND, PER_THREAD, SUCCESS, driver,
-};
-use crate::exports::quietly;
+use crate::call::{Launch, is_recorded, refused};
+use crate::driver::{Address, CuResult, Handle, SUCCESS, driver};
 use crate::memory::current_device;
+use crate::quiet::run_once;
 use crate::settled::{generation, settle};
 use crate::state::{Kernel, State, device, state};
 use capture::{
     Allocation, LaunchRecord, Line, MemoryKind, Parameter, Reason, Variable, addresses::ordinal_of,
 };
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_int, c_void};
-
-/// A launch as the program asks for it, by whichever of the driver's functions.
-pub struct Launch {
-    pub kernel: Handle,
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub dynamic_shared: u32,
-    pub cooperative: bool,
-    pub cluster: Option<[u32; 3]>,
-    pub programmatic: bool,
-    pub arguments: Arguments,
-}
-
-/// The values of a kernel's parameters.
-pub enum Arguments {
-    /// In the driver's own two ways: a pointer to each, or a buffer. They are the program's, and hold during its call.
-    Given {
-        parameters: *mut *mut c_void,
-        extra: *mut *mut c_void,
-    },
-    /// Offset and bytes of each.
-    Copied(Vec<(usize, Vec<u8>)>),
-}
+use std::ffi::{CString, c_int};
 
 impl Launch {
-    /// # Safety
-    /// A config that the driver could take.
-    pub unsafe fn of_config(
-        config: *const LaunchConfig,
-        kernel: Handle,
-        arguments: Arguments,
-    ) -> Option<Self> {
-        // SAFETY: null, or as the caller says.
-        let config = unsafe { config.as_ref() }?;
-        let mut launch = Self {
-            kernel,
-            grid: config.grid,
-            block: config.block,
-            dynamic_shared: config.dynamic_shared,
-            cooperative: false,
-            cluster: None,
-            programmatic: false,
-            arguments,
-        };
-        if !config.attributes.is_null() {
-            let count = usize::try_from(config.attribute_count).unwrap_or(0);
-            // SAFETY: as the caller says.
-            let attributes = unsafe { std::slice::from_raw_parts(config.attributes, count) };
-            attributes.iter().for_each(|it| launch.add(it.id, it.value));
-        }
-        Some(launch)
-    }
-
-    /// CUlaunchAttributeID.
-    pub fn add(&mut self, attribute: u32, value: [u32; 16]) {
-        let [x, y, z, ..] = value;
-        match attribute {
-            2 => self.cooperative = x != 0,
-            4 if x != 0 => self.cluster = Some([x, y, z]),
-            6 => self.programmatic = x != 0,
-            // Priorities, events and hints: none changes a result.
-            _ => {}
-        }
-    }
-
     /// `run` is the driver's launch. It runs exactly once, captured or not.
     pub fn capture(&self, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
         let generation = generation();
@@ -187,43 +122,6 @@ impl Launch {
         })
     }
 
-    /// Offset and bytes of each parameter.
-    pub fn read_arguments(&self, is_kernel: bool) -> Result<Vec<(usize, Vec<u8>)>, Reason> {
-        let (given, extra) = match &self.arguments {
-            Arguments::Given { parameters, extra } => (*parameters, *extra),
-            Arguments::Copied(copied) => return Ok(copied.clone()),
-        };
-        let mut parameters = Vec::new();
-        for index in 0.. {
-            let (mut offset, mut bytes) = (0, 0);
-            let (at, of) = (&raw mut offset, &raw mut bytes);
-            // SAFETY: a kernel of the program, and two numbers that the driver writes.
-            let code = unsafe {
-                match is_kernel {
-                    true => driver().kernel_parameter(self.kernel, index, at, of),
-                    false => driver().function_parameter(self.kernel, index, at, of),
-                }
-            };
-            match code {
-                SUCCESS => {}
-                NOT_FOUND => return Err(refused("cuFuncGetParamInfo", code)),
-                // There are no more.
-                _ => break,
-            }
-            let value = match (given.is_null(), find_buffer(extra)) {
-                // SAFETY: the driver reads the same pointer.
-                (false, _) => unsafe { given.add(index).read() }.cast::<u8>().cast_const(),
-                // SAFETY: the driver reads the buffer at the same place.
-                (true, Some(buffer)) => unsafe { buffer.add(offset) },
-                (true, None) => return Err(refused("cuLaunchKernel", 1)),
-            };
-            // SAFETY: the driver reads as many bytes from there.
-            let value = unsafe { std::slice::from_raw_parts(value, bytes) };
-            parameters.push((offset, value.to_vec()));
-        }
-        Ok(parameters)
-    }
-
     /// Stores what was before and what is now.
     fn after(
         &self,
@@ -284,57 +182,6 @@ impl Launch {
         };
         state.add(&Line::Launch(Box::new(launch))).map_err(disk)
     }
-}
-
-/// The buffer with all parameters: CU_LAUNCH_PARAM_BUFFER_POINTER.
-fn find_buffer(extra: *mut *mut c_void) -> Option<*const u8> {
-    if extra.is_null() {
-        return None;
-    }
-    // Pairs of a name and a value, and a NULL.
-    for pair in 0..4 {
-        // SAFETY: the driver reads the same pairs up to the NULL.
-        let name = unsafe { extra.add(2 * pair).read() };
-        match name.addr() {
-            0 => return None,
-            // SAFETY: a value follows each name.
-            1 => return Some(unsafe { extra.add(2 * pair + 1).read() }.cast()),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Whether launches into a stream are recorded into a graph, and run later.
-pub fn is_recorded(stream: Handle) -> bool {
-    let mut status = 0;
-    // SAFETY: the driver writes one number.
-    let code = unsafe { driver().is_capturing(stream, &raw mut status) };
-    // The default stream says so with an error while another one is recorded.
-    code != SUCCESS || status != 0
-}
-
-/// A stream by the name that the driver has for it in functions without `_ptsz`.
-pub fn name_stream(stream: Handle, per_thread: bool) -> Handle {
-    match per_thread && stream.is_null() {
-        true => std::ptr::without_provenance_mut(PER_THREAD),
-        false => stream,
-    }
-}
-
-/// `run` runs exactly once, also where our own part fails: `work` may or may not have called it by then.
-pub fn run_once(
-    run: &dyn Fn() -> CuResult,
-    work: impl FnOnce(&dyn Fn() -> CuResult) -> CuResult,
-) -> CuResult {
-    let ran = Cell::new(None);
-    let once = || {
-        let code = run();
-        ran.set(Some(code));
-        code
-    };
-    let done = quietly(|| Some(work(&once)));
-    done.or(ran.get()).unwrap_or_else(run)
 }
 
 /// The state right before a launch.
@@ -456,14 +303,6 @@ fn synchronize() -> Result<(), Reason> {
     match code {
         SUCCESS => Ok(()),
         code => Err(refused("cuCtxSynchronize", code)),
-    }
-}
-
-pub fn refused(call: &str, code: CuResult) -> Reason {
-    let call = call.to_owned();
-    match code {
-        NOT_FOUND => Reason::OldDriver { call },
-        code => Reason::Driver { call, code },
     }
 }
 

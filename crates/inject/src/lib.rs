@@ -8,8 +8,10 @@
 // The driver's own functions have up to eleven.
 #![allow(clippy::too_many_arguments)]
 
+mod call;
 mod driver;
 mod exports;
+mod graph_launch;
 mod graphs;
 mod image;
 mod launch;
@@ -19,6 +21,7 @@ mod lookup;
 mod mappings;
 mod maps;
 mod memory;
+mod quiet;
 mod ranges;
 mod regions;
 mod settled;

@@ -422,6 +422,12 @@ impl Case {
         self.reference != Reference::NoOutput
             || self.tensors.iter().any(|tensor| tensor.role.is_result())
     }
+
+    /// The floats that outputs are compared as, and the share by which they may differ.
+    pub fn float_tolerance(&self) -> Option<(ElemType, Num)> {
+        let floats = self.tensors.iter().find_map(|it| it.floats)?;
+        Some((floats, self.tolerance?))
+    }
 }
 
 /// How one entry is called, or a launcher.
@@ -517,6 +523,10 @@ pub struct Tensor {
     /// others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
+    /// The memory of a program has no types: its words are compared as these floats where they are such, and have to be
+    /// the same everywhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floats: Option<ElemType>,
 }
 
 /// The part that is left out may hold anything, or nothing.
@@ -546,6 +556,7 @@ impl Tensor {
             codec: None,
             compare: None,
             address: None,
+            floats: None,
         }
     }
 

@@ -23,7 +23,11 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
     };
     if record.plan.has_captures() {
         let base = judgement.base.as_ref();
-        return there.then(|| words::replay_command(&record.environment, base, subject));
+        let case = match subject {
+            Subject::Case(case) => record.plan.case(case),
+            Subject::Unit(_) => None,
+        };
+        return there.then(|| words::replay_command(&record.environment, base, case, subject));
     }
     there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
 }

@@ -322,15 +322,19 @@ pub fn run_command(
 pub fn replay_command(
     environment: &Environment,
     base: Option<&AgainstBase>,
+    case: Option<&Case>,
     subject: &Subject,
 ) -> String {
     let base = base.map(|base| format!(" --base {}", quoted(&base.revision)));
+    let tolerance = case.and_then(Case::float_tolerance);
+    let tolerance = tolerance.map(|(elem, share)| format!(" --tolerance {elem}:{:e}", share.0));
     let is_simulated = environment.simulator.is_some() && environment.device.got().is_none();
     let device = if is_simulated { " --device sim" } else { "" };
     format!(
-        "gatekeeper replay {}{}{device} {}",
+        "gatekeeper replay {}{}{}{device} {}",
         quoted(&environment.config),
         base.unwrap_or_default(),
+        tolerance.unwrap_or_default(),
         quoted(&name_of(subject))
     )
 }

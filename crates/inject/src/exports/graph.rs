@@ -1,10 +1,10 @@
 //! Functions for CUDA graphs.
 
-use super::quietly;
+use crate::call::{is_recorded, name_stream};
 use crate::driver::{
     CuResult, Handle, InstantiateParameters, KernelNodeParameters, SUCCESS, driver,
 };
-use crate::launch::{is_recorded, name_stream, run_once};
+use crate::quiet::{quietly, run_once};
 use crate::state::state;
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -60,9 +60,11 @@ macro_rules! per_stream {
                 usize,
                 c_int,
             ) -> CuResult;
-            // SAFETY: the program's own call.
-            let code =
-                unsafe { real!($begin_to, Function)(stream, graph, nodes, data, count, mode) };
+            let begin = || {
+                // SAFETY: the program's own call.
+                unsafe { real!($begin_to, Function)(stream, graph, nodes, data, count, mode) }
+            };
+            let code = begin();
             note_recording(name_stream(stream, $per_thread));
             code
         }
@@ -99,7 +101,9 @@ macro_rules! per_stream {
             // SAFETY: the program's own call, once or once for each node.
             let run = || unsafe { real!($launch, Function)(instance, stream) };
             let stream = name_stream(stream, $per_thread);
-            run_once(&run, |run| crate::graphs::launch(instance, stream, run))
+            run_once(&run, |run| {
+                crate::graph_launch::launch(instance, stream, run)
+            })
         }
     };
 }
@@ -149,7 +153,7 @@ pub unsafe extern "C" fn cuGraphExecDestroy(instance: Handle) -> CuResult {
     // SAFETY: the program's own call.
     let code = unsafe { real!(cuGraphExecDestroy, Function)(instance) };
     quietly(|| {
-        state()?.remove_instance(instance);
+        state()?.graphs.remove(instance);
         Some(())
     });
     code
@@ -158,7 +162,7 @@ pub unsafe extern "C" fn cuGraphExecDestroy(instance: Handle) -> CuResult {
 /// After an instance was changed in a way that is not followed.
 fn updated(code: CuResult, instance: Handle) -> CuResult {
     quietly(|| {
-        state()?.update_instance(instance);
+        state()?.graphs.update(instance);
         Some(())
     });
     code

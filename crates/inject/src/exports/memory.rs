@@ -1,11 +1,11 @@
 //! Functions for memory.
 
-use super::quietly;
+use crate::call::{is_recorded, name_stream};
 use crate::driver::{
     Address, CuResult, DEVICE, Handle, PINNED, PoolProperties, Properties, SUCCESS, driver,
 };
-use crate::launch::{is_recorded, name_stream};
 use crate::memory::Unplaced;
+use crate::quiet::quietly;
 use crate::state::{State, state};
 use std::ffi::c_uint;
 use std::sync::MutexGuard;

@@ -309,6 +309,7 @@ fn inputs_of_other_values() {
         codec: None,
         compare: None,
         address: None,
+        floats: None,
     };
     let with = |tensors: Vec<Tensor>| {
         let mut record = record();
@@ -334,6 +335,7 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
         codec: None,
         compare: None,
         address: None,
+        floats: None,
     };
     let with = |change: &dyn Fn(&mut Vec<Tensor>)| {
         let mut record = record();
@@ -784,6 +786,7 @@ fn compares_references_of_two_records_by_their_results() {
             codec: None,
             compare: None,
             address: None,
+            floats: None,
         });
     }
     let of_reference = between(&base, &inputs);

@@ -295,15 +295,42 @@ impl<'a> StagedCase<'a> {
             device.write(restore.from, &self.before(placed, 1))?;
             Ok(restore)
         });
+        let copies = copies.collect::<Result<_>>()?;
         // A kernel may work on its own results, but not with working memory that is not as it needs it.
-        let each_launch = restored().any(|placed| placed.tensor.role == Role::Scratch);
+        let has_scratch = restored().any(|placed| placed.tensor.role == Role::Scratch);
+        let each_launch = has_scratch || self.does_less_again(device)?;
         Ok(Restores {
-            copies: copies.collect::<Result<_>>()?,
+            copies,
             when: match each_launch {
                 true => RestoredBefore::EachLaunch,
                 false => RestoredBefore::EachSample,
             },
         })
+    }
+
+    /// Whether a launch on what the launch before left does less.
+    fn does_less_again(&self, device: &mut dyn Device) -> Result<bool> {
+        let captured = self.written().filter(|it| it.tensor.is_captured());
+        let captured: Vec<&Placed> = captured.collect();
+        if captured.is_empty() {
+            return Ok(false);
+        }
+        let mut launch = || {
+            device.launch(&self.call)?;
+            device.sync()?;
+            let images = captured.iter().map(|placed| {
+                let mut image = vec![0; placed.data.bytes];
+                device.read(placed.data.address, &mut image)?;
+                Ok(image)
+            });
+            images.collect::<Result<Vec<_>>>()
+        };
+        let (first, second) = (launch()?, launch()?);
+        let before: Vec<Cow<[u8]>> = captured.iter().map(|it| self.before(it, 1)).collect();
+        let images = before.iter().zip(&first).zip(&second);
+        Ok(changes_less(images.map(|((before, first), second)| {
+            [before.as_ref(), first, second]
+        })))
     }
 
     /// Adds what the host writes to `__device__` variables of a program before each launch. A kernel cannot change
@@ -349,6 +376,24 @@ impl<'a> StagedCase<'a> {
             None => poisoned(placed.tensor, launch).into(),
         }
     }
+}
+
+/// Of memory before, after one launch and after a second one: whether the second launch changes something, and little of
+/// what the first one changed. A kernel of a program may count in memory that another one resets: matmuls of cuBLAS take
+/// tiles so, and a second launch finds none. A kernel that works in place changes all of it again, and any other nothing.
+fn changes_less<'a>(images: impl Iterator<Item = [&'a [u8]; 3]>) -> bool {
+    /// Blocks are compared faster than their bytes.
+    const BLOCK: usize = 256;
+    let count = |one: &[u8], other: &[u8]| {
+        let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK));
+        blocks.filter(|(one, other)| one != other).count()
+    };
+    let (mut at_first, mut again) = (0, 0);
+    for [before, first, second] in images {
+        at_first += count(before, first);
+        again += count(first, second);
+    }
+    again > 0 && again * 2 <= at_first
 }
 
 impl<'a> Placed<'a> {
@@ -547,5 +592,24 @@ impl Pointers for Placement<'_> {
 
     fn stream(&self) -> u64 {
         self.stream
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changes_less;
+
+    #[test]
+    fn a_launch_that_finds_less_to_do_on_its_own_results_is_told_from_one_in_place() {
+        let memory = |number: u8| vec![number; 4096];
+        let [zeros, ones, twos] = [0, 1, 2].map(memory);
+        let in_place = [&zeros[..], &ones, &twos];
+        let into_another = [&zeros[..], &ones, &ones];
+        let counter = [&zeros[..4], &ones[..4], &twos[..4]];
+        assert!(!changes_less([in_place].into_iter()));
+        assert!(!changes_less([into_another].into_iter()));
+        assert!(changes_less([into_another, counter].into_iter()));
+        // Alone, it is all that there is to do.
+        assert!(!changes_less([counter].into_iter()));
     }
 }
