@@ -118,7 +118,7 @@ pub use model::Launch;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
 pub use program::Place;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
-pub use tensor_map::{TensorMapError, encode_tensor_map};
+pub use tensor_map::{TensorMapError, decode_tensor_map, encode_tensor_map};
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {

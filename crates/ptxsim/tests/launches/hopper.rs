@@ -67,7 +67,7 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
     let kernel = &module.kernels()[0];
     let mut memory = Memory::default();
     let mut random = Random(7);
-    let (mut arrays, mut places) = (Vec::new(), Vec::new());
+    let (mut arrays, mut places, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
     for name in ["q", "k", "v"] {
         let some = random.normals(heads * rows * 64);
         let (mut bytes, mut values) = (Vec::new(), Vec::new());
@@ -83,6 +83,7 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
             }
         }
         places.push(put(&mut memory, name, &bytes));
+        buffers.push((places[places.len() - 1], bytes.len()));
         arrays.push(values);
     }
     let each = if v.is_fp8 { 2 } else { 4 };
@@ -96,6 +97,7 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
         args.push(places[2].to_le_bytes().to_vec());
         for name in ["q_scale", "k_scale", "v_scale"] {
             let at = put(&mut memory, name, &bytes_of(&vec![1.0; heads]));
+            buffers.push((at, 4 * heads));
             args.push(at.to_le_bytes().to_vec());
         }
     } else {
@@ -113,8 +115,36 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
     let shared = v.block_rows as u32 * row_bytes + v.stages * TILE_KEYS * (row_bytes + 128) + 2048;
     let grid = [rows.div_ceil(v.block_rows) as u32, heads as u32, 1];
     let block = [v.threads, 1, 1];
-    let report = launch(kernel, grid, block, shared, &params, &mut memory, limits());
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, rows, false);
+    let (wanted, compared): (Vec<u8>, _) = match v.is_fp8 {
+        true => (
+            want.iter()
+                .flat_map(|x| half::f16::from_f64(*x).to_le_bytes())
+                .collect(),
+            kept::Compared::F16,
+        ),
+        false => (
+            want.iter()
+                .flat_map(|x| (*x as f32).to_le_bytes())
+                .collect(),
+            kept::Compared::F32,
+        ),
+    };
+    buffers.push((out, wanted.len()));
+    let report = launch_kept(
+        (text, kernel),
+        grid,
+        block,
+        shared,
+        &params,
+        &mut memory,
+        &buffers,
+        Some(kept::Wanted {
+            at: out,
+            bytes: &wanted,
+            compared,
+        }),
+    );
     let got = memory.read(out, want.len() * each).unwrap();
     let value = |c: &[u8]| match c {
         [a, b] => half::f16::from_le_bytes([*a, *b]).to_f64(),
