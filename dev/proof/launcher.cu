@@ -102,24 +102,25 @@ static CUtensorMap encode(std::istringstream& line, uint64_t address)
     return map;
 }
 
-static bool equal(const std::string& compared, const char* got, const char* want, size_t bytes)
+// Bytes or elements that differ, and the place of the first.
+static std::pair<size_t, size_t> differences(const std::string& compared, const char* got, const char* want, size_t bytes)
 {
-    if (compared == "Bytes") return std::memcmp(got, want, bytes) == 0;
-    size_t each = compared == "F32" ? 4 : 2;
+    size_t each = compared == "F32" ? 4 : compared == "F16" ? 2 : 1, count = 0, first = 0;
     for (size_t i = 0; i + each <= bytes; i += each) {
-        float a, b;
+        float a = got[i], b = want[i];
         if (each == 4) {
             std::memcpy(&a, got + i, 4);
             std::memcpy(&b, want + i, 4);
-        } else {
+        } else if (each == 2) {
             __half x, y;
             std::memcpy(&x, got + i, 2);
             std::memcpy(&y, want + i, 2);
             a = __half2float(x), b = __half2float(y);
         }
-        if (!(std::fabs(a - b) <= 4e-3f)) return false;
+        if (each == 1 ? a == b : std::fabs(a - b) <= 4e-3f) continue;
+        if (count++ == 0) first = i;
     }
-    return true;
+    return {count, first};
 }
 
 struct Wanted {
@@ -137,8 +138,8 @@ static void run()
     CUfunction kernel;
     CUlaunchAttribute attribute = {};
     unsigned cluster[3] = {};
-    std::vector<char> parameters(4096);
-    size_t parameter_bytes = 0;
+    alignas(128) static char parameters[4096];
+    std::vector<void*> arguments;
     std::vector<Wanted> wanted;
     buffers.clear();
     while (std::getline(file, text)) {
@@ -171,17 +172,18 @@ static void run()
             line >> at >> address;
             CUdeviceptr here = relocate(address);
             std::memcpy(&parameters[at], &here, 8);
+            arguments.push_back(&parameters[at]);
         } else if (word == "map") {
             uint64_t at, address;
             line >> at >> address;
             CUtensorMap map = encode(line, address);
             std::memcpy(&parameters[at], &map, sizeof map);
+            arguments.push_back(&parameters[at]);
         } else if (word == "value") {
             uint64_t at, bytes;
             line >> at >> bytes >> text;
+            arguments.push_back(&parameters[at]);
             for (uint64_t i = 0; i < bytes; i++) parameters[at + i] = (char)std::stoi(text.substr(2 * i, 2), nullptr, 16);
-        } else if (word == "parameters") {
-            line >> parameter_bytes;
         } else if (word == "want") {
             Wanted it;
             line >> it.at >> it.bytes >> it.compared >> it.from;
@@ -198,9 +200,12 @@ static void run()
         config.attrs = &attribute;
         config.numAttrs = 1;
     }
-    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, parameters.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &parameter_bytes,
-                     CU_LAUNCH_PARAM_END};
-    check(cuLaunchKernelEx(&config, kernel, nullptr, parameter_bytes ? extra : nullptr), "launch");
+    CUresult launched = cuLaunchKernelEx(&config, kernel, arguments.data(), nullptr);
+    if (launched != CUDA_SUCCESS) {
+        const char* name = nullptr;
+        cuGetErrorName(launched, &name);
+        return report(std::string("launch: ") + (name ? name : "?"));
+    }
     auto start = std::chrono::steady_clock::now();
     CUresult state;
     while ((state = cuStreamQuery(nullptr)) == CUDA_ERROR_NOT_READY) {
@@ -215,7 +220,12 @@ static void run()
     for (const Wanted& it : wanted) {
         std::vector<char> got(it.bytes);
         check(cuMemcpyDtoH(got.data(), relocate(it.at), it.bytes), "cuMemcpyDtoH");
-        if (!equal(it.compared, got.data(), data.data() + it.from, it.bytes)) outcome = "wrong";
+        auto [count, first] = differences(it.compared, got.data(), data.data() + it.from, it.bytes);
+        if (count == 0) continue;
+        char detail[200];
+        std::snprintf(detail, sizeof detail, "wrong, %zu of %zu bytes from %zu: %02x in place of %02x", count, (size_t)it.bytes,
+                      first, got[first] & 0xff, data[it.from + first] & 0xff);
+        outcome = detail;
     }
     report(outcome);
     for (auto& [address, buffer] : buffers) check(cuMemFree(buffer.here), "cuMemFree");

@@ -192,7 +192,10 @@ fn run(name: &str, planted: Planted) -> (Result<Report, Fault>, bool) {
         assert_eq!(bytes as usize, arg.len());
         params[at as usize..][..arg.len()].copy_from_slice(arg);
     }
-    kept::name_next(&format!("idioms_of_hopper.{name}.{planted:?}"));
+    kept::name_next(&match planted {
+        Planted::Nothing => format!("idioms_of_hopper.{name}"),
+        _ => format!("idioms_of_hopper.{name}.{planted:?}"),
+    });
     let report = launch_kept(
         (&text, kernel),
         [it.grid, 1, 1],

@@ -45,12 +45,72 @@ pub fn name_next(name: &str) {
     NAME.set(Some(name.to_owned()));
 }
 
+/// What ncu read on a GPU: for each launch, the counts of some counters.
+fn readings() -> Vec<(&'static str, Vec<(Counter, u64)>)> {
+    let mut lines = include_str!("../../fixtures/counts.tsv").lines();
+    let head = lines.next().unwrap().split('\t').skip(1);
+    let named = |name| {
+        Counter::ALL
+            .into_iter()
+            .find(|it| it.name() == name)
+            .unwrap()
+    };
+    let counters: Vec<Counter> = head.map(named).collect();
+    let row = |line: &'static str| {
+        let mut fields = line.split('\t');
+        let name = fields.next().unwrap();
+        let counts = fields.map(|field| field.parse().unwrap());
+        (name, counters.iter().copied().zip(counts).collect())
+    };
+    lines.map(row).collect()
+}
+
+/// The counters that a gate may rest on and that differ from what a GPU counted.
+fn differences(report: &Report, read: &[(Counter, u64)]) -> Vec<(Counter, u64, u64)> {
+    read.iter()
+        .filter(|(counter, _)| !report.withheld.contains_key(counter))
+        .map(|(counter, read)| (*counter, report.counters.get(*counter), *read))
+        .filter(|(_, count, read)| count != read)
+        .collect()
+}
+
+/// A launch that a GPU has counted has the same counts. One reading more, and it has not.
+fn hold(name: &str, report: &Report) {
+    let all = readings();
+    let Some((_, read)) = all.iter().find(|(it, _)| *it == name) else {
+        return;
+    };
+    assert_eq!(differences(report, read), [], "{name}");
+    let more: Vec<_> = read.iter().map(|(it, count)| (*it, count + 1)).collect();
+    let held = |it: &&(Counter, u64)| !report.withheld.contains_key(&it.0);
+    assert_eq!(
+        differences(report, &more).len(),
+        more.iter().filter(held).count()
+    );
+}
+
+/// The launches of the table whose names begin so, and are meant by what follows, were among those that ran.
+pub fn all_held(begin: &str, is_meant: &dyn Fn(&str) -> bool, ran: &[String]) {
+    let all = readings();
+    let mut meant = all.iter().map(|(name, _)| *name);
+    let is_lost = |name: &&str| {
+        let rest = name.strip_prefix(begin);
+        rest.is_some_and(is_meant) && !ran.iter().any(|it| it == name)
+    };
+    assert_eq!(meant.find(is_lost), None);
+}
+
 impl Kept<'_> {
     /// Launches it. Without an output that is `wanted`, a launch wants that of the last one of the same test that was right
     /// and had as many bytes.
     pub fn launch(&self, memory: &mut Memory, wanted: Option<Wanted>) -> Result<Report, Fault> {
+        let name = NAME.take();
         let Some(directory) = std::env::var_os("KEEP_LAUNCHES").map(PathBuf::from) else {
-            return self.run(memory);
+            let result = self.run(memory);
+            if let (Some(name), Ok(report)) = (name, &result) {
+                hold(&name, report);
+            }
+            return result;
         };
         std::fs::create_dir_all(&directory).unwrap();
         let mut text = String::new();
@@ -94,11 +154,21 @@ impl Kept<'_> {
             }
         }
         BEFORE.set((number + 1, if right { now } else { left }));
-        let name = NAME.take().unwrap_or_else(|| {
+        let name = name.unwrap_or_else(|| {
             let test = std::thread::current().name().unwrap().replace("::", ".");
             format!("{test}-{number:02}")
         });
         writeln!(text, "said {said}").unwrap();
+        if let Ok(report) = &result {
+            for counter in Counter::ALL {
+                let doubt = report
+                    .withheld
+                    .get(&counter)
+                    .map_or("", |it| it.doubt.name());
+                let count = report.counters.get(counter);
+                writeln!(text, "counter {} {count} {doubt}", counter.name()).unwrap();
+            }
+        }
         std::fs::write(directory.join(format!("{name}.launch")), text).unwrap();
         std::fs::write(directory.join(format!("{name}.bin")), data).unwrap();
         result
@@ -173,6 +243,5 @@ impl Kept<'_> {
                 }
             }
         }
-        writeln!(text, "parameters {}", self.params.len()).unwrap();
     }
 }
