@@ -153,7 +153,7 @@ impl Stretch {
             match read {
                 Some(_) => taken += u64::from(mem::replace(&mut last.1, read) != read),
                 None if loads => {
-                    taken += u64::from(mem::replace(&mut last.2, Some(filled)) != Some(filled));
+                    taken += u64::from(last.2.replace(filled) != Some(filled));
                 }
                 None => {}
             }

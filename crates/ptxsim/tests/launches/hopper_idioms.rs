@@ -167,7 +167,7 @@ fn given(kernel: &str) -> Given {
             let from = it.put("in", &words(3 * 256));
             it.args.push(from.to_le_bytes().to_vec());
             let each = |thread: usize| {
-                let at = thread / 128 * 128 + (thread % 128 ^ 37);
+                let at = thread / 128 * 128 + ((thread % 128) ^ 37);
                 (0..3).map(|round| (round * 256 + at) as f32).sum::<f32>()
             };
             it.want = (0..256)
