@@ -22,7 +22,7 @@ pub enum Counter, tier: Tier {
     Instructions = "instructions" => Tier::Information,
     /// Lanes that executed a PTX instruction.
     LaneInstructions = "lane_instructions" => Tier::Information,
-    /// Loads by warps, with what `cp.async` and bulk copies read, as on a GPU.
+    /// Loads by warps, with what `cp.async` reads, as on a GPU.
     GlobalLoadRequests = "global_load_requests" => Tier::Gate,
     /// The 32-byte sectors that these loads touch.
     GlobalLoadSectors = "global_load_sectors" => Tier::Gate,
@@ -46,10 +46,27 @@ pub enum Counter, tier: Tier {
     SharedStoreWavefronts = "shared_store_wavefronts" => Tier::Gate,
     /// Passes that these stores would take without bank conflicts.
     SharedStoreWavefrontsIdeal = "shared_store_wavefronts_ideal" => Tier::Information,
-    /// Those of `global_load_sectors` that `cp.async` and bulk copies read.
+    /// Those of `global_load_sectors` that `cp.async` reads.
     AsyncCopySectors = "async_copy_sectors" => Tier::Information,
-    /// Passes of `cp.async` and bulk copies through shared memory.
+    /// Passes of `cp.async` through shared memory.
     AsyncCopyWavefronts = "async_copy_wavefronts" => Tier::Information,
+    /// Bulk copies to shared memory, TMA's of tensors among them, by threads. Like all that follow of bulk copies and of
+    /// `wgmma`, counted only in launches that have them.
+    BulkLoads = "bulk_loads" => Tier::Gate,
+    /// Sectors that these bring to blocks, to each of several blocks anew. What they fill in counts, too.
+    BulkLoadSectors = "bulk_load_sectors" => Tier::Gate,
+    /// Bulk copies to global memory, by threads.
+    BulkStores = "bulk_stores" => Tier::Gate,
+    /// The 32-byte sectors that these write.
+    BulkStoreSectors = "bulk_store_sectors" => Tier::Gate,
+    /// Bulk copies that reduce, by threads.
+    BulkReductions = "bulk_reductions" => Tier::Gate,
+    /// The 32-byte sectors that these change.
+    BulkReductionSectors = "bulk_reduction_sectors" => Tier::Gate,
+    /// `wgmma` by warps.
+    WgmmaInstructions = "wgmma_instructions" => Tier::Gate,
+    /// Passes of its matrices through shared memory.
+    WgmmaWavefronts = "wgmma_wavefronts" => Tier::Gate,
     /// `mma` and `wmma`.
     MatrixInstructions = "matrix_instructions" => Tier::Information,
     /// `ldmatrix`, and loads of `wmma` from shared memory.

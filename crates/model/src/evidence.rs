@@ -445,6 +445,8 @@ pub enum Doubt {
     SplitCopy = "split_copy",
     /// A fragment is loaded with a stride of 0, of which the assembler may keep a part.
     ZeroStride = "zero_stride",
+    /// Products for which the assembler adds an empty one, or of which it may drop one.
+    AlteredProducts = "altered_products",
 }
 }
 

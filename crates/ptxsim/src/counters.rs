@@ -18,11 +18,21 @@ impl Counters {
 
     /// All of them: those that a gate can rest on in this launch, and the others.
     pub fn split(&self, withheld: &BTreeMap<Counter, Withheld>) -> [BTreeMap<Counter, u64>; 2] {
-        let all = Counter::ALL.map(|counter| (counter, self.get(counter)));
-        let (gated, others) = all.into_iter().partition(|(counter, _)| {
+        let told = Counter::ALL.into_iter().filter(|it| self.tells(*it));
+        let all = told.map(|counter| (counter, self.get(counter)));
+        let (gated, others) = all.partition(|(counter, _)| {
             counter.tier() == Tier::Gate && !withheld.contains_key(counter)
         });
         [gated, others]
+    }
+
+    /// Whether it is told of this launch: those of bulk copies and of `wgmma` only where it has some.
+    fn tells(&self, counter: Counter) -> bool {
+        use Kind::*;
+        let rare = [BulkLoad, BulkStore, BulkReduction, WarpgroupMatrix];
+        let adds = |kind: &Kind| added_quantity(counter, *kind).is_some();
+        let of_rare = rare.iter().any(adds) && counter.tier() == Tier::Gate;
+        !of_rare || self.by_kind.keys().any(adds)
     }
 
     /// The source lines that count most of it, at most so many, the largest first; of equal ones in the
@@ -105,6 +115,14 @@ pub fn added_quantity(counter: Counter, kind: Kind) -> Option<Quantity> {
         Counter::SharedStoreWavefrontsIdeal => (stores_to_shared, Q::IdealWavefronts),
         Counter::AsyncCopySectors => (kind == K::AsyncCopy, Q::Sectors),
         Counter::AsyncCopyWavefronts => (kind == K::AsyncCopy, Q::Wavefronts),
+        Counter::BulkLoads => (kind == K::BulkLoad, Q::Requests),
+        Counter::BulkLoadSectors => (kind == K::BulkLoad, Q::Sectors),
+        Counter::BulkStores => (kind == K::BulkStore, Q::Requests),
+        Counter::BulkStoreSectors => (kind == K::BulkStore, Q::Sectors),
+        Counter::BulkReductions => (kind == K::BulkReduction, Q::Requests),
+        Counter::BulkReductionSectors => (kind == K::BulkReduction, Q::Sectors),
+        Counter::WgmmaInstructions => (kind == K::WarpgroupMatrix, Q::Requests),
+        Counter::WgmmaWavefronts => (kind == K::WarpgroupMatrix, Q::Wavefronts),
         Counter::MatrixInstructions => (kind == K::Matrix, Q::Issued),
         Counter::MatrixLoads => (kind == K::MatrixLoad, Q::Requests),
         Counter::MatrixLoadWavefronts => (kind == K::MatrixLoad, Q::Wavefronts),
@@ -127,7 +145,16 @@ mod tests {
 
     #[test]
     fn only_counters_of_the_gate_tier_that_are_not_withheld_are_gated() {
-        let counters = Counters::default();
+        let kinds = [
+            Kind::BulkLoad,
+            Kind::BulkStore,
+            Kind::BulkReduction,
+            Kind::WarpgroupMatrix,
+        ];
+        let counters = Counters {
+            by_kind: kinds.map(|kind| (kind, Cost::default())).into(),
+            ..Counters::default()
+        };
         let [gated, others] = counters.split(&BTreeMap::new());
         assert_eq!(gated.len() + others.len(), Counter::ALL.len());
         assert!(gated.keys().all(|counter| counter.tier() == Tier::Gate));
@@ -139,6 +166,17 @@ mod tests {
         let withheld = gated.keys().map(|it| (*it, polls.clone())).collect();
         let [none, all] = counters.split(&withheld);
         assert_eq!((none.len(), all.len()), (0, Counter::ALL.len()));
+        // A launch without these says nothing of them.
+        let [plain, _] = Counters::default().split(&BTreeMap::new());
+        let rare = gated.keys().filter(|it| !plain.contains_key(it));
+        assert!(rare.clone().count() == 8 && !plain.is_empty());
+        for counter in rare {
+            let name = counter.name();
+            assert!(
+                name.starts_with("bulk_") || name.starts_with("wgmma_"),
+                "{name}"
+            );
+        }
     }
 
     #[test]

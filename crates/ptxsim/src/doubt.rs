@@ -6,7 +6,8 @@ mod joined;
 use crate::counters::added_quantity;
 use crate::flow;
 use crate::program::mma::Mma;
-use crate::program::{AddressSpace, BulkGlobal, Op, Program};
+use crate::program::wgmma::Wgmma;
+use crate::program::{AddressSpace, Op, Program};
 use crate::regs::Class;
 use crate::report::{Cost, Kind, kind_of};
 use model::{Counter, Doubt, Tier, Withheld};
@@ -65,6 +66,7 @@ pub(crate) struct Shape {
     loops: Vec<RangeInclusive<usize>>,
     joined: Vec<bool>,
     waits: Vec<bool>,
+    altered: Vec<bool>,
 }
 
 impl Shape {
@@ -76,6 +78,7 @@ impl Shape {
             waits: flow::waits(program, &loops),
             loops,
             joined: joined::joined(program),
+            altered: altered(program),
         }
     }
 }
@@ -98,9 +101,14 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Instructions that asked memory for something.
+    /// Instructions that asked memory for something, and ends of groups of products.
     fn accesses(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.program.code.len().min(self.costs.len())).filter(|&at| self.costs[at].requests > 0)
+        let all = self.costs.iter().zip(&self.program.code).enumerate();
+        all.filter(|(_, (cost, inst))| match inst.op {
+            Op::WgmmaCommit => cost.issued > 0,
+            _ => cost.requests > 0,
+        })
+        .map(|(at, _)| at)
     }
 
     fn is_doubtful(&self, counter: Counter, doubt: Doubt, at: usize) -> bool {
@@ -117,8 +125,6 @@ impl<'a> Seen<'a> {
             Doubt::Uncompared => match &inst.op {
                 Op::Load(a) if a.space == AddressSpace::Generic => any_load,
                 Op::Store(a) if a.space == AddressSpace::Generic => any_store,
-                Op::Wgmma(_) => true,
-                Op::Bulk(copy) if matches!(copy.global, BulkGlobal::Box { .. }) => true,
                 Op::Texture(_) => adds(Kind::GlobalLoad),
                 Op::Surface(t) if t.store => adds(Kind::GlobalStore),
                 Op::Surface(_) => adds(Kind::GlobalLoad),
@@ -135,8 +141,52 @@ impl<'a> Seen<'a> {
             Doubt::Joined => is_meant && self.shape.joined.get(at).copied().unwrap_or_default(),
             Doubt::SplitCopy => counter == Counter::GlobalLoadSectors && cost.split_copies > 0,
             Doubt::ZeroStride => is_meant && cost.zero_strides > 0,
+            Doubt::AlteredProducts => {
+                let altered = self.shape.altered.get(at).copied().unwrap_or_default();
+                altered && added_quantity(counter, Kind::WarpgroupMatrix).is_some()
+            }
         }
     }
+}
+
+/// Ends of groups in whose stretch of code no product comes before them, and products that repeat the one right before.
+fn altered(program: &Program) -> Vec<bool> {
+    let mut begins = vec![false; program.code.len()];
+    for inst in &program.code {
+        let targets = match &inst.op {
+            Op::Branch(to) => std::slice::from_ref(to),
+            Op::BranchIndexed(all) => &all[..],
+            _ => &[],
+        };
+        for to in targets {
+            if let Some(begins) = begins.get_mut(*to as usize) {
+                *begins = true;
+            }
+        }
+    }
+    let mut last: Option<(usize, &Wgmma)> = None;
+    let each = program.code.iter().zip(begins).enumerate();
+    each.map(|(at, (inst, begins))| {
+        if begins {
+            last = None;
+        }
+        match &inst.op {
+            Op::Wgmma(product) => {
+                let before = last.replace((at, product));
+                before.is_some_and(|(place, other)| {
+                    let between = &program.code[place + 1..at];
+                    between.iter().all(|inst| !inst.counts) && other.is_same(product)
+                })
+            }
+            Op::WgmmaCommit => last.take().is_none(),
+            Op::Branch(_) | Op::BranchIndexed(_) | Op::Call(_) | Op::CallIndirect(_) => {
+                last = None;
+                false
+            }
+            _ => false,
+        }
+    })
+    .collect()
 }
 
 /// Whether the table of CALIBRATION.md has kernels with this form: plain accesses of each width and
@@ -151,6 +201,7 @@ fn compared(form: &str) -> bool {
     };
     match words.next() {
         Some("ld" | "st") => words.all(plain),
+        Some("cp") if form.contains(".bulk") => words.all(is_of_bulk),
         Some("cp") => words.all(|w| matches!(w, "async" | "ca" | "cg" | "shared" | "global")),
         Some("ldmatrix" | "stmatrix") => true,
         Some("wmma") => match (words.nth(1), words.next_back()) {
@@ -161,6 +212,33 @@ fn compared(form: &str) -> bool {
         // Counted by the information tier.
         _ => true,
     }
+}
+
+/// The words of bulk copies that CALIBRATION.md has counts of. The operation and type of a reduction change nothing.
+fn is_of_bulk(word: &str) -> bool {
+    let spaces = ["shared::cluster", "shared::cta", "global"];
+    let kinds = ["async", "bulk", "reduce", "tensor", "tile", "bulk_group"];
+    let hints = [
+        "mbarrier::complete_tx::bytes",
+        "multicast::cluster",
+        "L2::cache_hint",
+    ];
+    let dimensions = ["1d", "2d", "3d", "4d", "5d"];
+    let operations = [
+        "add", "min", "max", "inc", "dec", "and", "or", "xor", "noftz",
+    ];
+    let types = [
+        "b32", "b64", "u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64",
+    ];
+    let all = [
+        &spaces[..],
+        &kinds,
+        &hints,
+        &dimensions,
+        &operations,
+        &types,
+    ];
+    all.iter().any(|words| words.contains(&word))
 }
 
 /// From the target of a branch backwards to the branch.

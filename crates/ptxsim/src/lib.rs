@@ -76,7 +76,7 @@
 //!
 //! # Not built
 //! Sparse wgmma and wgmma of single bits, tensor copies by `.im2col`, tcgen05, clusterlaunchcontrol, what sm_100 added
-//! for 8 bits to `ldmatrix` and `stmatrix`, `redux` of f32, `st.bulk`, cube maps and mipmaps, `sured`, `sust.p`, `alloca`, video
+//! for 8 bits to `ldmatrix` and `stmatrix`, `st.bulk`, cube maps and mipmaps, `sured`, `sust.p`, `alloca`, video
 //! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
 //! memory, `fma.oob`, sparse mma of tf32 and fp8, m8n8k4 to f16, and what ptxas refuses for sm_90, such as `cvt.rs`.
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
@@ -118,7 +118,7 @@ pub use model::Launch;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
 pub use program::Place;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
-pub use tensor_map::{TensorMapError, encode_tensor_map};
+pub use tensor_map::{TensorMapError, decode_tensor_map, encode_tensor_map};
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {

@@ -1,7 +1,7 @@
 //! The result of a launch: findings, counters, or the fault that stopped it.
 
 use crate::arithmetic::{self, Computed};
-use crate::program::{AddressSpace, Op, Place, Program};
+use crate::program::{AddressSpace, BulkGlobal, Op, Place, Program};
 use crate::quick::QuickMap;
 use model::{Access, Counter, Withheld};
 use std::collections::hash_map::Entry;
@@ -246,10 +246,16 @@ pub enum Kind {
     OtherMemory,
     Atomic,
     AsyncCopy,
+    /// Bulk copies between global and shared memory.
+    BulkLoad,
+    BulkStore,
+    BulkReduction,
     Barrier,
     WarpSync,
     Exchange,
     Matrix,
+    /// `wgmma`
+    WarpgroupMatrix,
     /// `ldmatrix`, and `wmma.load` of A and B from shared memory, which is that on hardware.
     MatrixLoad,
     /// `stmatrix`
@@ -301,8 +307,9 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         }
         Op::Texture(_) | Op::Surface(_) | Op::ImageQuery(_) => Kind::OtherMemory,
         Op::Atom(_) => Kind::Atomic,
-        Op::Bulk(copy) if copy.reduction.is_some() => Kind::Atomic,
-        Op::Bulk(copy) if copy.barrier.is_none() => Kind::GlobalStore,
+        Op::Bulk(copy) if copy.reduction.is_some() => Kind::BulkReduction,
+        Op::Bulk(copy) if copy.barrier.is_none() => Kind::BulkStore,
+        Op::Bulk(copy) if !matches!(copy.global, BulkGlobal::Shared(_)) => Kind::BulkLoad,
         Op::CpAsync { .. }
         | Op::CpCommit
         | Op::CpWait(_)
@@ -333,7 +340,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::WmmaLoad(t) => load_from(t.space),
             Mma::WmmaStore(t) => store_to(t.space),
         },
-        Op::Wgmma(_) => Kind::Matrix,
+        Op::Wgmma(_) => Kind::WarpgroupMatrix,
         Op::Fence(_)
         | Op::InitFence
         | Op::ProxyFence

@@ -732,6 +732,9 @@ fn withheld(why: Option<&Withheld>) -> String {
         Doubt::SplitCopy => format!(
             "the cp.async at {place} does not move whole sectors, which a GPU counts differently"
         ),
+        Doubt::AlteredProducts => format!(
+            "ptxas adds an empty wgmma for a group that is committed apart from its products, and may drop one that is repeated ({place})"
+        ),
         Doubt::ZeroStride => format!(
             "the fragment at {place} is loaded with a stride of 0, of which ptxas may keep a part"
         ),

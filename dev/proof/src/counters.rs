@@ -36,6 +36,14 @@ const STORE_SECTORS: &str = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum";
 const SHARED_LOADS: &str = "smsp__sass_inst_executed_op_shared_ld.sum";
 const SHARED_STORES: &str = "smsp__sass_inst_executed_op_shared_st.sum";
 const MATRIX_LOADS: &str = "smsp__inst_executed_op_ldsm.sum";
+const BULK_LOADS: &str = "smsp__sass_inst_executed_op_tma_ld.sum";
+const BULK_STORES: &str = "smsp__sass_inst_executed_op_tma_st.sum";
+const BULK_REDUCTIONS: &str = "smsp__sass_inst_executed_op_tma_red.sum";
+const BULK_LOAD_SECTORS: &str = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum";
+const BULK_STORE_SECTORS: &str = "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st.sum";
+const BULK_REDUCTION_SECTORS: &str = "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_red.sum";
+const WGMMA: &str = "smsp__sass_inst_executed_op_shared_gmma.sum";
+const WGMMA_PIPE: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum";
 const LOAD_PIPE: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum";
 const STORE_PIPE: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum";
 
@@ -75,6 +83,15 @@ fn meaning(counter: Counter) -> Option<Meaning> {
         Counter::SharedLoadRequests => Meaning::Metric(SHARED_LOADS),
         Counter::SharedStoreRequests => Meaning::Metric(SHARED_STORES),
         Counter::MatrixLoads => Meaning::Metric(MATRIX_LOADS),
+        // None of the kernels of this table has some: tests/fixtures/counts.tsv of ptxsim has the readings.
+        Counter::BulkLoads => Meaning::Metric(BULK_LOADS),
+        Counter::BulkLoadSectors => Meaning::Metric(BULK_LOAD_SECTORS),
+        Counter::BulkStores => Meaning::Metric(BULK_STORES),
+        Counter::BulkStoreSectors => Meaning::Metric(BULK_STORE_SECTORS),
+        Counter::BulkReductions => Meaning::Metric(BULK_REDUCTIONS),
+        Counter::BulkReductionSectors => Meaning::Metric(BULK_REDUCTION_SECTORS),
+        Counter::WgmmaInstructions => Meaning::Metric(WGMMA),
+        Counter::WgmmaWavefronts => Meaning::Metric(WGMMA_PIPE),
         Counter::SharedLoadWavefronts => Meaning::Wavefronts(Instructions::Loads, LOAD_PIPE, LOADS),
         Counter::MatrixLoadWavefronts => {
             Meaning::Wavefronts(Instructions::MatrixLoads, LOAD_PIPE, LOADS)

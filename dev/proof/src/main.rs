@@ -14,6 +14,9 @@
 //! $P doubts --ptx out/ptx                         this and the next need no GPU
 //! $P hold --ptx dev/proof/fixtures/counters --table dev/proof/fixtures/counters/table.tsv
 //! ```
+//! Launches of ptxsim's own tests go to a GPU as files: `KEEP_LAUNCHES=out/kept cargo test --test launches`, then each
+//! `.ptx` there to a `.cubin` by ptxas (`-arch=sm_90a`), `nvcc -o out/launcher dev/proof/launcher.cu -lcuda`, and
+//! `out/launcher out/kept NAME...` alone, under ncu, or by dev/proof/faults.sh under compute-sanitizer.
 //! `counters --table dev/proof/fixtures/counters/table.tsv` writes the readings that `cargo test` compares
 //! the counters with. Put `out/ptx/*.ptx` next to it, compressed by `gzip -9n`.
 //! `--hashes` of `forms`, `mma`, `descriptors`, `special` and `random` writes the GPU's results as hashes. `cargo test`

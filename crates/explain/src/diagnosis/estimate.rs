@@ -104,7 +104,9 @@ impl Launch {
             Counter::MatrixLoadWavefronts,
             Counter::AsyncCopyWavefronts,
         ])?;
-        let sectors = sum(&[Counter::GlobalLoadSectors, Counter::GlobalStoreSectors])?;
+        // Counted only where there are some.
+        let wavefronts = wavefronts + count(Counter::WgmmaWavefronts).unwrap_or_default();
+        let sectors = known.sectors()? as f64;
         let bytes = sectors * SECTOR;
         let cycles = |amount: f64, each_second: f64| amount / each_second * peaks.hz;
         // A warp takes its turn with all of its lanes, however many are on.
@@ -252,8 +254,7 @@ fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roo
         Some((*kind, work.operations as f64, peak))
     });
     let computed = parts.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
-    let sectors =
-        known.count(Counter::GlobalLoadSectors)? + known.count(Counter::GlobalStoreSectors)?;
+    let sectors = known.sectors()?;
     let through_l2 = sectors as f64 * SECTOR;
     let from_dram = known.dram_bytes(through_l2, peaks);
     let moved = match from_dram > 0.0 {

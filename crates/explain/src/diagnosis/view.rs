@@ -96,6 +96,20 @@ impl Known<'_> {
         counters.find_map(|counters| counters.get(&counter).copied())
     }
 
+    /// Sectors that loads, stores and copies move through L2.
+    pub fn sectors(&self) -> Option<u64> {
+        let always = [Counter::GlobalLoadSectors, Counter::GlobalStoreSectors];
+        let always = always.into_iter().map(|counter| self.count(counter));
+        // Counted only where there are some.
+        let copies = [
+            Counter::BulkLoadSectors,
+            Counter::BulkStoreSectors,
+            Counter::BulkReductionSectors,
+        ];
+        let copies = copies.into_iter().filter_map(|counter| self.count(counter));
+        Some(always.sum::<Option<u64>>()? + copies.sum::<u64>())
+    }
+
     pub fn traffic(&self) -> Traffic {
         let moved = |[requests, moved, ideal]: [Counter; 3]| {
             let moved = Moved {

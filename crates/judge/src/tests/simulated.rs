@@ -344,6 +344,7 @@ fn a_limit_on_a_counter_in_doubt_is_unsupported() {
         Doubt::Joined,
         Doubt::SplitCopy,
         Doubt::ZeroStride,
+        Doubt::AlteredProducts,
     ] {
         let subject = case("direct", "small");
         let mut record = record_simulated();

@@ -112,6 +112,19 @@ impl Decoder<'_> {
                 };
                 self.emit(op, [d, a, 0, 0, members, p.unwrap_or(0)]);
             }
+            ["redux", "sync", op @ ("min" | "max"), dress @ .., "f32"]
+                if matches!(dress, [] | ["abs"] | ["NaN"] | ["abs", "NaN"]) =>
+            {
+                self.expect_operands(i, 3..=3)?;
+                let op = ReduxOp::Floats(ReduxFloats {
+                    smallest: *op == "min",
+                    absolute: dress.contains(&"abs"),
+                    keeps_nan: dress.contains(&"NaN"),
+                });
+                let d = self.destination(i, &d, Class::R32)?;
+                let a = self.value(i, &source, Class::R32, Ty::F32)?;
+                self.emit(Op::Redux(op), [d, a, 0, 0, members, 0]);
+            }
             ["redux", "sync", name, ty] => {
                 self.expect_operands(i, 3..=3)?;
                 let op = match (*name, *ty) {

@@ -27,10 +27,14 @@ use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 use model::{MapElement, Swizzle};
+use std::mem;
 use std::ops::Range;
 
 /// Bytes that a copy moves as one. Sizes and addresses are multiples.
 pub const PIECE: u32 = 16;
+/// Bytes of shared memory that a GPU copies by itself, and bytes that global memory is read and written by.
+const LINE: u32 = 128;
+const SECTOR: u32 = 32;
 
 /// A stretch of shared memory that a copy still has to read.
 pub struct BulkRead {
@@ -108,6 +112,8 @@ pub struct Stretch {
     pub bytes: u32,
     /// Where in the block's own shared memory it comes from, if it does.
     pub own: Option<u32>,
+    /// Bytes of a row of a box; all of them, where there are no rows.
+    pub row: u32,
     pub pieces: Vec<Piece>,
     /// A piece outside of a tensor.
     pub fill: [u8; PIECE as usize],
@@ -130,21 +136,31 @@ pub struct InGlobal {
 }
 
 impl Stretch {
-    /// Sectors of global memory that it touches, and the fewest that hold as many bytes.
-    fn passes(&self) -> Passes {
-        let inside = || self.pieces.iter().filter_map(|piece| piece.global.as_ref());
-        let mut sectors: Vec<(usize, usize)> = inside()
-            .flat_map(|it| {
-                let last = it.at.1 + it.bytes.len() - 1;
-                [(it.at.0, it.at.1 / 32), (it.at.0, last / 32)]
-            })
-            .collect();
-        sectors.sort_unstable();
-        sectors.dedup();
-        let bytes: usize = inside().map(|it| it.bytes.len()).sum();
+    /// Sectors that it moves. A GPU asks for the part of each row of a box in each line of 128 bytes of shared memory by
+    /// itself. What a load fills in moves, too, in sectors of shared memory (CALIBRATION.md).
+    fn passes(&self, loads: bool) -> Passes {
+        let mut taken = 0;
+        let mut last = (None, None, None);
+        for (n, piece) in self.pieces.iter().enumerate() {
+            let at = n as u32 * PIECE;
+            let part = Some((at / self.row, (self.shared + at) / LINE));
+            if last.0 != part {
+                last = (part, None, None);
+            }
+            let inside = piece.global.as_ref();
+            let read = inside.map(|it| (it.at.0, it.at.1 as u32 / SECTOR));
+            let filled = (self.shared + at) / SECTOR;
+            match read {
+                Some(_) => taken += u64::from(mem::replace(&mut last.1, read) != read),
+                None if loads => {
+                    taken += u64::from(last.2.replace(filled) != Some(filled));
+                }
+                None => {}
+            }
+        }
         Passes {
-            taken: sectors.len() as u64,
-            ideal: bytes.div_ceil(32) as u64,
+            taken,
+            ideal: taken,
         }
     }
 }
@@ -223,10 +239,8 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
-            if stretch.own.is_none() {
-                self.add_global(s, stretch.bytes, stretch.passes());
-            }
             let Some(barriers) = &barriers else {
+                self.add_global(s, stretch.bytes, stretch.passes(false));
                 let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
                 if reduction.is_none() {
                     stored.push((lane, stretch.bytes));
@@ -241,6 +255,11 @@ impl Machine<'_> {
                     (0..16).filter(|rank| mask >> rank & 1 == 1).collect()
                 }
             };
+            if stretch.own.is_none() {
+                let mut passes = stretch.passes(true);
+                passes.taken *= ranks.len() as u64;
+                self.add_global(s, stretch.bytes, passes);
+            }
             self.bulk_to_shared::<CHECKS>(b, w, &stretch, (&ranks, barriers[lane]), s)?;
         }
         Ok(())
@@ -327,6 +346,7 @@ impl Machine<'_> {
             shared: shared[lane] as u32,
             bytes,
             own: Some(from[lane] as u32),
+            row: bytes,
             pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
             fill: [0; PIECE as usize],
             tensor: None,
@@ -383,6 +403,7 @@ impl Machine<'_> {
             shared: from,
             bytes,
             own: None,
+            row: bytes,
             pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
             fill: [0; PIECE as usize],
             tensor: None,

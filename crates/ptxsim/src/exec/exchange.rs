@@ -1,9 +1,25 @@
 //! Shuffles, votes, matches and reductions of a warp (PTX ISA 9.7.9.6, 9.7.13).
 
+use super::float_ops::{max_f32, min_f32};
 use super::state::*;
 use crate::program::*;
 use crate::regs::{LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
+
+/// As `min.f32` and `max.f32` of one after the other.
+fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
+    const NAN: u32 = 0x7fff_ffff;
+    let pick = if how.smallest { min_f32 } else { max_f32 };
+    let set = set.map(|x| if how.absolute { x & !(1 << 31) } else { x });
+    set.reduce(|x, y| {
+        let is_nan = f32::from_bits(x).is_nan() || f32::from_bits(y).is_nan();
+        match how.keeps_nan && is_nan {
+            true => NAN,
+            false => pick(x, y),
+        }
+    })
+    .map_or(0, |x| if f32::from_bits(x).is_nan() { NAN } else { x })
+}
 
 impl Machine<'_> {
     /// `ready`: lanes that take part, each with its members, which are all there.
@@ -126,6 +142,7 @@ fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
                     ReduxOp::MaxU => set.max().unwrap_or(0),
                     ReduxOp::MinS => set.map(signed).min().unwrap_or(0) as u32,
                     ReduxOp::MaxS => set.map(signed).max().unwrap_or(0) as u32,
+                    ReduxOp::Floats(how) => reduce_floats(*how, set),
                 };
                 regs.r32[o[0] as usize].0[l] = result;
             }

@@ -36,6 +36,7 @@ impl Machine<'_> {
             .iter()
             .map(|r| i64::from(w.regs.r32[*r as usize].0[lane] as i32))
             .collect();
+        self.check_start(b, w, s, &map, &start, write)?;
         let counts = counts(&map);
         let row = row_bytes(&map);
         let rows: u64 = counts.iter().skip(1).product();
@@ -59,7 +60,7 @@ impl Machine<'_> {
                         "shared",
                     )?;
                 }
-                let inside = line.and_then(|line| in_row(&map, line, start[0], n));
+                let inside = line.and_then(|line| in_row(&map, line, start[0], n, write));
                 let global = match inside {
                     None => None,
                     Some((address, bytes)) => {
@@ -76,10 +77,39 @@ impl Machine<'_> {
             shared: shared as u32,
             bytes,
             own: None,
+            row: row as u32,
             pieces,
             fill: fill(&map),
             tensor: Some((map.element, map.swizzle)),
         })
+    }
+
+    /// An H100 takes these for no legal instruction (CALIBRATION.md).
+    fn check_start(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        map: &TensorMap,
+        start: &[i64],
+        write: bool,
+    ) -> Run<()> {
+        let name = self.name_of(s.pc);
+        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
+        let first = start[0] * map.element.bytes() as i64;
+        if first % i64::from(PIECE) != 0 {
+            let what = format!(
+                "{name} of a box that begins {first} bytes into the rows of the tensor, which is no multiple of {PIECE}"
+            );
+            return self.fault(FaultKind::Undefined, at, &what);
+        }
+        if write && let Some(before) = start.iter().find(|it| **it < 0) {
+            let what = format!(
+                "{name} to a box at coordinate {before}: one that is written cannot begin before the tensor"
+            );
+            return self.fault(FaultKind::Undefined, at, &what);
+        }
+        Ok(())
     }
 
     /// The tensor map of a lane's copy by so many coordinates, and where its tensor begins.
@@ -164,13 +194,22 @@ fn row_at(
 }
 
 /// The part of a piece, `n` bytes into a row that begins at element `first`, that lies in the tensor: its address and
-/// which bytes.
-fn in_row(map: &TensorMap, line: u64, first: i64, n: u64) -> Option<(u64, std::ops::Range<u32>)> {
+/// which bytes. One that is written is written as a whole, also where the tensor ends in it (CALIBRATION.md).
+fn in_row(
+    map: &TensorMap,
+    line: u64,
+    first: i64,
+    n: u64,
+    write: bool,
+) -> Option<(u64, std::ops::Range<u32>)> {
     let each = map.element.bytes() as i64;
     let extent = *map.extents.first()? as i64;
     let from = first + n as i64 / each;
     let to = from + i64::from(PIECE) / each;
-    let (low, high) = (from.max(0), to.min(extent));
+    let (low, high) = match write && (0..extent).contains(&from) {
+        true => (from, to),
+        false => (from.max(0), to.min(extent)),
+    };
     let bytes = |elements: i64| (elements * each) as u32;
     (low < high).then(|| {
         let address = line.wrapping_add((low * each) as u64);

@@ -12,6 +12,7 @@
 
 use super::address::Site;
 use super::bulk::BulkRead;
+use super::cost::Passes;
 use super::float_ops::w as canonical;
 use super::layout::Described;
 use super::mma_exact::number;
@@ -113,6 +114,28 @@ fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
 }
 
 impl Machine<'_> {
+    /// Each warp reads its rows of A, and one of them B for all. Eight lines of 16 bytes are a pass: in whichever swizzle, they
+    /// lie in different banks.
+    fn count_wgmma(&mut self, w: &Warp, m: &Wgmma, s: Site) {
+        const PASS: u32 = 128;
+        let a = match m.a {
+            OperandA::Registers(_) => 0,
+            OperandA::Descriptor(_) => ROWS * DEPTH_BYTES / PASS,
+        };
+        let b = match w.index % WARPS_OF_GROUP {
+            0 => m.shape.n * DEPTH_BYTES / PASS,
+            _ => 0,
+        };
+        let passes = u64::from(a + b);
+        self.add_shared(
+            s,
+            Passes {
+                taken: passes,
+                ideal: passes,
+            },
+        );
+    }
+
     pub fn wgmma<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -127,7 +150,7 @@ impl Machine<'_> {
             let what = "wgmma by part of a warpgroup, which is four whole warps";
             return self.fault(FaultKind::Undefined, at, what);
         }
-        self.costs[s.pc as usize].requests += 1;
+        self.count_wgmma(w, m, s);
         let rows = w.index % WARPS_OF_GROUP * ROWS;
         let a = match &m.a {
             OperandA::Registers(registers) => self.in_registers(w, m.ab[0], registers),

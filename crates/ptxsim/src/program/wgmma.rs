@@ -33,6 +33,18 @@ pub struct Wgmma {
     pub transposed: [bool; 2],
 }
 
+impl Wgmma {
+    /// Adds the product of the same registers, in the same way.
+    pub fn is_same(&self, other: &Wgmma) -> bool {
+        let a = match (&self.a, &other.a) {
+            (OperandA::Descriptor(one), OperandA::Descriptor(other)) => one == other,
+            (OperandA::Registers(one), OperandA::Registers(other)) => one == other,
+            _ => false,
+        };
+        a && self.b == other.b && self.d == other.d
+    }
+}
+
 /// The fields of a matrix descriptor, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {

@@ -191,6 +191,41 @@ fn arithmetic_that_sm_100_added_is_that_of_its_parts() {
 }
 
 #[test]
+fn reductions_of_floats_within_a_warp() {
+    let (nan, canonical) = (0x7fc0_1234, 0x7fff_ffff);
+    let of = |x: f32| x.to_bits();
+    let numbers = [of(2.0), of(-3.5), of(0.0), of(-0.0)];
+    let zeros = [of(0.0), of(-0.0)];
+    for (form, words, want) in [
+        ("min", &numbers[..], of(-3.5)),
+        ("max", &numbers, of(2.0)),
+        ("min.abs", &numbers, of(0.0)),
+        ("max.abs", &numbers, of(3.5)),
+        ("min", &zeros, of(-0.0)),
+        ("max", &zeros, of(0.0)),
+        ("max", &[nan, of(-7.0)], of(-7.0)),
+        ("max.NaN", &[nan, of(-7.0)], canonical),
+        ("min.abs.NaN", &[of(-7.0), nan], canonical),
+        ("min", &[nan], canonical),
+    ] {
+        let body = format!("redux.sync.{form}.f32 %r9, %r1, 0xffffffff;");
+        let pairs = run(&kernel("sm_100a", &body), words).unwrap();
+        assert!(
+            pairs.iter().all(|pair| pair[0] == want),
+            "{form}: {pairs:x?}"
+        );
+    }
+    // The members alone.
+    let body = "setp.lt.u32 %p1, %r0, 4;\n@%p1 redux.sync.max.f32 %r9, %r1, 0xf;";
+    let words: Vec<u32> = (0..40).map(|n| of(n as f32)).collect();
+    let pairs = run(&kernel("sm_100a", body), &words).unwrap();
+    assert_eq!(
+        (pairs[0][0], pairs[3][0], pairs[4][0]),
+        (of(3.0), of(3.0), 0)
+    );
+}
+
+#[test]
 fn loads_of_32_bytes() {
     let body = "ld.global.v8.b32 {%r11, %r12, %r13, %r14, %r15, %r16, %r17, %r18}, [%rd1];
         ld.global.v4.b64 {%rd7, %rd8, %rd9, %rd10}, [%rd1];

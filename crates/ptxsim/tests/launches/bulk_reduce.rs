@@ -228,7 +228,7 @@ fn each_operation_reduces_each_of_its_types() {
         let report = clean(report);
         check("line", (op, ty), [&input, &held, &out]);
         assert_eq!(report.counters.get(Counter::GlobalStoreSectors), 0);
-        assert_eq!(report.counters.get(Counter::Atomics), 1);
+        assert_eq!(report.counters.get(Counter::BulkReductions), 1);
     }
 }
 

@@ -53,7 +53,8 @@ fn run(body: &str, cluster: u32) -> (Result<Report, Fault>, Vec<u32>) {
 }
 
 fn run_on(body: &str, cluster: u32, threads: usize) -> (Result<Report, Fault>, Vec<u32>) {
-    let module = load(&kernel(body));
+    let text = kernel(body);
+    let module = load(&text);
     let kernel = module.kernel("k").unwrap();
     let mut memory = Memory::default();
     let words = 2 * cluster * THREADS;
@@ -79,11 +80,21 @@ fn run_on(body: &str, cluster: u32, threads: usize) -> (Result<Report, Fault>, V
         cooperative: false,
         dynamic_shared: 0,
     };
-    let limits = Limits {
-        threads,
-        ..limits()
+    let kept = kept::Kept {
+        text: &text,
+        kernel,
+        launch,
+        params: &params,
+        buffers: &[(out, 4 * words as usize)],
+        limits: Limits {
+            threads,
+            ..limits()
+        },
     };
-    let report = launch_as(kernel, &launch, &params, &mut memory, limits);
+    let report = match threads {
+        1 => kept.run(&mut memory),
+        _ => kept.launch(&mut memory, None),
+    };
     let bytes = memory.read(out, 4 * words as usize).unwrap();
     let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
     (report, bytes.chunks_exact(4).map(word).collect())
@@ -685,7 +696,15 @@ fn compiled(
         cooperative: false,
         dynamic_shared: 0,
     };
-    let report = launch_as(kernel, &launch, &params, &mut memory, limits());
+    let kept = kept::Kept {
+        text,
+        kernel,
+        launch,
+        params: &params,
+        buffers: &[(from, all.len()), (out, 4096)],
+        limits: limits(),
+    };
+    let report = kept.launch(&mut memory, None);
     let words = memory.read(out, 4096).unwrap().chunks_exact(4);
     let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
     (report, words.map(word).collect())
@@ -793,6 +812,7 @@ fn each_removed_synchronisation_of_a_ring_is_found() {
     let text = fixture("clusters");
     for (name, size) in [("ring_of_2", 2), ("ring_of_4", 4)] {
         let run = |text: &str, tiles| compiled(text, name, 96, Some(size), tiles).0;
+        clean(run(&text, 2));
         for (what, n, by, kind, says, at) in removals {
             let mut text = changed(&text, name, what, n, by);
             if kind == FindingKind::ExitedBlock {
@@ -811,6 +831,7 @@ fn each_removed_synchronisation_of_a_ring_is_found() {
                 report.findings
             );
         }
+        clean(run(&text, 7));
         let fault = |what, n, by| {
             run(&changed(&text, name, what, n, by), 7)
                 .unwrap_err()

@@ -39,15 +39,19 @@ enum Planted {
     LanesStoreUnlike,
 }
 
-/// The number of the line of pipelines.cu that has a text.
+/// The number of the line of pipelines.cu, or else of its header, that has a text.
 fn line_of(text: &str) -> u32 {
-    let path = format!("{}/tests/fixtures/pipelines.cu", env!("CARGO_MANIFEST_DIR"));
-    let source = std::fs::read_to_string(path).unwrap();
-    let found = source.lines().position(|line| line.contains(text));
+    let line_in = |file: &str| {
+        let path = format!("{}/tests/fixtures/{file}", env!("CARGO_MANIFEST_DIR"));
+        let source = std::fs::read_to_string(path).unwrap();
+        source.lines().position(|line| line.contains(text))
+    };
+    let mut found = ["pipelines.cu", "asynchronous.cuh"].into_iter();
+    let found = found.find_map(line_in);
     1 + found.unwrap_or_else(|| panic!("{text}")) as u32
 }
 
-fn map(rows: usize, columns: usize) -> TensorMap {
+pub fn map(rows: usize, columns: usize) -> TensorMap {
     TensorMap {
         element: MapElement::F16,
         extents: vec![columns as u64, rows as u64],
@@ -59,7 +63,7 @@ fn map(rows: usize, columns: usize) -> TensorMap {
     }
 }
 
-fn halves(random: &mut Random, count: usize) -> (Vec<u8>, Vec<f64>) {
+pub fn halves(random: &mut Random, count: usize) -> (Vec<u8>, Vec<f64>) {
     let some: Vec<f16> = (0..count)
         .map(|_| f16::from_f32((random.next() % 9) as f32 - 4.0))
         .collect();
@@ -87,6 +91,7 @@ fn run(kernel: &str, planted: Planted) -> Outcome {
         _ => (EDGE, EDGE * TILES, 0),
     };
     let mut threads = 128;
+    let mut buffers = Vec::new();
     let out = match kernel.name() {
         "epilogue" => {
             let out = memory.alloc("out", (2 * rows * columns) as u64).unwrap();
@@ -104,6 +109,7 @@ fn run(kernel: &str, planted: Planted) -> Outcome {
         name => {
             let [a, b] = [rows, columns].map(|lines| halves(&mut random, lines * depth));
             let places = [put(&mut memory, "a", &a.0), put(&mut memory, "b", &b.0)];
+            buffers.extend([(places[0], a.0.len()), (places[1], b.0.len())]);
             let out = memory.alloc("out", (4 * rows * columns) as u64).unwrap();
             let each = [(rows, places[0]), (columns, places[1])];
             let times = match name {
@@ -136,14 +142,20 @@ fn run(kernel: &str, planted: Planted) -> Outcome {
         assert_eq!(bytes as usize, arg.len());
         params[at as usize..][..arg.len()].copy_from_slice(arg);
     }
-    let report = launch(
-        kernel,
+    buffers.push((out, want.len()));
+    let report = launch_kept(
+        (&text, kernel),
         [1; 3],
         [threads, 1, 1],
         0,
         &params,
         &mut memory,
-        limits(),
+        &buffers,
+        Some(kept::Wanted {
+            at: out,
+            bytes: &want,
+            compared: kept::Compared::Bytes,
+        }),
     );
     let is_right = memory.read(out, want.len()).unwrap() == want;
     Outcome { report, is_right }

@@ -2,6 +2,7 @@
 //! sdpa_fp8_wgmma.cu in variants of gates.hopper.yaml, as nvcc 13.0.88 compiled them for sm_90a with -lineinfo.
 
 use crate::common::*;
+use matmul::{Matrix, multiply};
 use model::{MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
@@ -63,11 +64,22 @@ fn map_of_heads(v: Variant, heads: usize, rows: usize) -> TensorMap {
 
 /// The report, and the largest error against f64.
 fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, Fault>, f64) {
+    let (report, worst, _) = attend_by(v, text, (heads, rows), limits());
+    (report, worst)
+}
+
+/// And the processor time of the launch.
+fn attend_by(
+    v: Variant,
+    text: &str,
+    (heads, rows): (usize, usize),
+    limits: Limits,
+) -> (Result<Report, Fault>, f64, f64) {
     let module = load(text);
     let kernel = &module.kernels()[0];
     let mut memory = Memory::default();
     let mut random = Random(7);
-    let (mut arrays, mut places) = (Vec::new(), Vec::new());
+    let (mut arrays, mut places, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
     for name in ["q", "k", "v"] {
         let some = random.normals(heads * rows * 64);
         let (mut bytes, mut values) = (Vec::new(), Vec::new());
@@ -83,6 +95,7 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
             }
         }
         places.push(put(&mut memory, name, &bytes));
+        buffers.push((places[places.len() - 1], bytes.len()));
         arrays.push(values);
     }
     let each = if v.is_fp8 { 2 } else { 4 };
@@ -96,6 +109,7 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
         args.push(places[2].to_le_bytes().to_vec());
         for name in ["q_scale", "k_scale", "v_scale"] {
             let at = put(&mut memory, name, &bytes_of(&vec![1.0; heads]));
+            buffers.push((at, 4 * heads));
             args.push(at.to_le_bytes().to_vec());
         }
     } else {
@@ -113,8 +127,44 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
     let shared = v.block_rows as u32 * row_bytes + v.stages * TILE_KEYS * (row_bytes + 128) + 2048;
     let grid = [rows.div_ceil(v.block_rows) as u32, heads as u32, 1];
     let block = [v.threads, 1, 1];
-    let report = launch(kernel, grid, block, shared, &params, &mut memory, limits());
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, rows, false);
+    let (wanted, compared): (Vec<u8>, _) = match v.is_fp8 {
+        true => (
+            want.iter()
+                .flat_map(|x| half::f16::from_f64(*x).to_le_bytes())
+                .collect(),
+            kept::Compared::F16,
+        ),
+        false => (
+            want.iter()
+                .flat_map(|x| (*x as f32).to_le_bytes())
+                .collect(),
+            kept::Compared::F32,
+        ),
+    };
+    buffers.push((out, wanted.len()));
+    let kept = kept::Kept {
+        text,
+        kernel,
+        launch: Launch {
+            grid,
+            block,
+            cluster: None,
+            cooperative: false,
+            dynamic_shared: shared,
+        },
+        params: &params,
+        buffers: &buffers,
+        limits,
+    };
+    let wanted = kept::Wanted {
+        at: out,
+        bytes: &wanted,
+        compared,
+    };
+    let start = cpu_seconds();
+    let report = kept.launch(&mut memory, Some(wanted));
+    let seconds = cpu_seconds() - start;
     let got = memory.read(out, want.len() * each).unwrap();
     let value = |c: &[u8]| match c {
         [a, b] => half::f16::from_le_bytes([*a, *b]).to_f64(),
@@ -124,7 +174,7 @@ fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, 
     let worst = errors
         .map(|(g, w)| (value(g) - w).abs())
         .fold(0.0, f64::max);
-    (report, worst)
+    (report, worst, seconds)
 }
 
 #[test]
@@ -138,10 +188,14 @@ fn attention_by_wgmma_is_clean_and_right() {
         let text = fixture(v.fixture);
         for &(heads, rows) in shapes {
             let start = cpu_seconds();
+            let name = v
+                .fixture
+                .replace("sdpa_f16_wgmma_", "")
+                .replace("sdpa_fp8_wgmma", "fp8");
+            kept::name_next(&format!("attention.{name}.{heads}.{rows}"));
             let (report, worst) = attend(v, &text, heads, rows);
-            let report = clean(report);
+            clean(report);
             assert!(worst < 4e-3, "{} {heads} {rows}: {worst}", v.fixture);
-            assert!(!report.withheld.is_empty());
             println!(
                 "{} {heads} {rows}: {worst:.1e}, {:.2} s",
                 v.fixture,
@@ -149,6 +203,53 @@ fn attention_by_wgmma_is_clean_and_right() {
             );
         }
     }
+}
+
+/// Prints how long `wide@small` of gates.hopper.yaml takes on one thread, in processor time, and its floor: the same
+/// products in f32 and the same bytes copied.
+#[test]
+#[ignore = "measures"]
+fn time_of_wide_small_and_its_floor() {
+    let text = fixture(WIDE.fixture);
+    let least = |run: &mut dyn FnMut() -> f64| (0..9).map(|_| run()).fold(f64::MAX, f64::min);
+    let timed = |run: &mut dyn FnMut()| {
+        let start = cpu_seconds();
+        run();
+        cpu_seconds() - start
+    };
+    let report = clean(attend(WIDE, &text, 8, 128).0);
+    let count = |counter| report.counters.get(counter) as usize;
+    // Of four warps each: 64 x 64 x 16.
+    let products = count(Counter::WgmmaInstructions) / 4;
+    let bytes = 32 * count(Counter::BulkLoadSectors);
+    let alone = Limits {
+        threads: 1,
+        ..limits()
+    };
+    let launched = least(&mut || attend_by(WIDE, &text, (8, 128), alone).2);
+    let (a, b) = (vec![1.5_f32; 256 * 64], vec![0.5_f32; 64 * 64]);
+    let mut out = vec![0.0_f32; 256 * 64];
+    let multiplied = least(&mut || {
+        timed(&mut || {
+            for _ in 0..products / 16 {
+                let [a, b] = [(&a, 256), (&b, 64)].map(|(m, rows)| Matrix::row_major(m, rows, 64));
+                multiply(std::hint::black_box(&mut out), a, b, 1.0);
+            }
+        })
+    });
+    let from = vec![1_u8; bytes];
+    let mut to = vec![0_u8; bytes];
+    let copied = least(&mut || {
+        timed(&mut || std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from)))
+    });
+    println!(
+        "{:.2} ms, {} warp instructions; {products} products in {:.2} ms, {bytes} bytes in {:.3} ms; {:.1} times",
+        1e3 * launched,
+        report.counters.total.issued,
+        1e3 * multiplied,
+        1e3 * copied,
+        launched / (multiplied + copied)
+    );
 }
 
 /// Puts `by` in the place of the `n`-th `what`, from 0.

@@ -19,23 +19,27 @@ fn run(
     let kernel = module.kernel(name).unwrap();
     let mut memory = Memory::default();
     let n = kernel.parameters().iter().filter(|p| p.1 == 8).count();
-    let mut args = Vec::new();
+    let (mut args, mut buffers) = (Vec::new(), Vec::new());
     if n == 2 {
         let all: Vec<u8> = (0..4096_u32).flat_map(u32::to_le_bytes).collect();
-        args.push(Arg::Ptr(put(&mut memory, "in", &all)));
+        let from = put(&mut memory, "in", &all);
+        args.push(Arg::Ptr(from));
+        buffers.push((from, all.len()));
     }
     let out = put(&mut memory, "out", &[0; 4096]);
+    buffers.push((out, 4096));
     args.push(Arg::Ptr(out));
     args.extend(number.map(Arg::I32));
     let p = params(kernel, &args);
-    let report = launch(
-        kernel,
+    let report = launch_kept(
+        (text, kernel),
         [1, 1, 1],
         [block, 1, 1],
         0,
         &p,
         &mut memory,
-        limits(),
+        &buffers,
+        None,
     );
     (report, words(memory.read(out, 4096).unwrap()))
 }

@@ -44,22 +44,28 @@ const RELEASE: &str = "setmaxnreg.dec.sync.aligned.u32 40;";
 const TAKE: &str = "setmaxnreg.inc.sync.aligned.u32 232;";
 
 fn run(bounds: &str, first: &str, others: &str) -> Result<Report, Fault> {
-    let module = load(&kernel(bounds, first, others));
+    let text = kernel(bounds, first, others);
+    let module = load(&text);
     let kernel = module.kernel("registers").unwrap();
     let mut memory = Memory::default();
     let out = put(&mut memory, "out", &[0xff; 4 * 384]);
     let params = params(kernel, &[Arg::Ptr(out)]);
-    let report = launch(
-        kernel,
+    let all: Vec<u8> = (0..384_u32).flat_map(u32::to_le_bytes).collect();
+    let report = launch_kept(
+        (&text, kernel),
         [1; 3],
         [384, 1, 1],
         0,
         &params,
         &mut memory,
-        limits(),
+        &[(out, 4 * 384)],
+        Some(kept::Wanted {
+            at: out,
+            bytes: &all,
+            compared: kept::Compared::Bytes,
+        }),
     );
     if report.is_ok() {
-        let all: Vec<u8> = (0..384_u32).flat_map(u32::to_le_bytes).collect();
         assert_eq!(memory.read(out, 4 * 384).unwrap(), all);
     }
     report

@@ -49,12 +49,22 @@ impl Instruction {
     }
 
     fn count(&self, counter: Counter) -> Option<u64> {
-        use Counter::{GlobalLoadRequests, GlobalLoadSectors, GlobalLoadSectorsIdeal};
+        use Counter::{
+            BulkLoadSectors, BulkLoads, BulkReductionSectors, BulkReductions, BulkStoreSectors,
+            BulkStores, GlobalLoadRequests, GlobalLoadSectors, GlobalLoadSectorsIdeal,
+            WgmmaWavefronts,
+        };
         match (counter, self.kind()) {
             // Unlike in the simulator, a copy is no load here: whoever wants both adds the two counters.
             (GlobalLoadRequests | GlobalLoadSectors | GlobalLoadSectorsIdeal, Kind::AsyncCopy) => {
                 Some(0)
             }
+            // The page has no columns of what bulk copies move, nor of the passes of wgmma.
+            (
+                BulkLoads | BulkLoadSectors | BulkStores | BulkStoreSectors | BulkReductions
+                | BulkReductionSectors | WgmmaWavefronts,
+                _,
+            ) => None,
             (_, kind) => added_quantity(counter, kind).map_or(Some(0), |it| self.amount(it)),
         }
     }
@@ -73,6 +83,7 @@ impl Instruction {
             "BAR" => Kind::Barrier,
             // One that never runs follows every kernel's end, and then the page may lack the column.
             "BRA" | "BRX" if self.executed > 0 => Kind::Branch,
+            "HGMMA" | "QGMMA" | "IGMMA" | "BGMMA" => Kind::WarpgroupMatrix,
             name if name.ends_with("MMA") => Kind::Matrix,
             "RED" | "REDG" | "REDS" => Kind::Atomic,
             name if name.starts_with("ATOM") => Kind::Atomic,

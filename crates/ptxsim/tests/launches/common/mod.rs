@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod blocks;
+pub mod kept;
 pub mod matrices;
 
 use ptxsim::{Fault, Kernel, Limits, Memory, Module, Report};
@@ -316,4 +317,33 @@ pub fn prepare_gemm(n: usize) -> Prepared {
         heads: 1,
         s: n,
     }
+}
+
+/// As `ptxsim::launch` with the usual limits, kept for a GPU ([`kept`]).
+pub fn launch_kept(
+    (text, kernel): (&str, &Kernel),
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    params: &[u8],
+    memory: &mut Memory,
+    buffers: &[(u64, usize)],
+    wanted: Option<kept::Wanted>,
+) -> Result<Report, Fault> {
+    let launch = ptxsim::Launch {
+        grid,
+        block,
+        cluster: None,
+        cooperative: false,
+        dynamic_shared,
+    };
+    let kept = kept::Kept {
+        text,
+        kernel,
+        launch,
+        params,
+        buffers,
+        limits: limits(),
+    };
+    kept.launch(memory, wanted)
 }
