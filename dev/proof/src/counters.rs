@@ -117,6 +117,10 @@ enum Agreement {
 }
 
 fn held_against(counter: Counter, report: &Report, row: &Row) -> Agreement {
+    let told = report.counters.split(&report.withheld);
+    if !told.iter().any(|counters| counters.contains_key(&counter)) {
+        return Agreement::Nothing;
+    }
     let ours = report.counters.get(counter);
     let same = |ours: u64, hardware: u64| match (ours, hardware) {
         (0, 0) => Agreement::Nothing,
