@@ -18,10 +18,7 @@ use system::cache::Cache;
 use system::error::Result;
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
-    let form = match args.device {
-        DeviceChoice::Sim => Form::Ptx,
-        DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => Form::Machine,
-    };
+    let form = Form::of(args.device);
     let mut loaded = captures::load(&args.capture, form)?;
     captures::select(&mut loaded, &args.filters)?;
     let base = args.base.as_ref().map(|dir| {

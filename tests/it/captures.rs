@@ -14,19 +14,25 @@ use tempfile::TempDir;
 fn project() -> TempDir {
     place_library();
     let dir = tempfile::tempdir().unwrap();
+    make_driver(dir.path());
+    compile_host(dir.path(), &[], "program", "program.c");
     let sources = root().join("tests/fixtures/capture");
-    for (options, out, source) in [
-        (&["-shared", "-fPIC"][..], "libcuda.so.1", "driver.c"),
-        (&[][..], "program", "program.c"),
-    ] {
-        let mut cc = Command::new("cc");
-        cc.current_dir(&dir).args(options).args(["-w", "-o", out]);
-        let built = cc.arg(sources.join(source)).arg("-ldl").status().unwrap();
-        assert!(built.success());
-    }
     let source = sources.join("scale.cu").display().to_string();
     compile(dir.path(), &source);
     dir
+}
+
+/// `libcuda.so.1`
+pub fn make_driver(dir: &Path) {
+    compile_host(dir, &["-shared", "-fPIC"], "libcuda.so.1", "driver.c");
+}
+
+fn compile_host(dir: &Path, options: &[&str], out: &str, source: &str) {
+    let mut cc = Command::new("cc");
+    cc.current_dir(dir).args(options).args(["-w", "-o", out]);
+    let source = root().join("tests/fixtures/capture").join(source);
+    let built = cc.arg(source).arg("-ldl").status().unwrap();
+    assert!(built.success());
 }
 
 /// The module of an edited kernel, as `scale.fatbin`.
@@ -53,7 +59,7 @@ fn compile(dir: &Path, source: &str) {
 }
 
 /// Next to the program, where it looks for the library. Cargo leaves that of a dependency in `deps`.
-fn place_library() {
+pub fn place_library() {
     static PLACED: Once = Once::new();
     PLACED.call_once(|| {
         let name = "libgatekeeper_inject.so";

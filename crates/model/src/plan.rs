@@ -1,6 +1,8 @@
 //! The work of a run, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, TensorMap, UnitId};
+use super::{
+    CaseId, Expr, Fault, Filter, GateName, Num, Rival, Subject, TensorMap, UnitId, Unsupported,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +38,40 @@ pub struct Plan {
     /// Variants in whose place another one can stand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
+    /// Parts of programs that have no case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncaptured: Vec<Uncaptured>,
+}
+
+/// A part of a program that was to be captured and has no case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Uncaptured {
+    /// `decode/*@*` is the whole program, and `decode/softmax@*` all launches of a kernel.
+    pub case: CaseId,
+    pub why: CaptureGap,
+    /// `gates.yaml:42`, where the program is.
+    pub declared: String,
+}
+
+impl Uncaptured {
+    pub fn is_of(&self, id: &CaseId) -> bool {
+        let fits = |part: &str, own: &str| part == "*" || part == own;
+        self.case.kernel == id.kernel
+            && fits(&self.case.variant, &id.variant)
+            && fits(&self.case.shape, &id.shape)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CaptureGap {
+    /// The program, or what builds it.
+    Broke(Fault),
+    /// Launches that cannot be captured.
+    Unsupported(Unsupported),
+    /// At the base: its launch is on other memory than head's, so that nothing can be compared.
+    OtherInputs,
 }
 
 /// A seed that follows from head's commit: data that nobody has chosen, and the same each time that the commit is run.
@@ -110,6 +146,7 @@ impl Plan {
             left_out: BTreeSet::new(),
             expected: Vec::new(),
             fallbacks: Vec::new(),
+            uncaptured: Vec::new(),
         }
     }
 
@@ -185,6 +222,11 @@ impl Plan {
 
     pub fn case(&self, id: &CaseId) -> Option<&Case> {
         self.cases.iter().find(|case| case.id == *id)
+    }
+
+    /// Why a case that a program could have is not here.
+    pub fn gap(&self, id: &CaseId) -> Option<&Uncaptured> {
+        self.uncaptured.iter().find(|gap| gap.is_of(id))
     }
 
     /// Whether the filters take in a case, one that this plan does not have included.

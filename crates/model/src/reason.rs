@@ -118,6 +118,12 @@ pub enum BaseLack {
     ///
     /// Make both records on one kind of device, or let it pass with `--allow-loosened`.
     OtherDevice = "base-on-other-device" [Inconclusive],
+    /// A launch of a program has other memory at the base: allocations of other sizes or in other places, or other
+    /// parameters and other contents.
+    ///
+    /// Have the program do the same on both sides: fixed seeds, the same sizes, the same allocations in the same order. A
+    /// change that is meant passes with `--allow-loosened`.
+    OtherInputs = "base-has-other-inputs" [Inconclusive],
 }
 }
 

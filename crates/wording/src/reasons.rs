@@ -874,6 +874,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::WorkerDied => "worker died",
         FaultKind::Disassembler => "nvdisasm broke",
         FaultKind::Reference => "no reference",
+        FaultKind::Program => "the program failed",
         FaultKind::Base => "the base revision broke",
         FaultKind::Rival => "the rival broke",
         FaultKind::ProfilerMissing => "no profiler",
@@ -964,6 +965,7 @@ pub fn unsupported(why: &Unsupported) -> String {
             "the case launches {}, whose shares cannot be added up; counts can",
             plural(*kernels as usize, "kernel")
         ),
+        Unsupported::NotCaptured { problem } => format!("its launches are not captured: {problem}"),
         Unsupported::ProfiledConfined => {
             "a launcher runs confined, and a profiler cannot work there".to_owned()
         }
@@ -1105,6 +1107,7 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
             "its record is of another kind of device, and has an answer where head has none"
                 .to_owned()
         }
+        BaseLack::OtherInputs => "its launch is on other memory".to_owned(),
     }
 }
 

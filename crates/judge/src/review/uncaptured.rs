@@ -1,0 +1,42 @@
+//! Parts of programs that have no case: at head, and at the base.
+
+use super::{Comparison, Ended, compare_required};
+use crate::counterpart::{NotRequired, lack};
+use model::*;
+
+/// A verdict for each of head's: nothing else says of it that it is not judged.
+pub fn review(plan: &Plan) -> Vec<Verdict> {
+    let verdicts = plan.uncaptured.iter().map(|gap| {
+        let (outcome, reason) = match &gap.why {
+            CaptureGap::Broke(fault) => (Outcome::Fail, Reason::Fault(fault.clone())),
+            CaptureGap::Unsupported(why) => {
+                (Outcome::Unsupported, Reason::Unsupported(why.clone()))
+            }
+            CaptureGap::OtherInputs => (Outcome::Inconclusive, lack(&gap.why)),
+        };
+        Verdict::without_figures(
+            Subject::Case(gap.case.clone()),
+            Question::Gate(Rule::Built),
+            outcome,
+            reason,
+            Some(gap.declared.clone()),
+        )
+    });
+    verdicts.collect()
+}
+
+/// Everything that the base gives nothing to compare with, where head has something to be compared.
+pub fn since(base: &Base, plan: &Plan) -> Vec<Comparison> {
+    compare_required(
+        &base.plan.uncaptured,
+        |gap| match plan.cases.iter().any(|case| gap.is_of(&case.id)) {
+            true => Ok(()),
+            false => Err(NotRequired::SaidElsewhere),
+        },
+        |gap, ()| {
+            let demand = BaseDemand::Checks(vec![Rule::Built]);
+            let ended = Ended::Inconclusive(lack(&gap.why));
+            Comparison::of_case(&gap.case, demand, ended)
+        },
+    )
+}
