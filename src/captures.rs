@@ -1,14 +1,16 @@
 //! Captured launches as cases: the module is the source, the memory of the program is the inputs, and the memory after the
 //! launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
 
+mod pairing;
+
 use build::signature::qualified;
 use build::toolchain::Choice;
 use capture::{Capture, Content, Contents, LaunchRecord};
 use config::{Loaded, Places, ToolchainPin, Whole};
 use model::{
     Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
-    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, Reference, Role, Rule,
-    Step, Subject, Tensor, Unit, UnitId,
+    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, REPLAYED, Reference,
+    Role, Rule, Step, Subject, Tensor, Unit, UnitId,
 };
 use pipeline::{Apart, BaseSide};
 use run::device::DeviceChoice;
@@ -16,9 +18,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use system::cache::write_atomically;
 use system::error::{Error, Result};
-
-/// The variant of each captured kernel, where no program of gates.yaml launched it.
-const VARIANT: &str = "captured";
 
 /// The share that a launch may be slower than the base's.
 const MOST_SLOWER: f64 = 0.01;
@@ -130,7 +129,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
             .at(&head.file)
             .help("name the directory of an older capture"));
     }
-    let other_inputs = share_inputs(&mut head.plan.cases, &mut base.plan.cases);
+    let other_inputs = share_inputs(&mut head.plan, &mut base.plan);
     let is_compared = |case: &Case| !other_inputs.contains(&case.id);
     for side in [&mut *head, &mut base] {
         side.plan.cases.retain(is_compared);
@@ -191,15 +190,33 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
     })
 }
 
-/// Holds each launch that both have to what the base's gave. Returns those whose memory differs: neither output nor time can
-/// be compared.
-pub fn share_inputs(head: &mut [Case], base: &mut [Case]) -> Vec<CaseId> {
+/// The short name of a unit's kernel.
+fn called(id: &UnitId) -> &str {
+    match id.variant.as_str() {
+        REPLAYED => &id.kernel,
+        variant => variant,
+    }
+}
+
+fn with_name(id: &UnitId, name: &str) -> UnitId {
+    let mut named = id.clone();
+    *(match id.variant.as_str() {
+        REPLAYED => &mut named.kernel,
+        _ => &mut named.variant,
+    }) = name.to_owned();
+    named
+}
+
+/// Gives the base's launches the names of head's, and has both sides run on the base's memory: each launch that both have is
+/// held to what the base's gave. Returns those of which that cannot be.
+pub fn share_inputs(head: &mut Plan, base: &mut Plan) -> Vec<CaseId> {
+    pairing::use_ids_of_head(head, base);
     let mut other_inputs = Vec::new();
-    for ours in head {
-        let Some(theirs) = base.iter_mut().find(|it| it.id == ours.id) else {
+    for ours in &mut head.cases {
+        let Some(theirs) = base.cases.iter_mut().find(|it| it.id == ours.id) else {
             continue;
         };
-        match has_same_inputs(ours, theirs) {
+        match can_share_inputs(ours, theirs) {
             true => share_outputs(ours, theirs),
             false => other_inputs.push(ours.id.clone()),
         }
@@ -207,19 +224,32 @@ pub fn share_inputs(head: &mut [Case], base: &mut [Case]) -> Vec<CaseId> {
     other_inputs
 }
 
-/// The memory before the launch. Parameters may differ: programs leave the padding of structs as it is, and a value that
-/// differs shows in the output.
-fn has_same_inputs(ours: &Case, theirs: &Case) -> bool {
-    let memory = |case: &Case| {
-        let tensors = case.tensors.iter().map(|tensor| match &tensor.fill {
-            Some(Fill::Captured { content }) => {
-                (tensor.address, content.bytes, content.chunks.clone())
-            }
-            _ => (tensor.address, 0, Vec::new()),
-        });
-        tensors.collect::<Vec<_>>()
+/// Whether head's launch can have the base's memory: the same allocations in the same places, with the same contents or with
+/// the same parameters. Parameters may differ else: programs leave the padding of structs as it is, and a value that differs
+/// shows in the output. Contents may differ else, as an earlier launch wrote them; variables of a module may not.
+fn can_share_inputs(ours: &Case, theirs: &Case) -> bool {
+    let content = |tensor: &Tensor| match &tensor.fill {
+        Some(Fill::Captured { content }) => Some((content.bytes, content.chunks.clone())),
+        _ => None,
     };
-    memory(ours) == memory(theirs)
+    let is_same = |(ours, theirs): (&Tensor, &Tensor)| content(ours) == content(theirs);
+    let place = |tensor: &Tensor| (tensor.name.clone(), tensor.address, tensor.dims.clone());
+    let places = |case: &Case| case.tensors.iter().map(place).collect::<Vec<_>>();
+    let args = |case: &Case| {
+        case.steps
+            .iter()
+            .map(|it| it.args.clone())
+            .collect::<Vec<_>>()
+    };
+    let mut both = ours.tensors.iter().zip(&theirs.tensors);
+    let (mut of_variables, mut of_memory) = (true, true);
+    for pair in both.by_ref() {
+        match pair.0.address {
+            Some(_) => of_memory &= is_same(pair),
+            None => of_variables &= is_same(pair),
+        }
+    }
+    places(ours) == places(theirs) && of_variables && (of_memory || args(ours) == args(theirs))
 }
 
 /// Whatever either launch changed has to be as the base left it.
@@ -306,7 +336,7 @@ impl Maker {
         let shape = format!("launch{}", code.launches);
         let (kernel, variant) = match &self.program {
             Some(program) => (program.as_str(), code.name.as_str()),
-            None => (code.name.as_str(), VARIANT),
+            None => (code.name.as_str(), REPLAYED),
         };
         let id = CaseId::new(kernel, variant, shape);
         if code.launches == 1 {
@@ -570,6 +600,28 @@ impl Names {
         match *count {
             1 => name,
             count => format!("{name}-{count}"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod testing {
+    use super::*;
+
+    /// A launch without anything but tensors.
+    pub fn case(id: CaseId, tensors: Vec<Tensor>) -> Case {
+        Case {
+            id,
+            dims: BTreeMap::new(),
+            tensors,
+            steps: Vec::new(),
+            seeds: SEEDS.to_vec(),
+            reference: Reference::NoOutput,
+            tolerance: None,
+            determinism: Determinism::BitExact,
+            launches: config::LAUNCHES,
+            deadline_ms: DEADLINE_MS,
+            timed: true,
         }
     }
 }

@@ -60,7 +60,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     }
     if let Some(base) = base {
         let mut theirs = add_to_base(base, head, &ours, setting)?;
-        let others = captures::share_inputs(&mut ours.plan.cases, &mut theirs.plan.cases);
+        let others = captures::share_inputs(&mut ours.plan, &mut theirs.plan);
         for id in others {
             theirs.plan.cases.retain(|case| case.id != id);
             theirs.plan.uncaptured.push(Uncaptured {
@@ -72,7 +72,8 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
         let programs = std::mem::take(&mut base.programs);
         theirs.file(&programs, &mut base.asked.plan, &mut base.asked.gates);
     }
-    head.all.extend(ours.plan.cases.iter().map(|it| it.id.clone()));
+    head.all
+        .extend(ours.plan.cases.iter().map(|it| it.id.clone()));
     ours.check_filters(head)?;
     ours.narrow(&mut head.plan);
     let programs = head.programs.clone();
@@ -102,6 +103,9 @@ fn add_to_base(
         head.plan.filters.is_empty() || filters.any(|filter| filter.kernel.is_match(&it.name))
     };
     base.programs.retain(is_asked);
+    // One that broke at head is compared with nothing.
+    let has_broken = |it: &Program| ours.plan.gap(&it.every_launch()).is_some();
+    base.programs.retain(|it| !has_broken(it));
     let (both, gone): (Vec<_>, Vec<_>) = base
         .programs
         .iter()
@@ -109,7 +113,7 @@ fn add_to_base(
         .partition(|it| head.programs.iter().any(|ours| ours.name == it.name));
     for program in gone {
         base.asked.gates.push(Gate {
-            subject: Subject::Case(whole(&program.name)),
+            subject: Subject::Case(program.every_launch()),
             rule: Rule::Built,
             declared: Some(program.declared),
         });
@@ -125,11 +129,6 @@ fn add_to_base(
         base.files = Box::new((tree, side));
     }
     Ok(theirs)
-}
-
-/// `decode/*@*`
-fn whole(program: &str) -> CaseId {
-    CaseId::new(program, "*", "*")
 }
 
 /// The programs of one side, as far as they ran.
@@ -172,7 +171,9 @@ impl Launches {
                         program.name
                     ))
                     .at(&program.declared)
-                    .help("`gatekeeper capture` lists all: gatekeeper capture -- python bench.py"));
+                    .help(
+                        "`gatekeeper capture` lists all: gatekeeper capture -- python bench.py",
+                    ));
                 }
             }
         }
@@ -278,7 +279,7 @@ fn run(
     let broke = |message: String| {
         let fault = Fault::new(FaultKind::Program, message);
         let mut launches = Launches::default();
-        let gap = gap(whole(&program.name), CaptureGap::Broke(fault));
+        let gap = gap(program.every_launch(), CaptureGap::Broke(fault));
         launches.plan.uncaptured.push(gap);
         launches
     };

@@ -92,7 +92,11 @@ impl Side {
             copy(&apart.top, &top).map_err(|error| cannot_write(&top, &error))?;
             let root = top.join(below);
             let head = real(&apart.head_top);
-            let own = [Some(dir.to_owned()), of_variable("VIRTUAL_ENV"), of_variable("CONDA_PREFIX")];
+            let own = [
+                Some(dir.to_owned()),
+                of_variable("VIRTUAL_ENV"),
+                of_variable("CONDA_PREFIX"),
+            ];
             let inside = own.into_iter().flatten().map(|dir| real(&dir));
             let inside = inside.filter(|dir| dir.starts_with(&head) && *dir != head);
             let hidden = Hidden {
@@ -140,7 +144,10 @@ impl Side {
         words: &[String],
         deadline_ms: u64,
     ) -> Result<std::result::Result<(), Failure>> {
-        let mut built = self.built.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut built = self
+            .built
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, ended)) = built.iter().find(|(done, _)| done == words) {
             return Ok(ended.clone());
         }
@@ -196,7 +203,10 @@ impl Side {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let all = [programs].into_iter().chain(std::env::split_paths(&path));
             let all = std::env::join_paths(all);
-            command.env("PATH", all.map_err(|error| Error::environment(error.to_string()))?);
+            command.env(
+                "PATH",
+                all.map_err(|error| Error::environment(error.to_string()))?,
+            );
             command.env("VIRTUAL_ENV", environment);
         }
         Ok(command)
@@ -218,8 +228,9 @@ impl Side {
                 memory: None,
                 file: Some(LARGEST_FILE),
             };
-            confine::confine(&mut command, &rules)
-                .map_err(|error| Error::environment(format!("programs cannot be confined: {error}")))?;
+            confine::confine(&mut command, &rules).map_err(|error| {
+                Error::environment(format!("programs cannot be confined: {error}"))
+            })?;
         }
         let program = command.get_program().to_string_lossy().into_owned();
         let deadline = Duration::from_millis(deadline_ms);

@@ -77,7 +77,9 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         keep_kernels(&mut base, |kernel| {
             part.kernels.contains(kernel) && here.contains(kernel)
         });
-        programs.retain(|it| head.programs.iter().any(|ours| ours.name == it.name));
+        programs.retain(|it| {
+            part.kernels.contains(&it.name) && head.programs.iter().any(|ours| ours.name == it.name)
+        });
         binaries.retain(|it| part.binaries.contains(&it.name) && ours.contains(it.name.as_str()));
     }
     let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);

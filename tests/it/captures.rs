@@ -229,15 +229,20 @@ fn an_edit_is_held_to_what_the_base_gave_on_the_same_inputs() {
     );
     assert!(!said.contains("LOOSENED"), "{said}");
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
-    // Other results of the program: there is nothing that the base gave on these inputs.
+    // Other results of the program: the second launch runs on what the base's first one left, too.
     captured(dir, &["--launches", "2"], &[("WRONG", "1")]);
     std::fs::remove_dir_all(dir.join("old")).unwrap();
     std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
     captured(dir, &["--launches", "2"], &[]);
-    let output = run(dir, &against_old, 1);
+    let said = stdout(&run(dir, &against_old, 1));
+    assert!(said.contains("1 problem (2 gates)"), "{said}");
+    // Memory in another place: there is nothing that both could run on.
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    capture(dir, &["--launches", "2"], &["moved"], &[]);
+    let output = run(dir, &against_old, 2);
     let said = stderr(&output);
     assert!(
-        said.contains("scale/captured@launch2 is not compared: it has other inputs"),
+        said.contains("no launch is in both captures with the same inputs"),
         "{said}"
     );
     let output = run(dir, &["replay", "cap", "--base", "cap"], 2);

@@ -9,7 +9,7 @@ use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, 
 use super::scope::{Scope, parse_duration};
 use super::written::{Key, merge_limits, read_texts};
 use super::yaml::{Ordered, Problem, Spanned};
-use model::{Bound, Facet, Limit, Metric, Rule};
+use model::{Bound, CaseId, Facet, Limit, Metric, Rule};
 use std::collections::BTreeMap;
 
 /// A program, and what its launches are held to.
@@ -30,6 +30,13 @@ pub struct Program {
     pub limits: Vec<ProgramLimit>,
     /// `gates.yaml:4`, where the command is.
     pub declared: String,
+}
+
+impl Program {
+    /// `decode/*@*`, which is a filter, too.
+    pub fn every_launch(&self) -> CaseId {
+        CaseId::new(&self.name, "*", "*")
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -55,11 +62,10 @@ pub fn resolve_program(
 ) -> Result<Program, Problem> {
     check_file_name(name, "program")?;
     if kernels.is_some_and(|kernels| kernels.names().any(|it| it == name.value)) {
-        return Err(Problem::new(
-            name.at,
-            format!("a kernel is called `{}`, too", name.value),
-        )
-        .help("filters could not tell them apart: give one another name"));
+        return Err(
+            Problem::new(name.at, format!("a kernel is called `{}`, too", name.value))
+                .help("filters could not tell them apart: give one another name"),
+        );
     }
     for glob in raw.kernels.iter().chain(&raw.regions) {
         if glob.trim().is_empty() {

@@ -43,6 +43,9 @@ pub struct Plan {
     pub uncaptured: Vec<Uncaptured>,
 }
 
+/// The variant of each kernel of a capture that no program of gates.yaml launched.
+pub const REPLAYED: &str = "captured";
+
 /// A part of a program that was to be captured and has no case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -210,10 +213,11 @@ impl Plan {
         self.units.iter().any(|unit| unit.call == of_all)
     }
 
-    /// Whether its cases are captured launches.
-    pub fn has_captures(&self) -> bool {
-        let tensors = self.cases.iter().flat_map(|case| &case.tensors);
-        tensors.into_iter().any(Tensor::is_captured)
+    /// Whether its cases are launches of a capture, and not of programs of gates.yaml.
+    pub fn is_replay(&self) -> bool {
+        let is_captured = |case: &Case| case.tensors.iter().any(Tensor::is_captured);
+        let mut cases = self.cases.iter();
+        cases.any(|case| case.id.variant == REPLAYED && is_captured(case))
     }
 
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {

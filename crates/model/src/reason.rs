@@ -82,6 +82,8 @@ pub enum BaseDemand {
     NoFailure(Vec<GateName>),
     /// That no other variant stands in for this one, but for this.
     NoFallback(Option<String>),
+    /// A comparison of what a program launches.
+    Launch,
 }
 
 coded! {

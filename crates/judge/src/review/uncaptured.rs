@@ -34,9 +34,8 @@ pub fn since(base: &Base, plan: &Plan) -> Vec<Comparison> {
             false => Err(NotRequired::SaidElsewhere),
         },
         |gap, ()| {
-            let demand = BaseDemand::Checks(vec![Rule::Built]);
             let ended = Ended::Inconclusive(lack(&gap.why));
-            Comparison::of_case(&gap.case, demand, ended)
+            Comparison::of_case(&gap.case, BaseDemand::Launch, ended)
         },
     )
 }
