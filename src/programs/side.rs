@@ -1,10 +1,11 @@
-//! The surroundings of one side's programs: its own tree, a directory of its own for everything that they make, and its own
-//! Python. Neither side finds what the other made.
+//! The surroundings of one side's programs: a directory of its own with its tree, with everything that they make, and with its
+//! own Python. Neither side finds what the other made.
 
 use super::Setting;
 use pipeline::Apart;
 use records::repo;
 use run::rivals::TOLD;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,10 +59,9 @@ pub type Failure = String;
 
 pub struct Side {
     name: &'static str,
-    /// All that its programs make.
+    /// Its tree, and all that its programs make.
     dir: TemporaryDir,
-    /// The whole tree, and the directory of gates.yaml in it.
-    top: PathBuf,
+    /// The directory of gates.yaml in the tree.
     root: PathBuf,
     /// Head's tree, of the base.
     hidden: Option<Hidden>,
@@ -77,49 +77,58 @@ impl fmt::Display for Side {
 }
 
 impl Side {
-    /// The working tree, where it is.
+    /// A copy of the working tree, without what git ignores: a stranger's program writes to no checkout.
     pub fn head(root: &Path, setting: &Setting) -> Result<Self> {
         let root = absolute(root)?;
-        let top = repo::top(&root).unwrap_or_else(|_| root.clone());
-        Self::make("head's", setting, |_| Ok((top, root, None)))
-    }
-
-    /// A copy of the base's tree, as other runs use the tree itself and programs write to theirs.
-    pub fn base(root: &Path, apart: &Apart, setting: &Setting) -> Result<Self> {
-        let below = root.strip_prefix(&apart.top).unwrap_or(Path::new(""));
-        Self::make("the base's", setting, |dir| {
-            let top = dir.join("tree");
-            copy(&apart.top, &top).map_err(|error| cannot_write(&top, &error))?;
-            let root = top.join(below);
-            let head = real(&apart.head_top);
-            let own = [
-                Some(dir.to_owned()),
-                of_variable("VIRTUAL_ENV"),
-                of_variable("CONDA_PREFIX"),
-            ];
-            let inside = own.into_iter().flatten().map(|dir| real(&dir));
-            let inside = inside.filter(|dir| dir.starts_with(&head) && *dir != head);
-            let hidden = Hidden {
-                but: inside.collect(),
-                dir: head,
-            };
-            Ok((top, root, Some(hidden)))
+        Self::make("head's", None, setting, |tree| match repo::top(&root) {
+            Ok(top) => {
+                let top = real(&top);
+                let files = repo::present(&top)?;
+                copy_these(&top, &files, tree).map_err(|error| cannot_write(tree, &error))?;
+                Ok(tree.join(root.strip_prefix(&top).unwrap_or(Path::new(""))))
+            }
+            Err(_) => {
+                copy(&root, tree).map_err(|error| cannot_write(tree, &error))?;
+                Ok(tree.to_owned())
+            }
         })
     }
 
+    /// A copy of the base's tree, as other runs use the tree itself. Its programs do not read head's.
+    pub fn base(root: &Path, apart: &Apart, setting: &Setting) -> Result<Self> {
+        let below = root.strip_prefix(&apart.top).unwrap_or(Path::new(""));
+        let hidden = Some(real(&apart.head_top));
+        Self::make("the base's", hidden, setting, |tree| {
+            copy(&apart.top, tree).map_err(|error| cannot_write(tree, &error))?;
+            Ok(tree.join(below))
+        })
+    }
+
+    /// `hidden`: the tree that its programs do not read, but for its own directory and for Python's.
     fn make(
         name: &'static str,
+        hidden: Option<PathBuf>,
         setting: &Setting,
-        place: impl FnOnce(&Path) -> Result<(PathBuf, PathBuf, Option<Hidden>)>,
+        fill: impl FnOnce(&Path) -> Result<PathBuf>,
     ) -> Result<Self> {
         // The one place that belongs to neither tree.
         let scratch = setting.cache.dir("scratch")?;
         let dir = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, &error))?;
-        let (top, root, hidden) = place(dir.path())?;
+        let root = fill(&dir.path().join("tree"))?;
+        let hidden = hidden.map(|tree| {
+            let pythons = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(of_variable);
+            let own = pythons.into_iter().flatten().chain([dir.path().to_owned()]);
+            let inside = own.map(|dir| real(&dir));
+            Hidden {
+                but: inside
+                    .filter(|it| it.starts_with(&tree) && *it != tree)
+                    .collect(),
+                dir: tree,
+            }
+        });
         let side = Self {
             name,
             dir,
-            top,
             root,
             hidden,
             trusted: setting.trusted,
@@ -221,7 +230,7 @@ impl Side {
     ) -> Result<std::result::Result<(), Failure>> {
         if !self.trusted {
             let rules = Rules {
-                writes: &[self.dir.path(), &self.top, Path::new("/dev")],
+                writes: &[self.dir.path(), Path::new("/dev")],
                 hidden: self.hidden.as_ref(),
                 sockets: Sockets::Local,
                 // A CUDA process reserves more than the machine has.
@@ -272,16 +281,30 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
 
 /// Files with their rights, and links as they are.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    let kind = fs::symlink_metadata(from)?.file_type();
+    if kind.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if !kind.is_dir() {
+        return fs::copy(from, to).map(drop);
+    }
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let (kind, to) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            copy(&entry.path(), &to)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(entry.path())?, &to)?;
-        } else {
-            fs::copy(entry.path(), &to)?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+fn copy_these(from: &Path, files: &BTreeSet<PathBuf>, to: &Path) -> std::io::Result<()> {
+    fs::create_dir(to)?;
+    for file in files {
+        let place = to.join(file);
+        fs::create_dir_all(place.parent().unwrap_or(to))?;
+        match copy(&from.join(file), &place) {
+            // Git knows it, and it was removed.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            copied => copied?,
         }
     }
     Ok(())

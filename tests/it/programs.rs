@@ -239,7 +239,10 @@ fn an_edit_is_held_to_its_base() {
     assert!(said.contains("limit +0 over the base"), "{said}");
     project.edit_gates("registers: \"+0\"", "registers: \"+40\"");
     let said = project.run(&against_base, 1);
-    assert!(said.contains("registers +0: head has registers +40 (gates.yaml:5)"), "{said}");
+    assert!(
+        said.contains("registers +0: head has registers +40 (gates.yaml:5)"),
+        "{said}"
+    );
     project.commit();
     project.run(&against_base, 0);
 }
@@ -431,11 +434,9 @@ fn each_side_has_its_own_tree_caches_and_python() {
         said.contains("building the base's program decode"),
         "{said}"
     );
-    // Head is built where it is, and the base in a copy.
-    fs::remove_file(project.tree().join("built")).unwrap();
+    // In copies of the trees.
+    assert!(!project.tree().join("built").exists());
     project.run(&["--base", "HEAD"], 0);
-    let said = project.run(&[], 1);
-    assert!(said.contains("its build failed"), "{said}");
 }
 
 #[test]
