@@ -214,6 +214,10 @@ fn an_edit_is_held_to_its_base() {
         "{said}"
     );
 
+    // What a program launches is known when it ran: it counts as changed.
+    let said = project.run(&["--changed", "HEAD"], 0);
+    assert!(said.contains("decode/scale@launch1"), "{said}");
+
     // The same in other words, and the same code.
     project.compile(&with_body("if (i < in.n) out[i] = factor * in.data[i];"));
     project.run(&against_base, 0);
@@ -254,6 +258,10 @@ fn a_kernel_that_is_gone_fails_and_a_new_one_is_named() {
     project.commit();
     project.launch("twice");
     let said = project.run(&["--base", "HEAD"], 1);
+    assert!(said.contains("[base-launches-other-kernels]"), "{said}");
+    let says =
+        "only the base launches scale, and the times of all kernels together are not compared";
+    assert!(project.report().contains(says), "{said}");
     assert!(
         said.contains("removed: head has no decode/scale@launch1"),
         "{said}"
@@ -262,8 +270,19 @@ fn a_kernel_that_is_gone_fails_and_a_new_one_is_named() {
     assert!(said.contains("head has no decode/scale@launch1"), "{said}");
     project.commit();
     project.launch("scale twice");
-    let said = project.run(&["--base", "HEAD"], 0);
+    let said = project.run(&["--base", "HEAD"], 3);
     assert!(said.contains("1 case new"), "{said}");
+    assert!(
+        project.report().contains("only head launches scale"),
+        "{said}"
+    );
+    project.run(&["--base", "HEAD", "--allow-loosened"], 0);
+    // Without times there is nothing that would have to be added up.
+    project.edit_gates("p50: \"+1% of base\", ", "");
+    project.launch("twice");
+    project.commit();
+    project.launch("scale twice");
+    let said = project.run(&["--base", "HEAD"], 0);
     assert!(said.contains("decode/scale@launch1"), "{said}");
 }
 
@@ -373,9 +392,10 @@ fn only_kernels_and_launches_that_are_named_are_captured() {
         "{said}"
     );
     project.commit();
-    limits("launches: 2");
+    limits("kernels: ['sc*']\n    launches: 2");
     let said = project.run(&["--base", "HEAD"], 0);
     assert!(said.contains("decode/scale@launch2"), "{said}");
+    limits("launches: 2");
     project.commit();
     limits("kernels: ['sc*']");
     let said = project.run(&["--base", "HEAD"], 1);

@@ -73,7 +73,7 @@ pub struct RawProgram {
     pub regions: Vec<Spanned<String>>,
     /// Launches of each kernel that are captured, in each region and process. Default: 1.
     pub launches: Option<Spanned<u32>>,
-    /// Time limit of the build, and of the program. Default: `30min`.
+    /// Time limit of the build, and of the program. Default: `1800s`.
     pub deadline: Option<Spanned<Formula>>,
     /// Limits of each kernel and launch. Default: none but those that need no writing.
     #[serde(default)]

@@ -75,6 +75,9 @@ pub enum CaptureGap {
     Unsupported(Unsupported),
     /// At the base: its launch is on other memory than head's, so that nothing can be compared.
     OtherInputs,
+    /// At the base: not all kernels are those that head's program launches, so that the times of all together cannot be
+    /// compared. Those that only head has, and those that only the base has.
+    OtherKernels { new: Vec<String>, gone: Vec<String> },
 }
 
 /// A seed that follows from head's commit: data that nobody has chosen, and the same each time that the commit is run.
@@ -230,7 +233,11 @@ impl Plan {
 
     /// Why a case that a program could have is not here.
     pub fn gap(&self, id: &CaseId) -> Option<&Uncaptured> {
-        self.uncaptured.iter().find(|gap| gap.is_of(id))
+        let mut gaps = self.uncaptured.iter().filter(|gap| match gap.why {
+            CaptureGap::Broke(_) | CaptureGap::Unsupported(_) | CaptureGap::OtherInputs => true,
+            CaptureGap::OtherKernels { .. } => false,
+        });
+        gaps.find(|gap| gap.is_of(id))
     }
 
     /// Whether the filters take in a case, one that this plan does not have included.

@@ -126,6 +126,11 @@ pub enum BaseLack {
     /// Have the program do the same on both sides: fixed seeds, the same sizes, the same allocations in the same order. A
     /// change that is meant passes with `--allow-loosened`.
     OtherInputs = "base-has-other-inputs" [Inconclusive],
+    /// A program launches other kernels than at the base, as where one became two. The times of all together are not
+    /// compared, and those of a kernel alone say little then.
+    ///
+    /// Time the whole program on both sides. A change that is meant passes with `--allow-loosened`.
+    OtherKernels { new: Vec<String>, gone: Vec<String> } = "base-launches-other-kernels" [Inconclusive],
 }
 }
 

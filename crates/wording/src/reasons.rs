@@ -1108,6 +1108,16 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
                 .to_owned()
         }
         BaseLack::OtherInputs => "its launch is on other memory".to_owned(),
+        BaseLack::OtherKernels { new, gone } => {
+            let named = [
+                ("only head launches", new),
+                ("only the base launches", gone),
+            ];
+            let named = named.into_iter().filter(|(_, kernels)| !kernels.is_empty());
+            let named = named.map(|(who, kernels)| format!("{who} {}", kernels.join(", ")));
+            let named = named.collect::<Vec<_>>().join(", and ");
+            format!("{named}, and the times of all kernels together are not compared")
+        }
     }
 }
 

@@ -137,7 +137,7 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
                 edited,
                 measured,
                 lost::since(view),
-                uncaptured::since(base, plan),
+                uncaptured::since(&base.plan, plan),
             ];
             (passes.concat(), base.loosening)
         }
@@ -153,6 +153,7 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
                 references::between(base, head),
                 lost::since(view),
                 lost::on_other_devices(view),
+                uncaptured::since(&base.plan, &head.plan),
             ];
             (passes.concat(), loosening)
         }

@@ -12,7 +12,9 @@ pub fn review(plan: &Plan) -> Vec<Verdict> {
             CaptureGap::Unsupported(why) => {
                 (Outcome::Unsupported, Reason::Unsupported(why.clone()))
             }
-            CaptureGap::OtherInputs => (Outcome::Inconclusive, lack(&gap.why)),
+            CaptureGap::OtherInputs | CaptureGap::OtherKernels { .. } => {
+                (Outcome::Inconclusive, lack(&gap.why))
+            }
         };
         Verdict::without_figures(
             Subject::Case(gap.case.clone()),
@@ -26,9 +28,9 @@ pub fn review(plan: &Plan) -> Vec<Verdict> {
 }
 
 /// Everything that the base gives nothing to compare with, where head has something to be compared.
-pub fn since(base: &Base, plan: &Plan) -> Vec<Comparison> {
+pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
     compare_required(
-        &base.plan.uncaptured,
+        &base.uncaptured,
         |gap| match plan.cases.iter().any(|case| gap.is_of(&case.id)) {
             true => Ok(()),
             false => Err(NotRequired::SaidElsewhere),

@@ -70,6 +70,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
             });
         }
         let programs = std::mem::take(&mut base.programs);
+        theirs.note_other_kernels(&programs, &ours);
         theirs.file(&programs, &mut base.asked.plan, &mut base.asked.gates);
     }
     head.all
@@ -154,6 +155,33 @@ impl Launches {
         self.plan.cases.extend(other.plan.cases);
         self.plan.uncaptured.extend(other.plan.uncaptured);
         self.seen.extend(other.seen);
+    }
+
+    /// Where a limit is on times, and a program does not launch the same kernels on both sides.
+    fn note_other_kernels(&mut self, programs: &[Program], head: &Self) {
+        for program in programs {
+            let kernels = |plan: &Plan| {
+                let cases = plan.cases.iter().map(|it| &it.id);
+                let gaps = plan.uncaptured.iter().map(|it| &it.case);
+                let all = cases.chain(gaps).filter(|it| it.kernel == program.name);
+                all.map(|it| it.variant.clone()).collect::<BTreeSet<_>>()
+            };
+            let (ours, theirs) = (kernels(&head.plan), kernels(&self.plan));
+            let is_timed = program.limits.iter().any(|it| !it.is_of_kernels());
+            let has_gap = self.plan.gap(&program.every_launch()).is_some();
+            let is_gone = head.plan.gap(&program.every_launch()).is_some() || ours.is_empty();
+            if !is_timed || has_gap || is_gone || ours == theirs {
+                continue;
+            }
+            self.plan.uncaptured.push(Uncaptured {
+                case: program.every_launch(),
+                why: CaptureGap::OtherKernels {
+                    new: ours.difference(&theirs).cloned().collect(),
+                    gone: theirs.difference(&ours).cloned().collect(),
+                },
+                declared: program.declared.clone(),
+            });
+        }
     }
 
     /// A glob that fits nothing is a mistake, unless the program broke.
