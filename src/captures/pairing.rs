@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 /// Sizes of what a launch can reach, in bytes, in the order of the addresses.
 type Sizes = Vec<usize>;
 
+/// Whether a kernel of head's is near to one of the base's.
+type Nearness<'a> = dyn Fn(&Kernel, &Kernel) -> bool + 'a;
+
 /// A kernel with its launches.
 struct Kernel<'a> {
     unit: &'a Unit,
@@ -86,7 +89,7 @@ fn pair(ours: &[Kernel], theirs: &[Kernel]) -> Vec<Option<usize>> {
         let [ours, theirs]: [Vec<Sizes>; 2] = [a, b].map(all);
         ours == theirs
     };
-    let nearness: [&dyn Fn(&Kernel, &Kernel) -> bool; 4] = [
+    let nearness: [&Nearness; 4] = [
         &|a, b| is_one(a, b) && has_sizes(a, b),
         &|a, b| is_one(a, b),
         &|a, b| is_called_alike(a, b) && has_sizes(a, b),

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Error, Result};
 
 /// The most memory that a captured launch may reach, in bytes: as of `capture`.
 const MOST_BYTES: u64 = 4 << 30;
@@ -338,14 +338,19 @@ fn run(
         }
     }
     if captured.launches().next().is_none() {
-        let Diagnostic { message, .. } = explain_nothing(&captured, &request).diagnostic().clone();
-        let reasons = launches.plan.uncaptured.iter().map(|gap| match &gap.why {
-            CaptureGap::Unsupported(Unsupported::NotCaptured { problem }) => {
-                format!("\n{}: {problem}", gap.case.variant)
-            }
-            _ => String::new(),
-        });
-        return Ok(broke(message + &reasons.collect::<String>()));
+        let reasons = captured.left_out();
+        let reasons = reasons.map(|it| format!("\n{}: {}", captures::name(&it.kernel), it.reason));
+        let reasons: BTreeSet<String> = reasons.collect();
+        return Ok(broke(match reasons.is_empty() {
+            true => explain_nothing(&captured, &request)
+                .diagnostic()
+                .message
+                .clone(),
+            false => reasons.into_iter().fold(
+                "none of its launches could be captured:".to_owned(),
+                |all, reason| all + &reason,
+            ),
+        }));
     }
     let loaded = captures::load_program(&out, setting.form, name)?;
     launches.plan.units = loaded.plan.units;

@@ -13,8 +13,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 use system::error::{Error, Result};
+use system::process;
 use system::process::confine::{self, Hidden, Rules, Sockets};
-use system::process::{self, Ended};
 use system::temporary::TemporaryDir;
 
 /// Variables that a program may see in addition to what a rival may: which compilers build it, and how.
@@ -54,8 +54,26 @@ for name in "pip", "pip3":
     pip.chmod(0o755)
 "#;
 
-/// How a command ended that is not right: `failed (exit code 1):` and the end of its output.
-pub type Failure = String;
+/// How a command ended that is not right.
+#[derive(Clone)]
+pub enum Failure {
+    /// There is no such program.
+    Missing(String),
+    /// `failed (exit code 1):` and the end of its output.
+    Ended(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(program) => write!(f, "cannot be started: there is no {program}"),
+            Self::Ended(said) => f.write_str(said),
+        }
+    }
+}
+
+/// How a command ended.
+type Ended = std::result::Result<(), Failure>;
 
 pub struct Side {
     name: &'static str,
@@ -67,7 +85,7 @@ pub struct Side {
     hidden: Option<Hidden>,
     trusted: bool,
     /// Commands that made programs, which are run once.
-    built: Mutex<Vec<(Vec<String>, std::result::Result<(), Failure>)>>,
+    built: Mutex<Vec<(Vec<String>, Ended)>>,
 }
 
 impl fmt::Display for Side {
@@ -148,11 +166,7 @@ impl Side {
     }
 
     /// Runs what makes a program, unless it did already.
-    pub fn build(
-        &self,
-        words: &[String],
-        deadline_ms: u64,
-    ) -> Result<std::result::Result<(), Failure>> {
+    pub fn build(&self, words: &[String], deadline_ms: u64) -> Result<Ended> {
         let mut built = self
             .built
             .lock()
@@ -179,7 +193,7 @@ impl Side {
         python.arg(self.environment()).current_dir("/");
         match self.run(python, deadline_ms)? {
             Ok(()) => Ok(()),
-            Err(said) if said == missing("python3") => Ok(()),
+            Err(Failure::Missing(_)) => Ok(()),
             Err(said) => Err(Error::environment(format!(
                 "a Python environment for {self} programs cannot be made: {said}"
             ))),
@@ -223,11 +237,7 @@ impl Side {
 
     /// # Errors
     /// Environment, where it cannot be confined.
-    pub fn run(
-        &self,
-        mut command: Command,
-        deadline_ms: u64,
-    ) -> Result<std::result::Result<(), Failure>> {
+    pub fn run(&self, mut command: Command, deadline_ms: u64) -> Result<Ended> {
         if !self.trusted {
             let rules = Rules {
                 writes: &[self.dir.path(), Path::new("/dev")],
@@ -244,20 +254,18 @@ impl Side {
         let program = command.get_program().to_string_lossy().into_owned();
         let deadline = Duration::from_millis(deadline_ms);
         Ok(match process::run(command, deadline, LOG) {
-            Ok(Some(Ended { status, .. })) if status.success() => Ok(()),
-            Ok(Some(ended)) => Err(ended.failure()),
-            Ok(None) => Err(format!(
+            Ok(Some(ended)) if ended.status.success() => Ok(()),
+            Ok(Some(ended)) => Err(Failure::Ended(ended.failure())),
+            Ok(None) => Err(Failure::Ended(format!(
                 "did not end within {} s, and was killed",
                 deadline.as_secs()
-            )),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing(&program)),
-            Err(error) => Err(format!("cannot be started: {program}: {error}")),
+            ))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(Failure::Missing(program))
+            }
+            Err(error) => Err(Failure::Ended(format!("cannot be started: {error}"))),
         })
     }
-}
-
-fn missing(program: &str) -> Failure {
-    format!("cannot be started: there is no {program}")
 }
 
 fn of_variable(name: &str) -> Option<PathBuf> {

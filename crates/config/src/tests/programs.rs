@@ -44,23 +44,29 @@ fn a_program_is_read_with_its_limits() {
 fn mistakes_in_a_program_are_named_at_their_place() {
     mistakes! {
         "    command: [python, bench.py]\n" => "",
-        "gates.yaml:4:5: missing field `command`";
+        "gates.yaml:4:5: programs.decode: the key `command` is missing";
         "[python, bench.py]" => "[]",
         "gates.yaml:4:14: programs.decode.command: no command: nothing would be started\n  help: command: [python, bench.py]";
+        "[python, bench.py]" => "{python: bench.py}",
+        "gates.yaml:4:14: programs.decode.command: expected a program and its arguments, or a line for the shell, not map";
         "pip install -e ." => "''",
         "gates.yaml:5:12: programs.decode.build: no command: nothing would be started\n  help: command: [python, bench.py]";
         "launches: 2" => "launches: 0",
         "gates.yaml:7:15: programs.decode.launches: nothing would be captured";
         "launches: 2" => "lanches: 2",
-        "gates.yaml:7:5: programs.decode.lanches: unknown field `lanches`";
+        "gates.yaml:7:5: programs.decode.lanches: unknown key `lanches`\n  help: did you mean `launches`?";
+        "launches: 2" => "deadline: soon",
+        "gates.yaml:7:15: programs.decode.deadline: `soon` is not a duration\n  help: write a number and its unit: 30s, 500ms, 200us";
         "[\"*softmax*\"]" => "['']",
         "gates.yaml:6:15: programs.decode.kernels[0]: an empty glob fits no name";
         "output: same" => "output: close",
-        "gates.yaml:8:71: programs.decode.gates.output: the output of a launch is compared bit for bit: write `same`, or leave it out";
+        "gates.yaml:8:69: programs.decode.gates.output: the output of a launch is compared bit for bit: write `same`, or leave it out";
         "spills: 0" => "max_err: 0",
-        "gates.yaml:8:52: programs.decode.gates.max_err: a captured launch has no `max_err`";
-        "spills: 0" => "spills: [0, N]",
-        "gates.yaml:8:52: programs.decode.gates.spills";
+        "gates.yaml:8:50: programs.decode.gates.max_err: a captured launch has no `max_err`\n  help: it has registers, shared, spills, stack, occupancy, blocks_per_sm, p50, p90, p99, mean, min, max, cycles, cv, slow_share, and output";
+        "spills: 0" => "spills: registers",
+        "gates.yaml:8:58: programs.decode.gates.spills: a limit on a captured launch must be a number or a relative limit\n  help: examples: `128`, `400us`, `+1% of base`";
+        "spills: 0" => "spills: {sm_90: 0}",
+        "gates.yaml:8:58: programs.decode.gates.spills: expected a limit or a list of limits";
         "decode:" => "de/code:",
         "gates.yaml:3:3: programs.de/code: `de/code` cannot name a program: use letters, digits, _ and -";
     }
