@@ -5,7 +5,7 @@
 
 use crate::binaries::nvcc;
 use crate::captures::{make_driver, place_library};
-use crate::common::{edit, gatekeeper, git, stderr, stdout};
+use crate::common::{RECORD, edit, gatekeeper, git, run, stderr, stdout};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -213,6 +213,15 @@ fn an_edit_is_held_to_its_base() {
         said.contains("capturing the base's program decode"),
         "{said}"
     );
+
+    // Two records of it are compared by what is in memory, wherever the captures were.
+    fs::copy(
+        project.tree().join("gatekeeper-out/record.json"),
+        project.dir.path().join("old.json"),
+    )
+    .unwrap();
+    project.run(&[], 0);
+    run(&project.tree(), &["compare", "../old.json", RECORD], 0);
 
     // What a program launches is known when it ran: it counts as changed.
     let said = project.run(&["--changed", "HEAD"], 0);
