@@ -9,7 +9,8 @@ use build::signature::whole_name;
 use capture::{Capture, Request};
 use config::{Loaded, Program};
 use model::{
-    CaptureGap, CaseId, Fault, FaultKind, Gate, Plan, Rule, Subject, Uncaptured, Unsupported,
+    CaptureGap, CaseId, Fault, FaultKind, Filter, Gate, Plan, Rule, Subject, Uncaptured,
+    Unsupported,
 };
 use pipeline::event::Event;
 use pipeline::{BaseSide, Change};
@@ -225,7 +226,21 @@ impl Launches {
 
     /// Leaves what the filters of a plan take in.
     fn narrow(&mut self, plan: &mut Plan) {
-        let Plan { units, cases, .. } = &mut self.plan;
+        let Plan {
+            units,
+            cases,
+            uncaptured,
+            ..
+        } = &mut self.plan;
+        // Filters name launches, and a gap is of all of a kernel or program.
+        let may_fit = |filter: &Filter, gap: &CaseId| {
+            let mut variant = filter.variant.iter();
+            filter.kernel.is_match(&gap.kernel)
+                && variant.all(|it| gap.variant == "*" || it.is_match(&gap.variant))
+        };
+        let filters = &plan.filters;
+        uncaptured
+            .retain(|gap| filters.is_empty() || filters.iter().any(|it| may_fit(it, &gap.case)));
         let left_out = cases.iter().filter(|case| !plan.selects(&case.id));
         let left_out: Vec<String> = left_out.map(|case| case.id.kernel.clone()).collect();
         cases.retain(|case| plan.selects(&case.id));

@@ -286,6 +286,7 @@ fn a_kernel_that_is_gone_fails_and_a_new_one_is_named() {
         "{said}"
     );
     project.run(&["--base", "HEAD", "--allow-loosened"], 0);
+    project.run(&["--base", "HEAD", "decode/twice"], 0);
     // Without times there is nothing that would have to be added up.
     project.edit_gates("p50: \"+1% of base\", ", "");
     project.launch("twice");

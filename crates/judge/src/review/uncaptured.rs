@@ -31,9 +31,15 @@ pub fn review(plan: &Plan) -> Vec<Verdict> {
 pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
     compare_required(
         &base.uncaptured,
-        |gap| match plan.cases.iter().any(|case| gap.is_of(&case.id)) {
-            true => Ok(()),
-            false => Err(NotRequired::SaidElsewhere),
+        |gap| {
+            let is_of_all = matches!(gap.why, CaptureGap::OtherKernels { .. });
+            if is_of_all && plan.is_partial(&gap.case.kernel) {
+                Err(NotRequired::LeftOut)
+            } else if plan.cases.iter().any(|case| gap.is_of(&case.id)) {
+                Ok(())
+            } else {
+                Err(NotRequired::SaidElsewhere)
+            }
         },
         |gap, ()| {
             let ended = Ended::Inconclusive(lack(&gap.why));
