@@ -2,6 +2,7 @@
 //! launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
 
 mod floats;
+mod pairing;
 
 pub use floats::{FloatTolerance, compare_as_floats};
 
@@ -11,17 +12,15 @@ use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Parameter, P
 use config::{Loaded, Places, ToolchainPin, Whole};
 use model::{
     Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
-    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, Reference, Role, Rule,
-    Step, Subject, Tensor, Unit, UnitId,
+    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, REPLAYED, Reference,
+    Role, Rule, Step, Subject, Tensor, Unit, UnitId,
 };
 use pipeline::{Apart, BaseSide};
+use run::device::DeviceChoice;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use system::cache::write_atomically;
 use system::error::{Error, Result};
-
-/// The variant of each captured kernel.
-const VARIANT: &str = "captured";
 
 /// The share that a launch may be slower than the base's.
 const MOST_SLOWER: f64 = 0.01;
@@ -41,11 +40,39 @@ pub enum Form {
     Ptx,
 }
 
+impl Form {
+    pub fn of(device: DeviceChoice) -> Self {
+        match device {
+            DeviceChoice::Sim => Self::Ptx,
+            DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => Self::Machine,
+        }
+    }
+}
+
 /// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`.
 ///
 /// # Errors
 /// A capture that cannot be read or is damaged, and one without launches.
 pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
+    let loaded = load_all(dir, form, None)?;
+    if loaded.plan.cases.is_empty() {
+        return Err(Error::usage("it has no launches")
+            .at(dir.display())
+            .help("capture some: gatekeeper capture --out DIR -- python bench.py"));
+    }
+    Ok(loaded)
+}
+
+/// The same of a program of gates.yaml: `PROGRAM/KERNEL@launch1`. Sources have their whole paths, as they are not below
+/// gates.yaml.
+///
+/// # Errors
+/// A capture that cannot be read or is damaged.
+pub fn load_program(dir: &Path, form: Form, program: &str) -> Result<Loaded> {
+    load_all(dir, form, Some(program))
+}
+
+fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<Loaded> {
     let root = std::path::absolute(dir)
         .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
@@ -55,17 +82,13 @@ pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
         contents: Contents::of(&root),
         root,
         names: Names::default(),
-        programs: HashMap::new(),
+        program: program.map(str::to_owned),
+        codes: HashMap::new(),
         units: Vec::new(),
         cases: Vec::new(),
     };
     for launch in capture.launches() {
         maker.add(launch)?;
-    }
-    if maker.cases.is_empty() {
-        return Err(Error::usage("it has no launches")
-            .at(dir.display())
-            .help("capture some: gatekeeper capture --out DIR -- python bench.py"));
     }
     Ok(maker.finish(dir))
 }
@@ -109,16 +132,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
             .at(&head.file)
             .help("name the directory of an older capture"));
     }
-    let mut other_inputs = Vec::new();
-    for ours in &mut head.plan.cases {
-        let Some(theirs) = base.plan.cases.iter_mut().find(|it| it.id == ours.id) else {
-            continue;
-        };
-        match has_same_inputs(ours, theirs) {
-            true => share_outputs(ours, theirs),
-            false => other_inputs.push(ours.id.clone()),
-        }
-    }
+    let other_inputs = share_inputs(&mut head.plan, &mut base.plan);
     let is_compared = |case: &Case| !other_inputs.contains(&case.id);
     for side in [&mut *head, &mut base] {
         side.plan.cases.retain(is_compared);
@@ -165,6 +179,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
                 loosening: Loosening::Fails,
             },
             binaries: Vec::new(),
+            programs: Vec::new(),
             compiler: Choice::pin(None),
             apart: Some(Apart {
                 top: base.root.clone(),
@@ -178,19 +193,66 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
     })
 }
 
-/// The memory before the launch. Parameters may differ: programs leave the padding of structs as it is, and a value that
-/// differs shows in the output.
-fn has_same_inputs(ours: &Case, theirs: &Case) -> bool {
-    let memory = |case: &Case| {
-        let tensors = case.tensors.iter().map(|tensor| match &tensor.fill {
-            Some(Fill::Captured { content }) => {
-                (tensor.address, content.bytes, content.chunks.clone())
-            }
-            _ => (tensor.address, 0, Vec::new()),
-        });
-        tensors.collect::<Vec<_>>()
+/// The short name of a unit's kernel.
+fn called(id: &UnitId) -> &str {
+    match id.variant.as_str() {
+        REPLAYED => &id.kernel,
+        variant => variant,
+    }
+}
+
+fn with_name(id: &UnitId, name: &str) -> UnitId {
+    let mut named = id.clone();
+    *(match id.variant.as_str() {
+        REPLAYED => &mut named.kernel,
+        _ => &mut named.variant,
+    }) = name.to_owned();
+    named
+}
+
+/// Gives the base's launches the names of head's, and has both sides run on the base's memory: each launch that both have is
+/// held to what the base's gave. Returns those of which that cannot be.
+pub fn share_inputs(head: &mut Plan, base: &mut Plan) -> Vec<CaseId> {
+    pairing::use_ids_of_head(head, base);
+    let mut other_inputs = Vec::new();
+    for ours in &mut head.cases {
+        let Some(theirs) = base.cases.iter_mut().find(|it| it.id == ours.id) else {
+            continue;
+        };
+        match can_share_inputs(ours, theirs) {
+            true => share_outputs(ours, theirs),
+            false => other_inputs.push(ours.id.clone()),
+        }
+    }
+    other_inputs
+}
+
+/// Whether head's launch can have the base's memory: the same allocations in the same places, with the same contents or with
+/// the same parameters. Parameters may differ else: programs leave the padding of structs as it is, and a value that differs
+/// shows in the output. Contents may differ else, as an earlier launch wrote them; variables of a module may not.
+fn can_share_inputs(ours: &Case, theirs: &Case) -> bool {
+    let content = |tensor: &Tensor| match &tensor.fill {
+        Some(Fill::Captured { content }) => Some((content.bytes, content.chunks.clone())),
+        _ => None,
     };
-    memory(ours) == memory(theirs)
+    let is_same = |(ours, theirs): (&Tensor, &Tensor)| content(ours) == content(theirs);
+    let place = |tensor: &Tensor| (tensor.name.clone(), tensor.address, tensor.dims.clone());
+    let places = |case: &Case| case.tensors.iter().map(place).collect::<Vec<_>>();
+    let args = |case: &Case| {
+        case.steps
+            .iter()
+            .map(|it| it.args.clone())
+            .collect::<Vec<_>>()
+    };
+    let mut both = ours.tensors.iter().zip(&theirs.tensors);
+    let (mut of_variables, mut of_memory) = (true, true);
+    for pair in both.by_ref() {
+        match pair.0.address {
+            Some(_) => of_memory &= is_same(pair),
+            None => of_variables &= is_same(pair),
+        }
+    }
+    places(ours) == places(theirs) && of_variables && (of_memory || args(ours) == args(theirs))
 }
 
 /// Whatever either launch changed has to be as the base left it.
@@ -227,7 +289,9 @@ struct Maker {
     root: PathBuf,
     contents: Contents,
     names: Names,
-    programs: HashMap<Key, Program>,
+    /// The program of gates.yaml that launched the kernels.
+    program: Option<String>,
+    codes: HashMap<Key, Code>,
     units: Vec<Unit>,
     cases: Vec<Case>,
 }
@@ -243,7 +307,7 @@ struct Key {
 
 /// The file that holds a kernel's machine code or PTX, relative to the capture.
 #[derive(Clone)]
-struct Program {
+struct Code {
     name: String,
     /// Launches of it so far.
     launches: u32,
@@ -259,11 +323,11 @@ impl Maker {
             kernel: launch.kernel.clone(),
             variables: variables.map(|it| it.name.clone()).collect(),
         };
-        let mut program = match self.programs.remove(&key) {
-            Some(program) => program,
+        let mut code = match self.codes.remove(&key) {
+            Some(code) => code,
             None => {
                 let (source, arch) = self.find_code(launch)?;
-                Program {
+                Code {
                     name: self.names.name(&launch.kernel),
                     launches: 0,
                     source,
@@ -271,16 +335,24 @@ impl Maker {
                 }
             }
         };
-        program.launches += 1;
-        let shape = format!("launch{}", program.launches);
-        let id = CaseId::new(&program.name, VARIANT, &shape);
-        if program.launches == 1 {
-            let unit = UnitId::new(&program.name, VARIANT, program.arch);
-            self.units.push(make_unit(unit, &program.source, launch));
+        code.launches += 1;
+        let shape = format!("launch{}", code.launches);
+        let (kernel, variant) = match &self.program {
+            Some(program) => (program.as_str(), code.name.as_str()),
+            None => (code.name.as_str(), REPLAYED),
+        };
+        let id = CaseId::new(kernel, variant, shape);
+        if code.launches == 1 {
+            let source = match self.program {
+                Some(_) => self.root.join(&code.source).display().to_string(),
+                None => code.source.clone(),
+            };
+            self.units
+                .push(make_unit(id.unit(code.arch), &source, launch));
         }
         let case = self.make_case(id, launch)?;
         self.cases.push(case);
-        self.programs.insert(key, program);
+        self.codes.insert(key, code);
         Ok(())
     }
 
@@ -447,6 +519,7 @@ impl Maker {
             reseeded: false,
             tunes: Vec::new(),
             binaries: Vec::new(),
+            programs: Vec::new(),
         }
     }
 }
@@ -507,7 +580,8 @@ fn tensor_of(variable: &str) -> String {
     format!("variable {variable}")
 }
 
-fn gates(plan: &Plan) -> Vec<Gate> {
+/// The rules of all units and cases that need no writing.
+pub fn gates(plan: &Plan) -> Vec<Gate> {
     let built = plan.units.iter().map(|unit| Gate {
         subject: Subject::Unit(unit.id.clone()),
         rule: Rule::Built,
@@ -542,6 +616,22 @@ fn hashes(content: &Content) -> Vec<String> {
     chunks.map(|hash| String::from(*hash)).collect()
 }
 
+/// The name that a kernel has in its cases, where no other is called so.
+pub fn name(symbol: &str) -> String {
+    let whole = qualified(symbol).replace("(anonymous namespace)::", "");
+    let before_arguments = whole.split(['<', '(']).next().unwrap_or_default();
+    let last = before_arguments.rsplit("::").next().unwrap_or_default();
+    let plain = |c: char| match c.is_ascii_alphanumeric() || c == '_' {
+        true => c,
+        false => '_',
+    };
+    let name: String = last.chars().map(plain).collect();
+    match name.is_empty() {
+        true => "kernel".to_owned(),
+        false => name,
+    }
+}
+
 /// Short names of kernels, each given once.
 #[derive(Default)]
 struct Names(BTreeMap<String, u32>);
@@ -549,23 +639,34 @@ struct Names(BTreeMap<String, u32>);
 impl Names {
     /// `softmax_warp_forward` of a symbol; `softmax_warp_forward-2` of the next kernel that is called so.
     fn name(&mut self, symbol: &str) -> String {
-        let whole = qualified(symbol).replace("(anonymous namespace)::", "");
-        let before_arguments = whole.split(['<', '(']).next().unwrap_or_default();
-        let last = before_arguments.rsplit("::").next().unwrap_or_default();
-        let plain = |c: char| match c.is_ascii_alphanumeric() || c == '_' {
-            true => c,
-            false => '_',
-        };
-        let name: String = last.chars().map(plain).collect();
-        let name = match name.is_empty() {
-            true => "kernel".to_owned(),
-            false => name,
-        };
+        let name = name(symbol);
         let count = self.0.entry(name.clone()).or_default();
         *count += 1;
         match *count {
             1 => name,
             count => format!("{name}-{count}"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod testing {
+    use super::*;
+
+    /// A launch without anything but tensors.
+    pub fn case(id: CaseId, tensors: Vec<Tensor>) -> Case {
+        Case {
+            id,
+            dims: BTreeMap::new(),
+            tensors,
+            steps: Vec::new(),
+            seeds: SEEDS.to_vec(),
+            reference: Reference::NoOutput,
+            tolerance: None,
+            determinism: Determinism::BitExact,
+            launches: config::LAUNCHES,
+            deadline_ms: DEADLINE_MS,
+            timed: true,
         }
     }
 }

@@ -349,6 +349,10 @@ pub struct RunArgs {
     /// Needs a GPU
     #[arg(long)]
     pub rivals: bool,
+    /// Run the programs of gates.yaml unconfined: with the network and the whole environment, and with processes of their
+    /// own on the GPU. For code that you trust
+    #[arg(long)]
+    pub trust_programs: bool,
     /// Where a variant fails and the one that gates.yaml names as its `fallback` holds all of its own gates, say that
     /// it fell back and do not fail
     #[arg(long)]

@@ -59,6 +59,7 @@ impl CompilerRequest {
             },
             // Files that are compiled already are the same on both sides.
             binaries: Vec::new(),
+            programs: Vec::new(),
             compiler: compiler.clone(),
             root: head.root.clone(),
             apart: None,

@@ -13,6 +13,8 @@ pub mod cmd;
 pub mod compilers;
 pub mod doctor;
 pub mod init;
+pub mod injection;
 pub mod micro;
+pub mod programs;
 pub mod revisions;
 pub mod tune;

@@ -2,19 +2,15 @@
 
 use super::{make_empty, remark, say};
 use crate::cli::CaptureArgs;
+use crate::injection::{explain_nothing, find_library, inject};
 use build::signature::short_name;
-use capture::{Capture, Request, VARIABLE};
+use capture::{Capture, Request};
 use report::exit::Exit;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use system::error::{Error, Result};
 use system::process::how;
-
-/// Next to the program, or where a wheel has it.
-const PLACES: [&str; 2] = ["", "../lib/gatekeeper"];
-const LIBRARY: &str = "libgatekeeper_inject.so";
 
 pub fn run(args: &CaptureArgs) -> Result<Exit> {
     let library = find_library()?;
@@ -31,19 +27,14 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         launches: args.launches,
         most_bytes: args.max_memory,
     };
-    let request = serde_json::to_string(&request)
-        .map_err(|error| Error::environment(format!("the request: {error}")))?;
     let [program, arguments @ ..] = args.command.as_slice() else {
         return Err(
             Error::usage("no program is named").help("gatekeeper capture -- python bench.py")
         );
     };
-    let status = Command::new(program)
-        .args(arguments)
-        .env("LD_PRELOAD", preloaded(&library))
-        .env(VARIABLE, request)
-        .status();
-    let status = status.map_err(|error| {
+    let mut command = Command::new(program);
+    inject(command.args(arguments), &library, &request)?;
+    let status = command.status().map_err(|error| {
         Error::usage(format!("`{program}` cannot be run: {error}"))
             .help("the program follows two dashes: gatekeeper capture -- python bench.py")
     })?;
@@ -56,7 +47,7 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         );
     }
     if captured.launches().next().is_none() {
-        return Err(nothing_captured(&captured, args));
+        return Err(explain_nothing(&captured, &request));
     }
     let (launches, size) = (captured.launches().count(), size_of(&out));
     remark(&format!(
@@ -70,44 +61,6 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         args.out.display()
     ));
     Ok(Exit::Held)
-}
-
-fn nothing_captured(captured: &Capture, args: &CaptureArgs) -> Error {
-    if captured.processes.is_empty() {
-        return Error::environment("the program used no CUDA function that capture follows")
-            .help("a program that is linked statically, or that runs in a container, loads no other library");
-    }
-    match captured.left_out().next() {
-        Some(_) => Error::environment("no launch could be captured: the reasons are above"),
-        None if !args.regions.is_empty() => {
-            Error::usage("no launch of these kernels is in one of these regions")
-                .help("a program marks them: with gatekeeper.region(\"decode\"): ...")
-        }
-        None if args.kernels.is_empty() => Error::environment("the program launched no kernel"),
-        None => Error::usage("no launch has one of these names")
-            .help("leave --kernels out to see the names of all kernels"),
-    }
-}
-
-/// Ahead of libraries that are loaded this way already.
-fn preloaded(library: &Path) -> OsString {
-    let mut all = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|it| !it.is_empty()) {
-        all.push(":");
-        all.push(others);
-    }
-    all
-}
-
-fn find_library() -> Result<PathBuf> {
-    let program = std::env::current_exe()
-        .map_err(|error| Error::environment(format!("gatekeeper itself: {error}")))?;
-    let dir = program.parent().unwrap_or(Path::new(""));
-    let mut places = PLACES.iter().map(|place| dir.join(place).join(LIBRARY));
-    places.find(|path| path.is_file()).ok_or_else(|| {
-        Error::environment(format!("{LIBRARY} is not next to {}", program.display()))
-            .help("in a checkout, `cargo build --release` builds it, too")
-    })
 }
 
 /// A line for each kernel in each region, and one for each reason why launches were left out.

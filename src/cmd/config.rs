@@ -26,8 +26,12 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         0 => String::new(),
         count => format!(", {}", counted(count, "compiled file")),
     };
+    let programs = match loaded.programs.len() {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "program")),
+    };
     say(&format!(
-        "{}: {}, {} to build, {}, {}{files}{accepted}\n",
+        "{}: {}, {} to build, {}, {}{files}{programs}{accepted}\n",
         loaded.file,
         counted(kernels.len(), "kernel"),
         counted(loaded.plan.units.len(), "unit"),
@@ -43,6 +47,14 @@ fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
         ..Selection::default()
     };
     let loaded = config::load(&args.config.config, &selection)?;
+    if let (Some(program), true) = (loaded.programs.first(), loaded.plan.cases.is_empty()) {
+        return Err(Error::usage(format!(
+            "the launches of the program `{}` are known when it ran",
+            program.name
+        ))
+        .at(&program.declared)
+        .help(format!("run it: gatekeeper run {}", program.name)));
+    }
     let (baselines, _) = store::load_baselines(&loaded.root)?;
     let source = report::case::Source {
         plan: &loaded.plan,

@@ -18,10 +18,7 @@ use system::cache::Cache;
 use system::error::Result;
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
-    let form = match args.device {
-        DeviceChoice::Sim => Form::Ptx,
-        DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => Form::Machine,
-    };
+    let form = Form::of(args.device);
     let load = |dir| {
         let mut loaded = captures::load(dir, form)?;
         if let Some(tolerance) = args.tolerance {

@@ -6,8 +6,10 @@ use super::{
     blame, command_line, counted, history, make_dir, print, remark, terminal_options, watch,
     write_file,
 };
+use crate::captures::Form;
 use crate::cli::RunArgs;
 use crate::compilers::{CompilerRequest, Step, find_steps};
+use crate::programs::{self, Setting};
 use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
 use config::{Loaded, Selection};
@@ -52,6 +54,14 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     // A command typed in the wrong directory leaves no directories behind.
     let mut loaded = config::load(&args.config.config, &selection)?;
     let cache = Cache::open()?;
+    if let (Some(program), true) = (loaded.programs.first(), args.shard.is_some()) {
+        return Err(Error::usage(format!(
+            "programs belong to no shard: {}",
+            program.name
+        ))
+        .at(&program.declared)
+        .help("put `programs` into a file of its own, and run it in a job of its own: gatekeeper run --config FILE"));
+    }
     let shard = args.shard.map(|part| asked_shard(part, args, &loaded));
     let shard = shard.transpose()?;
     let asked = Asked::of(args, &loaded)?;
@@ -61,7 +71,9 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         make_dir("--dump", dump)?;
     }
     if let Some(revision) = &args.changed {
-        let filters = changed_cases(revision, &loaded, args, &cache)?;
+        let mut filters = changed_cases(revision, &loaded, args, &cache)?;
+        // What a program launches is known when it ran.
+        filters.extend(loaded.programs.iter().map(|it| it.name.clone()));
         if filters.is_empty() {
             remark("nothing to run");
             return Ok(Exit::Held);
@@ -109,15 +121,24 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         base: args.base_toolchain.clone(),
         loosening,
     };
+    let setting = Setting {
+        form: Form::of(args.device),
+        trusted: args.trust_programs,
+        cache: &cache,
+        on: &on,
+    };
     let run = |compilers: &CompilerRequest, loaded: Loaded| {
-        let find_change = |head| {
+        let has_programs = !loaded.programs.is_empty();
+        let mut kept = None;
+        let mut find_change = |head| {
             let mut change = revisions::find_change(base.as_ref(), head, &cache, &on)?;
             compilers.apply(&mut change)?;
+            kept = programs::add(&mut change, &setting)?;
             Ok(change)
         };
         let make_record = || {
             let mut base = None;
-            let mut record = match loaded.plan.units.is_empty() {
+            let mut record = match loaded.plan.units.is_empty() && !has_programs {
                 true => {
                     let change = find_change(loaded)?;
                     base = change.base.as_ref().map(binaries::of_base);

@@ -35,12 +35,14 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     }
     let root_of_base = path.parent().unwrap_or(&tree.top).to_owned();
     let mut binaries = Vec::new();
+    let mut programs = Vec::new();
     let (plan, gates, accepted, pin) = match path.is_file() {
         true => {
             let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // A file that is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
+            programs = loaded.programs;
             binaries = moved::seen_from(&own, &was, loaded.binaries);
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
@@ -75,6 +77,9 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         keep_kernels(&mut base, |kernel| {
             part.kernels.contains(kernel) && here.contains(kernel)
         });
+        programs.retain(|it| {
+            part.kernels.contains(&it.name) && head.programs.iter().any(|ours| ours.name == it.name)
+        });
         binaries.retain(|it| part.binaries.contains(&it.name) && ours.contains(it.name.as_str()));
     }
     let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);
@@ -99,6 +104,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     Ok(BaseSide {
         asked: base,
         binaries,
+        programs,
         compiler: Choice::pin(pin.as_deref()),
         root: root_of_base,
         apart: Some(Apart {

@@ -5,7 +5,7 @@
 //! no file of gates at its very path; a link left behind in its place is none. A file that head alone has is held
 //! against the one file of the base that lost most of what it has.
 
-use config::{BinaryGates, Loaded, Selection};
+use config::{BinaryGates, Loaded, Program, Selection};
 use judge::renames::PlanAndGates;
 use model::{Case, GoneGates, MovedGates, Reference, UnitId};
 use records::repo;
@@ -252,7 +252,7 @@ fn gates_of_head(trees: &Trees) -> Result<Vec<String>> {
 }
 
 /// Every file of gates has one of these.
-const KEYS: &[&str] = &["kernels", "binaries"];
+const KEYS: &[&str] = &["kernels", "binaries", "programs"];
 const ENDINGS: &[&str] = &["yaml", "yml"];
 
 /// Files of gates, whatever they are called.
@@ -282,9 +282,11 @@ fn content_of(top: &Path, file: String) -> Option<GoneGates> {
 
 /// All that a file has, whatever is selected of it.
 fn content(file: String, loaded: &Loaded) -> GoneGates {
+    // The launches of a program are known when it ran: it stands for them.
+    let programs = loaded.programs.iter().map(Program::every_launch);
     GoneGates {
         file,
-        cases: loaded.all.clone(),
+        cases: loaded.all.iter().cloned().chain(programs).collect(),
         binaries: loaded.binaries.iter().flat_map(units).collect(),
     }
 }

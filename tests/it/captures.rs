@@ -14,22 +14,23 @@ use tempfile::TempDir;
 fn project() -> TempDir {
     place_library();
     let dir = tempfile::tempdir().unwrap();
-    build(
-        dir.path(),
-        &["-shared", "-fPIC"],
-        "libcuda.so.1",
-        "driver.c",
-    );
-    build(dir.path(), &[], "program", "program.c");
-    let kernel = root().join("tests/fixtures/capture/scale.cu");
-    compile(dir.path(), &kernel.display().to_string());
+    make_driver(dir.path());
+    compile_host(dir.path(), &[], "program", "program.c");
+    let sources = root().join("tests/fixtures/capture");
+    let source = sources.join("scale.cu").display().to_string();
+    compile(dir.path(), &source);
     dir
 }
 
-fn build(dir: &Path, options: &[&str], out: &str, source: &str) {
-    let source = root().join("tests/fixtures/capture").join(source);
+/// `libcuda.so.1`
+pub fn make_driver(dir: &Path) {
+    compile_host(dir, &["-shared", "-fPIC"], "libcuda.so.1", "driver.c");
+}
+
+fn compile_host(dir: &Path, options: &[&str], out: &str, source: &str) {
     let mut cc = Command::new("cc");
     cc.current_dir(dir).args(options).args(["-w", "-o", out]);
+    let source = root().join("tests/fixtures/capture").join(source);
     let built = cc.arg(source).arg("-ldl").status().unwrap();
     assert!(built.success());
 }
@@ -58,7 +59,7 @@ fn compile(dir: &Path, source: &str) {
 }
 
 /// Next to the program, where it looks for the library. Cargo leaves that of a dependency in `deps`.
-fn place_library() {
+pub fn place_library() {
     static PLACED: Once = Once::new();
     PLACED.call_once(|| {
         let name = "libgatekeeper_inject.so";
@@ -281,7 +282,7 @@ fn launches_that_cannot_be_captured_are_named() {
     let (code, said) = captured_as_alone(dir, &[], "", &[]);
     assert!(said.contains("it uses textures or surfaces"), "{said}");
     assert_eq!(code, Some(4), "{said}");
-    build(
+    compile_host(
         dir,
         &["-shared", "-fPIC", "-DOLD"],
         "libcuda.so.1",
@@ -414,15 +415,20 @@ fn an_edit_is_held_to_what_the_base_gave_on_the_same_inputs() {
     );
     assert!(!said.contains("LOOSENED"), "{said}");
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
-    // Other results of the program: there is nothing that the base gave on these inputs.
+    // Other results of the program: the second launch runs on what the base's first one left, too.
     captured(dir, &["--launches", "2"], &[("WRONG", "1")]);
     std::fs::remove_dir_all(dir.join("old")).unwrap();
     std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
     captured(dir, &["--launches", "2"], &[]);
-    let output = run(dir, &against_old, 1);
+    let said = stdout(&run(dir, &against_old, 1));
+    assert!(said.contains("1 problem (2 gates)"), "{said}");
+    // Memory in another place: there is nothing that both could run on.
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    capture(dir, &["--launches", "2"], &["elsewhere"], &[]);
+    let output = run(dir, &against_old, 2);
     let said = stderr(&output);
     assert!(
-        said.contains("scale/captured@launch2 is not compared: it has other inputs"),
+        said.contains("no launch is in both captures with the same inputs"),
         "{said}"
     );
     let output = run(dir, &["replay", "cap", "--base", "cap"], 2);

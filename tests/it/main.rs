@@ -43,6 +43,7 @@ mod nvbench;
 mod pages;
 mod pipelines;
 mod problems;
+mod programs;
 mod python;
 mod recipes;
 mod records;

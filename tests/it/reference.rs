@@ -80,6 +80,7 @@ fn the_page_of_gates_has_the_keys_of_the_schema() {
             table("A kernel", "Kernel"),
             table("Tensors", "Tensor"),
             table("Structs", "Blocks"),
+            table("Programs", "Program"),
             table("Rivals", "Rival"),
         ],
     );

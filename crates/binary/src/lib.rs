@@ -21,6 +21,7 @@ mod similar;
 pub use error::{Error, Offset, Problem};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
 pub use module::{KernelCode, Variable, find_code, find_kernel_ptx, has_textures, read_variables};
+pub use normal::name as normal_name;
 pub use ptx::{find_entry, kernels as ptx_kernels};
 pub use rank::{Resident, Worsening};
 

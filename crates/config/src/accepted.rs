@@ -107,8 +107,15 @@ pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
         }
         Allowance::Finding(_) => false,
     };
+    // Neither are the launches of programs.
+    let may_be_of_programs = |it: &Acceptance| {
+        let filter = it.case.parse::<Filter>();
+        let names = loaded.programs.iter().map(|it| it.name.as_str());
+        filter.is_ok_and(|filter| names.into_iter().any(|it| filter.kernel.is_match(it)))
+    };
+    let may_be = |it: &Acceptance| may_be_of_files(it) || may_be_of_programs(it);
     let mut unknown = accepted.iter();
-    match unknown.find(|it| it.subjects.is_empty() && !may_be_of_files(it)) {
+    match unknown.find(|it| it.subjects.is_empty() && !may_be(it)) {
         Some(it) => Err(
             Error::usage(format!("`{}` matches no case of {}", it.case, loaded.file))
                 .at(&it.declared)

@@ -14,6 +14,9 @@ pub const DEADLINE_NS: f64 = 30e9;
 /// Loading PyTorch from a cold disk can take a minute.
 pub const RIVAL_DEADLINE_NS: f64 = 120e9;
 
+/// Compiling an extension can take most of it.
+pub const PROGRAM_DEADLINE_NS: f64 = 30.0 * 60e9;
+
 /// Some seconds of one core: as long as a person waits for one case.
 pub const SIMULATION: Simulation = Simulation {
     budget: 50_000_000,

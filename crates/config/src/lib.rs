@@ -34,6 +34,7 @@ mod memory;
 mod names;
 mod packed;
 mod places;
+mod programs;
 mod raw;
 mod reference;
 mod resolve;
@@ -62,6 +63,7 @@ pub use kernel::ResolvedVariant;
 pub use limit::{parse_change, parse_margin};
 pub use load::{Loaded, check, load, load_in_tree};
 pub use places::{Owner, Places};
+pub use programs::{Program, ProgramLimit};
 pub use resolve::{BUDGETS, ToolchainPin};
 pub use select::{Selection, Whole, narrow, parse_filters};
 pub use tune::{Budget, Tune};
@@ -74,7 +76,8 @@ use source::Source;
 pub fn is_gates(text: &str) -> bool {
     let source = Source::parse("", text);
     source.is_ok_and(|source| {
-        source.has("version") && (source.has("kernels") || source.has("binaries"))
+        let mut sections = ["kernels", "binaries", "programs"].into_iter();
+        source.has("version") && sections.any(|it| source.has(it))
     })
 }
 

@@ -3,6 +3,7 @@
 use super::binaries::BinaryGates;
 use super::disk::{find_top, on_disk};
 use super::places::Places;
+use super::programs::Program;
 use super::resolve::{ToolchainPin, parse};
 use super::select::{self, Selection, Whole};
 use super::tune::Tune;
@@ -33,6 +34,8 @@ pub struct Loaded {
     pub tunes: Vec<Tune>,
     /// Compiled files, of which nothing is selected.
     pub binaries: Vec<BinaryGates>,
+    /// Those that the selection names. Their cases are not known before they ran.
+    pub programs: Vec<Program>,
 }
 
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
@@ -87,6 +90,7 @@ fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Lo
         reseeded: selection.seeds.is_some(),
         tunes: resolved.tunes,
         binaries: resolved.binaries,
+        programs: resolved.programs,
     })
 }
 

@@ -5,7 +5,7 @@
 
 use super::yaml::{Ordered, Spanned};
 use model::{
-    Binary, ElemType, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
+    Binary, ElemType, Facet, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
     TextureFilter, TextureRead, Unary, WarpHazards,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -47,10 +47,117 @@ pub struct GatesFile {
     /// How much is simulated on a machine without a GPU. Default: that of its key.
     #[serde(default)]
     pub simulation: RawSimulation,
-    /// Kernels by name: letters, digits, `_`, `-`. Required, unless there are `binaries`.
+    /// Kernels by name: letters, digits, `_`, `-`. Required, unless there are `binaries` or `programs`.
     pub kernels: Option<Spanned<Ordered<Spanned<Kernel>>>>,
     /// Compiled files by name: letters, digits, `_`, `-`. Default: none.
     pub binaries: Option<Spanned<Ordered<Spanned<RawBinary>>>>,
+    /// Programs by name: letters, digits, `_`, `-`. Their launches are captured, and judged like kernels. Default: none.
+    pub programs: Option<Spanned<Ordered<Spanned<RawProgram>>>>,
+}
+
+/// A program that is run, and the limits of the kernels that it launches.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Program")]
+pub struct RawProgram {
+    /// The program, started in the directory of gates.yaml: `[python, bench.py]`, or a line for the shell.
+    pub command: Spanned<Command>,
+    /// The command that makes it, run ahead of it there: `pip install -e .`. Against a base it runs for both sides, each in
+    /// its own tree. Default: none.
+    pub build: Option<Spanned<Command>>,
+    /// Globs of the names of kernels, mangled or readable: ["*softmax*"]. Default: every kernel.
+    #[serde(default)]
+    pub kernels: Vec<Spanned<String>>,
+    /// Globs of the names of regions of the program: [decode]. Default: the whole program.
+    #[serde(default)]
+    pub regions: Vec<Spanned<String>>,
+    /// Launches of each kernel that are captured, in each region and process. Default: 1.
+    pub launches: Option<Spanned<u32>>,
+    /// Time limit of the build, and of the program. Default: `1800s`.
+    pub deadline: Option<Spanned<Formula>>,
+    /// Limits of each kernel and launch. Default: none but those that need no writing.
+    #[serde(default)]
+    pub gates: ProgramGates,
+}
+
+/// A line for `sh -c`, or a program and its arguments.
+#[derive(Debug)]
+pub enum Command {
+    Shell(String),
+    Words(Vec<Spanned<String>>),
+}
+
+impl<'de> Deserialize<'de> for Command {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct CommandVisitor;
+        impl<'de> Visitor<'de> for CommandVisitor {
+            type Value = Command;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a program and its arguments, or a line for the shell")
+            }
+            fn visit_str<E>(self, line: &str) -> Result<Command, E> {
+                Ok(Command::Shell(line.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Command, A::Error> {
+                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Command::Words)
+            }
+        }
+        deserializer.deserialize_any(CommandVisitor)
+    }
+}
+
+impl JsonSchema for Command {
+    fn schema_name() -> Cow<'static, str> {
+        "Command".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A program and its arguments, [python, bench.py]; or a line for the shell.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "array", "items": { "type": "string" } },
+            ],
+        })
+    }
+}
+
+/// By metric, and `output`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct ProgramGates(pub Ordered<Spanned<Limits>>);
+
+/// Key of what is asked of the output of a launch.
+pub const OUTPUT: &str = "output";
+
+/// The output that it can ask for: that of the program, or of the base's launch, bit for bit.
+pub const SAME: &str = "same";
+
+/// The metrics of a launch that was captured: resources, and times.
+pub fn is_of_programs(metric: Metric) -> bool {
+    matches!(metric.facet(), Facet::Resources | Facet::Times) && !metric.is_of_files()
+}
+
+impl JsonSchema for ProgramGates {
+    fn schema_name() -> Cow<'static, str> {
+        "ProgramGates".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let metrics = Metric::ALL.into_iter().filter(|it| is_of_programs(*it));
+        let mut keys = limits_by_metric(generator, metrics);
+        keys.insert(
+            OUTPUT.to_owned(),
+            serde_json::json!({
+                "description": "same: bit for bit that of the program; against a base, that of the base's launch. Default: same.",
+                "enum": [SAME],
+            }),
+        );
+        json_schema!({
+            "description": "Limits by metric.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
 }
 
 /// A compiled file, and the limits of its kernels.

@@ -4,6 +4,7 @@ use super::architectures::resolve_architectures;
 use super::binaries::{self, BinaryGates};
 use super::disk::PathKind;
 use super::kernel::{self, Shared};
+use super::programs::{self, Program};
 use super::raw::{self, RawSimulation};
 use super::source::Source;
 use super::tune::Tune;
@@ -33,6 +34,7 @@ pub struct Resolved {
     pub toolchain: ToolchainPin,
     pub tunes: Vec<Tune>,
     pub binaries: Vec<BinaryGates>,
+    pub programs: Vec<Program>,
 }
 
 pub fn parse(
@@ -103,21 +105,28 @@ fn resolve_file(
         },
         tunes: Vec::new(),
         binaries: Vec::new(),
+        programs: Vec::new(),
     };
-    match (&raw.kernels, &raw.binaries) {
-        (Some(kernels), _) if kernels.is_empty() => {
+    match (&raw.kernels, &raw.binaries, &raw.programs) {
+        (Some(kernels), ..) if kernels.is_empty() => {
             return Err(Problem::new(
                 kernels.at,
                 "no kernels: nothing would be judged",
             ));
         }
-        (_, Some(binaries)) if binaries.is_empty() => {
+        (_, Some(binaries), _) if binaries.is_empty() => {
             return Err(Problem::new(
                 binaries.at,
                 "no binaries: nothing would be judged",
             ));
         }
-        (None, None) => {
+        (.., Some(programs)) if programs.is_empty() => {
+            return Err(Problem::new(
+                programs.at,
+                "no programs: nothing would be judged",
+            ));
+        }
+        (None, None, None) => {
             return Err(missing("kernels", "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}")
                 .help("or, for files that are compiled already: binaries: {NAME: {file: FILE.so, architectures: [sm_90]}}"));
         }
@@ -126,6 +135,10 @@ fn resolve_file(
     for (name, binary) in raw.binaries.iter().flat_map(|all| all.iter()) {
         let binary = binaries::resolve_binary(name, binary, file)?;
         resolved.binaries.push(binary);
+    }
+    for (name, program) in raw.programs.iter().flat_map(|all| all.iter()) {
+        let program = programs::resolve_program(name, program, raw.kernels.as_ref(), file)?;
+        resolved.programs.push(program);
     }
     for (name, kernel) in raw.kernels.iter().flat_map(|all| all.iter()) {
         let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
@@ -139,17 +152,20 @@ fn resolve_file(
         resolved.tunes.extend(kernel.tunes);
     }
     if let Some(singles) = &raw.timing.singles {
-        check_singles(singles, &resolved.gates)?;
+        let of_kernels = resolved.gates.iter().map(|gate| &gate.rule);
+        let of_programs = resolved.programs.iter().flat_map(|it| &it.limits);
+        let of_programs = of_programs.map(|limit| &limit.rule);
+        check_singles(singles, of_kernels.chain(of_programs))?;
     }
     Ok(resolved)
 }
 
 /// A limit that these could never decide is an error before anything is measured.
-fn check_singles(singles: &Spanned<u32>, gates: &[Gate]) -> Result<(), Problem> {
-    let limited = gates.iter().filter_map(|gate| match gate.rule {
-        Rule::Limit { metric, .. } => Some(metric),
-        _ => None,
-    });
+fn check_singles<'a>(
+    singles: &Spanned<u32>,
+    rules: impl Iterator<Item = &'a Rule>,
+) -> Result<(), Problem> {
+    let limited = rules.filter_map(Rule::metric);
     let short = |metric: &Metric| singles.value < metric.least_singles();
     match limited.filter(short).max_by_key(|it| it.least_singles()) {
         None => Ok(()),

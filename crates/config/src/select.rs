@@ -1,6 +1,7 @@
 //! Filters: which cases of a resolved file are run.
 
 use super::binaries::BinaryGates;
+use super::programs::Program;
 use super::resolve::Resolved;
 use super::yaml::suggest;
 use globset::GlobMatcher;
@@ -33,8 +34,10 @@ pub struct Whole {
 pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<Whole, Diagnostic> {
     let cases = resolved.plan.cases.iter();
     let all: Vec<CaseId> = cases.map(|case| case.id.clone()).collect();
-    let filters = parse_filters(&all, &selection.filters);
+    let filters = find_filters(&all, &resolved.programs, &selection.filters);
     let filters = filters.map_err(|problem| explain_files(problem, &resolved.binaries))?;
+    let programs = &mut resolved.programs;
+    programs.retain(|it| filters.is_empty() || filters.iter().any(|filter| may_fit(filter, it)));
     replace_values(&mut resolved.plan, selection)?;
     let mut whole = Whole {
         plan: resolved.plan.clone(),
@@ -139,10 +142,15 @@ pub(super) fn parse_filter(text: &str) -> Result<Filter, Diagnostic> {
     })
 }
 
+/// Whether a filter can fit a launch of a program. Which launches there are is known when it ran.
+fn may_fit(filter: &Filter, program: &Program) -> bool {
+    filter.kernel.is_match(&program.name)
+}
+
 /// Names the part that matches nothing, or both where no case has the two together.
-fn explain_no_match(filter: &Filter, all: &[CaseId]) -> Diagnostic {
+fn explain_no_match(filter: &Filter, all: &[CaseId], programs: &[Program]) -> Diagnostic {
     let diagnostic = Diagnostic::new(format!("the filter `{filter}` matches nothing"));
-    if all.is_empty() {
+    if all.is_empty() && programs.is_empty() {
         return diagnostic;
     }
     let of_kernel: Vec<_> = all
@@ -151,10 +159,11 @@ fn explain_no_match(filter: &Filter, all: &[CaseId]) -> Diagnostic {
         .collect();
     if of_kernel.is_empty() {
         let kernels = all.iter().map(|id| id.kernel.as_str());
+        let programs = programs.iter().map(|it| it.name.as_str());
         return diagnostic.help(suggest_names(
             "kernel",
             filter.kernel.glob().glob(),
-            kernels,
+            kernels.chain(programs),
         ));
     }
     let variants = of_kernel.iter().map(|id| id.variant.as_str());
@@ -200,11 +209,22 @@ fn unmatched<'a, 'b>(
 /// # Errors
 /// The first that is none, or that fits none of all cases.
 pub fn parse_filters(all: &[CaseId], written: &[String]) -> Result<Vec<Filter>, Diagnostic> {
+    find_filters(all, &[], written)
+}
+
+fn find_filters(
+    all: &[CaseId],
+    programs: &[Program],
+    written: &[String],
+) -> Result<Vec<Filter>, Diagnostic> {
     let filters = written.iter().map(|text| parse_filter(text));
     let filters: Vec<Filter> = filters.collect::<Result<_, _>>()?;
     let mut unmatched = filters.iter();
-    match unmatched.find(|filter| !all.iter().any(|id| filter.fits(id))) {
-        Some(filter) => Err(explain_no_match(filter, all)),
+    let fits = |filter: &&Filter| {
+        all.iter().any(|id| filter.fits(id)) || programs.iter().any(|it| may_fit(filter, it))
+    };
+    match unmatched.find(|filter| !fits(filter)) {
+        Some(filter) => Err(explain_no_match(filter, all, programs)),
         None => Ok(filters),
     }
 }

@@ -22,6 +22,7 @@ mod gates;
 mod mistakes_in_limits;
 mod mistakes_in_structure;
 mod mistakes_in_values;
+mod programs;
 mod references;
 mod rivals;
 mod selection;

@@ -24,7 +24,8 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
             view.distinct_ptx(id).all(|view| view.is_same_check(id))
         }),
         unchecked: of_cases(view, |id| {
-            base.plan.case(id).is_none() && !is_checked(view, id)
+            let is_new = base.plan.case(id).is_none() && base.plan.gap(id).is_none();
+            is_new && !is_checked(view, id)
         }),
         unknown: Vec::new(),
         effort: effort(&[], None),
@@ -35,6 +36,8 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
         let list = match view.base_status(&case.id) {
             Ok(BaseStatus::Changed) => &mut beside.changed,
             Ok(BaseStatus::Unchanged) => &mut beside.unchanged,
+            // It is not new, and nothing of the base's is there to be timed with.
+            Ok(BaseStatus::New) if base.plan.gap(&case.id).is_some() => &mut beside.unknown,
             Ok(BaseStatus::New) => &mut beside.new,
             Ok(BaseStatus::NoBase) | Err(_) => &mut beside.unknown,
         };

@@ -106,6 +106,12 @@ impl<'a> View<'_, 'a> {
         })
     }
 
+    /// Why the base of a program has nothing to compare a case with, which is not new then.
+    pub(super) fn gap_of_base(self, id: &CaseId) -> Option<Reason> {
+        let gap = self.policy().base.as_ref()?.plan.gap(id)?;
+        Some(lack(&gap.why))
+    }
+
     /// Whether a base built what a subject runs.
     ///
     /// # Errors
@@ -123,6 +129,20 @@ impl<'a> View<'_, 'a> {
             found => found.map(drop),
         }
     }
+}
+
+/// The reason of a base for having nothing to compare with.
+pub(super) fn lack(why: &CaptureGap) -> Reason {
+    let unanswered = |reason| BaseLack::Unanswered(Box::new(reason));
+    Reason::BaseIncomparable(match why {
+        CaptureGap::Broke(fault) => unanswered(Reason::Fault(fault.clone())),
+        CaptureGap::Unsupported(why) => unanswered(Reason::Unsupported(why.clone())),
+        CaptureGap::OtherInputs => BaseLack::OtherInputs,
+        CaptureGap::OtherKernels { new, gone } => BaseLack::OtherKernels {
+            new: new.clone(),
+            gone: gone.clone(),
+        },
+    })
 }
 
 /// Whether two cases launch alike over the same arguments.

@@ -2,7 +2,7 @@
 
 use super::agreed::Refusals;
 use super::index::{Index, View};
-use super::review::{Opponent, accepted, expected, fallback, references};
+use super::review::{Opponent, accepted, expected, fallback, references, uncaptured};
 use super::{
     against_base, baselines, blame, conclusion, notes, problems, review, rivals, rules, targets,
 };
@@ -41,6 +41,7 @@ pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponen
     if !matches!(opponent, Opponent::Record { .. }) {
         verdicts.extend(accepted::check(view, refusals));
     }
+    verdicts.extend(uncaptured::review(view.plan()));
     // Everything that the base requires.
     verdicts.extend(review::against(opponent, view));
     judgement.conclusion = conclusion::conclude(view, verdicts);

@@ -69,7 +69,8 @@ fn outcome_of(fault: FaultKind) -> Outcome {
         | FaultKind::DeviceFault
         | FaultKind::Hang
         | FaultKind::WorkerDied
-        | FaultKind::Reference => Outcome::Fail,
+        | FaultKind::Reference
+        | FaultKind::Program => Outcome::Fail,
         FaultKind::Base | FaultKind::Rival => Outcome::Inconclusive,
     }
 }

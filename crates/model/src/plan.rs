@@ -1,6 +1,8 @@
 //! The work of a run, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, TensorMap, UnitId};
+use super::{
+    CaseId, Expr, Fault, Filter, GateName, Num, Rival, Subject, TensorMap, UnitId, Unsupported,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +38,46 @@ pub struct Plan {
     /// Variants in whose place another one can stand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
+    /// Parts of programs that have no case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncaptured: Vec<Uncaptured>,
+}
+
+/// The variant of each kernel of a capture that no program of gates.yaml launched.
+pub const REPLAYED: &str = "captured";
+
+/// A part of a program that was to be captured and has no case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Uncaptured {
+    /// `decode/*@*` is the whole program, and `decode/softmax@*` all launches of a kernel.
+    pub case: CaseId,
+    pub why: CaptureGap,
+    /// `gates.yaml:42`, where the program is.
+    pub declared: String,
+}
+
+impl Uncaptured {
+    pub fn is_of(&self, id: &CaseId) -> bool {
+        let fits = |part: &str, own: &str| part == "*" || part == own;
+        self.case.kernel == id.kernel
+            && fits(&self.case.variant, &id.variant)
+            && fits(&self.case.shape, &id.shape)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CaptureGap {
+    /// The program, or what builds it.
+    Broke(Fault),
+    /// Launches that cannot be captured.
+    Unsupported(Unsupported),
+    /// At the base: its launch is on other memory than head's, so that nothing can be compared.
+    OtherInputs,
+    /// At the base: not all kernels are those that head's program launches, so that the times of all together cannot be
+    /// compared. Those that only head has, and those that only the base has.
+    OtherKernels { new: Vec<String>, gone: Vec<String> },
 }
 
 /// A seed that follows from head's commit: data that nobody has chosen, and the same each time that the commit is run.
@@ -110,6 +152,7 @@ impl Plan {
             left_out: BTreeSet::new(),
             expected: Vec::new(),
             fallbacks: Vec::new(),
+            uncaptured: Vec::new(),
         }
     }
 
@@ -173,10 +216,11 @@ impl Plan {
         self.units.iter().any(|unit| unit.call == of_all)
     }
 
-    /// Whether its cases are captured launches.
-    pub fn has_captures(&self) -> bool {
-        let tensors = self.cases.iter().flat_map(|case| &case.tensors);
-        tensors.into_iter().any(Tensor::is_captured)
+    /// Whether its cases are launches of a capture, and not of programs of gates.yaml.
+    pub fn is_replay(&self) -> bool {
+        let is_captured = |case: &Case| case.tensors.iter().any(Tensor::is_captured);
+        let mut cases = self.cases.iter();
+        cases.any(|case| case.id.variant == REPLAYED && is_captured(case))
     }
 
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
@@ -185,6 +229,15 @@ impl Plan {
 
     pub fn case(&self, id: &CaseId) -> Option<&Case> {
         self.cases.iter().find(|case| case.id == *id)
+    }
+
+    /// Why a case that a program could have is not here.
+    pub fn gap(&self, id: &CaseId) -> Option<&Uncaptured> {
+        let mut gaps = self.uncaptured.iter().filter(|gap| match gap.why {
+            CaptureGap::Broke(_) | CaptureGap::Unsupported(_) | CaptureGap::OtherInputs => true,
+            CaptureGap::OtherKernels { .. } => false,
+        });
+        gaps.find(|gap| gap.is_of(id))
     }
 
     /// Whether the filters take in a case, one that this plan does not have included.
@@ -689,7 +742,7 @@ pub enum Fill {
 }
 
 /// Memory of a program, in a directory that `gatekeeper capture` wrote.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapturedContent {
     /// The directory.
@@ -698,6 +751,15 @@ pub struct CapturedContent {
     /// Hashes of its chunks, in hexadecimal digits.
     pub chunks: Vec<String>,
 }
+
+/// Where it is kept is no matter.
+impl PartialEq for CapturedContent {
+    fn eq(&self, other: &Self) -> bool {
+        (self.bytes, &self.chunks) == (other.bytes, &other.chunks)
+    }
+}
+
+impl Eq for CapturedContent {}
 
 /// A value that stands in each struct at the same place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -82,6 +82,8 @@ pub enum BaseDemand {
     NoFailure(Vec<GateName>),
     /// That no other variant stands in for this one, but for this.
     NoFallback(Option<String>),
+    /// A comparison of what a program launches.
+    Launch,
 }
 
 coded! {
@@ -118,6 +120,17 @@ pub enum BaseLack {
     ///
     /// Make both records on one kind of device, or let it pass with `--allow-loosened`.
     OtherDevice = "base-on-other-device" [Inconclusive],
+    /// A launch of a program has other memory at the base: allocations of other sizes or in other places, or other
+    /// parameters and other contents.
+    ///
+    /// Have the program do the same on both sides: fixed seeds, the same sizes, the same allocations in the same order. A
+    /// change that is meant passes with `--allow-loosened`.
+    OtherInputs = "base-has-other-inputs" [Inconclusive],
+    /// A program launches other kernels than at the base, as where one became two. The times of all together are not
+    /// compared, and those of a kernel alone say little then.
+    ///
+    /// Time the whole program on both sides. A change that is meant passes with `--allow-loosened`.
+    OtherKernels { new: Vec<String>, gone: Vec<String> } = "base-launches-other-kernels" [Inconclusive],
 }
 }
 

@@ -187,6 +187,10 @@ pub enum Unsupported {
     ///
     /// Profile its kernels as entries of their own.
     ProfiledConfined = "confined-not-profiled" [Unsupported],
+    /// A launch of a program that cannot be captured.
+    ///
+    /// See [what is left out](capture.md#what-is-left-out), or name other kernels under `kernels` of the program.
+    NotCaptured { problem: String } = "not-captured" [Unsupported],
 }
 }
 
@@ -286,6 +290,11 @@ pub enum FaultKind {
     ///
     /// Fix the reference.
     Reference = "no-reference" [Fail],
+    /// A program of gates.yaml, or what builds it, failed, was too late, or launched nothing that can be captured. The
+    /// message has the end of its output.
+    ///
+    /// Run its `build` and its `command` by hand, in the directory of gates.yaml.
+    Program = "program-failed" [Fail],
 
     [NotRun]
     /// Machine code is not explained: nvdisasm ended with an error, or its output cannot be read. The message is its own.

@@ -2,7 +2,7 @@
 
 use crate::shard::AskedShard;
 use build::toolchain::Choice;
-use config::{BinaryGates, Loaded};
+use config::{BinaryGates, Loaded, Program};
 use model::{Anchor, Base, Checkout};
 use run::device::DeviceChoice;
 use std::any::Any;
@@ -54,6 +54,8 @@ pub struct BaseSide {
     pub asked: Base,
     /// The limits on compiled files that it asks for.
     pub binaries: Vec<BinaryGates>,
+    /// The programs that its gates.yaml has.
+    pub programs: Vec<Program>,
     /// The compiler that builds it.
     pub compiler: Choice,
     /// The directory of its gates.yaml.

@@ -18,10 +18,12 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
         Subject::Unit(unit) => record.plan.unit(unit).is_some(),
         Subject::Case(case) => {
             let mut expected = record.plan.expected.iter();
-            record.plan.case(case).is_some() || expected.any(|it| it.every_shape() == *case)
+            let is_planned = record.plan.case(case).is_some();
+            let is_program = || record.plan.uncaptured.iter().any(|it| it.case == *case);
+            is_planned || is_program() || expected.any(|it| it.every_shape() == *case)
         }
     };
-    if record.plan.has_captures() {
+    if record.plan.is_replay() {
         let base = judgement.base.as_ref();
         let case = match subject {
             Subject::Case(case) => record.plan.case(case),

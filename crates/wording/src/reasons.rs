@@ -877,6 +877,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::WorkerDied => "worker died",
         FaultKind::Disassembler => "nvdisasm broke",
         FaultKind::Reference => "no reference",
+        FaultKind::Program => "the program failed",
         FaultKind::Base => "the base revision broke",
         FaultKind::Rival => "the rival broke",
         FaultKind::ProfilerMissing => "no profiler",
@@ -967,6 +968,7 @@ pub fn unsupported(why: &Unsupported) -> String {
             "the case launches {}, whose shares cannot be added up; counts can",
             plural(*kernels as usize, "kernel")
         ),
+        Unsupported::NotCaptured { problem } => format!("its launches are not captured: {problem}"),
         Unsupported::ProfiledConfined => {
             "a launcher runs confined, and a profiler cannot work there".to_owned()
         }
@@ -1107,6 +1109,17 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
         BaseLack::OtherDevice => {
             "its record is of another kind of device, and has an answer where head has none"
                 .to_owned()
+        }
+        BaseLack::OtherInputs => "its launch is on other memory".to_owned(),
+        BaseLack::OtherKernels { new, gone } => {
+            let named = [
+                ("only head launches", new),
+                ("only the base launches", gone),
+            ];
+            let named = named.into_iter().filter(|(_, kernels)| !kernels.is_empty());
+            let named = named.map(|(who, kernels)| format!("{who} {}", kernels.join(", ")));
+            let named = named.collect::<Vec<_>>().join(", and ");
+            format!("{named}, and the times of all kernels together are not compared")
         }
     }
 }

@@ -148,6 +148,7 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::Baseline(Facet::Times),
         BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),
+        BaseDemand::Launch,
         BaseDemand::NoFallback(None),
         BaseDemand::NoFallback(Some("plain".into())),
         BaseDemand::NoFailure(Vec::new()),

@@ -617,6 +617,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::Launch => "compared with its launch".to_owned(),
         BaseDemand::NoFallback(None) => "no fallback".to_owned(),
         BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
         BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),

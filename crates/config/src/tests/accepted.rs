@@ -42,6 +42,7 @@ fn loaded(selection: &Selection) -> Loaded {
         reseeded: selection.seeds.is_some(),
         tunes: Vec::new(),
         binaries: Vec::new(),
+        programs: Vec::new(),
     }
 }
 

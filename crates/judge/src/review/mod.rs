@@ -12,6 +12,7 @@ pub(super) mod loosened;
 pub(super) mod lost;
 pub(super) mod measured;
 pub(super) mod references;
+pub(super) mod uncaptured;
 
 use super::counterpart::NotRequired;
 use super::index::View;
@@ -136,6 +137,7 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
                 edited,
                 measured,
                 lost::since(view),
+                uncaptured::since(&base.plan, plan),
             ];
             (passes.concat(), base.loosening)
         }
@@ -151,6 +153,7 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
                 references::between(base, head),
                 lost::since(view),
                 lost::on_other_devices(view),
+                uncaptured::since(&base.plan, &head.plan),
             ];
             (passes.concat(), loosening)
         }

@@ -29,8 +29,12 @@ pub fn compare_to_base(view: View, gate: &Gate, metric: Metric, allowed: Margin)
         };
         match view.base_status(id)? {
             BaseStatus::NoBase => skipped(Reason::NoBase),
-            BaseStatus::New => skipped(Reason::NewSinceBase {
-                revision: revision(),
+            BaseStatus::New => skipped(match view.gap_of_base(id) {
+                // A verdict of its own says that it is not compared.
+                Some(why) => why,
+                None => Reason::NewSinceBase {
+                    revision: revision(),
+                },
             }),
             BaseStatus::Unchanged if !view.pairing()?.unchanged => Ok(Reason::UnchangedSinceBase {
                 revision: revision(),

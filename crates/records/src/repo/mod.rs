@@ -13,7 +13,7 @@ pub use git::git_version;
 pub use history::{Commit, files, versions};
 pub use named::{commit_of, short};
 use worktree::untracked;
-pub use worktree::{Tree, files_with, has_more, revision, top, tracked};
+pub use worktree::{Tree, files_with, has_more, present, revision, top, tracked};
 
 use std::path::Path;
 

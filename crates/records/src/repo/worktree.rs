@@ -143,6 +143,23 @@ pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.map(|name| top.join(name)).collect())
 }
 
+/// Files of a working tree, from its top: those that git knows, and new ones that it does not ignore. Some may be gone.
+///
+/// # Errors
+/// Environment, where git cannot list them.
+pub fn present(top: &Path) -> Result<BTreeSet<PathBuf>> {
+    let all = [
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ];
+    let names = git(top, &all).map_err(Error::environment)?;
+    let names = names.split('\0').filter(|name| !name.is_empty());
+    Ok(names.map(PathBuf::from).collect())
+}
+
 /// Files of a working tree with one of these extensions, or with one of these words in them; from its top. Links
 /// are none, and neither is what git ignores.
 ///

@@ -319,7 +319,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 
 /// Variables that a rival may see, by how their names begin: where programs and libraries are, and how they use the
 /// GPU.
-const TOLD: [&str; 17] = [
+pub const TOLD: [&str; 17] = [
     "PATH",
     "HOME",
     "LD_LIBRARY_PATH",

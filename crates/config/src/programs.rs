@@ -1,0 +1,196 @@
+//! `programs:`: commands whose launches are captured, and the limits of what they launch. Which kernels a program has is not
+//! known here.
+
+use super::context::Context;
+use super::defaults;
+use super::limit::read_limit;
+use super::names::check_file_name;
+use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, is_of_programs};
+use super::scope::{Scope, parse_duration};
+use super::written::{Key, merge_limits, read_texts};
+use super::yaml::{Ordered, Problem, Spanned};
+use model::{Bound, CaseId, Facet, Limit, Metric, Rule};
+use std::collections::BTreeMap;
+
+/// A program, and what its launches are held to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    pub name: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The command that makes it.
+    pub build: Option<Vec<String>>,
+    /// Globs; all where there is none.
+    pub kernels: Vec<String>,
+    pub regions: Vec<String>,
+    /// Of each kernel, in each region and process.
+    pub launches: u32,
+    /// Of the build, and of the program.
+    pub deadline_ms: u64,
+    pub limits: Vec<ProgramLimit>,
+    /// `gates.yaml:4`, where the command is.
+    pub declared: String,
+}
+
+impl Program {
+    /// `decode/*@*`, which is a filter, too.
+    pub fn every_launch(&self) -> CaseId {
+        CaseId::new(&self.name, "*", "*")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramLimit {
+    /// A limit on a metric, of resources or times.
+    pub rule: Rule,
+    pub declared: String,
+}
+
+impl ProgramLimit {
+    /// Whether it is for a kernel, and not for each of its launches.
+    pub fn is_of_kernels(&self) -> bool {
+        let metric = self.rule.metric();
+        metric.is_some_and(|metric| metric.facet() == Facet::Resources)
+    }
+}
+
+pub fn resolve_program(
+    name: &Spanned<String>,
+    raw: &Spanned<RawProgram>,
+    kernels: Option<&Spanned<Ordered<Spanned<Kernel>>>>,
+    file: &str,
+) -> Result<Program, Problem> {
+    check_file_name(name, "program")?;
+    if kernels.is_some_and(|kernels| kernels.names().any(|it| it == name.value)) {
+        return Err(
+            Problem::new(name.at, format!("a kernel is called `{}`, too", name.value))
+                .help("filters could not tell them apart: give one another name"),
+        );
+    }
+    for glob in raw.kernels.iter().chain(&raw.regions) {
+        if glob.trim().is_empty() {
+            return Err(Problem::new(glob.at, "an empty glob fits no name"));
+        }
+    }
+    let launches = raw.launches.as_ref();
+    if let Some(none) = launches.filter(|it| it.value == 0) {
+        return Err(Problem::new(none.at, "nothing would be captured"));
+    }
+    let deadline = match &raw.deadline {
+        None => defaults::PROGRAM_DEADLINE_NS,
+        Some(deadline) => parse_duration(deadline, "a deadline", 1e9..=8.64e13)?,
+    };
+    let texts = |all: &[Spanned<String>]| all.iter().map(|it| it.value.clone()).collect();
+    Ok(Program {
+        name: name.value.clone(),
+        command: resolve_command(&raw.command)?,
+        build: raw.build.as_ref().map(resolve_command).transpose()?,
+        kernels: texts(&raw.kernels),
+        regions: texts(&raw.regions),
+        launches: launches.map_or(1, |it| it.value),
+        deadline_ms: (deadline / 1e6) as u64,
+        limits: resolve_limits(&raw.gates, file)?,
+        declared: format!("{file}:{}", raw.command.at.line()),
+    })
+}
+
+fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Problem> {
+    let words = match &written.value {
+        Command::Shell(line) => {
+            let line = Spanned {
+                value: line.clone(),
+                at: written.at,
+            };
+            let text = |value: &str| Spanned {
+                value: value.to_owned(),
+                at: written.at,
+            };
+            match line.trim().is_empty() {
+                true => Vec::new(),
+                false => vec![text("sh"), text("-c"), line],
+            }
+        }
+        Command::Words(words) => words.clone(),
+    };
+    match words.first() {
+        Some(program) if !program.trim().is_empty() => {}
+        Some(program) => return Err(Problem::new(program.at, "the program has no name")),
+        None => {
+            return Err(
+                Problem::new(written.at, "no command: nothing would be started")
+                    .help("command: [python, bench.py]"),
+            );
+        }
+    }
+    if let Some(part) = words.iter().find(|part| part.contains('\0')) {
+        return Err(Problem::new(part.at, "a NUL cannot be part of a command"));
+    }
+    Ok(words.into_iter().map(|part| part.value).collect())
+}
+
+fn resolve_limits(raw: &ProgramGates, file: &str) -> Result<Vec<ProgramLimit>, Problem> {
+    let (of_output, limits): (Vec<_>, Vec<_>) =
+        raw.0.iter().partition(|(name, _)| name.value == OUTPUT);
+    for (_, asked) in of_output {
+        match &asked.value {
+            raw::Limits::One(text) if text == SAME => {}
+            _ => {
+                return Err(Problem::new(
+                    asked.at,
+                    "the output of a launch is compared bit for bit: write `same`, or leave it out",
+                ));
+            }
+        }
+    }
+    let mut resolved = Vec::new();
+    for written in merge_limits(limits.into_iter())? {
+        let metric = match written.key {
+            Key::Metric(metric) if is_of_programs(metric) => metric,
+            _ => {
+                return Err(Problem::new(
+                    written.name.at,
+                    format!("a captured launch has no `{}`", written.name.value),
+                )
+                .help(format!("it has {}, and {OUTPUT}", metrics())));
+            }
+        };
+        let value = raw.0.get(&written.name.value);
+        for text in value.map(read_texts).transpose()?.unwrap_or_default() {
+            resolved.push(ProgramLimit {
+                rule: Rule::Limit {
+                    metric,
+                    limit: resolve_limit(&text, metric)?,
+                },
+                declared: format!("{file}:{}", text.at.line()),
+            });
+        }
+    }
+    Ok(resolved)
+}
+
+fn metrics() -> String {
+    let names = Metric::ALL.into_iter().filter(|it| is_of_programs(*it));
+    names.map(Metric::name).collect::<Vec<_>>().join(", ")
+}
+
+/// A bound, or a change against the baseline or the base.
+fn resolve_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
+    let nothing = BTreeMap::new();
+    let nowhere = BTreeMap::new();
+    let scope = Scope::new("", &nowhere, &nothing);
+    let context = Context {
+        unit: metric.facet() == Facet::Resources,
+        ..Context::of_units(&scope)
+    };
+    match read_limit(text, metric, &context)? {
+        Limit::Absolute {
+            bound: Bound::Expr(_),
+            ..
+        } => Err(Problem::new(
+            text.at,
+            "a limit on a captured launch must be a number or a relative limit",
+        )
+        .help("examples: `128`, `400us`, `+1% of base`")),
+        limit => Ok(limit),
+    }
+}

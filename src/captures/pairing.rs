@@ -1,0 +1,237 @@
+//! Which launches of two captures are one: by the normalised name of the kernel, the order, and the sizes of the memory that
+//! a launch can reach. The base's get head's names.
+
+use super::{called, name, with_name};
+use model::{Callable, Case, CaseId, Plan, Unit, UnitId};
+use std::collections::BTreeSet;
+
+/// Sizes of what a launch can reach, in bytes, in the order of the addresses.
+type Sizes = Vec<usize>;
+
+/// Whether a kernel of head's is near to one of the base's.
+type Nearness<'a> = dyn Fn(&Kernel, &Kernel) -> bool + 'a;
+
+/// A kernel with its launches.
+struct Kernel<'a> {
+    unit: &'a Unit,
+    symbol: String,
+    launches: Vec<(&'a Case, Sizes)>,
+}
+
+/// Gives the units and cases of a base the ids of head's that they are to be compared with. Those that head has none for get
+/// ids that head does not have.
+pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
+    let (ours, theirs) = (kernels(head), kernels(base));
+    let partners = pair(&ours, &theirs);
+    let mut taken: BTreeSet<UnitId> = ours.iter().map(|it| it.unit.id.clone()).collect();
+    let (mut units, mut cases) = (Vec::new(), Vec::new());
+    for (kernel, partner) in theirs.iter().zip(partners) {
+        let partner = partner.and_then(|at| ours.get(at));
+        let id = match partner {
+            // The architecture is the base's own.
+            Some(partner) => UnitId {
+                arch: kernel.unit.id.arch,
+                ..partner.unit.id.clone()
+            },
+            None => free_id(&kernel.unit.id, &taken),
+        };
+        taken.insert(id.clone());
+        let launches = partner.map_or(&[][..], |it| &it.launches);
+        for (shape, (case, _)) in shapes(launches, &kernel.launches)
+            .into_iter()
+            .zip(&kernel.launches)
+        {
+            cases.push(Case {
+                id: CaseId::new(&id.kernel, &id.variant, shape),
+                ..(*case).clone()
+            });
+        }
+        units.push(Unit {
+            id,
+            ..kernel.unit.clone()
+        });
+    }
+    (base.units, base.cases) = (units, cases);
+}
+
+fn kernels(plan: &Plan) -> Vec<Kernel<'_>> {
+    let units = plan.units.iter().map(|unit| {
+        let is_of = |case: &&Case| {
+            (&case.id.kernel, &case.id.variant) == (&unit.id.kernel, &unit.id.variant)
+        };
+        let launches = plan.cases.iter().filter(is_of);
+        let launches = launches.map(|case| (case, sizes(case)));
+        Kernel {
+            unit,
+            symbol: match &unit.call {
+                Callable::Entries { names, .. } => names.concat(),
+                _ => String::new(),
+            },
+            launches: launches.collect(),
+        }
+    });
+    units.collect()
+}
+
+fn sizes(case: &Case) -> Sizes {
+    let tensors = case.tensors.iter();
+    tensors.map(|it| it.len() * it.elem.size()).collect()
+}
+
+/// For each of the base's kernels the place of head's. What is nearest is paired first, and what is alike in its order.
+fn pair(ours: &[Kernel], theirs: &[Kernel]) -> Vec<Option<usize>> {
+    let is_one =
+        |a: &Kernel, b: &Kernel| binary::normal_name(&a.symbol) == binary::normal_name(&b.symbol);
+    // Another instance of a template.
+    let is_called_alike = |a: &Kernel, b: &Kernel| name(&a.symbol) == name(&b.symbol);
+    let has_sizes = |a: &Kernel, b: &Kernel| {
+        let all = |it: &Kernel| it.launches.iter().map(|(_, sizes)| sizes.clone()).collect();
+        let [ours, theirs]: [Vec<Sizes>; 2] = [a, b].map(all);
+        ours == theirs
+    };
+    let nearness: [&Nearness; 4] = [
+        &|a, b| is_one(a, b) && has_sizes(a, b),
+        &|a, b| is_one(a, b),
+        &|a, b| is_called_alike(a, b) && has_sizes(a, b),
+        &|a, b| is_called_alike(a, b),
+    ];
+    let mut partners = vec![None; theirs.len()];
+    for is_near in nearness {
+        for (place, theirs) in theirs.iter().enumerate() {
+            if partners.get(place).is_some_and(Option::is_some) {
+                continue;
+            }
+            let found = ours.iter().enumerate().find(|(at, ours)| {
+                let is_free = !partners.contains(&Some(*at));
+                let is_in_one_program = ours.unit.id.kernel == theirs.unit.id.kernel
+                    || called(&ours.unit.id) == ours.unit.id.kernel;
+                is_free && is_in_one_program && is_near(ours, theirs)
+            });
+            if let (Some((at, _)), Some(partner)) = (found, partners.get_mut(place)) {
+                *partner = Some(at);
+            }
+        }
+    }
+    partners
+}
+
+/// `softmax-3`, which nothing is called.
+fn free_id(id: &UnitId, taken: &BTreeSet<UnitId>) -> UnitId {
+    if !taken.contains(id) {
+        return id.clone();
+    }
+    let plain = called(id)
+        .rsplit_once('-')
+        .map_or(called(id), |(plain, _)| plain);
+    let mut numbered = (2..).map(|number| with_name(id, &format!("{plain}-{number}")));
+    numbered
+        .find(|id| !taken.contains(id))
+        .unwrap_or_else(|| id.clone())
+}
+
+/// For each of the base's launches the shape that it gets: that of the first of head's with its sizes, else that of the first
+/// that is left, else a new one.
+fn shapes(ours: &[(&Case, Sizes)], theirs: &[(&Case, Sizes)]) -> Vec<String> {
+    let mut free: Vec<Option<&(&Case, Sizes)>> = ours.iter().map(Some).collect();
+    let mut shapes: Vec<Option<String>> = Vec::new();
+    for (_, sizes) in theirs {
+        let same = free
+            .iter_mut()
+            .find(|it| it.is_some_and(|(_, own)| own == sizes));
+        let same = same.and_then(Option::take);
+        shapes.push(same.map(|(case, _)| case.id.shape.clone()));
+    }
+    let mut left = free.into_iter().flatten();
+    let mut new = (ours.len() + 1..).map(|number| format!("launch{number}"));
+    let shapes = shapes.into_iter().map(|shape| {
+        let left = || left.next().map(|(case, _)| case.id.shape.clone());
+        shape
+            .or_else(left)
+            .or_else(|| new.next())
+            .unwrap_or_default()
+    });
+    shapes.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Arch, ElemType, Role, Tensor};
+
+    /// `symbol sizes sizes`, a kernel of the program `p` with two launches, called by the given name.
+    fn plan(kernels: &[(&str, &str, &[usize])]) -> Plan {
+        let mut plan = Plan::empty(config::default_timing());
+        for (variant, symbol, launches) in kernels {
+            let arch: Arch = "sm_90".parse().unwrap();
+            plan.units.push(Unit {
+                id: UnitId::new("p", *variant, arch),
+                source: (*symbol).to_owned(),
+                include_dirs: Vec::new(),
+                defines: [].into(),
+                flags: Vec::new(),
+                call: Callable::Entries {
+                    names: vec![(*symbol).to_owned()],
+                    constants: Vec::new(),
+                },
+            });
+            for (number, bytes) in launches.iter().enumerate() {
+                let shape = format!("launch{}", number + 1);
+                let tensor = Tensor::new("x", Role::In, ElemType::U8, vec![*bytes]);
+                plan.cases.push(crate::captures::testing::case(
+                    CaseId::new("p", *variant, shape),
+                    vec![tensor],
+                ));
+            }
+        }
+        plan
+    }
+
+    /// The ids of the base's units with their symbols, and of its cases with their sizes.
+    fn paired(head: &Plan, mut base: Plan) -> (Vec<String>, Vec<String>) {
+        use_ids_of_head(head, &mut base);
+        let units = base
+            .units
+            .iter()
+            .map(|it| format!("{} {}", it.id.variant, it.source));
+        let cases = base.cases.iter().map(|it| {
+            let bytes: usize = it.tensors.iter().map(Tensor::len).sum();
+            format!("{}@{} {bytes}", it.id.variant, it.id.shape)
+        });
+        (units.collect(), cases.collect())
+    }
+
+    const REDUCE_F: &str = "_ZN2at6reduceIfEEvPT_";
+    const REDUCE_I: &str = "_ZN2at6reduceIiEEvPT_";
+
+    #[test]
+    fn instances_of_a_template_are_paired_by_their_whole_names() {
+        // Head has the second alone, and so it is the first of this name there.
+        let head = plan(&[("reduce", REDUCE_I, &[4])]);
+        let base = plan(&[("reduce", REDUCE_F, &[4]), ("reduce-2", REDUCE_I, &[4])]);
+        let (units, cases) = paired(&head, base);
+        assert_eq!(
+            units,
+            [format!("reduce-2 {REDUCE_F}"), format!("reduce {REDUCE_I}")]
+        );
+        assert_eq!(cases, ["reduce-2@launch1 4", "reduce@launch1 4"]);
+    }
+
+    #[test]
+    fn another_instance_stands_for_one_that_is_gone() {
+        let head = plan(&[("reduce", REDUCE_I, &[4])]);
+        let (units, _) = paired(&head, plan(&[("reduce", REDUCE_F, &[8])]));
+        assert_eq!(units, [format!("reduce {REDUCE_F}")]);
+        let (units, _) = paired(&head, plan(&[("softmax", "softmax", &[4])]));
+        assert_eq!(units, ["softmax softmax"]);
+    }
+
+    #[test]
+    fn launches_are_paired_by_their_sizes_and_then_by_their_order() {
+        let head = plan(&[("k", "k", &[8, 4, 16])]);
+        let (_, cases) = paired(&head, plan(&[("k", "k", &[4, 8, 2, 1])]));
+        assert_eq!(
+            cases,
+            ["k@launch2 4", "k@launch1 8", "k@launch3 2", "k@launch4 1"]
+        );
+    }
+}

@@ -1,0 +1,388 @@
+//! `programs:` of gates.yaml: builds and runs each program of head, and of the base, and makes cases of what it launched.
+//! From there on `pipeline` and the judge treat them like cases of kernels.
+
+mod side;
+
+use crate::captures::{self, Form};
+use crate::injection::{explain_nothing, find_library, inject};
+use build::signature::whole_name;
+use capture::{Capture, Request};
+use config::{Loaded, Program};
+use model::{
+    CaptureGap, CaseId, Fault, FaultKind, Filter, Gate, Plan, Rule, Subject, Uncaptured,
+    Unsupported,
+};
+use pipeline::event::Event;
+use pipeline::{BaseSide, Change};
+use side::Side;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use system::cache::Cache;
+use system::error::{Error, Result};
+
+/// The most memory that a captured launch may reach, in bytes: as of `capture`.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// How programs are run.
+pub struct Setting<'a> {
+    pub form: Form,
+    /// They are confined like rivals, unless whoever runs this trusts them.
+    pub trusted: bool,
+    pub cache: &'a Cache,
+    pub on: &'a (dyn Fn(Event) + Sync),
+}
+
+/// What the captured memory of a run is kept in.
+pub type Kept = Option<Box<dyn Any + Send + Sync>>;
+
+/// Adds the launches of all programs to both sides of a change. What it returns has to be kept until they have run.
+///
+/// # Errors
+/// Environment, where programs cannot be run at all. Usage, for a glob or a filter that fits nothing. A program that fails is
+/// part of the change, and no error.
+pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
+    let Change { head, base, .. } = change;
+    let of_base = base.as_ref().map_or(&[][..], |side| &side.programs);
+    if head.programs.is_empty() && of_base.is_empty() {
+        return Ok(None);
+    }
+    let mut kept = None;
+    let mut ours = Launches::default();
+    if !head.programs.is_empty() {
+        let side = Side::head(&head.root, setting)?;
+        let mut library = Library::default();
+        for program in &head.programs {
+            ours.add(run(program, &side, &mut library, setting)?);
+        }
+        ours.check_globs(&head.programs)?;
+        kept = Some(Box::new(side) as Box<dyn Any + Send + Sync>);
+    }
+    if let Some(base) = base {
+        let mut theirs = add_to_base(base, head, &ours, setting)?;
+        let others = captures::share_inputs(&mut ours.plan, &mut theirs.plan);
+        for id in others {
+            theirs.plan.cases.retain(|case| case.id != id);
+            theirs.plan.uncaptured.push(Uncaptured {
+                declared: declared(&head.programs, &id.kernel),
+                case: id,
+                why: CaptureGap::OtherInputs,
+            });
+        }
+        let programs = std::mem::take(&mut base.programs);
+        theirs.note_other_kernels(&programs, &ours);
+        theirs.file(&programs, &mut base.asked.plan, &mut base.asked.gates);
+    }
+    head.all
+        .extend(ours.plan.cases.iter().map(|it| it.id.clone()));
+    ours.check_filters(head)?;
+    ours.narrow(&mut head.plan);
+    let programs = head.programs.clone();
+    ours.file(&programs, &mut head.plan, &mut head.gates);
+    Ok(kept)
+}
+
+fn declared(programs: &[Program], name: &str) -> String {
+    let program = programs.iter().find(|it| it.name == name);
+    program.map_or_else(String::new, |it| it.declared.clone())
+}
+
+/// The launches of the base's programs, as far as head has the programs. One that is gone is a loosened gate.
+fn add_to_base(
+    base: &mut BaseSide,
+    head: &Loaded,
+    ours: &Launches,
+    setting: &Setting,
+) -> Result<Launches> {
+    let Some(apart) = &base.apart else {
+        // The same files under another compiler, which builds no program.
+        base.programs.clone_from(&head.programs);
+        return Ok(ours.clone());
+    };
+    let is_asked = |it: &Program| {
+        let mut filters = head.plan.filters.iter();
+        head.plan.filters.is_empty() || filters.any(|filter| filter.kernel.is_match(&it.name))
+    };
+    base.programs.retain(is_asked);
+    // One that broke at head is compared with nothing.
+    let has_broken = |it: &Program| ours.plan.gap(&it.every_launch()).is_some();
+    base.programs.retain(|it| !has_broken(it));
+    let (both, gone): (Vec<_>, Vec<_>) = base
+        .programs
+        .iter()
+        .cloned()
+        .partition(|it| head.programs.iter().any(|ours| ours.name == it.name));
+    for program in gone {
+        base.asked.gates.push(Gate {
+            subject: Subject::Case(program.every_launch()),
+            rule: Rule::Built,
+            declared: Some(program.declared),
+        });
+    }
+    let mut theirs = Launches::default();
+    if !both.is_empty() {
+        let side = Side::base(&base.root, apart, setting)?;
+        let mut library = Library::default();
+        for program in &both {
+            theirs.add(run(program, &side, &mut library, setting)?);
+        }
+        let tree = std::mem::replace(&mut base.files, Box::new(()));
+        base.files = Box::new((tree, side));
+    }
+    Ok(theirs)
+}
+
+/// The programs of one side, as far as they ran.
+#[derive(Clone)]
+struct Launches {
+    plan: Plan,
+    /// By program, what every launch is called: mangled and readable.
+    seen: BTreeMap<String, BTreeSet<(String, String)>>,
+}
+
+impl Default for Launches {
+    fn default() -> Self {
+        Self {
+            plan: Plan::empty(config::default_timing()),
+            seen: BTreeMap::new(),
+        }
+    }
+}
+
+impl Launches {
+    fn add(&mut self, other: Self) {
+        self.plan.units.extend(other.plan.units);
+        self.plan.cases.extend(other.plan.cases);
+        self.plan.uncaptured.extend(other.plan.uncaptured);
+        self.seen.extend(other.seen);
+    }
+
+    /// Where a limit is on times, and a program does not launch the same kernels on both sides.
+    fn note_other_kernels(&mut self, programs: &[Program], head: &Self) {
+        for program in programs {
+            let kernels = |plan: &Plan| {
+                let cases = plan.cases.iter().map(|it| &it.id);
+                let gaps = plan.uncaptured.iter().map(|it| &it.case);
+                let all = cases.chain(gaps).filter(|it| it.kernel == program.name);
+                all.map(|it| it.variant.clone()).collect::<BTreeSet<_>>()
+            };
+            let (ours, theirs) = (kernels(&head.plan), kernels(&self.plan));
+            let is_timed = program.limits.iter().any(|it| !it.is_of_kernels());
+            let has_gap = self.plan.gap(&program.every_launch()).is_some();
+            let is_gone = head.plan.gap(&program.every_launch()).is_some() || ours.is_empty();
+            if !is_timed || has_gap || is_gone || ours == theirs {
+                continue;
+            }
+            self.plan.uncaptured.push(Uncaptured {
+                case: program.every_launch(),
+                why: CaptureGap::OtherKernels {
+                    new: ours.difference(&theirs).cloned().collect(),
+                    gone: theirs.difference(&ours).cloned().collect(),
+                },
+                declared: program.declared.clone(),
+            });
+        }
+    }
+
+    /// A glob that fits nothing is a mistake, unless the program broke.
+    fn check_globs(&self, programs: &[Program]) -> Result<()> {
+        for program in programs {
+            let Some(seen) = self.seen.get(&program.name) else {
+                continue;
+            };
+            for glob in &program.kernels {
+                let request = request(program, Path::new(""), vec![glob.clone()]);
+                let mut names = seen.iter();
+                if !names.any(|(symbol, readable)| request.selects(symbol, readable)) {
+                    return Err(Error::usage(format!(
+                        "`{glob}` fits no kernel that the program `{}` launches",
+                        program.name
+                    ))
+                    .at(&program.declared)
+                    .help(
+                        "`gatekeeper capture` lists all: gatekeeper capture -- python bench.py",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A filter that fits no launch is a mistake, unless it may fit one of a program that broke.
+    fn check_filters(&self, head: &Loaded) -> Result<()> {
+        let has_gap = |kernel: &dyn Fn(&str) -> bool| {
+            let mut gaps = self.plan.uncaptured.iter();
+            gaps.any(|gap| kernel(&gap.case.kernel))
+        };
+        for filter in &head.plan.filters {
+            if !has_gap(&|kernel| filter.kernel.is_match(kernel)) {
+                let text = filter.to_string();
+                config::parse_filters(&head.all, &[text]).map_err(Error::Usage)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves what the filters of a plan take in.
+    fn narrow(&mut self, plan: &mut Plan) {
+        let Plan {
+            units,
+            cases,
+            uncaptured,
+            ..
+        } = &mut self.plan;
+        // Filters name launches, and a gap is of all of a kernel or program.
+        let may_fit = |filter: &Filter, gap: &CaseId| {
+            let mut variant = filter.variant.iter();
+            filter.kernel.is_match(&gap.kernel)
+                && variant.all(|it| gap.variant == "*" || it.is_match(&gap.variant))
+        };
+        let filters = &plan.filters;
+        uncaptured
+            .retain(|gap| filters.is_empty() || filters.iter().any(|it| may_fit(it, &gap.case)));
+        let left_out = cases.iter().filter(|case| !plan.selects(&case.id));
+        let left_out: Vec<String> = left_out.map(|case| case.id.kernel.clone()).collect();
+        cases.retain(|case| plan.selects(&case.id));
+        let is_called = |kernel: &str, variant: &str| {
+            let mut cases = cases.iter();
+            cases.any(|it| (it.id.kernel.as_str(), it.id.variant.as_str()) == (kernel, variant))
+        };
+        units.retain(|unit| is_called(&unit.id.kernel, &unit.id.variant));
+        plan.left_out.extend(left_out);
+    }
+
+    /// Moves them to a plan, with what they are held to.
+    fn file(mut self, programs: &[Program], plan: &mut Plan, gates: &mut Vec<Gate>) {
+        for case in &mut self.plan.cases {
+            let limits = programs.iter().filter(|it| it.name == case.id.kernel);
+            let mut limits = limits.flat_map(|it| &it.limits);
+            case.timed = limits.any(|it| !it.is_of_kernels());
+        }
+        gates.extend(captures::gates(&self.plan));
+        for program in programs {
+            for limit in &program.limits {
+                let of_units = self.plan.units.iter().filter(|_| limit.is_of_kernels());
+                let of_cases = self.plan.cases.iter().filter(|_| !limit.is_of_kernels());
+                let of_units = of_units.map(|it| Subject::Unit(it.id.clone()));
+                let of_cases = of_cases.map(|it| Subject::Case(it.id.clone()));
+                let subjects = of_units.chain(of_cases);
+                let own = subjects.filter(|it| it.kernel() == program.name);
+                gates.extend(own.map(|subject| Gate {
+                    subject,
+                    rule: limit.rule.clone(),
+                    declared: Some(limit.declared.clone()),
+                }));
+            }
+        }
+        plan.units.extend(self.plan.units);
+        plan.cases.extend(self.plan.cases);
+        plan.uncaptured.extend(self.plan.uncaptured);
+    }
+}
+
+/// The library that is loaded into programs, looked for once.
+#[derive(Default)]
+struct Library(Option<Arc<Path>>);
+
+impl Library {
+    fn path(&mut self) -> Result<Arc<Path>> {
+        if let Some(found) = &self.0 {
+            return Ok(Arc::clone(found));
+        }
+        let found: Arc<Path> = find_library()?.into();
+        self.0 = Some(Arc::clone(&found));
+        Ok(found)
+    }
+}
+
+fn request(program: &Program, out: &Path, kernels: Vec<String>) -> Request {
+    Request {
+        out: out.to_owned(),
+        kernels,
+        regions: program.regions.clone(),
+        launches: program.launches,
+        most_bytes: MOST_BYTES,
+    }
+}
+
+/// Builds a program, runs it, and reads what it launched.
+fn run(
+    program: &Program,
+    side: &Side,
+    library: &mut Library,
+    setting: &Setting,
+) -> Result<Launches> {
+    let library = library.path()?;
+    let gap = |case: CaseId, why: CaptureGap| Uncaptured {
+        case,
+        why,
+        declared: program.declared.clone(),
+    };
+    let broke = |message: String| {
+        let fault = Fault::new(FaultKind::Program, message);
+        let mut launches = Launches::default();
+        let gap = gap(program.every_launch(), CaptureGap::Broke(fault));
+        launches.plan.uncaptured.push(gap);
+        launches
+    };
+    let name = &program.name;
+    if let Some(build) = &program.build {
+        say(setting, &format!("building {side} program {name}"));
+        if let Err(said) = side.build(build, program.deadline_ms)? {
+            return Ok(broke(format!("its build {said}")));
+        }
+    }
+    say(setting, &format!("capturing {side} program {name}"));
+    let out = side.make_dir(&format!("capture-{name}"))?;
+    let request = request(program, &out, program.kernels.clone());
+    let mut command = side.command(&program.command)?;
+    inject(&mut command, &library, &request)?;
+    if let Err(said) = side.run(command, program.deadline_ms)? {
+        return Ok(broke(format!("its command {said}")));
+    }
+    let captured = Capture::read(&out).map_err(|damage| Error::environment(damage.to_string()))?;
+    let mut launches = Launches::default();
+    for left_out in captured.left_out() {
+        let problem = left_out.reason.to_string();
+        let why = CaptureGap::Unsupported(Unsupported::NotCaptured { problem });
+        let case = CaseId::new(name, captures::name(&left_out.kernel), "*");
+        let gap = gap(case, why);
+        if !launches.plan.uncaptured.contains(&gap) {
+            launches.plan.uncaptured.push(gap);
+        }
+    }
+    if captured.launches().next().is_none() {
+        let reasons = captured.left_out();
+        let reasons = reasons.map(|it| format!("\n{}: {}", captures::name(&it.kernel), it.reason));
+        let reasons: BTreeSet<String> = reasons.collect();
+        return Ok(broke(match reasons.is_empty() {
+            true => explain_nothing(&captured, &request)
+                .diagnostic()
+                .message
+                .clone(),
+            false => reasons.into_iter().fold(
+                "none of its launches could be captured:".to_owned(),
+                |all, reason| all + &reason,
+            ),
+        }));
+    }
+    let loaded = captures::load_program(&out, setting.form, name)?;
+    launches.plan.units = loaded.plan.units;
+    launches.plan.cases = loaded.plan.cases;
+    let launched = captured.launches().map(|it| it.kernel.as_str());
+    let left_out = captured.left_out().map(|it| it.kernel.as_str());
+    let names = launched.chain(left_out);
+    let names = names.flat_map(|symbol| {
+        let readable = whole_name(symbol);
+        // As a template's name has it.
+        let with_type = format!("void {readable}");
+        [readable, with_type].map(|readable| (symbol.to_owned(), readable))
+    });
+    launches.seen.insert(name.clone(), names.collect());
+    Ok(launches)
+}
+
+fn say(setting: &Setting, text: &str) {
+    (setting.on)(Event::Waiting(text.to_owned()));
+}
