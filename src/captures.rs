@@ -54,7 +54,11 @@ impl Form {
 /// # Errors
 /// A capture that cannot be read or is damaged, and one without launches.
 pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
-    let loaded = load_all(dir, form, None)?;
+    let (loaded, without_code) = load_all(dir, form, None)?;
+    if let Some(kernel) = without_code.first() {
+        return Err(Error::environment(format!("the module of {kernel} has no PTX"))
+            .help("the simulator runs PTX: replay on a GPU, or build the program with -gencode arch=compute_90,code=compute_90 as well"));
+    }
     if loaded.plan.cases.is_empty() {
         return Err(Error::usage("it has no launches")
             .at(dir.display())
@@ -66,13 +70,15 @@ pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
 /// The same of a program of gates.yaml: `PROGRAM/KERNEL@launch1`. Sources have their whole paths, as they are not below
 /// gates.yaml.
 ///
+/// With the kernels that cannot run in this form, by their mangled names.
+///
 /// # Errors
 /// A capture that cannot be read or is damaged.
-pub fn load_program(dir: &Path, form: Form, program: &str) -> Result<Loaded> {
+pub fn load_program(dir: &Path, form: Form, program: &str) -> Result<(Loaded, BTreeSet<String>)> {
     load_all(dir, form, Some(program))
 }
 
-fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<Loaded> {
+fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<(Loaded, BTreeSet<String>)> {
     let root = std::path::absolute(dir)
         .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
@@ -87,10 +93,13 @@ fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<Loaded> {
         units: Vec::new(),
         cases: Vec::new(),
     };
+    let mut without_code = BTreeSet::new();
     for launch in capture.launches() {
-        maker.add(launch)?;
+        if !maker.add(launch)? {
+            without_code.insert(launch.kernel.clone());
+        }
     }
-    Ok(maker.finish(dir))
+    Ok((maker.finish(dir), without_code))
 }
 
 /// Keeps the cases that filters name.
@@ -316,7 +325,8 @@ struct Code {
 }
 
 impl Maker {
-    fn add(&mut self, launch: &LaunchRecord) -> Result<()> {
+    /// Whether the launch can run in this form.
+    fn add(&mut self, launch: &LaunchRecord) -> Result<bool> {
         let variables = launch.variables.iter();
         let key = Key {
             module: hashes(&launch.module),
@@ -326,7 +336,9 @@ impl Maker {
         let mut code = match self.codes.remove(&key) {
             Some(code) => code,
             None => {
-                let (source, arch) = self.find_code(launch)?;
+                let Some((source, arch)) = self.find_code(launch)? else {
+                    return Ok(false);
+                };
                 Code {
                     name: self.names.name(&launch.kernel),
                     launches: 0,
@@ -353,11 +365,11 @@ impl Maker {
         let case = self.make_case(id, launch)?;
         self.cases.push(case);
         self.codes.insert(key, code);
-        Ok(())
+        Ok(true)
     }
 
-    /// Takes the kernel out of its module, for the device that it was captured on.
-    fn find_code(&self, launch: &LaunchRecord) -> Result<(String, Arch)> {
+    /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
+    fn find_code(&self, launch: &LaunchRecord) -> Result<Option<(String, Arch)>> {
         let broken = |error: &dyn std::fmt::Display| {
             Error::environment(format!("the module of {}: {error}", launch.kernel))
         };
@@ -372,20 +384,19 @@ impl Maker {
         if let Some((arch, bytes)) = code {
             let source = format!("modules/{}-{arch}.cubin", &digest[..16]);
             self.write(&source, &bytes)?;
-            return Ok((source, arch));
+            return Ok(Some((source, arch)));
         }
         let runs = |arch: Arch| match arch.suffix {
             None => (arch.major, arch.minor) <= (major, minor),
             Some(_) => arch.runs_on(major, minor),
         };
         let ptx = binary::find_kernel_ptx(&module, &launch.kernel, runs);
-        let ptx = ptx.map_err(|error| broken(&error))?.ok_or_else(|| {
-            Error::environment(format!("the module of {} has no PTX", launch.kernel))
-                .help("the simulator runs PTX: replay on a GPU, or build the program with -gencode arch=compute_90,code=compute_90 as well")
-        })?;
+        let Some(ptx) = ptx.map_err(|error| broken(&error))? else {
+            return Ok(None);
+        };
         let source = format!("modules/{}-{}.ptx", &digest[..16], ptx.arch);
         self.write(&source, &ptx.text)?;
-        Ok((source, ptx.arch))
+        Ok(Some((source, ptx.arch)))
     }
 
     fn find_machine_code(

@@ -367,7 +367,15 @@ fn run(
             ),
         }));
     }
-    let loaded = captures::load_program(&out, setting.form, name)?;
+    let (loaded, without_code) = captures::load_program(&out, setting.form, name)?;
+    for kernel in without_code {
+        let problem = "their module has no PTX, which the simulator runs".to_owned();
+        let why = CaptureGap::Unsupported(Unsupported::NotCaptured { problem });
+        let gap = gap(CaseId::new(name, captures::name(&kernel), "*"), why);
+        if !launches.plan.uncaptured.contains(&gap) {
+            launches.plan.uncaptured.push(gap);
+        }
+    }
     launches.plan.units = loaded.plan.units;
     launches.plan.cases = loaded.plan.cases;
     let launched = captured.launches().map(|it| it.kernel.as_str());

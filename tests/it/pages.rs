@@ -59,6 +59,7 @@ const NOT_TYPED: &[(&str, &str)] = &[
         "pytest examples/triton",
         "needs Triton; packaging/check runs it",
     ),
+    ("pytest --gatekeeper-base=main", "the reader's own"),
     (
         "gatekeeper capture --out new -- python bench.py",
         "the reader's own",

@@ -422,6 +422,36 @@ fn only_kernels_and_launches_that_are_named_are_captured() {
 }
 
 #[test]
+fn a_kernel_that_the_simulator_cannot_run_is_named_and_not_judged() {
+    let project = Project::new();
+    fs::write(project.tree().join("k.cu"), KERNELS).unwrap();
+    let args = ["-cubin", "-arch=sm_90", "-o", "kernels.fatbin", "k.cu"];
+    nvcc(&project.tree(), &args);
+    let said = project.run(&[], 3);
+    assert!(said.contains("NOTHING JUDGED: 1 not judged"), "{said}");
+    let says = "their module has no PTX, which the simulator runs";
+    assert!(project.report().contains(says), "{said}");
+    assert!(project.report().contains("decode/scale"), "{said}");
+    // Beside one that it can run.
+    edit(
+        &project.tree().join("bench.py"),
+        "for name in",
+        "cuda.cuModuleGetFunction(ctypes.byref(function), module, b\"twice\")
+cuda.cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, None, parameters, None)
+image = ctypes.create_string_buffer(open(\"both.fatbin\", \"rb\").read(), 1 << 20)
+cuda.cuModuleLoadData(ctypes.byref(module), image)
+for name in",
+    );
+    project.compile(KERNELS);
+    let both = project.tree().join("kernels.fatbin");
+    fs::rename(both, project.tree().join("both.fatbin")).unwrap();
+    nvcc(&project.tree(), &args);
+    let said = project.run(&[], 0);
+    assert!(said.contains("decode/scale@launch1"), "{said}");
+    assert!(project.report().contains(says), "{said}");
+}
+
+#[test]
 fn both_sides_run_on_the_memory_of_the_base() {
     let project = Project::new();
     project.commit();
