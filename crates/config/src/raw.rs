@@ -801,9 +801,11 @@ pub struct RawSurface {
 pub struct RawTensorMap {
     /// Its type is that of the map; types of 8 bits are bytes to TMA.
     pub tensor: Spanned<String>,
-    /// Elements of one copy in each dimension: [1, TILE, 64].
+    /// Elements of one copy in each dimension: [1, TILE, 64]. Required without `im2col`.
     #[serde(rename = "box")]
-    pub extents: Spanned<Vec<Spanned<Formula>>>,
+    pub extents: Option<Spanned<Vec<Spanned<Formula>>>>,
+    /// In place of `box`: a copy takes pixels of images, of a tensor [N, H, W, C] as an example.
+    pub im2col: Option<Box<Spanned<RawIm2col>>>,
     /// Other dimensions for the elements of a contiguous tensor: [B * H, S, D]. Default: those of the tensor.
     pub shape: Option<Spanned<Vec<Spanned<Formula>>>>,
     /// Width in bytes: 32, 64 or 128. Default: none.
@@ -813,6 +815,21 @@ pub struct RawTensorMap {
     /// The box spans, but does not copy, the elements between these steps: [1, 2, 1] copies every second row. Default:
     /// each 1.
     pub steps: Option<Spanned<Vec<Spanned<Formula>>>>,
+}
+
+/// Corners list the dimensions between images and channels, the outermost first.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Im2col")]
+pub struct RawIm2col {
+    /// From the first pixel of an image to the first that a copy takes, -1 for one of padding: [-P, -P].
+    pub lower: Spanned<Vec<Spanned<Formula>>>,
+    /// From the last pixel of an image to the last that a copy takes: [P - R + 1, P - S + 1].
+    pub upper: Spanned<Vec<Spanned<Formula>>>,
+    /// Channels of a pixel that one copy takes, 1 to 256.
+    pub channels: Spanned<Formula>,
+    /// Pixels that one copy takes, 1 to 1024.
+    pub pixels: Spanned<Formula>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]

@@ -1,14 +1,16 @@
 //! Tensor maps: a tensor as the boxes that TMA copies, and whether the driver makes such a map.
 
-use super::raw::{Formula, MapFill, RawTensorMap};
+use super::raw::{Formula, MapFill, RawIm2col, RawTensorMap};
 use super::scope::Scope;
 use super::yaml::{Problem, Spanned};
-use model::{Arg, ElemType, MapElement, Swizzle, Tensor, TensorMap};
+use model::{Arg, Boxes, ElemType, Im2col, MapElement, Swizzle, Tensor, TensorMap};
 
-// CUDA driver API, `cuTensorMapEncodeTiled`.
+// CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`.
 const MOST_DIMENSIONS: usize = 5;
 const MOST_EXTENT: i64 = 1 << 32;
 const MOST_OF_BOX: i64 = 256;
+const MOST_CHANNELS: i64 = 256;
+const MOST_PIXELS: i64 = 1024;
 const MOST_STEP: i64 = 8;
 const CHUNK: u64 = 16;
 const STRIDES_BELOW: u64 = 1 << 40;
@@ -21,7 +23,7 @@ pub fn resolve_tensor_map(
     let element = element(tensor.elem);
     let swizzle = resolve_swizzle(raw.swizzle.as_ref())?;
     let (mut extents, mut strides) = resolve_view(raw, tensor, scope)?;
-    let mut box_extents = resolve_box(raw, &extents, element, scope)?;
+    let boxes = resolve_boxes(raw, extents.len(), element, scope)?;
     let mut steps = resolve_steps(raw, extents.len(), scope)?;
     let fills_nan = raw
         .fill
@@ -43,7 +45,6 @@ pub fn resolve_tensor_map(
     // gates.yaml begins with the outermost dimension, the driver with the innermost.
     extents.reverse();
     strides.reverse();
-    box_extents.reverse();
     steps.reverse();
     Ok(Arg::TensorMap {
         tensor: tensor.name.clone(),
@@ -51,7 +52,7 @@ pub fn resolve_tensor_map(
             element,
             extents,
             strides,
-            box_extents,
+            boxes,
             steps,
             swizzle,
             fills_nan,
@@ -148,37 +149,121 @@ fn resolve_view(
     Ok((extents, strides))
 }
 
+/// What one copy takes of so many dimensions, the innermost first.
+fn resolve_boxes(
+    raw: &Spanned<RawTensorMap>,
+    dimensions: usize,
+    element: MapElement,
+    scope: &Scope<'_>,
+) -> Result<Boxes, Problem> {
+    match (&raw.extents, &raw.im2col) {
+        (Some(extents), None) => {
+            let extents = resolve_box(raw, extents, dimensions, element, scope)?;
+            Ok(Boxes::Tiled(extents))
+        }
+        (None, Some(im2col)) => {
+            let im2col = resolve_im2col(raw, im2col, dimensions, element, scope)?;
+            Ok(Boxes::Im2col(im2col))
+        }
+        (Some(_), Some(im2col)) => Err(Problem::new(
+            im2col.at,
+            "a map has either a `box` or `im2col`, not both",
+        )),
+        (None, None) => Err(Problem::new(
+            raw.at,
+            "a map needs a `box`, or `im2col` in its place",
+        )),
+    }
+}
+
 fn resolve_box(
     raw: &RawTensorMap,
-    view: &[u64],
+    extents: &Spanned<Vec<Spanned<Formula>>>,
+    dimensions: usize,
     element: MapElement,
     scope: &Scope<'_>,
 ) -> Result<Vec<u32>, Problem> {
-    let extents = resolve_each(&raw.extents, "the extent", MOST_OF_BOX, scope)?;
-    check_count(&raw.extents, "box", extents.len(), view.len(), scope)?;
-    if let (Some(extent), Some(spot)) = (extents.last(), raw.extents.last()) {
-        let row = extent * element.bytes();
-        if !row.is_multiple_of(CHUNK) {
-            return Err(scope.problem(
-                spot,
-                format!("a row of the box has {row} bytes; TMA needs a multiple of {CHUNK}"),
-            ));
-        }
-        if let Some(swizzle) = &raw.swizzle
-            && row > u64::from(swizzle.value)
-        {
-            return Err(scope
-                .problem(
-                    spot,
-                    format!(
-                        "a row of the box has {row} bytes; with swizzle: {} it has at most {}",
-                        swizzle.value, swizzle.value
-                    ),
-                )
-                .help("copy wider rows as several boxes"));
-        }
+    let values = resolve_each(extents, "the extent", MOST_OF_BOX, scope)?;
+    check_count(extents, "box", values.len(), dimensions, scope)?;
+    if let (Some(extent), Some(spot)) = (values.last(), extents.last()) {
+        check_row(
+            raw,
+            spot,
+            "a row of the box",
+            extent * element.bytes(),
+            scope,
+        )?;
     }
-    Ok(extents.into_iter().map(|extent| extent as u32).collect())
+    let innermost_first = values.into_iter().rev();
+    Ok(innermost_first.map(|extent| extent as u32).collect())
+}
+
+fn resolve_im2col(
+    raw: &RawTensorMap,
+    im2col: &Spanned<RawIm2col>,
+    dimensions: usize,
+    element: MapElement,
+    scope: &Scope<'_>,
+) -> Result<Im2col, Problem> {
+    // 16 bits hold a corner's offsets in all dimensions but images and channels.
+    let most = match dimensions {
+        3 => 1 << 15,
+        4 => 1 << 7,
+        5 => 1 << 4,
+        _ => {
+            let what = format!("im2col takes 3 to 5 dimensions, not {dimensions}");
+            return Err(scope.problem(im2col, what));
+        }
+    };
+    let corner = |key: &str, formulas: &Spanned<Vec<Spanned<Formula>>>| {
+        let (has, of) = (formulas.len(), dimensions - 2);
+        if has != of {
+            let what = format!("`{key}` has {has} of {of} items, none for images and channels");
+            return Err(scope.problem(formulas, what));
+        }
+        let value = |formula| scope.eval_integer_in(formula, "the offset", -most..=most - 1);
+        let innermost_first = formulas.iter().rev();
+        innermost_first
+            .map(|formula| value(formula).map(|value| value as i32))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let (lower, upper) = (
+        corner("lower", &im2col.lower)?,
+        corner("upper", &im2col.upper)?,
+    );
+    let channels = scope.eval_integer_in(&im2col.channels, "the number", 1..=MOST_CHANNELS)?;
+    let pixels = scope.eval_integer_in(&im2col.pixels, "the number", 1..=MOST_PIXELS)?;
+    let bytes = channels as u64 * element.bytes();
+    check_row(raw, &im2col.channels, "a pixel", bytes, scope)?;
+    Ok(Im2col {
+        lower,
+        upper,
+        channels: channels as u32,
+        pixels: pixels as u32,
+    })
+}
+
+/// Whether one of such a name can have so many bytes.
+fn check_row(
+    raw: &RawTensorMap,
+    spot: &Spanned<Formula>,
+    name: &str,
+    bytes: u64,
+    scope: &Scope<'_>,
+) -> Result<(), Problem> {
+    if !bytes.is_multiple_of(CHUNK) {
+        let what = format!("{name} has {bytes} bytes; TMA needs a multiple of {CHUNK}");
+        return Err(scope.problem(spot, what));
+    }
+    if let Some(swizzle) = &raw.swizzle
+        && bytes > u64::from(swizzle.value)
+    {
+        let most = swizzle.value;
+        let what = format!("{name} has {bytes} bytes; with swizzle: {most} it has at most {most}");
+        let problem = scope.problem(spot, what);
+        return Err(problem.help("copy wider rows as several boxes"));
+    }
+    Ok(())
 }
 
 fn resolve_steps(

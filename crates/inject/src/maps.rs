@@ -2,7 +2,7 @@
 //! known only to those that saw them made.
 
 use capture::{EncodedMap, ParameterMap};
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_uint;
 
@@ -109,7 +109,7 @@ pub unsafe fn describe(tiled: &Tiled) -> EncodedMap {
             element,
             extents: list(tiled.extents, rank),
             strides: list(tiled.strides, rank.saturating_sub(1)),
-            box_extents: list(tiled.box_extents, rank),
+            boxes: Boxes::Tiled(list(tiled.box_extents, rank)),
             steps: list(tiled.steps, rank),
             swizzle,
             fills_nan: tiled.fill == 1,

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The parameters of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object Management"), except for the address.
+/// The parameters of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` (CUDA driver API, "Tensor Map Object
+/// Management"), except for the address.
 /// Dimension 0 is the innermost, whose elements lie side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -13,13 +14,44 @@ pub struct TensorMap {
     pub extents: Vec<u64>,
     /// Bytes from one element to the next in each dimension but the first, so one fewer than `extents`.
     pub strides: Vec<u64>,
-    /// Elements of each dimension that one copy spans; it moves all of them where the step is 1.
-    pub box_extents: Vec<u32>,
+    pub boxes: Boxes,
     /// A copy takes each so-manyth element of a dimension.
     pub steps: Vec<u32>,
     pub swizzle: Swizzle,
     /// Elements outside the tensor become NaN, not 0.
     pub fills_nan: bool,
+}
+
+/// The elements that one copy takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Boxes {
+    /// Elements of each dimension that one copy spans; it moves all of them where the step is 1.
+    Tiled(Vec<u32>),
+    Im2col(Im2col),
+}
+
+impl Boxes {
+    /// Elements of a row of what is copied.
+    pub fn row(&self) -> u32 {
+        match self {
+            Boxes::Tiled(extents) => extents.first().copied().unwrap_or(0),
+            Boxes::Im2col(im2col) => im2col.channels,
+        }
+    }
+}
+
+/// Pixels of images, one after the other (PTX ISA, "im2col mode"). Dimension 0 of the tensor counts the channels of a pixel,
+/// the last one images. Those between are of space: a copy walks them within corners that each have an offset for each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Im2col {
+    /// From the first pixel of an image to the first that a copy takes.
+    pub lower: Vec<i32>,
+    /// From the last pixel of an image to the last that a copy takes.
+    pub upper: Vec<i32>,
+    pub channels: u32,
+    pub pixels: u32,
 }
 
 /// The type of an element, by which the driver names its size and its fill.

@@ -230,9 +230,13 @@ fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register))
             each(Use::Address, place.address);
             each(Use::Control, (Class::R32, size));
         }
-        BulkGlobal::Box { map, at } => {
+        BulkGlobal::Box { map, at, walk } => {
             each(Use::Address, map.address);
-            let at = at.iter().map(|r| (Class::R32, *r));
+            let offsets = match walk {
+                Walk::Tiles => &[][..],
+                Walk::Pixels(offsets) => offsets,
+            };
+            let at = at.iter().chain(offsets).map(|r| (Class::R32, *r));
             at.for_each(|r| each(Use::Address, r));
         }
     }

@@ -75,7 +75,7 @@
 //! launch whose report does not withhold it ([`Withheld`]).
 //!
 //! # Not built
-//! Sparse wgmma and wgmma of single bits, tensor copies by `.im2col`, tcgen05, clusterlaunchcontrol, what sm_100 added
+//! Sparse wgmma and wgmma of single bits, tensor copies by `.im2col::w`, tcgen05, clusterlaunchcontrol, what sm_100 added
 //! for 8 bits to `ldmatrix` and `stmatrix`, `st.bulk`, cube maps and mipmaps, `sured`, `sust.p`, `alloca`, video
 //! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
 //! memory, `fma.oob`, sparse mma of tf32 and fp8, m8n8k4 to f16, and what ptxas refuses for sm_90, such as `cvt.rs`.

@@ -301,9 +301,21 @@ pub enum BulkGlobal {
     /// Bytes side by side; `o[2]` says how many.
     Line(BulkPlace),
     /// A box of the tensor whose map lies there, from these coordinates on, innermost first.
-    Box { map: BulkPlace, at: Vec<u32> },
+    Box {
+        map: BulkPlace,
+        at: Vec<u32>,
+        walk: Walk,
+    },
     /// None: `o[2]` bytes of the block's own shared memory, side by side, go to a block of the cluster.
     Shared(BulkPlace),
+}
+
+/// How a copy goes through a tensor. Its map has to say the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Walk {
+    Tiles,
+    /// By `.im2col`: registers of what is added to each pixel's place in space. None without offsets.
+    Pixels(Vec<u32>),
 }
 
 /// A copy of one thread between shared and global memory.

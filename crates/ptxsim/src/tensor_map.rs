@@ -1,7 +1,7 @@
 //! Tensor maps as kernels of this library get them: 128 bytes, as those of the driver, which no one but it can read.
 //! The layout is this library's own, and begins with a mark, so that anything else is known for what it is.
 
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
 use std::ops::Range;
 
 pub const MAP_BYTES: usize = 128;
@@ -21,6 +21,9 @@ pub enum MapField {
     BoxExtent,
     Step,
 }
+
+/// Dimensions that corners of im2col have: all but channels and images.
+const MOST_OF_SPACE: usize = 3;
 
 impl MapField {
     /// Where it lies in the bytes of a map; `None` for a dimension that there is not.
@@ -57,7 +60,7 @@ impl MapField {
 /// Bytes that copies move as one, and that strides and rows of boxes are multiples of.
 const PIECE: u64 = 16;
 
-/// Why a tensor has no map (CUDA driver API, `cuTensorMapEncodeTiled`).
+/// Why a tensor has no map (CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TensorMapError {
     #[error("a tensor map has 1 to 5 dimensions, not {0}")]
@@ -74,6 +77,14 @@ pub enum TensorMapError {
     Stride(u64),
     #[error("a box of {0} elements in one dimension: it has from 1 to 256")]
     BoxExtent(u32),
+    #[error("im2col takes tensors of 3 to 5 dimensions, not of {0}")]
+    Im2colDimensions(usize),
+    #[error("a corner at {0}: in a tensor of so many dimensions it is from {1} to {2}")]
+    Corner(i32, i32, i32),
+    #[error("{0} channels of a pixel: a copy takes 1 to 256")]
+    Channels(u32),
+    #[error("{0} pixels: a copy takes 1 to 1024")]
+    Pixels(u32),
     #[error("rows of a box have {0} bytes, which is no multiple of 16")]
     BoxRow(u64),
     #[error("rows of a box have {0} bytes, which are more than the swizzle takes, {1}")]
@@ -103,10 +114,21 @@ pub fn encode_tensor_map(map: &TensorMap, address: u64) -> Result<[u8; MAP_BYTES
     };
     put(&map.extents);
     put(&map.strides);
+    let (numbers, corners) = match &map.boxes {
+        Boxes::Tiled(extents) => (extents.clone(), None),
+        Boxes::Im2col(it) => (vec![it.channels, it.pixels], Some([&it.lower, &it.upper])),
+    };
     for n in 0..MOST_DIMENSIONS {
-        // At most 256 and 8.
-        bytes.extend((map.box_extents.get(n).copied().unwrap_or(0) as u16).to_le_bytes());
+        // At most 1024 and 8.
+        bytes.extend((numbers.get(n).copied().unwrap_or(0) as u16).to_le_bytes());
         bytes.push(map.steps.get(n).copied().unwrap_or(0) as u8);
+    }
+    bytes.push(u8::from(corners.is_some()));
+    for corner in corners.into_iter().flatten() {
+        for n in 0..MOST_OF_SPACE {
+            // At most 16 bits.
+            bytes.extend((corner.get(n).copied().unwrap_or(0) as i16).to_le_bytes());
+        }
     }
     bytes.resize(MAP_BYTES, 0);
     let mut all = [0; MAP_BYTES];
@@ -134,18 +156,39 @@ pub fn decode_tensor_map(bytes: &[u8]) -> Option<(TensorMap, u64)> {
     let mut numbers =
         |bytes: usize| -> Option<Vec<u64>> { (0..MOST_DIMENSIONS).map(|_| take(bytes)).collect() };
     let (mut extents, mut strides) = (numbers(8)?, numbers(8)?);
-    let boxes: Vec<(u32, u32)> = (0..MOST_DIMENSIONS)
+    let (mut of_box, mut steps): (Vec<u32>, Vec<u32>) = (0..MOST_DIMENSIONS)
         .map(|_| Some((take(2)? as u32, take(1)? as u32)))
-        .take(dimensions)
-        .collect::<Option<_>>()?;
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .unzip();
     extents.truncate(dimensions);
     strides.truncate(dimensions.saturating_sub(1));
-    let (box_extents, steps) = boxes.into_iter().unzip();
+    steps.truncate(dimensions);
+    let boxes = match take(1)? {
+        0 => {
+            of_box.truncate(dimensions);
+            Boxes::Tiled(of_box)
+        }
+        _ => {
+            let mut corner = || -> Option<Vec<i32>> {
+                let each = (0..MOST_OF_SPACE).map(|_| Some(i32::from(take(2)? as i16)));
+                let mut corner: Vec<i32> = each.collect::<Option<_>>()?;
+                corner.truncate(dimensions.saturating_sub(2));
+                Some(corner)
+            };
+            Boxes::Im2col(Im2col {
+                lower: corner()?,
+                upper: corner()?,
+                channels: *of_box.first()?,
+                pixels: *of_box.get(1)?,
+            })
+        }
+    };
     let map = TensorMap {
         element,
         extents,
         strides,
-        box_extents,
+        boxes,
         steps,
         swizzle,
         fills_nan,
@@ -156,8 +199,7 @@ pub fn decode_tensor_map(bytes: &[u8]) -> Option<(TensorMap, u64)> {
 
 /// Bytes of a row of a box: a step in the first dimension has no effect.
 pub fn row_bytes(map: &TensorMap) -> u64 {
-    let elements = map.box_extents.first().copied().unwrap_or(0);
-    u64::from(elements) * map.element.bytes()
+    u64::from(map.boxes.row()) * map.element.bytes()
 }
 
 /// Bytes of a row that a swizzle takes.
@@ -175,12 +217,16 @@ fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
     if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
         return Err(TensorMapError::Dimensions(dimensions));
     }
-    let lengths = [
-        map.box_extents.len(),
-        map.steps.len(),
-        map.strides.len() + 1,
-    ];
-    if lengths != [dimensions; 3] {
+    let boxes = match &map.boxes {
+        Boxes::Tiled(extents) => extents.len() == dimensions,
+        Boxes::Im2col(it) => {
+            if dimensions < 3 {
+                return Err(TensorMapError::Im2colDimensions(dimensions));
+            }
+            [it.lower.len(), it.upper.len()] == [dimensions - 2; 2]
+        }
+    };
+    if !boxes || [map.steps.len(), map.strides.len() + 1] != [dimensions; 2] {
         return Err(TensorMapError::Lengths);
     }
     if !address.is_multiple_of(PIECE) {
@@ -193,8 +239,13 @@ fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
     if let Some(bad) = map.strides.iter().find(|s| !is_stride(s)) {
         return Err(TensorMapError::Stride(*bad));
     }
-    if let Some(bad) = map.box_extents.iter().find(|e| !(1..=256).contains(*e)) {
-        return Err(TensorMapError::BoxExtent(*bad));
+    match &map.boxes {
+        Boxes::Tiled(extents) => {
+            if let Some(bad) = extents.iter().find(|e| !(1..=256).contains(*e)) {
+                return Err(TensorMapError::BoxExtent(*bad));
+            }
+        }
+        Boxes::Im2col(it) => check_im2col(it)?,
     }
     if let Some(bad) = map.steps.iter().find(|s| !(1..=8).contains(*s)) {
         return Err(TensorMapError::Step(*bad));
@@ -212,12 +263,34 @@ fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
     Ok(())
 }
 
-/// The bits of the NaN that elements outside become, as `cvt` makes them.
+fn check_im2col(it: &Im2col) -> Result<(), TensorMapError> {
+    // 16 bits hold the corners of one dimension, or of two, or of three.
+    let most = match it.lower.len() {
+        1 => 1 << 15,
+        2 => 1 << 7,
+        _ => 1 << 4,
+    };
+    let mut corners = it.lower.iter().chain(&it.upper);
+    if let Some(bad) = corners.find(|at| !(-most..most).contains(*at)) {
+        return Err(TensorMapError::Corner(*bad, -most, most - 1));
+    }
+    if !(1..=256).contains(&it.channels) {
+        return Err(TensorMapError::Channels(it.channels));
+    }
+    if !(1..=1024).contains(&it.pixels) {
+        return Err(TensorMapError::Pixels(it.pixels));
+    }
+    Ok(())
+}
+
+/// The bits of the NaN that elements outside become, as many as there are of them (CALIBRATION.md).
 pub fn not_a_number(element: MapElement) -> Option<u64> {
     match element {
-        MapElement::F16 | MapElement::Bf16 => Some(0x7fff),
-        MapElement::F32 | MapElement::Tf32 => Some(0x7fff_ffff),
-        MapElement::F64 => Some(0x7fff_ffff_ffff_ffff),
+        MapElement::F16
+        | MapElement::Bf16
+        | MapElement::F32
+        | MapElement::Tf32
+        | MapElement::F64 => Some(0x7ff7_7ff7_7ff7_7ff7),
         MapElement::U8
         | MapElement::U16
         | MapElement::U32
@@ -275,7 +348,7 @@ mod tests {
             element: MapElement::F16,
             extents: vec![64, 77, 3],
             strides: vec![128, 9856],
-            box_extents: vec![64, 256, 1],
+            boxes: Boxes::Tiled(vec![64, 256, 1]),
             steps: vec![1, 2, 1],
             swizzle: Swizzle::Bytes128,
             fills_nan: true,
@@ -290,7 +363,7 @@ mod tests {
                 let map = TensorMap {
                     element,
                     swizzle,
-                    box_extents: vec![few, 1, 1],
+                    boxes: Boxes::Tiled(vec![few, 1, 1]),
                     fills_nan: not_a_number(element).is_some(),
                     ..map()
                 };
@@ -312,14 +385,16 @@ mod tests {
             (MapField::Extent, 1, 99, |m| m.extents[1] = 99),
             (MapField::Extent, 2, 7, |m| m.extents[2] = 7),
             (MapField::Stride, 1, 8192, |m| m.strides[1] = 8192),
-            (MapField::BoxExtent, 1, 16, |m| m.box_extents[1] = 16),
+            (MapField::BoxExtent, 1, 16, |m| {
+                m.boxes = Boxes::Tiled(vec![64, 16, 1]);
+            }),
             (MapField::Step, 2, 3, |m| m.steps[2] = 3),
             (MapField::Swizzle, 0, 0, |m| m.swizzle = Swizzle::None),
             (MapField::Fill, 0, 0, |m| m.fills_nan = false),
             (MapField::Rank, 0, 1, |m| {
                 m.extents.pop();
                 m.strides.pop();
-                m.box_extents.pop();
+                m.boxes = Boxes::Tiled(vec![64, 256]);
                 m.steps.pop();
             }),
         ];
@@ -346,9 +421,18 @@ mod tests {
             (|m| m.strides.clear(), TensorMapError::Lengths),
             (|m| m.extents[1] = 0, TensorMapError::Extent(0)),
             (|m| m.strides[0] = 136, TensorMapError::Stride(136)),
-            (|m| m.box_extents[1] = 257, TensorMapError::BoxExtent(257)),
-            (|m| m.box_extents[2] = 0, TensorMapError::BoxExtent(0)),
-            (|m| m.box_extents[0] = 4, TensorMapError::BoxRow(8)),
+            (
+                |m| m.boxes = Boxes::Tiled(vec![64, 257, 1]),
+                TensorMapError::BoxExtent(257),
+            ),
+            (
+                |m| m.boxes = Boxes::Tiled(vec![64, 256, 0]),
+                TensorMapError::BoxExtent(0),
+            ),
+            (
+                |m| m.boxes = Boxes::Tiled(vec![4, 256, 1]),
+                TensorMapError::BoxRow(8),
+            ),
             (
                 |m| m.swizzle = Swizzle::Bytes64,
                 TensorMapError::SwizzleTooNarrow(128, 64),
@@ -368,6 +452,56 @@ mod tests {
             encode_tensor_map(&map(), 8),
             Err(TensorMapError::Address(8))
         );
+    }
+
+    #[test]
+    fn maps_of_im2col_survive_their_bytes_and_hold_their_corners() {
+        let im2col = Im2col {
+            lower: vec![-3],
+            upper: vec![-32768],
+            channels: 64,
+            pixels: 1024,
+        };
+        let of = |change: &dyn Fn(&mut Im2col)| {
+            let mut im2col = im2col.clone();
+            change(&mut im2col);
+            TensorMap {
+                boxes: Boxes::Im2col(im2col),
+                ..map()
+            }
+        };
+        let same = of(&|_| ());
+        let bytes = encode_tensor_map(&same, 0x40).unwrap();
+        assert_eq!(decode_tensor_map(&bytes), Some((same.clone(), 0x40)));
+        type Change = fn(&mut Im2col);
+        let cases: [(Change, TensorMapError); 5] = [
+            (|m| m.lower.clear(), TensorMapError::Lengths),
+            (
+                |m| m.upper[0] = 32768,
+                TensorMapError::Corner(32768, -32768, 32767),
+            ),
+            (|m| m.channels = 257, TensorMapError::Channels(257)),
+            (|m| m.pixels = 1025, TensorMapError::Pixels(1025)),
+            (|m| m.channels = 4, TensorMapError::BoxRow(8)),
+        ];
+        for (change, expected) in cases {
+            assert_eq!(encode_tensor_map(&of(&change), 0), Err(expected));
+        }
+        let of_rank = |rank: usize, at: i32| TensorMap {
+            extents: vec![64; rank],
+            strides: vec![128; rank - 1],
+            steps: vec![1; rank],
+            ..of(&|m| (m.lower, m.upper) = (vec![at; rank.max(2) - 2], vec![-at; rank.max(2) - 2]))
+        };
+        for (rank, at, expected) in [
+            (2, 0, Some(TensorMapError::Im2colDimensions(2))),
+            (4, -127, None),
+            (4, -129, Some(TensorMapError::Corner(-129, -128, 127))),
+            (5, -15, None),
+            (5, -16, Some(TensorMapError::Corner(16, -16, 15))),
+        ] {
+            assert_eq!(encode_tensor_map(&of_rank(rank, at), 0).err(), expected);
+        }
     }
 
     #[test]

@@ -119,16 +119,16 @@ const FAULTS: [(Edit, &str); 7] = [
 ];
 
 /// A form of the copy that is not built.
-const IM2COL: Edit = (
-    "unrolls_images",
+const REMOTE_SUM: Edit = (
+    "adds_to_a_neighbour",
     "auto token",
-    "asm volatile(\"cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%0, {%1, %1, %1}], {%2};\" \
-     ::\"l\"(x), \"r\"(0), \"h\"((short)0));\n    auto token",
+    "asm volatile(\"cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%0], [%0], 16, [%0];\" \
+     ::\"r\"(0));\n    auto token",
 );
 
 /// The source as it is and with each edit.
 fn source() -> String {
-    let edits = FAULTS.iter().map(|(edit, _)| edit).chain([&IM2COL]);
+    let edits = FAULTS.iter().map(|(edit, _)| edit).chain([&REMOTE_SUM]);
     let edited = edits.map(|(name, old, new)| {
         assert!(KERNEL.contains(old), "{old}");
         let kernel = KERNEL.replacen(old, new, 1);
@@ -146,7 +146,7 @@ fn verdicts() -> &'static [Value] {
     FOUND.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
         let names = FAULTS.iter().map(|(edit, _)| edit.0);
-        let names = ["tiles", IM2COL.0].into_iter().chain(names);
+        let names = ["tiles", REMOTE_SUM.0].into_iter().chain(names);
         let kernels: String = names
             .map(|name| format!("  {name}:\n    entry: {name}\n{GATES}"))
             .collect();
@@ -206,15 +206,15 @@ fn a_fault_in_the_use_of_a_copy_fails() {
 /// A form that is not built is named, and is no pass.
 #[test]
 fn another_bulk_copy_is_unsupported() {
-    let verdicts = of_kernel(IM2COL.0);
+    let verdicts = of_kernel(REMOTE_SUM.0);
     let found = verdicts.iter().find(|it| it.0 == "memory and races");
     let (_, outcome, message) = *found.unwrap();
     assert_eq!(outcome, "unsupported", "{message}");
     let source = source();
-    let line = source.lines().position(|line| line.contains("im2col"));
+    let line = source.lines().position(|line| line.contains("cp.reduce"));
     let place = format!("(k.cu:{})", line.unwrap() + 1);
     for part in [
-        "`cp.async.bulk.prefetch.tensor.3d.L2.global.im2col`",
+        "`cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32`",
         &place,
     ] {
         assert!(message.contains(part), "{part}: {message}");

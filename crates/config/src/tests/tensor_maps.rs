@@ -1,7 +1,7 @@
 //! Tensor maps: the parameters that the driver gets, and maps that it would refuse.
 
 use super::{accepted, said_of};
-use model::{Arg, MapElement, Swizzle, TensorMap};
+use model::{Arg, Boxes, Im2col, MapElement, Swizzle, TensorMap};
 
 /// A file with these tensors, and a tensor map of these keys as the first argument.
 fn with_map(tensors: &[&str], keys: &str) -> String {
@@ -32,7 +32,7 @@ fn the_driver_gets_the_innermost_dimension_first_and_strides_in_bytes() {
             element: MapElement::F16,
             extents: vec![64, 77, 3, 2],
             strides: vec![128, 77 * 128, 3 * 77 * 128],
-            box_extents: vec![64, 16, 1, 1],
+            boxes: Boxes::Tiled(vec![64, 16, 1, 1]),
             steps: vec![1; 4],
             swizzle: Swizzle::Bytes128,
             fills_nan: false,
@@ -47,7 +47,7 @@ fn the_driver_gets_the_innermost_dimension_first_and_strides_in_bytes() {
             element: MapElement::F16,
             extents: vec![64, 77, 6],
             strides: vec![128, 77 * 128],
-            box_extents: vec![32, 64, 1],
+            boxes: Boxes::Tiled(vec![32, 64, 1]),
             steps: vec![1, 2, 1],
             swizzle: Swizzle::Bytes64,
             fills_nan: true,
@@ -62,12 +62,83 @@ fn the_driver_gets_the_innermost_dimension_first_and_strides_in_bytes() {
             element: MapElement::F32,
             extents: vec![3, 77],
             strides: vec![16],
-            box_extents: vec![4, 8],
+            boxes: Boxes::Tiled(vec![4, 8]),
             steps: vec![1, 1],
             swizzle: Swizzle::None,
             fills_nan: false,
         }
     );
+}
+
+#[test]
+fn im2col_takes_the_place_of_a_box() {
+    assert_eq!(
+        map(
+            "x: {type: f16, shape: [B, S, H, D]}",
+            "tensor: x, im2col: {lower: [-1, 2], upper: [1 - B, 0], channels: D, pixels: TILE * 8}, steps: [1, 2, 1, 1], swizzle: 128"
+        ),
+        TensorMap {
+            element: MapElement::F16,
+            extents: vec![64, 3, 77, 2],
+            strides: vec![128, 3 * 128, 77 * 3 * 128],
+            boxes: Boxes::Im2col(Im2col {
+                lower: vec![2, -1],
+                upper: vec![0, -1],
+                channels: 64,
+                pixels: 128,
+            }),
+            steps: vec![1, 1, 2, 1],
+            swizzle: Swizzle::Bytes128,
+            fills_nan: false,
+        }
+    );
+}
+
+#[test]
+fn maps_of_im2col_that_the_driver_refuses() {
+    let right = "lower: [-1, -1], upper: [-1, -1], channels: D, pixels: TILE";
+    let keys = |old: &str, new: &str| {
+        assert!(right.contains(old));
+        format!("tensor: x, im2col: {{{}}}", right.replacen(old, new, 1))
+    };
+    for (keys, expected) in [
+        (
+            "tensor: x".to_owned(),
+            "a map needs a `box`, or `im2col` in its place",
+        ),
+        (
+            keys("", "") + ", box: [1, 1, 1, D]",
+            ".im2col: a map has either a `box` or `im2col`, not both",
+        ),
+        (
+            keys("lower: [-1, -1]", "lower: [-1]"),
+            ".im2col.lower: `lower` has 1 of 2 items, none for images and channels",
+        ),
+        (
+            keys("upper: [-1, -1]", "upper: [-1, 128]"),
+            ".im2col.upper[1]: the offset is 128; it must be between -128 and 127",
+        ),
+        (
+            keys("channels: D", "channels: 4"),
+            ".im2col.channels: a pixel has 8 bytes; TMA needs a multiple of 16",
+        ),
+        (
+            keys("pixels: TILE", "pixels: 1025"),
+            ".im2col.pixels: the number is 1025; it must be between 1 and 1024",
+        ),
+        (
+            keys("", "") + ", swizzle: 64",
+            ".im2col.channels: a pixel has 128 bytes; with swizzle: 64 it has at most 64",
+        ),
+        (
+            keys("", "") + ", shape: [B * H * S, D]",
+            ".im2col: im2col takes 3 to 5 dimensions, not 2",
+        ),
+    ] {
+        let said = said_of(&with_map(&[HALVES], &keys));
+        assert!(said.contains(expected), "{said}");
+        assert!(said.contains("kernels.k.args[0].tensor_map"), "{said}");
+    }
 }
 
 #[test]

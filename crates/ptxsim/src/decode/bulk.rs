@@ -37,7 +37,7 @@ impl Decoder<'_> {
             }
             ["prefetch", "L2", "global", hints @ ..] => self.bulk_prefetch(i, hints)?,
             ["prefetch", "tensor", dimensions, "L2", "global", rest @ ..] => {
-                self.tensor_prefetch(i, dimensions, without_mode(rest))?;
+                self.tensor_prefetch(i, dimensions, mode_of(rest, "im2col"))?;
             }
             [
                 "tensor",
@@ -45,16 +45,16 @@ impl Decoder<'_> {
                 "shared::cluster" | "shared::cta",
                 "global",
                 rest @ ..,
-            ] => match without_mode(rest) {
-                ["mbarrier::complete_tx::bytes", hints @ ..] => {
-                    self.tensor_copy(i, dimensions, true, hints, None)?;
+            ] => match mode_of(rest, "im2col") {
+                (mode, ["mbarrier::complete_tx::bytes", hints @ ..]) => {
+                    self.tensor_copy(i, (dimensions, mode), true, hints, None)?;
                 }
                 _ => return self.unsupported(i, ""),
             },
             ["tensor", dimensions, "global", "shared::cta", rest @ ..] => {
-                match without_mode(rest) {
-                    ["bulk_group", hints @ ..] => {
-                        self.tensor_copy(i, dimensions, false, hints, None)?;
+                match mode_of(rest, "im2col_no_offs") {
+                    (mode, ["bulk_group", hints @ ..]) => {
+                        self.tensor_copy(i, (dimensions, mode), false, hints, None)?;
                     }
                     _ => return self.unsupported(i, ""),
                 }
@@ -91,7 +91,7 @@ impl Decoder<'_> {
                 name,
                 rest @ ..,
             ] => {
-                let ["bulk_group", hints @ ..] = without_mode(rest) else {
+                let (mode, ["bulk_group", hints @ ..]) = mode_of(rest, "im2col_no_offs") else {
                     return self.unsupported(i, "");
                 };
                 let elements = operations_by_element(name);
@@ -99,26 +99,28 @@ impl Decoder<'_> {
                     return self.unsupported(i, "");
                 }
                 let reduction = Some(Reduction::ByMap(elements));
-                self.tensor_copy(i, dimensions, false, hints, reduction)
+                self.tensor_copy(i, (dimensions, mode), false, hints, reduction)
             }
             _ => self.unsupported(i, ""),
         }
     }
 
-    /// [to], [map, {coordinates}], [mbarrier], or [map, {coordinates}], [from]
+    /// [to], [map, {coordinates}], [mbarrier], {offsets} of im2col, or [map, {coordinates}], [from]
     fn tensor_copy(
         &mut self,
         i: &Instruction,
-        dimensions: &str,
+        (dimensions, mode): (&str, Mode),
         to_shared: bool,
         hints: &[&str],
         reduction: Option<Reduction>,
     ) -> Load<()> {
-        let multicast = self.multicast(i, 2, to_shared, hints)?;
+        let offsets = (mode == Mode::Im2col && to_shared).then_some(3);
+        let operands = 2 + usize::from(offsets.is_some());
+        let multicast = self.multicast(i, operands, to_shared, hints)?;
         let (shared, tensor) = if to_shared { (0, 1) } else { (1, 0) };
         let copy = BulkCopy {
             shared: self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?,
-            global: self.bulk_box(i, tensor, dimensions)?,
+            global: self.bulk_box(i, tensor, (dimensions, mode), offsets)?,
             barrier: match to_shared {
                 true => Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?),
                 false => None,
@@ -131,8 +133,14 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// [map, {coordinates}]
-    fn bulk_box(&mut self, i: &Instruction, operand: usize, dimensions: &str) -> Load<BulkGlobal> {
+    /// [map, {coordinates}], and the operand of {offsets} of im2col, if there is one
+    fn bulk_box(
+        &mut self,
+        i: &Instruction,
+        operand: usize,
+        (dimensions, mode): (&str, Mode),
+        offsets: Option<usize>,
+    ) -> Load<BulkGlobal> {
         let Operand::Element { base, at } = self.operand(i, operand)? else {
             return self.invalid(i.pos, "expected a tensor map and coordinates in brackets");
         };
@@ -152,10 +160,36 @@ impl Decoder<'_> {
             .iter()
             .map(|c| self.value(i, c, Class::R32, Ty::S32))
             .collect::<Load<_>>()?;
+        let walk = match mode {
+            Mode::Tile => Walk::Tiles,
+            Mode::Im2col if !(3..=5).contains(&at.len()) => {
+                return self.invalid(i.pos, "im2col takes 3 to 5 coordinates");
+            }
+            Mode::Im2col => Walk::Pixels(self.offsets(i, offsets, at.len() - 2)?),
+        };
         Ok(BulkGlobal::Box {
             map: self.bulk_place(i, &map, AddressSpace::Generic)?,
             at,
+            walk,
         })
+    }
+
+    /// One for each dimension of space.
+    fn offsets(&mut self, i: &Instruction, operand: Option<usize>, count: usize) -> Load<Vec<u32>> {
+        let Some(operand) = operand else {
+            return Ok(Vec::new());
+        };
+        let offsets = match self.operand(i, operand)? {
+            Operand::Vector(offsets) => offsets.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        if offsets.len() != count {
+            let what = format!("{} offsets of im2col in place of {count}", offsets.len());
+            return self.invalid(i.pos, what);
+        }
+        let each = offsets.iter();
+        each.map(|o| self.value(i, o, Class::R32, Ty::U16))
+            .collect()
     }
 
     /// [from], bytes
@@ -169,11 +203,18 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// [map, {coordinates}]
-    fn tensor_prefetch(&mut self, i: &Instruction, dimensions: &str, hints: &[&str]) -> Load<()> {
+    /// [map, {coordinates}], {offsets} of im2col
+    fn tensor_prefetch(
+        &mut self,
+        i: &Instruction,
+        dimensions: &str,
+        (mode, hints): (Mode, &[&str]),
+    ) -> Load<()> {
         let hint = self.known(i, operands_of_hints(hints))?;
-        self.expect_operands(i, 1 + hint..=1 + hint)?;
-        let prefetch = BulkPrefetch(self.bulk_box(i, 0, dimensions)?);
+        let offsets = (mode == Mode::Im2col).then_some(1);
+        let operands = 1 + usize::from(offsets.is_some()) + hint;
+        self.expect_operands(i, operands..=operands)?;
+        let prefetch = BulkPrefetch(self.bulk_box(i, 0, (dimensions, mode), offsets)?);
         self.emit(Op::BulkPrefetch(Box::new(prefetch)), [0; 6]);
         Ok(())
     }
@@ -270,9 +311,20 @@ fn shared_side(to_shared: bool) -> AddressSpace {
     }
 }
 
-/// Tiles are what is copied where no mode is given.
-fn without_mode<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
-    words.strip_prefix(&["tile"]).unwrap_or(words)
+/// How an instruction says that its copy goes through a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Tile,
+    Im2col,
+}
+
+/// The mode that words begin with, and the others. Tiles are what is copied where no mode is given.
+fn mode_of<'a, 'b>(words: &'a [&'b str], im2col: &str) -> (Mode, &'a [&'b str]) {
+    match words {
+        ["tile", rest @ ..] => (Mode::Tile, rest),
+        [word, rest @ ..] if *word == im2col => (Mode::Im2col, rest),
+        all => (Mode::Tile, all),
+    }
 }
 
 /// Whether a copy reduces elements of this type by this operation (PTX ISA, "cp.reduce.async.bulk", and what ptxas

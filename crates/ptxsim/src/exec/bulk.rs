@@ -177,7 +177,13 @@ fn copies_the_same(w: &Warp, copy: &BulkCopy, size: u32, [one, other]: [usize; 2
     };
     let source = match &copy.global {
         BulkGlobal::Line(place) | BulkGlobal::Shared(place) => same(place) && equal(&size),
-        BulkGlobal::Box { map, at } => same(map) && at.iter().all(equal),
+        BulkGlobal::Box { map, at, walk } => {
+            let offsets = match walk {
+                Walk::Tiles => &[][..],
+                Walk::Pixels(offsets) => offsets,
+            };
+            same(map) && at.iter().chain(offsets).all(equal)
+        }
     };
     source && same(&copy.shared)
 }
@@ -229,9 +235,9 @@ impl Machine<'_> {
                     let bytes = w.regs.r32[size as usize].0[lane];
                     self.find_line(b, w, s, &shared, place, bytes, barriers.is_none())?
                 }
-                BulkGlobal::Box { map, at } => {
+                BulkGlobal::Box { map, at, walk } => {
                     let write = barriers.is_none();
-                    Some(self.find_box(b, w, s, shared[lane], (map, at), write)?)
+                    Some(self.find_box(b, w, s, shared[lane], (map, at, walk), write)?)
                 }
                 BulkGlobal::Shared(place) => {
                     let bytes = w.regs.r32[size as usize].0[lane];
@@ -310,8 +316,8 @@ impl Machine<'_> {
                     let bytes = w.regs.r32[size as usize].0[lane];
                     self.in_pieces(b, w, s, (bytes, global[lane]))?;
                 }
-                BulkGlobal::Box { map, at } => {
-                    self.map_of_box(b, w, s, (map, at.len()))?;
+                BulkGlobal::Box { map, at, walk } => {
+                    self.check_prefetch(b, w, s, (map, at, walk))?;
                 }
                 // Nothing is fetched from there.
                 BulkGlobal::Shared(_) => {}

@@ -8,7 +8,7 @@ use crate::program::*;
 use crate::regs::LANES;
 use crate::report::*;
 use crate::tensor_map::*;
-use model::TensorMap;
+use model::{Boxes, Im2col, TensorMap};
 
 /// A box begins in shared memory at a multiple of so many bytes.
 pub const BOX_ALIGN: u32 = 128;
@@ -21,31 +21,33 @@ impl Machine<'_> {
         w: &Warp,
         s: Site,
         shared: u64,
-        (place, at): (&BulkPlace, &[u32]),
+        (place, at, walk): (&BulkPlace, &[u32], &Walk),
         write: bool,
     ) -> Run<Stretch> {
         let lane = s.mask.trailing_zeros() as usize;
-        let (map, base) = self.map_of_box(b, w, s, (place, at.len()))?;
+        let (map, base) = self.map_of_box(b, w, s, (place, at.len(), walk))?;
         self.check_map(
             b,
             w,
             s,
             addresses(&w.regs, place.address, place.offset)[lane],
         );
-        let start: Vec<i64> = at
-            .iter()
-            .map(|r| i64::from(w.regs.r32[*r as usize].0[lane] as i32))
-            .collect();
+        let start = start_of(w, s, at);
         self.check_start(b, w, s, &map, &start, write)?;
-        let counts = counts(&map);
         let row = row_bytes(&map);
-        let rows: u64 = counts.iter().skip(1).product();
+        let rows = rows(&map);
         // More than there is shared memory, where it does not fit.
         let bytes = u32::try_from(row.saturating_mul(rows)).unwrap_or(u32::MAX);
         self.in_window(b, w, s, &[shared; LANES], bytes, b.shared.len(), "shared")?;
         let mut pieces = Vec::with_capacity((bytes / PIECE) as usize);
-        for number in 0..rows {
-            let line = row_at(&map, base, &start, &counts, number);
+        let lines = match (&map.boxes, walk) {
+            (Boxes::Im2col(im2col), Walk::Pixels(offsets)) => {
+                let offsets = self.read_offsets(b, w, s, offsets)?;
+                lines_of_pixels(&map, im2col, base, &start, &offsets)
+            }
+            (boxes, _) => lines_of_tile(&map, boxes, base, &start),
+        };
+        for (number, line) in (0..).zip(lines) {
             for n in (0..row).step_by(PIECE as usize) {
                 let to = (shared + number * row + n) as u32;
                 let to = exchange_pieces(map.swizzle, to, 0);
@@ -84,6 +86,22 @@ impl Machine<'_> {
         })
     }
 
+    /// As `check_start`, for a copy that brings pixels to a cache alone.
+    pub fn check_prefetch(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (place, at, walk): (&BulkPlace, &[u32], &Walk),
+    ) -> Run<()> {
+        let (map, _) = self.map_of_box(b, w, s, (place, at.len(), walk))?;
+        match map.boxes {
+            // What a GPU says to the start of a tile was not looked at.
+            Boxes::Tiled(_) => Ok(()),
+            Boxes::Im2col(_) => self.check_start(b, w, s, &map, &start_of(w, s, at), false),
+        }
+    }
+
     /// An H100 takes these for no legal instruction (CALIBRATION.md).
     fn check_start(
         &self,
@@ -109,7 +127,55 @@ impl Machine<'_> {
             );
             return self.fault(FaultKind::Undefined, at, &what);
         }
+        let Boxes::Im2col(im2col) = &map.boxes else {
+            return Ok(());
+        };
+        let corners = im2col.lower.iter().zip(&im2col.upper);
+        let of_space = start.iter().zip(&map.extents).skip(1).zip(corners);
+        for ((start, extent), (lower, upper)) in of_space {
+            if write && (*lower < 0 || *upper > 0) {
+                let what = format!(
+                    "{name} by a tensor map with corners at {lower} and {upper}: pixels that are written cannot lie outside of the tensor"
+                );
+                return self.fault(FaultKind::Undefined, at, &what);
+            }
+            let (lower, last) = (i64::from(*lower), *extent as i64 - 1 + i64::from(*upper));
+            if !(lower..=last).contains(start) {
+                let what = format!(
+                    "{name} of pixels from coordinate {start}: it has to lie within the corners of the tensor map, {lower} and {last}"
+                );
+                return self.fault(FaultKind::Undefined, at, &what);
+            }
+        }
         Ok(())
+    }
+
+    /// What im2col adds to each pixel's place in space: 16 bits hold it for one dimension, for two, or for three. Larger ones
+    /// are cut off or spill over to the next dimension, as ptxas joins them (CALIBRATION.md).
+    fn read_offsets(&self, b: &BlockState, w: &Warp, s: Site, registers: &[u32]) -> Run<Vec<i64>> {
+        let lane = s.mask.trailing_zeros() as usize;
+        let most = match registers.len() {
+            0 | 1 => 0xffff,
+            2 => 0xff,
+            _ => 0x1f,
+        };
+        let mut offsets = Vec::with_capacity(registers.len());
+        for register in registers {
+            let offset = w.regs.r32[*register as usize].0[lane] & 0xffff;
+            if offset > most {
+                let what = format!(
+                    "{} by an offset of {offset}: with so many dimensions it is at most {most}",
+                    self.name_of(s.pc)
+                );
+                return self.fault(
+                    FaultKind::Undefined,
+                    At::lane(b, w, s.pc, lane as u32),
+                    &what,
+                );
+            }
+            offsets.push(i64::from(offset));
+        }
+        Ok(offsets)
     }
 
     /// The tensor map of a lane's copy by so many coordinates, and where its tensor begins.
@@ -118,17 +184,22 @@ impl Machine<'_> {
         b: &BlockState,
         w: &Warp,
         s: Site,
-        (place, coordinates): (&BulkPlace, usize),
+        (place, coordinates, walk): (&BulkPlace, usize, &Walk),
     ) -> Run<(TensorMap, u64)> {
         let lane = s.mask.trailing_zeros();
         let address = addresses(&w.regs, place.address, place.offset)[lane as usize];
         let found = self.read_tensor_map(b, w, s, address)?;
         let dimensions = found.0.extents.len();
-        if coordinates == dimensions {
-            return Ok(found);
-        }
-        let what =
-            format!("a copy by {coordinates} coordinates from a tensor of {dimensions} dimensions");
+        let what = match (&found.0.boxes, walk) {
+            _ if coordinates != dimensions => format!(
+                "a copy by {coordinates} coordinates from a tensor of {dimensions} dimensions"
+            ),
+            (Boxes::Tiled(_), Walk::Tiles) | (Boxes::Im2col(_), Walk::Pixels(_)) => {
+                return Ok(found);
+            }
+            (Boxes::Tiled(_), Walk::Pixels(_)) => "a copy by im2col of a tiled tensor map".into(),
+            (Boxes::Im2col(_), Walk::Tiles) => "a copy of a tile of a tensor map of im2col".into(),
+        };
         let at = At::lane(b, w, s.pc, lane).address(address);
         self.fault(FaultKind::Undefined, at, &what)
     }
@@ -163,31 +234,88 @@ impl Machine<'_> {
     }
 }
 
-/// Elements that a copy takes in each dimension. Steps of the first one have no effect.
-fn counts(map: &TensorMap) -> Vec<u64> {
-    let each = map.box_extents.iter().zip(&map.steps).enumerate();
+/// The coordinates that a lane's copy begins at.
+fn start_of(w: &Warp, s: Site, registers: &[u32]) -> Vec<i64> {
+    let lane = s.mask.trailing_zeros() as usize;
+    let coordinate = |r: &u32| i64::from(w.regs.r32[*r as usize].0[lane] as i32);
+    registers.iter().map(coordinate).collect()
+}
+
+/// Elements that a copy takes in each dimension of a box. Steps of the first one have no effect.
+fn counts<'a>(map: &'a TensorMap, extents: &'a [u32]) -> impl Iterator<Item = u64> + 'a {
+    let each = extents.iter().zip(&map.steps).enumerate();
     each.map(|(n, (extent, step))| match n {
         0 => u64::from(*extent),
         _ => u64::from(extent.div_ceil(*step)),
     })
-    .collect()
 }
 
-/// Where element 0 of a row of the box lies; `None` for rows outside of the tensor.
-fn row_at(
+/// Rows that a copy takes: lines of a tile, or pixels.
+fn rows(map: &TensorMap) -> u64 {
+    match &map.boxes {
+        Boxes::Tiled(extents) => counts(map, extents).skip(1).product(),
+        Boxes::Im2col(im2col) => u64::from(im2col.pixels),
+    }
+}
+
+/// Where element 0 of each row of a tile lies; `None` for rows outside of the tensor.
+fn lines_of_tile(map: &TensorMap, boxes: &Boxes, base: u64, start: &[i64]) -> Vec<Option<u64>> {
+    let Boxes::Tiled(extents) = boxes else {
+        return Vec::new();
+    };
+    let counts: Vec<u64> = counts(map, extents).skip(1).collect();
+    let line = |mut number: u64| {
+        let each = counts.iter().zip(start.iter().zip(&map.steps).skip(1));
+        let at: Vec<i64> = each
+            .map(|(count, (start, step))| {
+                let index = start + (number % count * u64::from(*step)) as i64;
+                number /= count;
+                index
+            })
+            .collect();
+        line_at(map, base, &at)
+    };
+    (0..rows(map)).map(line).collect()
+}
+
+/// As of a tile, for each pixel. Offsets move a pixel only once its place within the corners is found.
+fn lines_of_pixels(
     map: &TensorMap,
+    im2col: &Im2col,
     base: u64,
     start: &[i64],
-    counts: &[u64],
-    mut number: u64,
-) -> Option<u64> {
+    offsets: &[i64],
+) -> Vec<Option<u64>> {
+    let mut at = start.get(1..).unwrap_or_default().to_vec();
+    let mut lines = Vec::new();
+    for _ in 0..im2col.pixels {
+        let mut moved = at.clone();
+        moved.iter_mut().zip(offsets).for_each(|(at, by)| *at += by);
+        lines.push(line_at(map, base, &moved));
+        let corners = im2col.lower.iter().zip(&im2col.upper);
+        let of_space = map.extents.iter().zip(&map.steps).skip(1).zip(corners);
+        let mut is_within = false;
+        for (at, ((extent, step), (lower, upper))) in at.iter_mut().zip(of_space) {
+            *at += i64::from(*step);
+            is_within = *at < *extent as i64 + i64::from(*upper);
+            if is_within {
+                break;
+            }
+            *at = i64::from(*lower);
+        }
+        let images = at.last_mut().zip(map.steps.last());
+        if let Some((image, step)) = images.filter(|_| !is_within) {
+            *image += i64::from(*step);
+        }
+    }
+    lines
+}
+
+/// Where element 0 of the row at these indices of all dimensions but the first lies; `None` outside of the tensor.
+fn line_at(map: &TensorMap, base: u64, at: &[i64]) -> Option<u64> {
     let mut address = base;
-    let dimensions = map.extents.iter().zip(start).zip(counts).zip(&map.steps);
-    let strides = map.strides.iter();
-    for ((((extent, start), count), step), stride) in dimensions.skip(1).zip(strides) {
-        let index = start + (number % count * u64::from(*step)) as i64;
-        number /= count;
-        let index = u64::try_from(index).ok().filter(|index| index < extent)?;
+    for ((index, extent), stride) in at.iter().zip(map.extents.iter().skip(1)).zip(&map.strides) {
+        let index = u64::try_from(*index).ok().filter(|index| index < extent)?;
         address = address.wrapping_add(index.wrapping_mul(*stride));
     }
     Some(address)

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use half::{bf16, f16};
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
 const BYTES: usize = 512;
@@ -252,7 +252,7 @@ fn boxes_reduce_by_the_type_of_their_map() {
             element,
             extents: vec![columns, 6],
             strides: vec![64],
-            box_extents: vec![columns as u32, 8],
+            boxes: Boxes::Tiled(vec![columns as u32, 8]),
             steps: vec![1; 2],
             swizzle: Swizzle::None,
             fills_nan: false,
@@ -276,7 +276,7 @@ fn boxes_reduce_by_the_type_of_their_map() {
         element: MapElement::U8,
         extents: vec![64],
         strides: vec![],
-        box_extents: vec![64],
+        boxes: Boxes::Tiled(vec![64]),
         steps: vec![1],
         swizzle: Swizzle::None,
         fills_nan: false,
@@ -404,7 +404,7 @@ fn prefetches_do_nothing_where_they_are_legal() {
         element: MapElement::U32,
         extents: vec![64, 2],
         strides: vec![256],
-        box_extents: vec![16, 2],
+        boxes: Boxes::Tiled(vec![16, 2]),
         steps: vec![1; 2],
         swizzle: Swizzle::None,
         fills_nan: false,

@@ -2,7 +2,7 @@
 //! are PTX; the line that a test asks for is the one marked `// here` (or `// other`, for the second place).
 
 use crate::common::*;
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
 const THREADS: u32 = 64;
@@ -64,7 +64,7 @@ fn run_on(body: &str, cluster: u32, threads: usize) -> (Result<Report, Fault>, V
         element: MapElement::U32,
         extents: vec![u64::from(words)],
         strides: vec![],
-        box_extents: vec![64],
+        boxes: Boxes::Tiled(vec![64]),
         steps: vec![1],
         swizzle: Swizzle::None,
         fills_nan: false,

@@ -2,7 +2,7 @@
 //! (tests/fixtures/counts.tsv, CALIBRATION.md). `kept` holds other launches to that table, too.
 
 use crate::common::*;
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
 const INPUT: usize = 1 << 16;
@@ -117,10 +117,17 @@ fn boxes(
         element,
         extents: extents.to_vec(),
         strides: vec![pitch],
-        box_extents: of.to_vec(),
+        boxes: Boxes::Tiled(of.to_vec()),
         steps: vec![1; 2],
         swizzle,
         fills_nan: false,
+    }
+}
+
+fn tile(map: &TensorMap) -> &[u32] {
+    match &map.boxes {
+        Boxes::Tiled(extents) => extents,
+        Boxes::Im2col(_) => &[],
     }
 }
 
@@ -297,8 +304,8 @@ fn copies_of_boxes_count_as_on_a_gpu() {
             },
         ),
     ] {
-        let rows = map.box_extents[1].div_ceil(map.steps[1]);
-        let bytes = map.box_extents[0] * map.element.bytes() as u32 * rows;
+        let rows = tile(&map)[1].div_ceil(map.steps[1]);
+        let bytes = map.boxes.row() * map.element.bytes() as u32 * rows;
         let copy = format!("@%p1 {} [%r2], [%rd3, {{%r8, %r8}}], [%r3];", load_box(2));
         all.run(&format!("box_{name}"), &load(bytes, &copy, 0), Of::In(&map));
         if map.steps[1] == 1 {
@@ -322,12 +329,12 @@ fn copies_of_boxes_count_as_on_a_gpu() {
             element: f16,
             extents: [64, 8, 4, 2, 2][..dimensions].to_vec(),
             strides: [128, 1024, 4096, 8192][..dimensions - 1].to_vec(),
-            box_extents: [64, 4, 2, 2, 1][..dimensions].to_vec(),
+            boxes: Boxes::Tiled([64, 4, 2, 2, 1][..dimensions].to_vec()),
             steps: vec![1; dimensions],
             swizzle: Bytes128,
             fills_nan: false,
         };
-        let bytes = 2 * map.box_extents.iter().product::<u32>();
+        let bytes = 2 * tile(&map).iter().product::<u32>();
         let at = ["%r8"; 5][..dimensions].join(", ");
         let form = load_box(dimensions);
         let copy =
@@ -422,7 +429,7 @@ fn copies_of_boxes_count_as_on_a_gpu() {
             0,
         ),
     ] {
-        let bytes = map.box_extents[0] * map.box_extents[1];
+        let bytes = tile(&map).iter().product();
         let copy = box_at(column, row, &format!("@%p1 {}", load_box(2)));
         all.run(&format!("box_{name}"), &load(bytes, &copy, 0), Of::In(&map));
         all.run(

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use half::f16;
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
 const EDGE: usize = 64;
@@ -52,7 +52,7 @@ pub fn map(rows: usize, columns: usize) -> TensorMap {
         element: MapElement::F16,
         extents: vec![columns as u64, rows as u64],
         strides: vec![2 * columns as u64],
-        box_extents: vec![EDGE as u32, rows as u32],
+        boxes: Boxes::Tiled(vec![EDGE as u32, rows as u32]),
         steps: vec![1; 2],
         swizzle: Swizzle::Bytes128,
         fills_nan: false,

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use matmul::{Matrix, multiply};
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
 /// A kernel as its launcher launches it, and a fixture of its PTX.
@@ -55,7 +55,7 @@ fn map_of_heads(v: Variant, heads: usize, rows: usize) -> TensorMap {
         element,
         extents: vec![64, rows as u64, heads as u64],
         strides: vec![row, row * rows as u64],
-        box_extents: vec![64, 64, 1],
+        boxes: Boxes::Tiled(vec![64, 64, 1]),
         steps: vec![1; 3],
         swizzle,
         fills_nan: false,

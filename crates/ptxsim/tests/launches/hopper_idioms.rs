@@ -4,7 +4,7 @@
 
 use super::faults::{halves, map};
 use crate::common::*;
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
 /// As in idioms_of_hopper.cu.
@@ -83,7 +83,7 @@ impl Given {
         for ((bytes, _), name, lines, box_rows) in [(&a, "a", rows, tile_rows), (&b, "b", 16, 16)] {
             let at = self.put(name, bytes);
             let mut map = map(lines, depth);
-            map.box_extents[1] = box_rows as u32;
+            map.boxes = Boxes::Tiled(vec![map.boxes.row(), box_rows as u32]);
             self.args
                 .push(encode_tensor_map(&map, at).unwrap().to_vec());
         }
@@ -152,7 +152,7 @@ fn given(kernel: &str) -> Given {
                 element: MapElement::F32,
                 extents: vec![16, 64],
                 strides: vec![64],
-                box_extents: vec![16, 64],
+                boxes: Boxes::Tiled(vec![16, 64]),
                 steps: vec![1; 2],
                 swizzle: Swizzle::None,
                 fills_nan: false,

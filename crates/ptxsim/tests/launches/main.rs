@@ -17,6 +17,7 @@ mod handover;
 mod hopper;
 mod hopper_idioms;
 mod idioms;
+mod im2col;
 mod inlined;
 mod kernels;
 mod language;

@@ -1,7 +1,7 @@
 //! Tensor maps that a kernel changes, in PTX by hand. ptxas 13.0.88 takes each form for sm_90a.
 
 use crate::common::*;
-use model::{MapElement, Swizzle, TensorMap};
+use model::{Boxes, MapElement, Swizzle, TensorMap};
 use ptxsim::*;
 
 /// One warp. `%rd3` is the map among the parameters, `%rd4` one in global memory, `%r3` a copy of the first in shared
@@ -89,7 +89,7 @@ fn run(change: &str, acquire: &str) -> (Result<Report, Fault>, Vec<u32>) {
         element: MapElement::U32,
         extents: vec![64, 4],
         strides: vec![256],
-        box_extents: vec![16, 4],
+        boxes: Boxes::Tiled(vec![16, 4]),
         steps: vec![1; 2],
         swizzle: Swizzle::None,
         fills_nan: false,

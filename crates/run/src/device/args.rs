@@ -201,7 +201,7 @@ fn refused(message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{MapElement, Num, Swizzle, TensorMap};
+    use model::{Boxes, MapElement, Num, Swizzle, TensorMap};
 
     struct Fixed;
     impl Pointers for Fixed {
@@ -305,7 +305,7 @@ mod tests {
             element: MapElement::F32,
             extents: vec![4],
             strides: Vec::new(),
-            box_extents: vec![4],
+            boxes: Boxes::Tiled(vec![4]),
             steps: vec![1],
             swizzle: Swizzle::None,
             fills_nan: false,

@@ -1,6 +1,7 @@
 //! Launches as files for a GPU: `KEEP_LAUNCHES=directory cargo test --test launches` writes each that comes by here, with
 //! what the simulator said of it, and `dev/proof/launcher.cu` runs them.
 
+use model::Boxes;
 use ptxsim::*;
 use std::cell::RefCell;
 use std::collections::hash_map::DefaultHasher;
@@ -213,6 +214,19 @@ impl Kept<'_> {
                 let short = |numbers: &[u32]| -> Vec<u64> {
                     numbers.iter().map(|n| u64::from(*n)).collect()
                 };
+                let corner = |numbers: &[i32]| -> String {
+                    numbers.iter().map(|n| format!(" {n}")).collect()
+                };
+                let list_of_boxes = |boxes: &Boxes| match boxes {
+                    Boxes::Tiled(extents) => list(&short(extents)),
+                    Boxes::Im2col(it) => format!(
+                        " im2col{}{} {} {}",
+                        corner(&it.lower),
+                        corner(&it.upper),
+                        it.channels,
+                        it.pixels
+                    ),
+                };
                 writeln!(
                     text,
                     "map {at} {address} {:?} {:?} {} {}{}{}{}{}",
@@ -222,7 +236,7 @@ impl Kept<'_> {
                     map.extents.len(),
                     list(&map.extents),
                     list(&map.strides),
-                    list(&short(&map.box_extents)),
+                    list_of_boxes(&map.boxes),
                     list(&short(&map.steps)),
                 )
                 .unwrap();

@@ -3,7 +3,7 @@
 use super::error::{check, checked};
 use crate::device::{Address, Failure, MapBytes, Result};
 use cudarc::driver::sys;
-use model::{FaultKind, MapElement, Swizzle, TensorMap, Unsupported};
+use model::{Boxes, FaultKind, MapElement, Swizzle, TensorMap, Unsupported};
 
 /// The first driver that makes tensor maps, as `cuDriverGetVersion` has it.
 const FIRST_DRIVER: i32 = 12_000;
@@ -22,10 +22,13 @@ pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
         }));
     }
     let rank = map.extents.len();
-    let fits = (1..=5).contains(&rank)
-        && map.strides.len() + 1 == rank
-        && map.box_extents.len() == rank
-        && map.steps.len() == rank;
+    let boxes_fit = match &map.boxes {
+        Boxes::Tiled(extents) => (1..=5).contains(&rank) && extents.len() == rank,
+        Boxes::Im2col(it) => {
+            (3..=5).contains(&rank) && [it.lower.len(), it.upper.len()] == [rank - 2; 2]
+        }
+    };
+    let fits = boxes_fit && map.strides.len() + 1 == rank && map.steps.len() == rank;
     if !fits {
         return Err(Failure::of_case(
             FaultKind::LaunchRefused,
@@ -34,23 +37,47 @@ pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
     }
     // SAFETY: plain data; all zeros are a value of it.
     let mut encoded: sys::CUtensorMap = unsafe { std::mem::zeroed() };
-    // SAFETY: each list has as many values as the driver reads for this rank; memory is not touched.
-    let code = unsafe {
-        sys::cuTensorMapEncodeTiled(
-            &raw mut encoded,
-            data_type(map.element),
-            rank as u32,
-            at as *mut std::ffi::c_void,
-            map.extents.as_ptr(),
-            map.strides.as_ptr(),
-            map.box_extents.as_ptr(),
-            map.steps.as_ptr(),
-            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-            swizzle(map.swizzle),
-            // A hint alone: whole lines of L2, for tiles that others read next.
-            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-            fill(map.fills_nan),
-        )
+    let interleave = sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
+    // A hint alone: whole lines of L2, for tiles that others read next.
+    let promotion = sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+    let code = match &map.boxes {
+        // SAFETY: each list has as many values as the driver reads for this rank; memory is not touched.
+        Boxes::Tiled(extents) => unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &raw mut encoded,
+                data_type(map.element),
+                rank as u32,
+                at as *mut std::ffi::c_void,
+                map.extents.as_ptr(),
+                map.strides.as_ptr(),
+                extents.as_ptr(),
+                map.steps.as_ptr(),
+                interleave,
+                swizzle(map.swizzle),
+                promotion,
+                fill(map.fills_nan),
+            )
+        },
+        // SAFETY: as above; corners have a value for each dimension but two.
+        Boxes::Im2col(it) => unsafe {
+            sys::cuTensorMapEncodeIm2col(
+                &raw mut encoded,
+                data_type(map.element),
+                rank as u32,
+                at as *mut std::ffi::c_void,
+                map.extents.as_ptr(),
+                map.strides.as_ptr(),
+                it.lower.as_ptr(),
+                it.upper.as_ptr(),
+                it.channels,
+                it.pixels,
+                map.steps.as_ptr(),
+                interleave,
+                swizzle(map.swizzle),
+                promotion,
+                fill(map.fills_nan),
+            )
+        },
     };
     checked("the tensor map", code, FaultKind::LaunchRefused)?;
     let mut bytes = [0; 128];
