@@ -79,7 +79,7 @@ static CUtensorMap encode(std::istringstream& line, uint64_t address)
     auto fill = fills_nan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     CUtensorMap map;
     std::string mode;
-    // Of a map for `.im2col`: its corners, channels and pixels stand for the box.
+    // For a map of `.im2col`, its corners, channels and pixels stand for the box.
     std::streampos at = line.tellg();
     if (line >> mode && mode == "im2col") {
         int lower[3], upper[3], channels, pixels;

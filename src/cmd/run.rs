@@ -72,7 +72,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     }
     if let Some(revision) = &args.changed {
         let mut filters = changed_cases(revision, &loaded, args, &cache)?;
-        // What a program launches is known when it ran.
+        // The launches of a program are known when it ran.
         filters.extend(loaded.programs.iter().map(|it| it.name.clone()));
         if filters.is_empty() {
             remark("nothing to run");

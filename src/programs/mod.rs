@@ -34,7 +34,7 @@ pub struct Setting<'a> {
     pub on: &'a (dyn Fn(Event) + Sync),
 }
 
-/// What the captured memory of a run is kept in.
+/// Holds the captured memory of a run.
 pub type Kept = Option<Box<dyn Any + Send + Sync>>;
 
 /// Adds the launches of all programs to both sides of a change. What it returns has to be kept until they have run.

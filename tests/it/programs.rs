@@ -223,7 +223,7 @@ fn an_edit_is_held_to_its_base() {
     project.run(&[], 0);
     run(&project.tree(), &["compare", "../old.json", RECORD], 0);
 
-    // What a program launches is known when it ran: it counts as changed.
+    // The launches of a program are known when it ran: it counts as changed.
     let said = project.run(&["--changed", "HEAD"], 0);
     assert!(said.contains("decode/scale@launch1"), "{said}");
 

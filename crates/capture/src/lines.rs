@@ -191,9 +191,9 @@ pub enum MemoryKind {
     Managed,
     /// Pinned, or registered.
     Host,
-    /// Of another GPU.
+    /// Another GPU has it.
     Peer,
-    /// Of a pool that shares its memory, or of a graph's own allocation.
+    /// It is from a pool that shares its memory, or a graph's own allocation.
     Pool,
     /// Imported, at addresses that the program wanted, or mapped twice.
     Unknown,

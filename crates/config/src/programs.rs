@@ -23,9 +23,9 @@ pub struct Program {
     /// Globs; all where there is none.
     pub kernels: Vec<String>,
     pub regions: Vec<String>,
-    /// Of each kernel, in each region and process.
+    /// For each kernel, in each region and process.
     pub launches: u32,
-    /// Of the build, and of the program.
+    /// For the build, and for the program.
     pub deadline_ms: u64,
     pub limits: Vec<ProgramLimit>,
     /// `gates.yaml:4`, where the command is.

@@ -149,7 +149,7 @@ fn resolve_view(
     Ok((extents, strides))
 }
 
-/// What one copy takes of so many dimensions, the innermost first.
+/// The part of so many dimensions that one copy takes, the innermost first.
 fn resolve_boxes(
     raw: &Spanned<RawTensorMap>,
     dimensions: usize,

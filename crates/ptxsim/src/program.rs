@@ -230,12 +230,12 @@ pub enum ReduxOp {
     Floats(ReduxFloats),
 }
 
-/// Of f32 (PTX ISA 8.6, sm_100a).
+/// For f32 (PTX ISA 8.6, sm_100a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduxFloats {
     /// Otherwise the largest.
     pub smallest: bool,
-    /// Of what they are without their signs.
+    /// Magnitudes are compared, without signs.
     pub absolute: bool,
     /// A NaN among them is the result; otherwise they are left out.
     pub keeps_nan: bool,

@@ -96,7 +96,7 @@ impl Machine<'_> {
     ) -> Run<()> {
         let (map, _) = self.map_of_box(b, w, s, (place, at.len(), walk))?;
         match map.boxes {
-            // What a GPU says to the start of a tile was not looked at.
+            // Nobody has looked at what a GPU says to the start of a tile.
             Boxes::Tiled(_) => Ok(()),
             Boxes::Im2col(_) => self.check_start(b, w, s, &map, &start_of(w, s, at), false),
         }
@@ -150,7 +150,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What im2col adds to each pixel's place in space: 16 bits hold it for one dimension, for two, or for three. Larger ones
+    /// The offsets that im2col adds to each pixel's place in space: 16 bits hold it for one dimension, for two, or for three. Larger ones
     /// are cut off or spill over to the next dimension, as ptxas joins them (CALIBRATION.md).
     fn read_offsets(&self, b: &BlockState, w: &Warp, s: Site, registers: &[u32]) -> Run<Vec<i64>> {
         let lane = s.mask.trailing_zeros() as usize;

@@ -50,7 +50,7 @@ pub struct AsyncProducts {
     registers: Vec<Fragment>,
     fences: u32,
     open: Vec<Product>,
-    /// What these read. That of committed ones is the warpgroup's.
+    /// All that these read. The warpgroup has that of committed ones.
     reads: Vec<BulkRead>,
     committed: VecDeque<Vec<Product>>,
 }

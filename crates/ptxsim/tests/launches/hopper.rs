@@ -219,7 +219,7 @@ fn time_of_wide_small_and_its_floor() {
     };
     let report = clean(attend(WIDE, &text, 8, 128).0);
     let count = |counter| report.counters.get(counter) as usize;
-    // Of four warps each: 64 x 64 x 16.
+    // Four warps share each: 64 x 64 x 16.
     let products = count(Counter::WgmmaInstructions) / 4;
     let bytes = 32 * count(Counter::BulkLoadSectors);
     let alone = Limits {

@@ -34,7 +34,7 @@ fn line_of(text: &str) -> u32 {
     1 + found.unwrap_or_else(|| panic!("{text}")) as u32
 }
 
-/// What a kernel is launched with.
+/// A launch, with the output that it has to give.
 struct Given {
     memory: Memory,
     args: Vec<Vec<u8>>,

@@ -14,7 +14,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Of elements of two bytes: so many channels, positions of space and images.
+    /// A tensor of elements of two bytes: so many channels, positions of space and images.
     fn of(extents: &[u64], [lower, upper]: [&[i32]; 2], pixels: u32) -> Copy {
         let mut bytes = 2;
         let each = extents.iter().take(extents.len() - 1);
@@ -175,7 +175,7 @@ impl Copy {
         tile
     }
 
-    /// What comes of the tensor, and of the other buffer.
+    /// The tensor and the other buffer after the launch.
     fn run(&self, name: &str) -> (Result<Report, Fault>, [Vec<u8>; 2]) {
         self.run_in(name, 0)
     }

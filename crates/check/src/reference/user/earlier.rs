@@ -27,7 +27,7 @@ const LARGEST: u64 = 64 << 20;
 /// an object may be replaced by another that the linker finds first.
 const LISTED: [&str; 6] = ["-O", "-std=", "-D", "-U", "-I", "-w"];
 
-/// What an earlier run compiled for one request.
+/// The programs that earlier runs compiled for one request.
 pub(super) struct Earlier {
     manifest: PathBuf,
     include_dirs: Vec<String>,

@@ -226,7 +226,7 @@ fn a_program_of_an_earlier_run_is_taken_while_all_that_it_was_made_of_is_as_it_w
     std::fs::remove_file(bench.dir.path().join("tree/first/factor.h")).unwrap();
     let search = |flag| ["-I.", flag];
     assert!(without_compiler(&search("-DOTHER")).is_err());
-    // What these bring in is not listed.
+    // The compiler lists nothing of what these bring in.
     for flag in ["-lm", "-march=native"] {
         build(&search(flag)).unwrap();
         assert!(without_compiler(&search(flag)).is_err(), "{flag}");

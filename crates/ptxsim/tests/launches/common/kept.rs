@@ -46,7 +46,7 @@ pub fn name_next(name: &str) {
     NAME.set(Some(name.to_owned()));
 }
 
-/// What ncu read on a GPU: for each launch, the counts of some counters.
+/// The readings of ncu on a GPU: for each launch, the counts of some counters.
 fn readings() -> Vec<(&'static str, Vec<(Counter, u64)>)> {
     let mut lines = include_str!("../../fixtures/counts.tsv").lines();
     let head = lines.next().unwrap().split('\t').skip(1);

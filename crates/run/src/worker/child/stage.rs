@@ -378,7 +378,7 @@ impl<'a> StagedCase<'a> {
     }
 }
 
-/// Of memory before, after one launch and after a second one: whether the second launch changes something, and little of
+/// From memory before, after one launch and after a second one: whether the second launch changes something, and little of
 /// what the first one changed. A kernel of a program may count in memory that another one resets: matmuls of cuBLAS take
 /// tiles so, and a second launch finds none. A kernel that works in place changes all of it again, and any other nothing.
 fn changes_less<'a>(images: impl Iterator<Item = [&'a [u8]; 3]>) -> bool {
