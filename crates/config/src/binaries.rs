@@ -1,17 +1,14 @@
 //! `binaries:`: compiled files, and the limits that their kernels must keep. Which kernels a file has is not known here.
 
 use super::architectures::resolve_architectures;
-use super::context::Context;
-use super::limit::read_limit;
+use super::limit::read_plain_limit;
 use super::names::check_file_name;
 use super::raw::{KERNELS, OF_KERNELS, RawBinary, RawFileGates};
 
-use super::scope::Scope;
 use super::written::{Key, WrittenGate, merge_limits, read_texts};
 use super::yaml::{Problem, Spanned};
 use globset::Glob;
-use model::{Arch, Bound, Limit, Metric, Rule};
-use std::collections::BTreeMap;
+use model::{Arch, Limit, Metric, Rule};
 use std::path::{Component, Path};
 
 /// One compiled file and what it is held to.
@@ -233,27 +230,17 @@ impl Reader<'_> {
 
 /// A bound, or a change against the baseline.
 fn read_file_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
-    let nothing = BTreeMap::new();
-    let nowhere = BTreeMap::new();
-    let scope = Scope::new("", &nowhere, &nothing);
-    let context = Context {
-        compiled: true,
-        ..Context::of_units(&scope)
-    };
-    match read_limit(text, metric, &context)? {
-        Limit::Absolute {
-            bound: Bound::Expr(_),
-            ..
-        } => Err(Problem::new(
+    match read_plain_limit(text, metric, |context| context.compiled = true)? {
+        None => Err(Problem::new(
             text.at,
             "a limit on a compiled file must be a number or a relative limit",
         )
         .help("examples: `128`, `48KiB`, `+5%`")),
-        Limit::Anchor { .. } | Limit::Base { .. } => Err(Problem::new(
+        Some(Limit::Anchor { .. } | Limit::Base { .. }) => Err(Problem::new(
             text.at,
             "a limit on a compiled file is against its baseline alone",
         )
         .help("write it without `of`: `+5%`")),
-        limit => Ok(limit),
+        Some(limit) => Ok(limit),
     }
 }

@@ -5,10 +5,32 @@
 //! a time without its unit, a limit that nothing can break. Conditions can say anything.
 
 use super::context::{Context, Reference};
-use super::scope;
+use super::scope::{self, Scope};
 use super::yaml::{Problem, Spanned};
 use model::expr::{Kind, Unit, unit};
 use model::{Bound, Expr, Facet, Limit, Margin, Measure, Metric, Num, Op, Since};
+use std::collections::BTreeMap;
+
+/// A limit where there are neither dimensions nor macros; `None` where its bound is an expression. `adapt` says what the limit
+/// is of.
+pub fn read_plain_limit(
+    text: &Spanned<String>,
+    metric: Metric,
+    adapt: impl FnOnce(&mut Context),
+) -> Result<Option<Limit>, Problem> {
+    let nothing = BTreeMap::new();
+    let nowhere = BTreeMap::new();
+    let scope = Scope::new("", &nowhere, &nothing);
+    let mut context = Context::of_units(&scope);
+    adapt(&mut context);
+    Ok(match read_limit(text, metric, &context)? {
+        Limit::Absolute {
+            bound: Bound::Expr(_),
+            ..
+        } => None,
+        limit => Some(limit),
+    })
+}
 
 /// From the text to the limit that the judge holds the metric to.
 pub fn read_limit(

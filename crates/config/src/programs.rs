@@ -1,16 +1,14 @@
 //! `programs:`: commands whose launches are captured, and the limits of what they launch. Which kernels a program has is not
 //! known here.
 
-use super::context::Context;
 use super::defaults;
-use super::limit::read_limit;
+use super::limit::read_plain_limit;
 use super::names::check_file_name;
 use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, is_of_programs};
-use super::scope::{Scope, parse_duration};
+use super::scope::parse_duration;
 use super::written::{Key, merge_limits, read_texts};
 use super::yaml::{Ordered, Problem, Spanned};
-use model::{Bound, CaseId, Facet, Limit, Metric, Rule};
-use std::collections::BTreeMap;
+use model::{CaseId, Facet, Limit, Metric, Rule};
 
 /// A program, and what its launches are held to.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,22 +173,13 @@ fn metrics() -> String {
 
 /// A bound, or a change against the baseline or the base.
 fn resolve_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
-    let nothing = BTreeMap::new();
-    let nowhere = BTreeMap::new();
-    let scope = Scope::new("", &nowhere, &nothing);
-    let context = Context {
-        unit: metric.facet() == Facet::Resources,
-        ..Context::of_units(&scope)
-    };
-    match read_limit(text, metric, &context)? {
-        Limit::Absolute {
-            bound: Bound::Expr(_),
-            ..
-        } => Err(Problem::new(
+    let is_unit = metric.facet() == Facet::Resources;
+    let limit = read_plain_limit(text, metric, |context| context.unit = is_unit)?;
+    limit.ok_or_else(|| {
+        Problem::new(
             text.at,
             "a limit on a captured launch must be a number or a relative limit",
         )
-        .help("examples: `128`, `400us`, `+1% of base`")),
-        limit => Ok(limit),
-    }
+        .help("examples: `128`, `400us`, `+1% of base`")
+    })
 }

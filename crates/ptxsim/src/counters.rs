@@ -26,7 +26,7 @@ impl Counters {
         [gated, others]
     }
 
-    /// Whether it is told of this launch: those of bulk copies and of `wgmma` only where it has some.
+    /// Whether a report of this launch has it: those of bulk copies and of `wgmma` only where it has some.
     fn tells(&self, counter: Counter) -> bool {
         use Kind::*;
         let rare = [BulkLoad, BulkStore, BulkReduction, WarpgroupMatrix];

@@ -148,6 +148,13 @@ pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// Environment, where git cannot list them.
 pub fn present(top: &Path) -> Result<BTreeSet<PathBuf>> {
+    let names = list_present(top)?;
+    let names = names.split('\0').filter(|name| !name.is_empty());
+    Ok(names.map(PathBuf::from).collect())
+}
+
+/// Names from the top, with a NUL behind each.
+fn list_present(top: &Path) -> Result<String> {
     let all = [
         "ls-files",
         "-z",
@@ -155,9 +162,7 @@ pub fn present(top: &Path) -> Result<BTreeSet<PathBuf>> {
         "--others",
         "--exclude-standard",
     ];
-    let names = git(top, &all).map_err(Error::environment)?;
-    let names = names.split('\0').filter(|name| !name.is_empty());
-    Ok(names.map(PathBuf::from).collect())
+    git(top, &all).map_err(Error::environment)
 }
 
 /// Files of a working tree with one of these extensions, or with one of these words in them; from its top. Links
@@ -166,14 +171,7 @@ pub fn present(top: &Path) -> Result<BTreeSet<PathBuf>> {
 /// # Errors
 /// Environment, where git cannot list them.
 pub fn files_with(top: &Path, words: &[&str], extensions: &[&str]) -> Result<Vec<String>> {
-    let all = [
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ];
-    let all = git(top, &all).map_err(Error::environment)?;
+    let all = list_present(top)?;
     let grep = [&GREP[..], &["--untracked"], &patterns(words)].concat();
     let with_word = found(git(top, &grep))?;
     let names = all

@@ -82,7 +82,7 @@ impl Earlier {
             (build.source(), &build.flags, &build.main),
             (&compiler, digest.to_hex().as_str()),
             format!("{environment:?}"),
-            // A base may read less than a head: what one is told is no answer for the other.
+            // A base may read less than a head: the program of one may not be that of the other.
             hidden.is_some(),
         ));
         let key = blake3::hash(&everything.ok()?).to_hex();
