@@ -187,10 +187,11 @@ impl OutputArgs {
   gatekeeper capture -- python bench.py                     the first launch of each kernel
   gatekeeper capture --kernels '*softmax*' -- ./bench       of some kernels
   gatekeeper capture --launches 3 --out c -- python t.py    three launches of each, into the directory c
+  gatekeeper capture --random-inputs -- python bench.py     without the program's own floats, to hand on
   gatekeeper replay gatekeeper-capture                      then run them again
 
 The program runs as it would without. What is captured: the machine code, the launch, its parameters, and all memory
-that they lead to, before and after. Captured memory may be private.
+that they lead to, before and after. Captured memory may be private: see --random-inputs.
 
 Exit codes: 0, 2 for wrong usage, 4 where the program failed or nothing was captured.")]
 pub struct CaptureArgs {
@@ -206,6 +207,10 @@ pub struct CaptureArgs {
     /// Leave out a launch that can reach more memory: 512MiB, 8GiB
     #[arg(long, default_value = "4GiB", value_name = "SIZE", value_parser = parse_size)]
     pub max_memory: u64,
+    /// Write random values in the place of floats that launches find in memory. Whole numbers, zeros, parameters and names
+    /// stay. Each launch that is captured runs once more for it
+    #[arg(long)]
+    pub random_inputs: bool,
     /// The directory of the capture; created, and has to be empty
     #[arg(long, default_value = "gatekeeper-capture", value_name = "DIR")]
     pub out: PathBuf,
@@ -238,6 +243,9 @@ pub struct ReplayArgs {
     /// and from launch to launch, as where atomics add in any order: f32:1e-5. All else has to be the same
     #[arg(long, value_name = "TYPE:SHARE")]
     pub tolerance: Option<FloatTolerance>,
+    /// Time each launch alone, with the L2 cache emptied before it, as of a program that runs much else between its launches
+    #[arg(long)]
+    pub cold: bool,
     /// Where to run: auto, cuda, cuda:N or sim
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,

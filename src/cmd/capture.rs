@@ -26,6 +26,7 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         regions: args.regions.clone(),
         launches: args.launches,
         most_bytes: args.max_memory,
+        random_inputs: args.random_inputs,
     };
     let [program, arguments @ ..] = args.command.as_slice() else {
         return Err(
@@ -89,6 +90,7 @@ fn lay_out(captured: &Capture) -> String {
             kib(changed)
         ));
     }
+    lines.extend(lay_out_random_inputs(captured));
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for left_out in captured.left_out() {
         let kernels = reasons.entry(left_out.reason.to_string()).or_default();
@@ -99,6 +101,31 @@ fn lay_out(captured: &Capture) -> String {
         lines.extend(kernels.iter().map(|kernel| format!("          {kernel}")));
     }
     lines.join("\n")
+}
+
+/// How much of the captured memory is random, and whose is not.
+fn lay_out_random_inputs(captured: &Capture) -> Vec<String> {
+    let launches = captured.launches();
+    let random: Vec<_> = launches
+        .filter_map(|it| Some((&it.kernel, it.random?)))
+        .collect();
+    if random.is_empty() {
+        return Vec::new();
+    }
+    let kib = |bytes: u64| bytes.div_ceil(1024);
+    let replaced = random.iter().map(|(_, it)| it.replaced).sum();
+    let mut kept: BTreeMap<String, u64> = BTreeMap::new();
+    for (kernel, it) in random.iter().filter(|(_, it)| it.kept > 0) {
+        *kept.entry(short_name(kernel)).or_default() += it.kept;
+    }
+    let mut lines = vec![format!(
+        "random inputs: {} KiB. Still the program's: {} KiB",
+        kib(replaced),
+        kib(kept.values().sum())
+    )];
+    let by_kernel = kept.iter();
+    lines.extend(by_kernel.map(|(kernel, bytes)| format!("{:>8}  KiB of {kernel}", kib(*bytes))));
+    lines
 }
 
 fn size_of(out: &Path) -> u64 {

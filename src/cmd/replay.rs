@@ -8,7 +8,7 @@ use crate::cli::ReplayArgs;
 use ::run::device::DeviceChoice;
 use build::toolchain::Choice;
 use judge::Index;
-use model::{Checkout, Conclusion, Judgement, Outcome, Plan, Subject};
+use model::{Checkout, Conclusion, Judgement, Mode, Outcome, Plan, Subject};
 use pipeline::{Change, Profile, Request};
 use report::ReportInput;
 use report::exit::Exit;
@@ -21,6 +21,11 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     let form = Form::of(args.device);
     let load = |dir| {
         let mut loaded = captures::load(dir, form)?;
+        if args.cold {
+            for plan in [&mut loaded.plan, &mut loaded.whole.plan] {
+                plan.timing.mode = Mode::Cold;
+            }
+        }
         if let Some(tolerance) = args.tolerance {
             captures::compare_as_floats(&mut loaded, tolerance);
         }

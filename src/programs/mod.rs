@@ -303,6 +303,7 @@ fn request(program: &Program, out: &Path, kernels: Vec<String>) -> Request {
         regions: program.regions.clone(),
         launches: program.launches,
         most_bytes: MOST_BYTES,
+        random_inputs: false,
     }
 }
 

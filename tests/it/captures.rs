@@ -222,6 +222,72 @@ fn kernels_of_graphs_are_captured_when_the_graph_is_launched() {
 }
 
 #[test]
+fn floats_of_the_program_are_not_in_a_capture_with_random_inputs() {
+    let project = project();
+    let dir = project.path();
+    for (options, mode, is_there) in [
+        (&["--launches", "3"][..], "", true),
+        (&["--launches", "3", "--random-inputs"], "", false),
+        (&["--launches", "3", "--random-inputs"], "graph", false),
+    ] {
+        let (code, said) = captured_as_alone(dir, options, mode, &[]);
+        assert_eq!(code, Some(0), "{mode}: {said}");
+        assert_eq!(holds(&dir.join("cap"), 997.0), is_there, "{mode}");
+        let random = "random inputs: 20 KiB. Still the program's: 0 KiB\n";
+        assert_eq!(said.contains(random), !is_there, "{mode}: {said}");
+        run(dir, &["replay", "cap", "--device", "sim"], 0);
+    }
+    // Two versions have the same random inputs.
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    captured(dir, &["--launches", "3", "--random-inputs"], &[]);
+    captured_again(dir);
+    let against_old = ["replay", "cap", "--base", "old", "--device", "sim"];
+    run(dir, &against_old, 0);
+    edit_kernel(
+        dir,
+        "in.data[i] * factor",
+        "i == 999 ? 1 : in.data[i] * factor",
+    );
+    captured_again(dir);
+    let said = stdout(&run(dir, &against_old, 1));
+    assert!(said.contains("at_200000001000[999] = 1065353216"), "{said}");
+}
+
+/// The capture in `cap` moves to `old`, and another one takes its place.
+fn captured_again(dir: &Path) {
+    let _ = std::fs::remove_dir_all(dir.join("old"));
+    std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+    captured(dir, &["--launches", "3", "--random-inputs"], &[]);
+}
+
+/// Whether a value of the program is anywhere in the memory of a capture.
+fn holds(capture: &Path, value: f32) -> bool {
+    let contents = capture::Contents::of(capture);
+    let all = capture::Capture::read(capture).unwrap();
+    let mut memory = all.launches().flat_map(|it| &it.allocations);
+    memory.any(|it| {
+        let mut both = [Some(&it.before), it.after.as_ref()].into_iter().flatten();
+        both.any(|content| {
+            let bytes = contents.get(content).unwrap();
+            bytes.as_chunks::<4>().0.contains(&value.to_le_bytes())
+        })
+    })
+}
+
+#[test]
+fn a_kernel_that_cannot_run_on_random_inputs_is_named() {
+    let project = project();
+    let options = ["--random-inputs"];
+    let output = capture(project.path(), &options, &[], &[("FRAGILE", "1")]);
+    let said = stdout(&output) + &stderr(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("it failed on random inputs with CUDA error 700"),
+        "{said}"
+    );
+}
+
+#[test]
 fn memory_has_the_same_addresses_again_whoever_placed_it() {
     let project = project();
     let dir = project.path();

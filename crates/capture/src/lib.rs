@@ -20,7 +20,7 @@ pub use contents::{CHUNK, Content, Contents, Hash};
 pub use damage::Damage;
 pub use lines::{
     Allocation, Capture, EncodedMap, LaunchRecord, LeftOut, Line, MemoryKind, Parameter,
-    ParameterMap, Process, Reason, Variable, Writer,
+    ParameterMap, Process, RandomInputs, Reason, Variable, Writer,
 };
 pub use request::{Request, VARIABLE};
 

@@ -64,6 +64,19 @@ pub struct LaunchRecord {
     /// Variables of the module before the launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<Variable>,
+    /// Its memory is not the program's: floats in it are random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random: Option<RandomInputs>,
+}
+
+/// Nonzero bytes of the memory before a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RandomInputs {
+    /// Those of floats, which are random.
+    pub replaced: u64,
+    /// Those that are the program's.
+    pub kept: u64,
 }
 
 /// A `__constant__` or `__device__` variable.
@@ -174,6 +187,8 @@ pub enum Reason {
     AddressesTaken,
     /// It can reach more memory than the limit.
     TooMuchMemory { bytes: u64, most: u64 },
+    /// The launch with random values failed, with a CUresult. The program cannot use the GPU any more.
+    RandomInputs { code: i32 },
     /// It uses textures or surfaces, which are handles to memory in a form of the driver's own.
     Textures,
     /// The driver lacks a function.
@@ -257,6 +272,10 @@ impl fmt::Display for Reason {
                 "it can reach {} MiB of memory, and the limit is {} MiB (--max-memory)",
                 bytes >> 20,
                 most >> 20
+            ),
+            Self::RandomInputs { code } => write!(
+                f,
+                "it failed on random inputs with CUDA error {code}, and the program with it: leave it out with --kernels"
             ),
             Self::Textures => f.write_str("it uses textures or surfaces"),
             Self::OldDriver { call } => {
@@ -421,6 +440,7 @@ mod tests {
                 after: Some(contents.put(b"after!").unwrap()),
             }],
             variables: Vec::new(),
+            random: None,
         }
     }
 

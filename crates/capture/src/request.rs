@@ -19,6 +19,8 @@ pub struct Request {
     pub launches: u32,
     /// The most memory that a launch may reach, in bytes.
     pub most_bytes: u64,
+    /// Floats in memory are replaced, and the launch that is captured is one on these.
+    pub random_inputs: bool,
 }
 
 impl Request {

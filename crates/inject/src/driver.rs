@@ -170,6 +170,8 @@ driver! {
     release = cuMemRelease(handle: u64);
     /// Copies to the host.
     read = cuMemcpyDtoH_v2(to: *mut c_void, from: Address, bytes: usize);
+    /// Copies from the host.
+    write = cuMemcpyHtoD_v2(to: Address, from: *const c_void, bytes: usize);
     /// The allocation around an address.
     address_range = cuMemGetAddressRange_v2(base: *mut Address, bytes: *mut usize, address: Address);
     /// A fact on an address.

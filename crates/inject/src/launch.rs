@@ -3,11 +3,13 @@
 use crate::call::{Launch, is_recorded, refused};
 use crate::driver::{Address, CuResult, Handle, SUCCESS, driver};
 use crate::memory::current_device;
-use crate::quiet::run_once;
-use crate::settled::{generation, settle};
+use crate::quiet::{quietly, run_once};
+use crate::random::{count_nonzero, replace_floats};
+use crate::settled::{generation, settle, unsettle};
 use crate::state::{Kernel, State, device, state};
 use capture::{
-    Allocation, LaunchRecord, Line, MemoryKind, Parameter, Reason, Variable, addresses::ordinal_of,
+    Allocation, LaunchRecord, Line, MemoryKind, Parameter, RandomInputs, Reason, Variable,
+    addresses::ordinal_of,
 };
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int};
@@ -40,13 +42,23 @@ impl Launch {
         self.record(&mut state, (&kernel, region), run)
     }
 
-    /// Writes down a launch that was chosen. `run` runs exactly once, also where our own part fails.
+    /// Writes down a launch that was chosen. `run` runs exactly once, also where our own part fails, and once more before
+    /// that if the inputs are to be random.
     pub fn record(
         &self,
         state: &mut State,
         (kernel, region): (&Kernel, Option<String>),
         run: &dyn Fn() -> CuResult,
     ) -> CuResult {
+        if state.request.random_inputs {
+            quietly(|| {
+                if let Err(reason) = self.record_with_random_inputs(state, (kernel, region), run) {
+                    state.leave_out(&kernel.symbol, reason);
+                }
+                Some(())
+            });
+            return run();
+        }
         run_once(run, |run| match self.before(state, kernel) {
             Ok(before) => {
                 let code = run();
@@ -62,6 +74,47 @@ impl Launch {
                 run()
             }
         })
+    }
+
+    /// A launch of its own, on memory whose floats are random. Then the program has its memory again.
+    fn record_with_random_inputs(
+        &self,
+        state: &mut State,
+        (kernel, region): (&Kernel, Option<String>),
+        run: &dyn Fn() -> CuResult,
+    ) -> Result<(), Reason> {
+        // Other threads must not launch on these values: they wait for the state, unless a handle is settled.
+        unsettle();
+        let mut before = self.before(state, kernel)?;
+        let mut own = Own::default();
+        let mut account = RandomInputs::default();
+        for (address, content) in &mut before.memory {
+            own.keep(*address, content)?;
+            let replaced = replace_floats(*address, content, &|word| {
+                state.memory.around(word).is_some()
+            });
+            account.replaced += replaced.replaced;
+            account.kept += replaced.kept;
+        }
+        for variable in &before.variables {
+            own.keep(variable.address, &variable.content)?;
+            if variable.is_set {
+                account.kept += count_nonzero(&variable.content);
+            }
+        }
+        before.random = Some(account);
+        for (address, content) in &before.memory {
+            write(*address, content)?;
+        }
+        match run() {
+            SUCCESS => {}
+            code => return Err(Reason::RandomInputs { code }),
+        }
+        synchronize().map_err(|reason| match reason {
+            Reason::Driver { code, .. } => Reason::RandomInputs { code },
+            other => other,
+        })?;
+        self.after(state, (kernel, region), before)
     }
 
     /// The parameters, and the memory that they lead to.
@@ -88,8 +141,10 @@ impl Launch {
             }
         }
         let variables = read_variables(kernel)?;
-        for (_, content) in &variables {
-            waiting.extend(words(content).filter(|word| state.memory.around(*word).is_some()));
+        for variable in variables.iter().filter(|it| it.is_set) {
+            waiting.extend(
+                words(&variable.content).filter(|word| state.memory.around(*word).is_some()),
+            );
         }
         // Pointers in memory are followed, too: tables of pointers, and structs.
         while let Some(word) = waiting.pop() {
@@ -119,6 +174,7 @@ impl Launch {
             parameters,
             memory,
             variables,
+            random: None,
         })
     }
 
@@ -155,10 +211,10 @@ impl Launch {
             })
             .collect();
         let mut variables = Vec::new();
-        for (name, content) in before.variables {
+        for variable in before.variables.into_iter().filter(|it| it.is_set) {
             variables.push(Variable {
-                name,
-                before: state.contents.put(&content).map_err(disk)?,
+                name: variable.name,
+                before: state.contents.put(&variable.content).map_err(disk)?,
             });
         }
         let device = device();
@@ -179,6 +235,7 @@ impl Launch {
             parameters,
             allocations,
             variables,
+            random: before.random,
         };
         state.add(&Line::Launch(Box::new(launch))).map_err(disk)
     }
@@ -188,14 +245,47 @@ impl Launch {
 struct Before {
     parameters: Vec<(usize, Vec<u8>)>,
     memory: BTreeMap<Address, Vec<u8>>,
-    variables: Vec<(String, Vec<u8>)>,
+    variables: Vec<ReadVariable>,
+    /// Where floats in the memory are not the program's.
+    random: Option<RandomInputs>,
+}
+
+/// The program's own memory, which it gets back at the end.
+#[derive(Default)]
+struct Own(Vec<(Address, Vec<u8>)>);
+
+impl Own {
+    fn keep(&mut self, address: Address, content: &[u8]) -> Result<(), Reason> {
+        let mut kept = allocate(content.len())?;
+        kept.extend_from_slice(content);
+        self.0.push((address, kept));
+        Ok(())
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // After a fault nothing can be written, and the program cannot go on.
+        let _ = synchronize();
+        for (address, content) in &self.0 {
+            let _ = write(*address, content);
+        }
+    }
 }
 
 /// Variables of a module may not be larger, in bytes.
 const LARGEST_VARIABLE: u64 = 64 << 20;
 
-/// Name and content of each variable of the kernel's module that is not as loading made it.
-fn read_variables(kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>, Reason> {
+/// A variable of a kernel's module.
+struct ReadVariable {
+    name: String,
+    address: Address,
+    content: Vec<u8>,
+    /// Whether it is not as loading made it.
+    is_set: bool,
+}
+
+fn read_variables(kernel: &Kernel) -> Result<Vec<ReadVariable>, Reason> {
     let module = kernel.module.as_ref().ok_or(Reason::UnknownModule)?;
     let damaged = |error: binary::Error| Reason::DamagedModule {
         problem: error.to_string(),
@@ -230,9 +320,12 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>, Reason> {
             continue;
         }
         let content = read(address, bytes as u64)?;
-        if content != variable.initial {
-            variables.push((variable.name, content));
-        }
+        variables.push(ReadVariable {
+            name: variable.name,
+            address,
+            is_set: content != variable.initial,
+            content,
+        });
     }
     Ok(variables)
 }
@@ -277,16 +370,30 @@ fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryK
 
 fn read(address: Address, bytes: u64) -> Result<Vec<u8>, Reason> {
     let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mut content = Vec::new();
-    // A program that has filled the host's memory must not end here.
-    let room = content.try_reserve_exact(length);
-    room.map_err(|_| Reason::NoHostMemory { bytes })?;
+    let mut content = allocate(length)?;
     content.resize(length, 0);
     // SAFETY: an allocation with as many bytes.
     match unsafe { driver().read(content.as_mut_ptr().cast(), address, length) } {
         SUCCESS => Ok(content),
         code => Err(refused("cuMemcpyDtoH", code)),
     }
+}
+
+fn write(address: Address, content: &[u8]) -> Result<(), Reason> {
+    // SAFETY: an allocation or a variable with as many bytes.
+    match unsafe { driver().write(address, content.as_ptr().cast(), content.len()) } {
+        SUCCESS => Ok(()),
+        code => Err(refused("cuMemcpyHtoD", code)),
+    }
+}
+
+/// A program that has filled the host's memory must not end here.
+fn allocate(bytes: usize) -> Result<Vec<u8>, Reason> {
+    let mut content = Vec::new();
+    let room = content.try_reserve_exact(bytes);
+    let bytes = bytes as u64;
+    room.map_err(|_| Reason::NoHostMemory { bytes })?;
+    Ok(content)
 }
 
 /// Another stream may be recorded into a graph meanwhile, which a wait of this thread would end.

@@ -22,6 +22,7 @@ mod mappings;
 mod maps;
 mod memory;
 mod quiet;
+mod random;
 mod ranges;
 mod regions;
 mod settled;

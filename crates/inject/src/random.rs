@@ -1,0 +1,501 @@
+//! Random values in the place of floats, for captures that others may see. Memory has no types: each granule is taken for
+//! floats if all of its words can be. Pure.
+
+use capture::RandomInputs;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::ops::Range;
+
+/// Bytes that are floats of one format or none. Allocations of CUDA are aligned to this, and tensors that PyTorch puts into
+/// one allocation to twice as much.
+const GRANULE: usize = 256;
+
+/// Captures of two versions of a program are to have the same values, so these depend on the address alone, and their signs on
+/// whether there is a negative one.
+const SEED: u64 = 0x67617465_6b656570;
+
+/// Of eight floats, one may be tiny.
+const FLOATS_FOR_EACH_TINY: usize = 8;
+
+/// How floats are stored.
+#[derive(Debug, PartialEq, Eq)]
+struct Format {
+    bytes: usize,
+    /// Bits below the exponent.
+    fraction: u32,
+    /// The largest exponent: infinities and NaN.
+    infinite: u64,
+    /// Exponents, with their bias, of common floats. The smaller ones are seldom in floats, and often in integers.
+    common: Range<u64>,
+}
+
+/// 2^-14 to 2^9: all but the subnormal ones and the largest. Text in small letters would read as larger ones.
+const F16: Format = Format {
+    bytes: 2,
+    fraction: 10,
+    infinite: 0x1f,
+    common: 1..24,
+};
+
+/// 2^-40 to 2^24.
+const BF16: Format = Format {
+    bytes: 2,
+    fraction: 7,
+    infinite: 0xff,
+    common: 87..151,
+};
+
+/// 2^-64 to 2^24. Integers that read so are between 528 million and 1.27 billion.
+const F32: Format = Format {
+    bytes: 4,
+    fraction: 23,
+    infinite: 0xff,
+    common: 63..151,
+};
+
+/// 2^-64 to 2^64.
+const F64: Format = Format {
+    bytes: 8,
+    fraction: 52,
+    infinite: 0x7ff,
+    common: 959..1087,
+};
+
+/// How a word reads in a format.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Common,
+    /// Zeros, infinities, and NaN of the wide formats: masks and padding.
+    Special,
+    Tiny,
+    /// Too large, or NaN of the narrow formats, which small negative integers read as.
+    Other,
+}
+
+impl Format {
+    fn read(&self, word: u64) -> Reading {
+        let exponent = word >> self.fraction & self.infinite;
+        let fraction = word & ((1 << self.fraction) - 1);
+        match (exponent, fraction) {
+            (0, 0) => Reading::Special,
+            (it, fraction) if it == self.infinite => match fraction == 0 || self.bytes > 2 {
+                true => Reading::Special,
+                false => Reading::Other,
+            },
+            (it, _) if self.common.contains(&it) => Reading::Common,
+            (it, _) if it < self.common.start => Reading::Tiny,
+            _ => Reading::Other,
+        }
+    }
+
+    /// Whether a granule can have such floats and nothing else.
+    fn fits(&self, granule: &[u8]) -> bool {
+        let (mut common, mut tiny) = (0, 0);
+        for word in words(granule, self.bytes) {
+            match self.read(word) {
+                Reading::Common => common += 1,
+                Reading::Tiny => tiny += 1,
+                Reading::Special => {}
+                Reading::Other => return false,
+            }
+        }
+        common > 0 && tiny * FLOATS_FOR_EACH_TINY <= common
+    }
+
+    /// Whether nearly all words at even places are such floats: where one at an odd place is not, the two can read as a wider
+    /// float all the same.
+    fn has_lower_halves(&self, granule: &[u8]) -> bool {
+        let lower = words(granule, self.bytes).step_by(2);
+        let (mut all, mut common) = (0, 0);
+        for word in lower {
+            all += 1;
+            common += usize::from(self.read(word) == Reading::Common);
+        }
+        common * 8 >= all * 7
+    }
+
+    /// Whether all words end in zero bits, as those of small whole numbers do.
+    fn is_coarse(&self, granule: &[u8]) -> bool {
+        let end = match self.bytes {
+            2 => return false,
+            4 => 0xfff,
+            _ => 0xffff_ffff,
+        };
+        words(granule, self.bytes).all(|word| word & end == 0)
+    }
+
+    fn is_negative(&self, word: u64) -> bool {
+        word >> (8 * self.bytes - 1) == 1
+    }
+
+    /// A positive float of moderate size. With `is_coarse` the lower half of its bits is zero.
+    fn draw(&self, random: u64, is_coarse: bool) -> u64 {
+        let (drawn, low) = match self.bytes {
+            2 => (u64::from(draw_half(random)), 0),
+            4 => (u64::from(draw_single(random).to_bits()), 0xffff),
+            _ => (draw_double(random).to_bits(), 0xffff_ffff),
+        };
+        match is_coarse {
+            true => drawn & !low,
+            false => drawn,
+        }
+    }
+}
+
+/// Replaces what can only be floats in memory that starts at an address. Zeros, infinities and tiny values stay.
+pub fn replace_floats(
+    address: u64,
+    content: &mut [u8],
+    is_pointer: &dyn Fn(u64) -> bool,
+) -> RandomInputs {
+    let mut account = RandomInputs::default();
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let places = (address..).step_by(GRANULE);
+    for (place, granule) in places.zip(content.chunks_mut(GRANULE)) {
+        match find_floats(granule, is_pointer) {
+            Some(floats) => {
+                // In words of 32 bits.
+                random.set_word_pos(u128::from(place / 4));
+                replace(granule, &floats, &mut random, &mut account);
+            }
+            None => account.kept += count_nonzero(granule),
+        }
+    }
+    account
+}
+
+pub fn count_nonzero(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte != 0).count() as u64
+}
+
+/// The floats of a granule.
+struct Floats {
+    format: &'static Format,
+    /// Whether those that are not common are floats all the same.
+    has_outliers: bool,
+}
+
+impl Floats {
+    fn common(format: &'static Format) -> Self {
+        Self {
+            format,
+            has_outliers: false,
+        }
+    }
+}
+
+/// `None` for a granule that has other things than floats.
+fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Floats> {
+    let are_zero = |width, first| {
+        let mut words = words(granule, width).skip(first).step_by(2);
+        words.all(|word| word == 0)
+    };
+    // Whole numbers of 32 and 64 bits that half as many bits hold: the lower halves alone could read as floats.
+    if words(granule, 8).any(is_pointer) || are_zero(2, 1) || are_zero(4, 1) {
+        return None;
+    }
+    let fitting = |format: &'static Format| format.fits(granule).then_some(format);
+    let (single, double) = (fitting(&F32), fitting(&F64));
+    let mut coarse = [double, single].into_iter().flatten();
+    if let Some(coarse) = coarse.find(|it| it.is_coarse(granule)) {
+        return Some(Floats::common(coarse));
+    }
+    // With their lower halves zero, whole numbers read as f16.
+    let half = [&F16, &BF16].into_iter().find(|it| it.fits(granule));
+    let half = half.filter(|_| !are_zero(2, 0));
+    // Two narrow floats next to each other read as a wide one, and hardly the other way round.
+    let wide = half.or(single).or(double)?;
+    let narrower: &[&'static Format] = match wide.bytes {
+        2 => &[],
+        4 => &[&F16, &BF16],
+        _ => &[&F32],
+    };
+    let narrow = narrower.iter().find(|it| it.has_lower_halves(granule));
+    Some(match narrow {
+        Some(narrow) => Floats {
+            format: narrow,
+            has_outliers: true,
+        },
+        None => Floats::common(wide),
+    })
+}
+
+/// Little-endian.
+fn words(bytes: &[u8], width: usize) -> impl Iterator<Item = u64> {
+    let words = bytes.chunks_exact(width);
+    words.map(|word| {
+        let bytes = word.iter().rev();
+        bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
+    })
+}
+
+fn replace(
+    granule: &mut [u8],
+    floats: &Floats,
+    random: &mut ChaCha8Rng,
+    account: &mut RandomInputs,
+) {
+    let format = floats.format;
+    // Narrower floats with zeros between them may read so, and the zeros stay.
+    let is_coarse = format.is_coarse(granule);
+    // Probabilities, variances and numbers of steps are not negative, and roots are taken of them.
+    let is_signed = words(granule, format.bytes)
+        .any(|word| format.read(word) == Reading::Common && format.is_negative(word));
+    let mut words_of = granule.chunks_exact_mut(format.bytes);
+    for bytes in &mut words_of {
+        // Each place has its draw, whatever the other places hold.
+        let bits = random.next_u64();
+        let sign = u64::from(is_signed) & bits;
+        let drawn = format.draw(bits, is_coarse) | sign << (8 * format.bytes - 1);
+        let word = words(bytes, format.bytes).next().unwrap_or_default();
+        match format.read(word) {
+            Reading::Special => {}
+            Reading::Tiny | Reading::Other if !floats.has_outliers => {
+                account.kept += count_nonzero(bytes);
+            }
+            Reading::Common | Reading::Tiny | Reading::Other => {
+                account.replaced += format.bytes as u64;
+                for (byte, drawn) in bytes.iter_mut().zip(drawn.to_le_bytes()) {
+                    *byte = drawn;
+                }
+            }
+        }
+    }
+    account.kept += count_nonzero(words_of.into_remainder());
+}
+
+/// Bits of a moderate size in each reading: 0.75 to 2 as f16, 2^-11 to 2 as bf16, and as two floats of 8 bits 0.125 to 2
+/// (e4m3) or 2^-7 to 2 (e5m2).
+fn draw_half(random: u64) -> u16 {
+    let [_, high, low, ..] = random.to_le_bytes();
+    u16::from_le_bytes([0x20 | low & 0x1f, 0x3a + high % 6])
+}
+
+/// Between 0 and 1.
+fn draw_single(random: u64) -> f32 {
+    // Odd, and of the 24 bits that an f32 has.
+    ((random >> 41) as f32 * 2.0 + 1.0) * 2f32.powi(-24)
+}
+
+/// Between 0 and 1.
+fn draw_double(random: u64) -> f64 {
+    ((random >> 12) as f64 * 2.0 + 1.0) * 2f64.powi(-53)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::{bf16, f16};
+    use proptest::prelude::*;
+
+    const PLACE: u64 = capture::addresses::FIRST;
+
+    /// An address that captures use.
+    fn is_pointer(word: u64) -> bool {
+        (PLACE..PLACE + (80 << 30)).contains(&word)
+    }
+
+    fn replaced(content: &[u8]) -> (Vec<u8>, RandomInputs) {
+        let mut content = content.to_vec();
+        let account = replace_floats(PLACE, &mut content, &is_pointer);
+        (content, account)
+    }
+
+    fn is_kept(content: &[u8]) -> bool {
+        let (now, account) = replaced(content);
+        now == content && account.replaced == 0
+    }
+
+    fn bytes<T, const N: usize>(values: &[T], write: impl Fn(&T) -> [u8; N]) -> Vec<u8> {
+        values.iter().flat_map(write).collect()
+    }
+
+    /// Values like those of weights, activations and gradients, at one of many scales.
+    fn floats() -> impl Strategy<Value = Vec<f64>> {
+        let scale = (-12..4i32).prop_map(|power| 2f64.powi(power));
+        let values = prop::collection::vec((0.02..1.0f64, any::<bool>()), 512);
+        (values, scale).prop_map(|(values, scale)| {
+            let signed = values
+                .into_iter()
+                .map(|(value, is_negative)| match is_negative {
+                    true => -value * scale,
+                    false => value * scale,
+                });
+            signed.collect()
+        })
+    }
+
+    /// No value is left, and each new one is a plain float.
+    fn check(
+        before: &[u8],
+        format: &Format,
+        value: impl Fn(u64) -> f64,
+    ) -> Result<(), TestCaseError> {
+        let (after, account) = replaced(before);
+        prop_assert_eq!(
+            account,
+            RandomInputs {
+                replaced: before.len() as u64,
+                kept: 0
+            }
+        );
+        let pairs = words(before, format.bytes).zip(words(&after, format.bytes));
+        let mut alike = 0;
+        for (before, after) in pairs {
+            let now = value(after);
+            prop_assert!(now.is_finite() && now != 0.0 && now.abs() <= 2.0, "{now}");
+            alike += usize::from(before == after);
+        }
+        prop_assert!(alike < 16, "{alike}");
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn floats_of_each_format_are_replaced_by_such_floats(values in floats()) {
+            let single = bytes(&values, |it| (*it as f32).to_le_bytes());
+            check(&single, &F32, |word| f64::from(f32::from_bits(word as u32)))?;
+            let double = bytes(&values, |it| it.to_le_bytes());
+            check(&double, &F64, f64::from_bits)?;
+            let brain = bytes(&values, |it| bf16::from_f64(*it).to_le_bytes());
+            check(&brain, &BF16, |word| bf16::from_bits(word as u16).to_f64())?;
+            let values: Vec<f64> = values.iter().map(|it| it * 32.0).collect();
+            let half = bytes(&values, |it| f16::from_f64(*it).to_le_bytes());
+            check(&half, &F16, |word| f16::from_bits(word as u16).to_f64())?;
+        }
+
+        #[test]
+        fn whole_numbers_stay(
+            small in prop::collection::vec(0..65536i64, 256),
+            large in prop::collection::vec(-500_000_000..500_000_000i64, 256),
+            octets in prop::collection::vec(-128..=127i8, 256),
+        ) {
+            for values in [&small, &large] {
+                prop_assert!(is_kept(&bytes(values, |it| (*it as i32).to_le_bytes())));
+                prop_assert!(is_kept(&bytes(values, |it| it.to_le_bytes())));
+            }
+            prop_assert!(is_kept(&bytes(&octets, |it| it.to_le_bytes())));
+        }
+
+        #[test]
+        fn a_table_of_pointers_stays(offsets in prop::collection::vec(0..80u64 << 30, 32)) {
+            prop_assert!(is_kept(&bytes(&offsets, |it| (PLACE + it).to_le_bytes())));
+        }
+    }
+
+    #[test]
+    fn text_and_truths_stay() {
+        assert!(is_kept(
+            "the quick brown fox jumps over the lazy dog. "
+                .repeat(6)
+                .as_bytes()
+        ));
+        assert!(is_kept(&[1, 0, 0, 1, 1].repeat(60)));
+    }
+
+    #[test]
+    fn small_whole_numbers_as_floats_are_replaced() {
+        let values: Vec<u32> = (0..128).collect();
+        for (before, format) in [
+            (bytes(&values, |it| (*it as f32).to_le_bytes()), F32),
+            (bytes(&values, |it| f64::from(*it).to_le_bytes()), F64),
+        ] {
+            let (after, account) = replaced(&before);
+            assert_eq!(account.replaced as usize, before.len() - format.bytes);
+            // The zero stays.
+            assert!(words(&after, format.bytes).next() == Some(0));
+            assert!(
+                words(&after, format.bytes)
+                    .skip(1)
+                    .all(|it| format.read(it) == Reading::Common)
+            );
+        }
+    }
+
+    #[test]
+    fn zeros_infinities_and_tiny_values_stay_among_floats() {
+        let mut values: Vec<f32> = (1..65).map(|it| it as f32 / 7.3).collect();
+        values[3] = 0.0;
+        values[7] = f32::NEG_INFINITY;
+        values[9] = 1e-30;
+        let (after, account) = replaced(&bytes(&values, |it| it.to_le_bytes()));
+        let after: Vec<f32> = words(&after, 4)
+            .map(|it| f32::from_bits(it as u32))
+            .collect();
+        for place in [3, 7, 9] {
+            assert_eq!(after[place], values[place]);
+        }
+        let changed = after.iter().zip(&values).filter(|(a, b)| a != b);
+        assert_eq!(changed.count(), 61);
+        assert_eq!(account.replaced, 61 * 4);
+    }
+
+    #[test]
+    fn whole_numbers_that_read_as_floats_in_part_stay() {
+        for number in [1u64 << 26, 1 << 29, 1 << 30, 3 << 45] {
+            let mut content = bytes(&[number], |it| it.to_le_bytes());
+            content.resize(256, 0);
+            assert!(is_kept(&content), "{number}");
+        }
+        let steps: Vec<u32> = (0..64).map(|it| it << 26).collect();
+        assert!(is_kept(&bytes(&steps, |it| it.to_le_bytes())));
+        let offsets: Vec<u64> = (0..32).map(|it| 600_000_000 + it * 1_000_000).collect();
+        assert!(is_kept(&bytes(&offsets, |it| it.to_le_bytes())));
+    }
+
+    #[test]
+    fn one_value_that_is_no_common_float_does_not_change_the_width() {
+        for place in 0..128 {
+            let mut halves: Vec<f16> = (1..129).map(|it| f16::from_f32(it as f32 / 77.7)).collect();
+            halves[place] = f16::from_f32(3000.0);
+            let (after, _) = replaced(&bytes(&halves, |it| it.to_le_bytes()));
+            let mut after = words(&after, 2).map(|it| f16::from_bits(it as u16).to_f32());
+            assert!(after.all(|it| it.is_finite() && it <= 3000.0), "{place}");
+        }
+        for place in 0..64 {
+            let mut singles: Vec<f32> = (1..65).map(|it| it as f32 / 77.7).collect();
+            singles[place] = f32::NAN;
+            let (after, account) = replaced(&bytes(&singles, |it| it.to_le_bytes()));
+            assert_eq!((account.replaced, account.kept), (63 * 4, 0));
+            let after = words(&after, 4).map(|it| f32::from_bits(it as u32));
+            assert!(
+                after
+                    .filter(|it| !it.is_nan())
+                    .all(|it| it < 1.0 && it > 0.0)
+            );
+        }
+    }
+
+    #[test]
+    fn floats_that_are_not_negative_stay_so() {
+        let values: Vec<f32> = (1..65).map(|it| it as f32 / 77.7).collect();
+        let signs = |values: &[f32]| {
+            let (after, _) = replaced(&bytes(values, |it| it.to_le_bytes()));
+            words(&after, 4)
+                .filter(|word| F32.is_negative(*word))
+                .count()
+        };
+        assert_eq!(signs(&values), 0);
+        let mixed: Vec<f32> = values.iter().map(|it| it - 0.4).collect();
+        assert!((16..48).contains(&signs(&mixed)));
+    }
+
+    #[test]
+    fn values_depend_on_the_address_and_the_sign_alone() {
+        let [mut one, other] = [1.5f32, 300.0].map(|it| bytes(&[it; 128], |it| it.to_le_bytes()));
+        assert_eq!(replaced(&one).0, replaced(&other).0);
+        let mut behind = one.split_off(256);
+        replace_floats(PLACE + 256, &mut behind, &is_pointer);
+        assert_eq!(behind, replaced(&other).0[256..]);
+    }
+
+    #[test]
+    fn each_draw_is_a_plain_float_in_all_readings() {
+        for random in [0, u64::MAX, 0x8000_0000_0000_0001, 0x1234_5678_9abc_def0] {
+            let half = u64::from(draw_half(random));
+            assert!(F16.read(half) == Reading::Common && BF16.read(half) == Reading::Common);
+            assert!(draw_single(random) < 1.0 && draw_single(random) > 0.0);
+            assert!(draw_double(random) < 1.0 && draw_double(random) > 0.0);
+        }
+    }
+}
