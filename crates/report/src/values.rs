@@ -3,7 +3,7 @@
 use super::against_base;
 use super::section::{Kind, Room, Table};
 use judge::View;
-use model::{Case, Counter, Judgement, Metric, Outcome, Subject, Verdict};
+use model::{Case, Counter, Judgement, Metric, Mode, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
 use wording::words;
 
@@ -91,9 +91,13 @@ pub fn legend(view: View) -> Option<&'static str> {
         view.metric(&Subject::Case(case.id.clone()), Metric::P90)
             .is_ok()
     };
-    view.plan().cases.iter().any(tail).then_some(
-        "p50 is of launches back to back; p90, p99 and cv of single ones, each with its start",
-    )
+    let says = match view.plan().timing.mode {
+        Mode::Warm => {
+            "p50 is of launches back to back; p90, p99 and cv of single ones, each with its start"
+        }
+        Mode::Cold => "all are of single launches with an empty L2 cache, each with its start",
+    };
+    view.plan().cases.iter().any(tail).then_some(says)
 }
 
 /// A table of times, with the change of p50 against the base or the baseline. A case that was skipped whole has no value
