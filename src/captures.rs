@@ -540,10 +540,9 @@ fn translate_maps(parameter: &Parameter) -> std::result::Result<String, String> 
     let mut bytes = parameter.bytes.clone();
     for ParameterMap { offset, map } in &parameter.maps {
         let encoded = match map {
-            EncodedMap::Tiled { address, map } => {
+            EncodedMap::Described { address, map } => {
                 ptxsim::encode_tensor_map(map, *address).map_err(|error| error.to_string())?
             }
-            EncodedMap::Im2col => return Err(refused("im2col")),
             EncodedMap::Interleaved => return Err(refused("an interleaved layout")),
             EncodedMap::DataType { number } => {
                 return Err(refused(&format!("CUtensorMapDataType {number}")));

@@ -353,17 +353,23 @@ fn a_program_that_fails_or_launches_nothing_is_no_capture() {
 #[test]
 fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
     // The driver's own bytes mean nothing to the simulator: only what the program had encoded does.
-    for (how, variables, code) in [
-        ("tiles", &[][..], 0),
-        ("moved", &[][..], 0),
-        ("tiles", &[("WRONG", "1")][..], 1),
+    let wrong = &[("WRONG", "1")][..];
+    for (how, variables, kernel) in [
+        ("tiles", &[][..], "scale_tiles"),
+        ("moved", &[][..], "scale_tiles"),
+        ("tiles", wrong, "scale_tiles"),
+        ("im2col", &[][..], "scale_pixels"),
+        ("im2col moved", &[][..], "scale_pixels"),
+        ("im2col", wrong, "scale_pixels"),
     ] {
+        let code = i32::from(variables == wrong);
         let project = project();
         let dir = project.path();
         let output = capture(dir, &[], &[how], variables);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let said = stdout(&run(dir, &["replay", "cap", "--device", "sim"], code));
-        assert!(said.contains("scale_tiles/captured@launch1"), "{said}");
+        let launch = format!("{kernel}/captured@launch1");
+        assert!(said.contains(&launch), "{said}");
         assert_eq!(
             said.contains("max_err 4194304, limit <= 0"),
             code == 1,
@@ -374,18 +380,13 @@ fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
 
 #[test]
 fn tensor_maps_that_the_simulator_does_not_have_are_refused_by_name() {
-    for (how, why) in [
-        ("im2col", "im2col"),
-        ("interleaved", "an interleaved layout"),
-    ] {
-        let project = project();
-        let dir = project.path();
-        let output = capture(dir, &[], &[how], &[]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], 4));
-        let refused = format!("a tensor map of scale_tiles: the simulator has none of {why}");
-        assert!(said.contains(&refused), "{said}");
-    }
+    let project = project();
+    let dir = project.path();
+    let output = capture(dir, &[], &["interleaved"], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], 4));
+    let refused = "a tensor map of scale_tiles: the simulator has none of an interleaved layout";
+    assert!(said.contains(refused), "{said}");
 }
 
 #[test]

@@ -100,12 +100,11 @@ pub struct ParameterMap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum EncodedMap {
-    Tiled {
+    Described {
         address: u64,
         map: TensorMap,
     },
     // The rest is known by name alone.
-    Im2col,
     Interleaved,
     /// A CUtensorMapDataType.
     DataType {
@@ -412,7 +411,7 @@ mod tests {
                 bytes: "0000000000200000".to_owned(),
                 maps: vec![ParameterMap {
                     offset: 64,
-                    map: EncodedMap::Im2col,
+                    map: EncodedMap::Interleaved,
                 }],
             }],
             allocations: vec![Allocation {
@@ -454,6 +453,23 @@ mod tests {
         fs::write(&path, &text[..text.len() - 5]).unwrap();
         let capture = Capture::read(dir.path()).unwrap();
         assert_eq!(capture.launches().count(), 1);
+    }
+
+    /// Before, they were known by name alone, which says nothing of their corners.
+    #[test]
+    fn maps_for_images_of_an_older_capture_are_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let launch = launch(dir.path());
+        let mut writer = Writer::create(dir.path(), process()).unwrap();
+        writer.add(&Line::Launch(Box::new(launch))).unwrap();
+        let path = dir.path().join("process-7.jsonl");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("\"interleaved\"", "\"im2col\"")).unwrap();
+        let error = Capture::read(dir.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("line 2: unknown variant `im2col`"),
+            "{error}"
+        );
     }
 
     #[test]
