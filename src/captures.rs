@@ -9,11 +9,11 @@ pub use floats::{FloatTolerance, compare_as_floats};
 use build::signature::qualified;
 use build::toolchain::Choice;
 use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Parameter, ParameterMap};
-use config::{Loaded, Places, ToolchainPin, Whole};
+use config::{Loaded, Places, Program, ToolchainPin, Whole};
 use model::{
-    Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
-    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, REPLAYED, Reference,
-    Role, Rule, Step, Subject, Tensor, Unit, UnitId,
+    Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
+    Determinism, ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, REPLAYED,
+    Reference, Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
 };
 use pipeline::{Apart, BaseSide};
 use run::device::DeviceChoice;
@@ -49,36 +49,53 @@ impl Form {
     }
 }
 
-/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`.
+/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`. Launches that
+/// cannot run in this form are gaps of the plan.
 ///
 /// # Errors
-/// A capture that cannot be read or is damaged, and one without launches.
+/// A capture that cannot be read or is damaged, and one without launches that can run.
 pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
-    let (loaded, without_code) = load_all(dir, form, None)?;
-    if let Some(kernel) = without_code.first() {
-        return Err(Error::environment(format!("the module of {kernel} has no PTX"))
-            .help("the simulator runs PTX: replay on a GPU, or build the program with -gencode arch=compute_90,code=compute_90 as well"));
-    }
-    if loaded.plan.cases.is_empty() {
+    let loaded = load_all(dir, form, None)?;
+    if loaded.all.is_empty() {
         return Err(Error::usage("it has no launches")
             .at(dir.display())
             .help("capture some: gatekeeper capture --out DIR -- python bench.py"));
     }
+    check_that_some_run(&loaded.plan)?;
     Ok(loaded)
+}
+
+fn check_that_some_run(plan: &Plan) -> Result<()> {
+    if !plan.cases.is_empty() {
+        return Ok(());
+    }
+    let message = "none of its launches can run here:".to_owned();
+    let gaps = list_gaps(plan).map(|(case, problem)| format!("\n{case}: {problem}"));
+    Err(Error::environment(gaps.fold(message, |all, gap| all + &gap))
+        .help("replay on a GPU; for the simulator, build the program with PTX: -gencode arch=compute_90,code=[sm_90,compute_90]"))
+}
+
+/// The launches that cannot run in this form, and why.
+pub fn list_gaps(plan: &Plan) -> impl Iterator<Item = (&CaseId, &str)> {
+    let gaps = plan.uncaptured.iter();
+    gaps.filter_map(|gap| match &gap.why {
+        CaptureGap::Unsupported(Unsupported::NotCaptured { problem }) => {
+            Some((&gap.case, problem.as_str()))
+        }
+        _ => None,
+    })
 }
 
 /// The same of a program of gates.yaml: `PROGRAM/KERNEL@launch1`. Sources have their whole paths, as they are not below
 /// gates.yaml.
 ///
-/// With the kernels that cannot run in this form, by their mangled names.
-///
 /// # Errors
 /// A capture that cannot be read or is damaged.
-pub fn load_program(dir: &Path, form: Form, program: &str) -> Result<(Loaded, BTreeSet<String>)> {
+pub fn load_program(dir: &Path, form: Form, program: &Program) -> Result<Loaded> {
     load_all(dir, form, Some(program))
 }
 
-fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<(Loaded, BTreeSet<String>)> {
+fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<Loaded> {
     let root = std::path::absolute(dir)
         .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
@@ -88,24 +105,23 @@ fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<(Loaded, BT
         contents: Contents::of(&root),
         root,
         names: Names::default(),
-        program: program.map(str::to_owned),
+        program: program.map(|it| it.name.clone()),
+        declared: program.map_or_else(|| dir.display().to_string(), |it| it.declared.clone()),
         codes: HashMap::new(),
         units: Vec::new(),
         cases: Vec::new(),
+        gaps: Vec::new(),
     };
-    let mut without_code = BTreeSet::new();
     for launch in capture.launches() {
-        if !maker.add(launch)? {
-            without_code.insert(launch.kernel.clone());
-        }
+        maker.add(launch)?;
     }
-    Ok((maker.finish(dir), without_code))
+    Ok(maker.finish(dir))
 }
 
 /// Keeps the cases that filters name.
 ///
 /// # Errors
-/// Usage, for a filter that fits none.
+/// Usage, for a filter that fits none. Environment, where none of those that are left can run.
 pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     let filters = config::parse_filters(&loaded.all, filters).map_err(Error::Usage)?;
     if filters.is_empty() {
@@ -114,6 +130,8 @@ pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     let is_kept = |id: &CaseId| filters.iter().any(|filter| filter.fits(id));
     let plan = &mut loaded.plan;
     plan.cases.retain(|case| is_kept(&case.id));
+    plan.uncaptured.retain(|gap| is_kept(&gap.case));
+    check_that_some_run(plan)?;
     let kept: BTreeSet<String> = plan.cases.iter().map(|it| it.id.kernel.clone()).collect();
     plan.units.retain(|unit| kept.contains(&unit.id.kernel));
     loaded.gates.retain(|gate| match &gate.subject {
@@ -300,9 +318,12 @@ struct Maker {
     names: Names,
     /// The program of gates.yaml that launched the kernels.
     program: Option<String>,
+    /// Where launches that cannot run are declared: `gates.yaml:42`, or the capture.
+    declared: String,
     codes: HashMap<Key, Code>,
     units: Vec<Unit>,
     cases: Vec<Case>,
+    gaps: Vec<Uncaptured>,
 }
 
 /// Launches of one unit have the same.
@@ -314,19 +335,19 @@ struct Key {
     variables: Vec<String>,
 }
 
-/// The file that holds a kernel's machine code or PTX, relative to the capture.
-#[derive(Clone)]
+/// A kernel's machine code or PTX.
 struct Code {
     name: String,
     /// Launches of it so far.
     launches: u32,
-    source: String,
-    arch: Arch,
+    /// The file that holds it, relative to the capture. `None` where the module has none in this form.
+    file: Option<(String, Arch)>,
+    /// Whether a launch of it can run.
+    is_unit: bool,
 }
 
 impl Maker {
-    /// Whether the launch can run in this form.
-    fn add(&mut self, launch: &LaunchRecord) -> Result<bool> {
+    fn add(&mut self, launch: &LaunchRecord) -> Result<()> {
         let variables = launch.variables.iter();
         let key = Key {
             module: hashes(&launch.module),
@@ -335,17 +356,12 @@ impl Maker {
         };
         let mut code = match self.codes.remove(&key) {
             Some(code) => code,
-            None => {
-                let Some((source, arch)) = self.find_code(launch)? else {
-                    return Ok(false);
-                };
-                Code {
-                    name: self.names.name(&launch.kernel),
-                    launches: 0,
-                    source,
-                    arch,
-                }
-            }
+            None => Code {
+                name: self.names.name(&launch.kernel),
+                launches: 0,
+                file: self.find_code(launch)?,
+                is_unit: false,
+            },
         };
         code.launches += 1;
         let shape = format!("launch{}", code.launches);
@@ -354,18 +370,55 @@ impl Maker {
             None => (code.name.as_str(), REPLAYED),
         };
         let id = CaseId::new(kernel, variant, shape);
-        if code.launches == 1 {
-            let source = match self.program {
-                Some(_) => self.root.join(&code.source).display().to_string(),
-                None => code.source.clone(),
-            };
-            self.units
-                .push(make_unit(id.unit(code.arch), &source, launch));
+        match (&code.file, self.make_arguments(launch)?) {
+            (Some((source, arch)), Ok(args)) => {
+                if !code.is_unit {
+                    let source = match self.program {
+                        Some(_) => self.root.join(source).display().to_string(),
+                        None => source.clone(),
+                    };
+                    let unit = make_unit(id.unit(*arch), &source, launch);
+                    self.units.push(unit);
+                    code.is_unit = true;
+                }
+                let case = self.make_case(id, launch, args);
+                self.cases.push(case);
+            }
+            (None, _) => self.add_gap(
+                id,
+                "its module has no PTX, which the simulator runs".to_owned(),
+            ),
+            (_, Err(problem)) => self.add_gap(id, problem),
         }
-        let case = self.make_case(id, launch)?;
-        self.cases.push(case);
         self.codes.insert(key, code);
-        Ok(true)
+        Ok(())
+    }
+
+    fn add_gap(&mut self, case: CaseId, problem: String) {
+        self.gaps.push(Uncaptured {
+            case,
+            why: CaptureGap::Unsupported(Unsupported::NotCaptured { problem }),
+            declared: self.declared.clone(),
+        });
+    }
+
+    /// The parameters as they are in this form, or why they have none.
+    fn make_arguments(
+        &self,
+        launch: &LaunchRecord,
+    ) -> Result<std::result::Result<Vec<Arg>, String>> {
+        let mut args = Vec::new();
+        for parameter in &launch.parameters {
+            let bytes = match self.form {
+                Form::Machine => parameter.bytes.clone(),
+                Form::Ptx => match translate_maps(parameter)? {
+                    Ok(bytes) => bytes,
+                    Err(problem) => return Ok(Err(problem)),
+                },
+            };
+            args.push(Arg::Raw { bytes });
+        }
+        Ok(Ok(args))
     }
 
     /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
@@ -420,7 +473,7 @@ impl Maker {
         write_atomically(&path, bytes)
     }
 
-    fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Result<Case> {
+    fn make_case(&self, id: CaseId, launch: &LaunchRecord, args: Vec<Arg>) -> Case {
         let mut tensors = Vec::new();
         let mut outputs = BTreeMap::new();
         for allocation in &launch.allocations {
@@ -457,18 +510,6 @@ impl Maker {
                 ..Tensor::new(&name, Role::In, ElemType::U8, vec![count])
             });
         }
-        let args = launch.parameters.iter().map(|parameter| {
-            let bytes = match self.form {
-                Form::Machine => Ok(parameter.bytes.clone()),
-                Form::Ptx => translate_maps(parameter),
-            };
-            let bytes = bytes.map_err(|problem| {
-                Error::environment(format!("a tensor map of {}: {problem}", launch.kernel))
-                    .help("replay on a GPU, or capture without this kernel: --kernels")
-            });
-            bytes.map(|bytes| Arg::Raw { bytes })
-        });
-        let args = args.collect::<Result<_>>()?;
         let call = Launch {
             grid: launch.grid,
             block: launch.block,
@@ -476,7 +517,7 @@ impl Maker {
             cooperative: launch.cooperative,
             dynamic_shared: launch.dynamic_shared,
         };
-        Ok(Case {
+        Case {
             id,
             dims: BTreeMap::new(),
             tensors,
@@ -491,7 +532,7 @@ impl Maker {
             launches: config::LAUNCHES,
             deadline_ms: DEADLINE_MS,
             timed: true,
-        })
+        }
     }
 
     fn content(&self, content: &Content) -> CapturedContent {
@@ -503,10 +544,13 @@ impl Maker {
     }
 
     fn finish(self, dir: &Path) -> Loaded {
-        let all = self.cases.iter().map(|case| case.id.clone()).collect();
+        let cases = self.cases.iter().map(|case| &case.id);
+        let gaps = self.gaps.iter().map(|gap| &gap.case);
+        let all = cases.chain(gaps).cloned().collect();
         let plan = Plan {
             units: self.units,
             cases: self.cases,
+            uncaptured: self.gaps,
             simulation: config::SIMULATION,
             ..Plan::empty(config::default_timing())
         };
@@ -535,36 +579,44 @@ impl Maker {
     }
 }
 
-/// The bytes of a parameter, with tensor maps of the simulator in the place of the driver's, which only a GPU can read.
-fn translate_maps(parameter: &Parameter) -> std::result::Result<String, String> {
+/// The bytes of a parameter, with tensor maps of the simulator in the place of the driver's, which only a GPU can read; or why
+/// the simulator has no such map.
+fn translate_maps(parameter: &Parameter) -> Result<std::result::Result<String, String>> {
     let mut bytes = parameter.bytes.clone();
     for ParameterMap { offset, map } in &parameter.maps {
-        let encoded = match map {
-            EncodedMap::Described { address, map } => {
-                ptxsim::encode_tensor_map(map, *address).map_err(|error| error.to_string())?
-            }
-            EncodedMap::Interleaved => return Err(refused("an interleaved layout")),
-            EncodedMap::DataType { number } => {
-                return Err(refused(&format!("CUtensorMapDataType {number}")));
-            }
-            EncodedMap::Swizzle { number } => {
-                return Err(refused(&format!("CUtensorMapSwizzle {number}")));
-            }
+        let encoded = match encode(map) {
+            Ok(encoded) => encoded,
+            Err(problem) => return Ok(Err(problem)),
         };
         let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
         // Two digits for each byte.
         let from = *offset as usize * 2;
         let place = from..from + digits.len();
         if bytes.get(place.clone()).is_none() {
-            return Err("it lies outside of its parameter: the capture is damaged".to_owned());
+            return Err(Error::environment(
+                "the capture is damaged: a tensor map lies outside of its parameter",
+            ));
         }
         bytes.replace_range(place, &digits);
     }
-    Ok(bytes)
+    Ok(Ok(bytes))
 }
 
-fn refused(what: &str) -> String {
-    format!("the simulator has none of {what}")
+/// The simulator's bytes of a tensor map, or why it has none.
+fn encode(map: &EncodedMap) -> std::result::Result<Vec<u8>, String> {
+    let lacking = match map {
+        EncodedMap::Described { address, map } => {
+            let encoded = ptxsim::encode_tensor_map(map, *address);
+            return match encoded {
+                Ok(bytes) => Ok(bytes.to_vec()),
+                Err(error) => Err(format!("the simulator cannot read its tensor map: {error}")),
+            };
+        }
+        EncodedMap::Interleaved => "an interleaved layout".to_owned(),
+        EncodedMap::DataType { number } => format!("CUtensorMapDataType {number}"),
+        EncodedMap::Swizzle { number } => format!("CUtensorMapSwizzle {number}"),
+    };
+    Err(format!("the simulator has no tensor maps with {lacking}"))
 }
 
 fn make_unit(id: UnitId, source: &str, launch: &LaunchRecord) -> Unit {

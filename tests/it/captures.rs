@@ -379,14 +379,91 @@ fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
 }
 
 #[test]
-fn tensor_maps_that_the_simulator_does_not_have_are_refused_by_name() {
+fn tensor_maps_that_the_simulator_does_not_have_are_named_and_the_others_are_judged() {
     let project = project();
     let dir = project.path();
     let output = capture(dir, &[], &["interleaved"], &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], 4));
-    let refused = "a tensor map of scale_tiles: the simulator has none of an interleaved layout";
-    assert!(said.contains(refused), "{said}");
+    let why = "the simulator has no tensor maps with an interleaved layout";
+    let refused = format!("scale_tiles/captured@launch1: {why}");
+    assert!(said.contains(&refused), "{said}");
+    // The others are judged all the same.
+    for (variables, code) in [(&[("WRONG", "1")][..], 1), (&[][..], 3)] {
+        std::fs::remove_dir_all(dir.join("cap")).unwrap();
+        let output = capture(dir, &["--launches", "2"], &["both"], variables);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = run(dir, &["replay", "cap", "--device", "sim"], code);
+        let said = stdout(&output) + &stderr(&output);
+        let named = format!("scale_tiles/captured@launch1 is not replayed: {why}");
+        assert!(said.contains(&named), "{said}");
+        let tail = "1 case not replayed, so this is no pass";
+        assert_eq!(said.contains(tail), code == 3, "{said}");
+        let replay = |launch, code| {
+            let filter = format!("scale_tiles@{launch}");
+            stderr(&run(
+                dir,
+                &["replay", "cap", "--device", "sim", &filter],
+                code,
+            ))
+        };
+        let said = replay("launch1", 4);
+        assert!(said.contains(&refused), "{said}");
+        replay("launch2", if code == 3 { 0 } else { 1 });
+    }
+    // Neither side has it, and the base has nothing for a launch that it could not run.
+    for (mode, code, why) in [
+        ("both", 3, "launch1 is not replayed"),
+        ("tiles twice", 3, "launch1"),
+    ] {
+        let _ = std::fs::remove_dir_all(dir.join("old"));
+        std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+        capture(dir, &["--launches", "2"], &[mode], &[]);
+        let against_old = ["replay", "cap", "--base", "old", "--device", "sim"];
+        let output = run(dir, &against_old, code);
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_kernel_without_ptx_is_named_and_the_others_are_judged() {
+    let project = project();
+    let dir = project.path();
+    std::fs::rename(dir.join("scale.fatbin"), dir.join("both.fatbin")).unwrap();
+    let source = root().join("tests/fixtures/capture/scale.cu");
+    let source = source.display().to_string();
+    let cubin = ["-cubin", "-arch=sm_90", "-o", "scale.fatbin", &source];
+    nvcc(dir, &cubin);
+    captured(dir, &[], &[]);
+    let replay = |code| {
+        let output = run(dir, &["replay", "cap", "--device", "sim"], code);
+        stdout(&output) + &stderr(&output)
+    };
+    let why = "its module has no PTX, which the simulator runs";
+    let said = replay(4);
+    let refused = format!("scale/captured@launch1: {why}");
+    assert!(said.contains(&refused), "{said}");
+    // Another process, of one capture.
+    let first = std::fs::read_dir(dir.join("cap")).unwrap();
+    let first = first.map(|it| it.unwrap().path());
+    let first = first.filter(|it| it.extension().is_some_and(|it| it == "jsonl"));
+    let lines: Vec<_> = first.map(|it| std::fs::read(it).unwrap()).collect();
+    std::fs::rename(dir.join("cap/contents"), dir.join("contents")).unwrap();
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    std::fs::rename(dir.join("both.fatbin"), dir.join("scale.fatbin")).unwrap();
+    captured(dir, &[], &[]);
+    std::fs::write(dir.join("cap/process-1.jsonl"), lines.concat()).unwrap();
+    for entry in std::fs::read_dir(dir.join("contents")).unwrap() {
+        let entry = entry.unwrap();
+        let to = dir.join("cap/contents").join(entry.file_name());
+        std::fs::rename(entry.path(), to).unwrap();
+    }
+    let said = replay(3);
+    let named = format!("scale/captured@launch1 is not replayed: {why}");
+    assert!(said.contains(&named), "{said}");
+    assert!(said.contains("scale-2/captured@launch1        0"), "{said}");
+    assert!(said.contains("1 case not replayed"), "{said}");
 }
 
 #[test]
