@@ -8,7 +8,7 @@ pub use floats::{FloatTolerance, compare_as_floats};
 
 use build::signature::qualified;
 use build::toolchain::Choice;
-use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Parameter, ParameterMap};
+use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, PlacedMap};
 use config::{Loaded, Places, Program, ToolchainPin, Whole};
 use model::{
     Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
@@ -17,6 +17,7 @@ use model::{
 };
 use pipeline::{Apart, BaseSide};
 use run::device::DeviceChoice;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use system::cache::write_atomically;
@@ -370,8 +371,9 @@ impl Maker {
             None => (code.name.as_str(), REPLAYED),
         };
         let id = CaseId::new(kernel, variant, shape);
-        match (&code.file, self.make_arguments(launch)?) {
-            (Some((source, arch)), Ok(args)) => {
+        match (&code.file, self.translate(launch)?) {
+            (Some((source, arch)), Ok(launch)) => {
+                let launch = launch.as_ref();
                 if !code.is_unit {
                     let source = match self.program {
                         Some(_) => self.root.join(source).display().to_string(),
@@ -381,7 +383,7 @@ impl Maker {
                     self.units.push(unit);
                     code.is_unit = true;
                 }
-                let case = self.make_case(id, launch, args);
+                let case = self.make_case(id, launch);
                 self.cases.push(case);
             }
             (None, _) => self.add_gap(
@@ -402,23 +404,70 @@ impl Maker {
         });
     }
 
-    /// The parameters as they are in this form, or why they have none.
-    fn make_arguments(
-        &self,
-        launch: &LaunchRecord,
-    ) -> Result<std::result::Result<Vec<Arg>, String>> {
-        let mut args = Vec::new();
-        for parameter in &launch.parameters {
-            let bytes = match self.form {
-                Form::Machine => parameter.bytes.clone(),
-                Form::Ptx => match translate_maps(parameter)? {
-                    Ok(bytes) => bytes,
-                    Err(problem) => return Ok(Err(problem)),
-                },
-            };
-            args.push(Arg::Raw { bytes });
+    /// The launch as it is in this form: with tensor maps of the simulator in the place of the driver's, which only a GPU can
+    /// read. Or why the simulator has no such map.
+    fn translate<'a>(
+        &mut self,
+        launch: &'a LaunchRecord,
+    ) -> Result<std::result::Result<Cow<'a, LaunchRecord>, String>> {
+        let parameters = launch.parameters.iter().map(|it| &it.maps);
+        let allocations = launch.allocations.iter();
+        let allocations = allocations.flat_map(|it| [&it.maps, &it.maps_after]);
+        let variables = launch.variables.iter().map(|it| &it.maps);
+        let mut all = parameters.chain(allocations).chain(variables);
+        if self.form == Form::Machine || all.all(Vec::is_empty) {
+            return Ok(Ok(Cow::Borrowed(launch)));
         }
-        Ok(Ok(args))
+        let translated = self.translate_all(launch.clone());
+        match translated {
+            Ok(launch) => Ok(Ok(Cow::Owned(launch))),
+            Err(Untranslated::Lacking(problem)) => Ok(Err(problem)),
+            Err(Untranslated::Error(error)) => Err(error),
+        }
+    }
+
+    fn translate_all(
+        &mut self,
+        mut launch: LaunchRecord,
+    ) -> std::result::Result<LaunchRecord, Untranslated> {
+        for parameter in &mut launch.parameters {
+            let mut bytes = parameter.bytes.clone().into_bytes();
+            for (at, encoded) in encode_all(&parameter.maps)? {
+                let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
+                // Two digits for each byte.
+                put(&mut bytes, at.saturating_mul(2), digits.as_bytes())?;
+            }
+            parameter.bytes = String::from_utf8(bytes).map_err(|_| misplaced())?;
+        }
+        for allocation in &mut launch.allocations {
+            allocation.before = self.translate_content(&allocation.before, &allocation.maps)?;
+            if let Some(after) = &mut allocation.after {
+                *after = self.translate_content(after, &allocation.maps_after)?;
+            }
+        }
+        for variable in &mut launch.variables {
+            variable.before = self.translate_content(&variable.before, &variable.maps)?;
+        }
+        Ok(launch)
+    }
+
+    fn translate_content(
+        &mut self,
+        content: &Content,
+        maps: &[PlacedMap],
+    ) -> std::result::Result<Content, Untranslated> {
+        if maps.is_empty() {
+            return Ok(content.clone());
+        }
+        let maps = encode_all(maps)?;
+        let bytes = self.contents.get(content);
+        let mut bytes = bytes.map_err(|damage| Error::environment(damage.to_string()))?;
+        for (at, encoded) in maps {
+            put(&mut bytes, at, &encoded)?;
+        }
+        let stored = self.contents.put(&bytes);
+        Ok(stored
+            .map_err(|error| Error::environment(format!("{}: {error}", self.root.display())))?)
     }
 
     /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
@@ -473,7 +522,7 @@ impl Maker {
         write_atomically(&path, bytes)
     }
 
-    fn make_case(&self, id: CaseId, launch: &LaunchRecord, args: Vec<Arg>) -> Case {
+    fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Case {
         let mut tensors = Vec::new();
         let mut outputs = BTreeMap::new();
         for allocation in &launch.allocations {
@@ -510,6 +559,10 @@ impl Maker {
                 ..Tensor::new(&name, Role::In, ElemType::U8, vec![count])
             });
         }
+        let args = launch.parameters.iter().map(|parameter| Arg::Raw {
+            bytes: parameter.bytes.clone(),
+        });
+        let args = args.collect();
         let call = Launch {
             grid: launch.grid,
             block: launch.block,
@@ -579,27 +632,36 @@ impl Maker {
     }
 }
 
-/// The bytes of a parameter, with tensor maps of the simulator in the place of the driver's, which only a GPU can read; or why
-/// the simulator has no such map.
-fn translate_maps(parameter: &Parameter) -> Result<std::result::Result<String, String>> {
-    let mut bytes = parameter.bytes.clone();
-    for ParameterMap { offset, map } in &parameter.maps {
-        let encoded = match encode(map) {
-            Ok(encoded) => encoded,
-            Err(problem) => return Ok(Err(problem)),
-        };
-        let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
-        // Two digits for each byte.
-        let from = *offset as usize * 2;
-        let place = from..from + digits.len();
-        if bytes.get(place.clone()).is_none() {
-            return Err(Error::environment(
-                "the capture is damaged: a tensor map lies outside of its parameter",
-            ));
-        }
-        bytes.replace_range(place, &digits);
+/// Why a launch has no form for the simulator.
+enum Untranslated {
+    /// The simulator has no such map.
+    Lacking(String),
+    Error(Error),
+}
+
+impl From<Error> for Untranslated {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
     }
-    Ok(Ok(bytes))
+}
+
+/// The places of maps, and the simulator's bytes of them.
+fn encode_all(maps: &[PlacedMap]) -> std::result::Result<Vec<(usize, Vec<u8>)>, Untranslated> {
+    let encoded = maps.iter().map(|PlacedMap { offset, map }| {
+        let at = usize::try_from(*offset).unwrap_or(usize::MAX);
+        Ok((at, encode(map).map_err(Untranslated::Lacking)?))
+    });
+    encoded.collect()
+}
+
+fn put(bytes: &mut [u8], at: usize, map: &[u8]) -> Result<()> {
+    let place = bytes.get_mut(at..).and_then(|it| it.get_mut(..map.len()));
+    place.ok_or_else(misplaced)?.copy_from_slice(map);
+    Ok(())
+}
+
+fn misplaced() -> Error {
+    Error::environment("the capture is damaged: a tensor map lies outside of its memory")
 }
 
 /// The simulator's bytes of a tensor map, or why it has none.

@@ -351,7 +351,7 @@ fn a_program_that_fails_or_launches_nothing_is_no_capture() {
 }
 
 #[test]
-fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
+fn tensor_maps_are_the_simulators_in_a_replay() {
     // The driver's own bytes mean nothing to the simulator: only what the program had encoded does.
     let wrong = &[("WRONG", "1")][..];
     for (how, variables, kernel) in [
@@ -361,6 +361,8 @@ fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
         ("im2col", &[][..], "scale_pixels"),
         ("im2col moved", &[][..], "scale_pixels"),
         ("im2col", wrong, "scale_pixels"),
+        ("stored", &[][..], "scale_stored"),
+        ("stored", wrong, "scale_stored"),
     ] {
         let code = i32::from(variables == wrong);
         let project = project();

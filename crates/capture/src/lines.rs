@@ -73,6 +73,9 @@ pub struct Variable {
     /// As the linker knows it.
     pub name: String,
     pub before: Content,
+    /// Tensor maps in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<PlacedMap>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,15 +87,15 @@ pub struct Parameter {
     pub bytes: String,
     /// Tensor maps in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub maps: Vec<ParameterMap>,
+    pub maps: Vec<PlacedMap>,
 }
 
-/// A tensor map in a parameter: bytes that only the driver can read.
+/// A tensor map in a parameter or in memory: bytes that only the driver can read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ParameterMap {
-    /// In bytes, in the parameter.
-    pub offset: u32,
+pub struct PlacedMap {
+    /// In bytes, in the parameter, allocation or variable.
+    pub offset: u64,
     pub map: EncodedMap,
 }
 
@@ -125,6 +128,12 @@ pub struct Allocation {
     /// `None` where it is as before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Content>,
+    /// Tensor maps in it before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<PlacedMap>,
+    /// Tensor maps in it after, where it is not as before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps_after: Vec<PlacedMap>,
 }
 
 impl LaunchRecord {
@@ -409,7 +418,7 @@ mod tests {
             parameters: vec![Parameter {
                 offset: 0,
                 bytes: "0000000000200000".to_owned(),
-                maps: vec![ParameterMap {
+                maps: vec![PlacedMap {
                     offset: 64,
                     map: EncodedMap::Interleaved,
                 }],
@@ -418,6 +427,11 @@ mod tests {
                 address: 1 << 45,
                 before: contents.put(b"before").unwrap(),
                 after: Some(contents.put(b"after!").unwrap()),
+                maps: Vec::new(),
+                maps_after: vec![PlacedMap {
+                    offset: 1 << 32,
+                    map: EncodedMap::Interleaved,
+                }],
             }],
             variables: Vec::new(),
         }

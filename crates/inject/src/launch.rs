@@ -135,14 +135,19 @@ impl Launch {
         let mut allocations = Vec::new();
         for (address, content) in before.memory {
             let now = read(address, content.len() as u64)?;
-            let after = match now == content {
-                true => None,
-                false => Some(state.contents.put(&now).map_err(disk)?),
+            let (after, maps_after) = match now == content {
+                true => (None, Vec::new()),
+                false => {
+                    let after = state.contents.put(&now).map_err(disk)?;
+                    (Some(after), state.maps.find(&now))
+                }
             };
             allocations.push(Allocation {
                 address,
                 before: state.contents.put(&content).map_err(disk)?,
                 after,
+                maps: state.maps.find(&content),
+                maps_after,
             });
         }
         let parameters = before
@@ -159,6 +164,7 @@ impl Launch {
             variables.push(Variable {
                 name,
                 before: state.contents.put(&content).map_err(disk)?,
+                maps: state.maps.find(&content),
             });
         }
         let device = device();

@@ -1,9 +1,9 @@
 //! Tensor maps that the program had the driver encode. The 128 bytes of one are the driver's alone: what they mean is
 //! known only to those that saw them made.
 
-use capture::{EncodedMap, ParameterMap};
+use capture::{EncodedMap, PlacedMap};
 use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::{c_int, c_uint};
 
 /// CUtensorMap.
@@ -11,6 +11,8 @@ pub const MAP_BYTES: usize = 128;
 pub type MapBytes = [u8; MAP_BYTES];
 /// Kernels can read a map only at multiples of this.
 const ALIGNMENT: usize = 64;
+/// Bytes of a map by which it is looked for.
+const FIRST: usize = 8;
 
 /// A program that makes a map for each launch must not fill the memory.
 const MOST: usize = 1 << 16;
@@ -48,15 +50,21 @@ impl Maps {
         self.add(after, moved);
     }
 
-    /// The maps in a parameter of a launch. It is aligned as they are; its offset need not be, as it is counted from where
-    /// the driver puts parameters.
-    pub fn find(&self, parameter: &[u8]) -> Vec<ParameterMap> {
-        let offsets = (0..parameter.len()).step_by(ALIGNMENT);
-        let found = offsets.filter_map(|offset| {
-            let block = parameter.get(offset..).and_then(<[u8]>::first_chunk)?;
-            Some(ParameterMap {
-                offset: u32::try_from(offset).ok()?,
-                map: self.known.get(block)?.clone(),
+    /// The maps in a parameter of a launch, or in memory. Both are aligned as maps are; the offset of a parameter need not be, as
+    /// it is counted from where the driver puts parameters.
+    pub fn find(&self, bytes: &[u8]) -> Vec<PlacedMap> {
+        // Most programs make none, and memory is large: a word tells nearly all places that have none.
+        if self.known.is_empty() {
+            return Vec::new();
+        }
+        let firsts: HashSet<&[u8]> = self.known.keys().map(|it| &it[..FIRST]).collect();
+        let places = (0..bytes.len()).step_by(ALIGNMENT);
+        let found = places.filter_map(|offset| {
+            let block: &MapBytes = bytes.get(offset..)?.first_chunk()?;
+            let is_map = firsts.contains(&block[..FIRST]);
+            Some(PlacedMap {
+                offset: offset as u64,
+                map: is_map.then(|| self.known.get(block)).flatten()?.clone(),
             })
         });
         found.collect()
@@ -170,7 +178,7 @@ mod tests {
         bytes[128..256].fill(7);
         bytes[300..428].fill(7);
         let map = EncodedMap::Interleaved;
-        assert_eq!(maps.find(&bytes), [ParameterMap { offset: 128, map }]);
+        assert_eq!(maps.find(&bytes), [PlacedMap { offset: 128, map }]);
     }
 
     #[test]
@@ -223,7 +231,7 @@ mod tests {
         let found: Vec<_> = maps.find(&[2; MAP_BYTES]);
         assert_eq!(
             found,
-            [ParameterMap {
+            [PlacedMap {
                 offset: 0,
                 map: of(0x2000)
             }]
