@@ -341,8 +341,8 @@ struct Code {
     name: String,
     /// Launches of it so far.
     launches: u32,
-    /// The file that holds it, relative to the capture. `None` where the module has none in this form.
-    file: Option<(String, Arch)>,
+    /// The file that holds it, relative to the capture. Or why no launch of it can run in this form.
+    file: std::result::Result<(String, Arch), String>,
     /// Whether a launch of it can run.
     is_unit: bool,
 }
@@ -372,7 +372,7 @@ impl Maker {
         };
         let id = CaseId::new(kernel, variant, shape);
         match (&code.file, self.translate(launch)?) {
-            (Some((source, arch)), Ok(launch)) => {
+            (Ok((source, arch)), Ok(launch)) => {
                 let launch = launch.as_ref();
                 if !code.is_unit {
                     let source = match self.program {
@@ -386,10 +386,7 @@ impl Maker {
                 let case = self.make_case(id, launch);
                 self.cases.push(case);
             }
-            (None, _) => self.add_gap(
-                id,
-                "its module has no PTX, which the simulator runs".to_owned(),
-            ),
+            (Err(problem), _) => self.add_gap(id, problem.clone()),
             (_, Err(problem)) => self.add_gap(id, problem),
         }
         self.codes.insert(key, code);
@@ -471,7 +468,10 @@ impl Maker {
     }
 
     /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
-    fn find_code(&self, launch: &LaunchRecord) -> Result<Option<(String, Arch)>> {
+    fn find_code(
+        &self,
+        launch: &LaunchRecord,
+    ) -> Result<std::result::Result<(String, Arch), String>> {
         let broken = |error: &dyn std::fmt::Display| {
             Error::environment(format!("the module of {}: {error}", launch.kernel))
         };
@@ -486,7 +486,7 @@ impl Maker {
         if let Some((arch, bytes)) = code {
             let source = format!("modules/{}-{arch}.cubin", &digest[..16]);
             self.write(&source, &bytes)?;
-            return Ok(Some((source, arch)));
+            return Ok(Ok((source, arch)));
         }
         let runs = |arch: Arch| match arch.suffix {
             None => (arch.major, arch.minor) <= (major, minor),
@@ -494,11 +494,18 @@ impl Maker {
         };
         let ptx = binary::find_kernel_ptx(&module, &launch.kernel, runs);
         let Some(ptx) = ptx.map_err(|error| broken(&error))? else {
-            return Ok(None);
+            return Ok(Err(
+                "its module has no PTX, which the simulator runs".to_owned()
+            ));
         };
+        if self.form == Form::Ptx && changes_maps(&ptx.text, &launch.kernel) {
+            return Ok(Err(
+                "it changes tensor maps, whose bytes are others in the simulator".to_owned(),
+            ));
+        }
         let source = format!("modules/{}-{}.ptx", &digest[..16], ptx.arch);
         self.write(&source, &ptx.text)?;
-        Ok(Some((source, ptx.arch)))
+        Ok(Ok((source, ptx.arch)))
     }
 
     fn find_machine_code(
@@ -630,6 +637,14 @@ impl Maker {
             programs: Vec::new(),
         }
     }
+}
+
+/// Whether a kernel changes tensor maps. It leaves them in memory, so that this is never as a GPU left it.
+fn changes_maps(ptx: &[u8], kernel: &str) -> bool {
+    let text = String::from_utf8_lossy(ptx);
+    let entry = binary::find_entry(&text, kernel).unwrap_or_default();
+    let body = entry.split_once("\n}").map_or(entry, |(body, _)| body);
+    body.contains("tensormap.replace.")
 }
 
 /// Why a launch has no form for the simulator.
@@ -797,7 +812,14 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::Names;
+    use super::{Names, changes_maps};
+
+    #[test]
+    fn only_the_kernel_that_changes_tensor_maps_changes_them() {
+        let ptx = ".entry plain(\n)\n{\nret;\n}\n.entry changing(\n)\n{\n{\ntensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;\n\t}\n}\n";
+        let changing = ["plain", "changing", "missing"].map(|it| changes_maps(ptx.as_bytes(), it));
+        assert_eq!(changing, [false, true, false]);
+    }
 
     #[test]
     fn names_are_short_and_given_once() {

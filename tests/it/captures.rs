@@ -429,6 +429,28 @@ fn tensor_maps_that_the_simulator_does_not_have_are_named_and_the_others_are_jud
 }
 
 #[test]
+fn a_kernel_that_changes_tensor_maps_is_named_and_no_other_one_of_its_module() {
+    let project = project();
+    let dir = project.path();
+    let kernel = root().join("tests/fixtures/capture/scale.cu");
+    let text = std::fs::read_to_string(kernel).unwrap();
+    let change = "if (in.n < 0) asm volatile(\"tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;\"
+        :: \"l\"(__cvta_generic_to_global(out)), \"l\"(out) : \"memory\");\n  long i =";
+    std::fs::write(dir.join("scale.cu"), text.replacen("long i =", change, 1)).unwrap();
+    let code = "arch=compute_90a,code=[sm_90a,compute_90a]";
+    let out = ["-o", "scale.fatbin", "scale.cu"];
+    nvcc(dir, &[&["-fatbin", "-gencode", code][..], &out].concat());
+    let why = "it changes tensor maps, whose bytes are others in the simulator";
+    for (mode, code, named) in [("", 4, true), ("tiles", 0, false)] {
+        let _ = std::fs::remove_dir_all(dir.join("cap"));
+        let output = capture(dir, &[], &[mode], &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], code));
+        assert_eq!(said.contains(why), named, "{said}");
+    }
+}
+
+#[test]
 fn a_kernel_without_ptx_is_named_and_the_others_are_judged() {
     let project = project();
     let dir = project.path();
