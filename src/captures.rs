@@ -8,15 +8,16 @@ pub use floats::{FloatTolerance, compare_as_floats};
 
 use build::signature::qualified;
 use build::toolchain::Choice;
-use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Parameter, ParameterMap};
-use config::{Loaded, Places, ToolchainPin, Whole};
+use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, PlacedMap};
+use config::{Loaded, Places, Program, ToolchainPin, Whole};
 use model::{
-    Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
-    ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, REPLAYED, Reference,
-    Role, Rule, Step, Subject, Tensor, Unit, UnitId,
+    Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
+    Determinism, ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, REPLAYED,
+    Reference, Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
 };
 use pipeline::{Apart, BaseSide};
 use run::device::DeviceChoice;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use system::cache::write_atomically;
@@ -49,36 +50,53 @@ impl Form {
     }
 }
 
-/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`.
+/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`. Launches that
+/// cannot run in this form are gaps of the plan.
 ///
 /// # Errors
-/// A capture that cannot be read or is damaged, and one without launches.
+/// A capture that cannot be read or is damaged, and one without launches that can run.
 pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
-    let (loaded, without_code) = load_all(dir, form, None)?;
-    if let Some(kernel) = without_code.first() {
-        return Err(Error::environment(format!("the module of {kernel} has no PTX"))
-            .help("the simulator runs PTX: replay on a GPU, or build the program with -gencode arch=compute_90,code=compute_90 as well"));
-    }
-    if loaded.plan.cases.is_empty() {
+    let loaded = load_all(dir, form, None)?;
+    if loaded.all.is_empty() {
         return Err(Error::usage("it has no launches")
             .at(dir.display())
             .help("capture some: gatekeeper capture --out DIR -- python bench.py"));
     }
+    check_that_some_run(&loaded.plan)?;
     Ok(loaded)
+}
+
+fn check_that_some_run(plan: &Plan) -> Result<()> {
+    if !plan.cases.is_empty() {
+        return Ok(());
+    }
+    let message = "none of its launches can run here:".to_owned();
+    let gaps = list_gaps(plan).map(|(case, problem)| format!("\n{case}: {problem}"));
+    Err(Error::environment(gaps.fold(message, |all, gap| all + &gap))
+        .help("replay on a GPU; for the simulator, build the program with PTX: -gencode arch=compute_90,code=[sm_90,compute_90]"))
+}
+
+/// The launches that cannot run in this form, and why.
+pub fn list_gaps(plan: &Plan) -> impl Iterator<Item = (&CaseId, &str)> {
+    let gaps = plan.uncaptured.iter();
+    gaps.filter_map(|gap| match &gap.why {
+        CaptureGap::Unsupported(Unsupported::NotCaptured { problem }) => {
+            Some((&gap.case, problem.as_str()))
+        }
+        _ => None,
+    })
 }
 
 /// The same of a program of gates.yaml: `PROGRAM/KERNEL@launch1`. Sources have their whole paths, as they are not below
 /// gates.yaml.
 ///
-/// With the kernels that cannot run in this form, by their mangled names.
-///
 /// # Errors
 /// A capture that cannot be read or is damaged.
-pub fn load_program(dir: &Path, form: Form, program: &str) -> Result<(Loaded, BTreeSet<String>)> {
+pub fn load_program(dir: &Path, form: Form, program: &Program) -> Result<Loaded> {
     load_all(dir, form, Some(program))
 }
 
-fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<(Loaded, BTreeSet<String>)> {
+fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<Loaded> {
     let root = std::path::absolute(dir)
         .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
@@ -88,24 +106,23 @@ fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<(Loaded, BT
         contents: Contents::of(&root),
         root,
         names: Names::default(),
-        program: program.map(str::to_owned),
+        program: program.map(|it| it.name.clone()),
+        declared: program.map_or_else(|| dir.display().to_string(), |it| it.declared.clone()),
         codes: HashMap::new(),
         units: Vec::new(),
         cases: Vec::new(),
+        gaps: Vec::new(),
     };
-    let mut without_code = BTreeSet::new();
     for launch in capture.launches() {
-        if !maker.add(launch)? {
-            without_code.insert(launch.kernel.clone());
-        }
+        maker.add(launch)?;
     }
-    Ok((maker.finish(dir), without_code))
+    Ok(maker.finish(dir))
 }
 
 /// Keeps the cases that filters name.
 ///
 /// # Errors
-/// Usage, for a filter that fits none.
+/// Usage, for a filter that fits none. Environment, where none of those that are left can run.
 pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     let filters = config::parse_filters(&loaded.all, filters).map_err(Error::Usage)?;
     if filters.is_empty() {
@@ -114,6 +131,8 @@ pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     let is_kept = |id: &CaseId| filters.iter().any(|filter| filter.fits(id));
     let plan = &mut loaded.plan;
     plan.cases.retain(|case| is_kept(&case.id));
+    plan.uncaptured.retain(|gap| is_kept(&gap.case));
+    check_that_some_run(plan)?;
     let kept: BTreeSet<String> = plan.cases.iter().map(|it| it.id.kernel.clone()).collect();
     plan.units.retain(|unit| kept.contains(&unit.id.kernel));
     loaded.gates.retain(|gate| match &gate.subject {
@@ -300,9 +319,12 @@ struct Maker {
     names: Names,
     /// The program of gates.yaml that launched the kernels.
     program: Option<String>,
+    /// Where launches that cannot run are declared: `gates.yaml:42`, or the capture.
+    declared: String,
     codes: HashMap<Key, Code>,
     units: Vec<Unit>,
     cases: Vec<Case>,
+    gaps: Vec<Uncaptured>,
 }
 
 /// Launches of one unit have the same.
@@ -314,19 +336,19 @@ struct Key {
     variables: Vec<String>,
 }
 
-/// The file that holds a kernel's machine code or PTX, relative to the capture.
-#[derive(Clone)]
+/// A kernel's machine code or PTX.
 struct Code {
     name: String,
     /// Launches of it so far.
     launches: u32,
-    source: String,
-    arch: Arch,
+    /// The file that holds it, relative to the capture. Or why no launch of it can run in this form.
+    file: std::result::Result<(String, Arch), String>,
+    /// Whether a launch of it can run.
+    is_unit: bool,
 }
 
 impl Maker {
-    /// Whether the launch can run in this form.
-    fn add(&mut self, launch: &LaunchRecord) -> Result<bool> {
+    fn add(&mut self, launch: &LaunchRecord) -> Result<()> {
         let variables = launch.variables.iter();
         let key = Key {
             module: hashes(&launch.module),
@@ -335,17 +357,12 @@ impl Maker {
         };
         let mut code = match self.codes.remove(&key) {
             Some(code) => code,
-            None => {
-                let Some((source, arch)) = self.find_code(launch)? else {
-                    return Ok(false);
-                };
-                Code {
-                    name: self.names.name(&launch.kernel),
-                    launches: 0,
-                    source,
-                    arch,
-                }
-            }
+            None => Code {
+                name: self.names.name(&launch.kernel),
+                launches: 0,
+                file: self.find_code(launch)?,
+                is_unit: false,
+            },
         };
         code.launches += 1;
         let shape = format!("launch{}", code.launches);
@@ -354,22 +371,107 @@ impl Maker {
             None => (code.name.as_str(), REPLAYED),
         };
         let id = CaseId::new(kernel, variant, shape);
-        if code.launches == 1 {
-            let source = match self.program {
-                Some(_) => self.root.join(&code.source).display().to_string(),
-                None => code.source.clone(),
-            };
-            self.units
-                .push(make_unit(id.unit(code.arch), &source, launch));
+        match (&code.file, self.translate(launch)?) {
+            (Ok((source, arch)), Ok(launch)) => {
+                let launch = launch.as_ref();
+                if !code.is_unit {
+                    let source = match self.program {
+                        Some(_) => self.root.join(source).display().to_string(),
+                        None => source.clone(),
+                    };
+                    let unit = make_unit(id.unit(*arch), &source, launch);
+                    self.units.push(unit);
+                    code.is_unit = true;
+                }
+                let case = self.make_case(id, launch);
+                self.cases.push(case);
+            }
+            (Err(problem), _) => self.add_gap(id, problem.clone()),
+            (_, Err(problem)) => self.add_gap(id, problem),
         }
-        let case = self.make_case(id, launch)?;
-        self.cases.push(case);
         self.codes.insert(key, code);
-        Ok(true)
+        Ok(())
+    }
+
+    fn add_gap(&mut self, case: CaseId, problem: String) {
+        self.gaps.push(Uncaptured {
+            case,
+            why: CaptureGap::Unsupported(Unsupported::NotCaptured { problem }),
+            declared: self.declared.clone(),
+        });
+    }
+
+    /// The launch as it is in this form: with tensor maps of the simulator in the place of the driver's, which only a GPU can
+    /// read. Or why the simulator has no such map.
+    fn translate<'a>(
+        &mut self,
+        launch: &'a LaunchRecord,
+    ) -> Result<std::result::Result<Cow<'a, LaunchRecord>, String>> {
+        let parameters = launch.parameters.iter().map(|it| &it.maps);
+        let allocations = launch.allocations.iter();
+        let allocations = allocations.flat_map(|it| [&it.maps, &it.maps_after]);
+        let variables = launch.variables.iter().map(|it| &it.maps);
+        let mut all = parameters.chain(allocations).chain(variables);
+        if self.form == Form::Machine || all.all(Vec::is_empty) {
+            return Ok(Ok(Cow::Borrowed(launch)));
+        }
+        let translated = self.translate_all(launch.clone());
+        match translated {
+            Ok(launch) => Ok(Ok(Cow::Owned(launch))),
+            Err(Untranslated::Lacking(problem)) => Ok(Err(problem)),
+            Err(Untranslated::Error(error)) => Err(error),
+        }
+    }
+
+    fn translate_all(
+        &mut self,
+        mut launch: LaunchRecord,
+    ) -> std::result::Result<LaunchRecord, Untranslated> {
+        for parameter in &mut launch.parameters {
+            let mut bytes = parameter.bytes.clone().into_bytes();
+            for (at, encoded) in encode_all(&parameter.maps)? {
+                let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
+                // Two digits for each byte.
+                put(&mut bytes, at.saturating_mul(2), digits.as_bytes())?;
+            }
+            parameter.bytes = String::from_utf8(bytes).map_err(|_| misplaced())?;
+        }
+        for allocation in &mut launch.allocations {
+            allocation.before = self.translate_content(&allocation.before, &allocation.maps)?;
+            if let Some(after) = &mut allocation.after {
+                *after = self.translate_content(after, &allocation.maps_after)?;
+            }
+        }
+        for variable in &mut launch.variables {
+            variable.before = self.translate_content(&variable.before, &variable.maps)?;
+        }
+        Ok(launch)
+    }
+
+    fn translate_content(
+        &mut self,
+        content: &Content,
+        maps: &[PlacedMap],
+    ) -> std::result::Result<Content, Untranslated> {
+        if maps.is_empty() {
+            return Ok(content.clone());
+        }
+        let maps = encode_all(maps)?;
+        let bytes = self.contents.get(content);
+        let mut bytes = bytes.map_err(|damage| Error::environment(damage.to_string()))?;
+        for (at, encoded) in maps {
+            put(&mut bytes, at, &encoded)?;
+        }
+        let stored = self.contents.put(&bytes);
+        Ok(stored
+            .map_err(|error| Error::environment(format!("{}: {error}", self.root.display())))?)
     }
 
     /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
-    fn find_code(&self, launch: &LaunchRecord) -> Result<Option<(String, Arch)>> {
+    fn find_code(
+        &self,
+        launch: &LaunchRecord,
+    ) -> Result<std::result::Result<(String, Arch), String>> {
         let broken = |error: &dyn std::fmt::Display| {
             Error::environment(format!("the module of {}: {error}", launch.kernel))
         };
@@ -384,7 +486,7 @@ impl Maker {
         if let Some((arch, bytes)) = code {
             let source = format!("modules/{}-{arch}.cubin", &digest[..16]);
             self.write(&source, &bytes)?;
-            return Ok(Some((source, arch)));
+            return Ok(Ok((source, arch)));
         }
         let runs = |arch: Arch| match arch.suffix {
             None => (arch.major, arch.minor) <= (major, minor),
@@ -392,11 +494,18 @@ impl Maker {
         };
         let ptx = binary::find_kernel_ptx(&module, &launch.kernel, runs);
         let Some(ptx) = ptx.map_err(|error| broken(&error))? else {
-            return Ok(None);
+            return Ok(Err(
+                "its module has no PTX, which the simulator runs".to_owned()
+            ));
         };
+        if self.form == Form::Ptx && changes_maps(&ptx.text, &launch.kernel) {
+            return Ok(Err(
+                "it changes tensor maps, whose bytes are others in the simulator".to_owned(),
+            ));
+        }
         let source = format!("modules/{}-{}.ptx", &digest[..16], ptx.arch);
         self.write(&source, &ptx.text)?;
-        Ok(Some((source, ptx.arch)))
+        Ok(Ok((source, ptx.arch)))
     }
 
     fn find_machine_code(
@@ -420,7 +529,7 @@ impl Maker {
         write_atomically(&path, bytes)
     }
 
-    fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Result<Case> {
+    fn make_case(&self, id: CaseId, launch: &LaunchRecord) -> Case {
         let mut tensors = Vec::new();
         let mut outputs = BTreeMap::new();
         for allocation in &launch.allocations {
@@ -457,18 +566,10 @@ impl Maker {
                 ..Tensor::new(&name, Role::In, ElemType::U8, vec![count])
             });
         }
-        let args = launch.parameters.iter().map(|parameter| {
-            let bytes = match self.form {
-                Form::Machine => Ok(parameter.bytes.clone()),
-                Form::Ptx => translate_maps(parameter),
-            };
-            let bytes = bytes.map_err(|problem| {
-                Error::environment(format!("a tensor map of {}: {problem}", launch.kernel))
-                    .help("replay on a GPU, or capture without this kernel: --kernels")
-            });
-            bytes.map(|bytes| Arg::Raw { bytes })
+        let args = launch.parameters.iter().map(|parameter| Arg::Raw {
+            bytes: parameter.bytes.clone(),
         });
-        let args = args.collect::<Result<_>>()?;
+        let args = args.collect();
         let call = Launch {
             grid: launch.grid,
             block: launch.block,
@@ -476,7 +577,7 @@ impl Maker {
             cooperative: launch.cooperative,
             dynamic_shared: launch.dynamic_shared,
         };
-        Ok(Case {
+        Case {
             id,
             dims: BTreeMap::new(),
             tensors,
@@ -491,7 +592,7 @@ impl Maker {
             launches: config::LAUNCHES,
             deadline_ms: DEADLINE_MS,
             timed: true,
-        })
+        }
     }
 
     fn content(&self, content: &Content) -> CapturedContent {
@@ -503,10 +604,13 @@ impl Maker {
     }
 
     fn finish(self, dir: &Path) -> Loaded {
-        let all = self.cases.iter().map(|case| case.id.clone()).collect();
+        let cases = self.cases.iter().map(|case| &case.id);
+        let gaps = self.gaps.iter().map(|gap| &gap.case);
+        let all = cases.chain(gaps).cloned().collect();
         let plan = Plan {
             units: self.units,
             cases: self.cases,
+            uncaptured: self.gaps,
             simulation: config::SIMULATION,
             ..Plan::empty(config::default_timing())
         };
@@ -535,37 +639,61 @@ impl Maker {
     }
 }
 
-/// The bytes of a parameter, with tensor maps of the simulator in the place of the driver's, which only a GPU can read.
-fn translate_maps(parameter: &Parameter) -> std::result::Result<String, String> {
-    let mut bytes = parameter.bytes.clone();
-    for ParameterMap { offset, map } in &parameter.maps {
-        let encoded = match map {
-            EncodedMap::Tiled { address, map } => {
-                ptxsim::encode_tensor_map(map, *address).map_err(|error| error.to_string())?
-            }
-            EncodedMap::Im2col => return Err(refused("im2col")),
-            EncodedMap::Interleaved => return Err(refused("an interleaved layout")),
-            EncodedMap::DataType { number } => {
-                return Err(refused(&format!("CUtensorMapDataType {number}")));
-            }
-            EncodedMap::Swizzle { number } => {
-                return Err(refused(&format!("CUtensorMapSwizzle {number}")));
-            }
-        };
-        let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
-        // Two digits for each byte.
-        let from = *offset as usize * 2;
-        let place = from..from + digits.len();
-        if bytes.get(place.clone()).is_none() {
-            return Err("it lies outside of its parameter: the capture is damaged".to_owned());
-        }
-        bytes.replace_range(place, &digits);
-    }
-    Ok(bytes)
+/// Whether a kernel changes tensor maps. It leaves them in memory, so that this is never as a GPU left it.
+fn changes_maps(ptx: &[u8], kernel: &str) -> bool {
+    let text = String::from_utf8_lossy(ptx);
+    let entry = binary::find_entry(&text, kernel).unwrap_or_default();
+    let body = entry.split_once("\n}").map_or(entry, |(body, _)| body);
+    body.contains("tensormap.replace.")
 }
 
-fn refused(what: &str) -> String {
-    format!("the simulator has none of {what}")
+/// Why a launch has no form for the simulator.
+enum Untranslated {
+    /// The simulator has no such map.
+    Lacking(String),
+    Error(Error),
+}
+
+impl From<Error> for Untranslated {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The places of maps, and the simulator's bytes of them.
+fn encode_all(maps: &[PlacedMap]) -> std::result::Result<Vec<(usize, Vec<u8>)>, Untranslated> {
+    let encoded = maps.iter().map(|PlacedMap { offset, map }| {
+        let at = usize::try_from(*offset).unwrap_or(usize::MAX);
+        Ok((at, encode(map).map_err(Untranslated::Lacking)?))
+    });
+    encoded.collect()
+}
+
+fn put(bytes: &mut [u8], at: usize, map: &[u8]) -> Result<()> {
+    let place = bytes.get_mut(at..).and_then(|it| it.get_mut(..map.len()));
+    place.ok_or_else(misplaced)?.copy_from_slice(map);
+    Ok(())
+}
+
+fn misplaced() -> Error {
+    Error::environment("the capture is damaged: a tensor map lies outside of its memory")
+}
+
+/// The simulator's bytes of a tensor map, or why it has none.
+fn encode(map: &EncodedMap) -> std::result::Result<Vec<u8>, String> {
+    let lacking = match map {
+        EncodedMap::Described { address, map } => {
+            let encoded = ptxsim::encode_tensor_map(map, *address);
+            return match encoded {
+                Ok(bytes) => Ok(bytes.to_vec()),
+                Err(error) => Err(format!("the simulator cannot read its tensor map: {error}")),
+            };
+        }
+        EncodedMap::Interleaved => "an interleaved layout".to_owned(),
+        EncodedMap::DataType { number } => format!("CUtensorMapDataType {number}"),
+        EncodedMap::Swizzle { number } => format!("CUtensorMapSwizzle {number}"),
+    };
+    Err(format!("the simulator has no tensor maps with {lacking}"))
 }
 
 fn make_unit(id: UnitId, source: &str, launch: &LaunchRecord) -> Unit {
@@ -684,7 +812,14 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::Names;
+    use super::{Names, changes_maps};
+
+    #[test]
+    fn only_the_kernel_that_changes_tensor_maps_changes_them() {
+        let ptx = ".entry plain(\n)\n{\nret;\n}\n.entry changing(\n)\n{\n{\ntensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;\n\t}\n}\n";
+        let changing = ["plain", "changing", "missing"].map(|it| changes_maps(ptx.as_bytes(), it));
+        assert_eq!(changing, [false, true, false]);
+    }
 
     #[test]
     fn names_are_short_and_given_once() {

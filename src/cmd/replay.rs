@@ -33,6 +33,9 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     };
     let mut loaded = load(&args.capture)?;
     captures::select(&mut loaded, &args.filters)?;
+    for (case, problem) in captures::list_gaps(&loaded.plan) {
+        remark(&format!("{case} is not replayed: {problem}"));
+    }
     let base = args.base.as_ref().map(|dir| {
         let base = load(dir)?;
         captures::compare(&mut loaded, base, form)
@@ -90,7 +93,8 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     if args.output.verbosity() != Verbosity::Quiet {
         remark(&format!("record and reports: {}", args.out.display()));
     }
-    let not_run = other_inputs + count_not_run(&record.plan, &judgement);
+    let not_run =
+        other_inputs + record.plan.uncaptured.len() + count_not_run(&record.plan, &judgement);
     if judgement.conclusion == Conclusion::Pass && not_run > 0 {
         remark(&format!(
             "{} not replayed, so this is no pass: the reasons are above",

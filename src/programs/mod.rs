@@ -232,11 +232,13 @@ impl Launches {
             uncaptured,
             ..
         } = &mut self.plan;
-        // Filters name launches, and a gap is of all of a kernel or program.
+        // Filters name launches, and a gap may be of all of a kernel or program.
         let may_fit = |filter: &Filter, gap: &CaseId| {
             let mut variant = filter.variant.iter();
+            let mut shape = filter.shape.iter();
             filter.kernel.is_match(&gap.kernel)
                 && variant.all(|it| gap.variant == "*" || it.is_match(&gap.variant))
+                && shape.all(|it| gap.shape == "*" || it.is_match(&gap.shape))
         };
         let filters = &plan.filters;
         uncaptured
@@ -368,15 +370,8 @@ fn run(
             ),
         }));
     }
-    let (loaded, without_code) = captures::load_program(&out, setting.form, name)?;
-    for kernel in without_code {
-        let problem = "their module has no PTX, which the simulator runs".to_owned();
-        let why = CaptureGap::Unsupported(Unsupported::NotCaptured { problem });
-        let gap = gap(CaseId::new(name, captures::name(&kernel), "*"), why);
-        if !launches.plan.uncaptured.contains(&gap) {
-            launches.plan.uncaptured.push(gap);
-        }
-    }
+    let loaded = captures::load_program(&out, setting.form, program)?;
+    launches.plan.uncaptured.extend(loaded.plan.uncaptured);
     launches.plan.units = loaded.plan.units;
     launches.plan.cases = loaded.plan.cases;
     let launched = captured.launches().map(|it| it.kernel.as_str());

@@ -237,6 +237,10 @@ fn floats_of_the_program_are_not_in_a_capture_with_random_inputs() {
         assert_eq!(said.contains(random), !is_there, "{mode}: {said}");
         run(dir, &["replay", "cap", "--device", "sim"], 0);
     }
+    // A tensor map in memory stays one.
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    capture(dir, &["--random-inputs"], &["stored"], &[]);
+    run(dir, &["replay", "cap", "--device", "sim"], 0);
     // Two versions have the same random inputs.
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
     captured(dir, &["--launches", "3", "--random-inputs"], &[]);
@@ -417,19 +421,27 @@ fn a_program_that_fails_or_launches_nothing_is_no_capture() {
 }
 
 #[test]
-fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
+fn tensor_maps_are_the_simulators_in_a_replay() {
     // The driver's own bytes mean nothing to the simulator: only what the program had encoded does.
-    for (how, variables, code) in [
-        ("tiles", &[][..], 0),
-        ("moved", &[][..], 0),
-        ("tiles", &[("WRONG", "1")][..], 1),
+    let wrong = &[("WRONG", "1")][..];
+    for (how, variables, kernel) in [
+        ("tiles", &[][..], "scale_tiles"),
+        ("moved", &[][..], "scale_tiles"),
+        ("tiles", wrong, "scale_tiles"),
+        ("im2col", &[][..], "scale_pixels"),
+        ("im2col moved", &[][..], "scale_pixels"),
+        ("im2col", wrong, "scale_pixels"),
+        ("stored", &[][..], "scale_stored"),
+        ("stored", wrong, "scale_stored"),
     ] {
+        let code = i32::from(variables == wrong);
         let project = project();
         let dir = project.path();
         let output = capture(dir, &[], &[how], variables);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let said = stdout(&run(dir, &["replay", "cap", "--device", "sim"], code));
-        assert!(said.contains("scale_tiles/captured@launch1"), "{said}");
+        let launch = format!("{kernel}/captured@launch1");
+        assert!(said.contains(&launch), "{said}");
         assert_eq!(
             said.contains("max_err 4194304, limit <= 0"),
             code == 1,
@@ -439,19 +451,113 @@ fn tensor_maps_in_parameters_are_the_simulators_in_a_replay() {
 }
 
 #[test]
-fn tensor_maps_that_the_simulator_does_not_have_are_refused_by_name() {
-    for (how, why) in [
-        ("im2col", "im2col"),
-        ("interleaved", "an interleaved layout"),
-    ] {
-        let project = project();
-        let dir = project.path();
-        let output = capture(dir, &[], &[how], &[]);
+fn tensor_maps_that_the_simulator_does_not_have_are_named_and_the_others_are_judged() {
+    let project = project();
+    let dir = project.path();
+    let output = capture(dir, &[], &["interleaved"], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], 4));
+    let why = "the simulator has no tensor maps with an interleaved layout";
+    let refused = format!("scale_tiles/captured@launch1: {why}");
+    assert!(said.contains(&refused), "{said}");
+    // The others are judged all the same.
+    for (variables, code) in [(&[("WRONG", "1")][..], 1), (&[][..], 3)] {
+        std::fs::remove_dir_all(dir.join("cap")).unwrap();
+        let output = capture(dir, &["--launches", "2"], &["both"], variables);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], 4));
-        let refused = format!("a tensor map of scale_tiles: the simulator has none of {why}");
+        let output = run(dir, &["replay", "cap", "--device", "sim"], code);
+        let said = stdout(&output) + &stderr(&output);
+        let named = format!("scale_tiles/captured@launch1 is not replayed: {why}");
+        assert!(said.contains(&named), "{said}");
+        let tail = "1 case not replayed, so this is no pass";
+        assert_eq!(said.contains(tail), code == 3, "{said}");
+        let replay = |launch, code| {
+            let filter = format!("scale_tiles@{launch}");
+            stderr(&run(
+                dir,
+                &["replay", "cap", "--device", "sim", &filter],
+                code,
+            ))
+        };
+        let said = replay("launch1", 4);
         assert!(said.contains(&refused), "{said}");
+        replay("launch2", if code == 3 { 0 } else { 1 });
     }
+    // Neither side has it, and the base has nothing for a launch that it could not run.
+    for (mode, code, why) in [
+        ("both", 3, "launch1 is not replayed"),
+        ("tiles twice", 3, "launch1"),
+    ] {
+        let _ = std::fs::remove_dir_all(dir.join("old"));
+        std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
+        capture(dir, &["--launches", "2"], &[mode], &[]);
+        let against_old = ["replay", "cap", "--base", "old", "--device", "sim"];
+        let output = run(dir, &against_old, code);
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_kernel_that_changes_tensor_maps_is_named_and_no_other_one_of_its_module() {
+    let project = project();
+    let dir = project.path();
+    let kernel = root().join("tests/fixtures/capture/scale.cu");
+    let text = std::fs::read_to_string(kernel).unwrap();
+    let change = "if (in.n < 0) asm volatile(\"tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;\"
+        :: \"l\"(__cvta_generic_to_global(out)), \"l\"(out) : \"memory\");\n  long i =";
+    std::fs::write(dir.join("scale.cu"), text.replacen("long i =", change, 1)).unwrap();
+    let code = "arch=compute_90a,code=[sm_90a,compute_90a]";
+    let out = ["-o", "scale.fatbin", "scale.cu"];
+    nvcc(dir, &[&["-fatbin", "-gencode", code][..], &out].concat());
+    let why = "it changes tensor maps, whose bytes are others in the simulator";
+    for (mode, code, named) in [("", 4, true), ("tiles", 0, false)] {
+        let _ = std::fs::remove_dir_all(dir.join("cap"));
+        let output = capture(dir, &[], &[mode], &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stderr(&run(dir, &["replay", "cap", "--device", "sim"], code));
+        assert_eq!(said.contains(why), named, "{said}");
+    }
+}
+
+#[test]
+fn a_kernel_without_ptx_is_named_and_the_others_are_judged() {
+    let project = project();
+    let dir = project.path();
+    std::fs::rename(dir.join("scale.fatbin"), dir.join("both.fatbin")).unwrap();
+    let source = root().join("tests/fixtures/capture/scale.cu");
+    let source = source.display().to_string();
+    let cubin = ["-cubin", "-arch=sm_90", "-o", "scale.fatbin", &source];
+    nvcc(dir, &cubin);
+    captured(dir, &[], &[]);
+    let replay = |code| {
+        let output = run(dir, &["replay", "cap", "--device", "sim"], code);
+        stdout(&output) + &stderr(&output)
+    };
+    let why = "its module has no PTX, which the simulator runs";
+    let said = replay(4);
+    let refused = format!("scale/captured@launch1: {why}");
+    assert!(said.contains(&refused), "{said}");
+    // Another process, of one capture.
+    let first = std::fs::read_dir(dir.join("cap")).unwrap();
+    let first = first.map(|it| it.unwrap().path());
+    let first = first.filter(|it| it.extension().is_some_and(|it| it == "jsonl"));
+    let lines: Vec<_> = first.map(|it| std::fs::read(it).unwrap()).collect();
+    std::fs::rename(dir.join("cap/contents"), dir.join("contents")).unwrap();
+    std::fs::remove_dir_all(dir.join("cap")).unwrap();
+    std::fs::rename(dir.join("both.fatbin"), dir.join("scale.fatbin")).unwrap();
+    captured(dir, &[], &[]);
+    std::fs::write(dir.join("cap/process-1.jsonl"), lines.concat()).unwrap();
+    for entry in std::fs::read_dir(dir.join("contents")).unwrap() {
+        let entry = entry.unwrap();
+        let to = dir.join("cap/contents").join(entry.file_name());
+        std::fs::rename(entry.path(), to).unwrap();
+    }
+    let said = replay(3);
+    let named = format!("scale/captured@launch1 is not replayed: {why}");
+    assert!(said.contains(&named), "{said}");
+    assert!(said.contains("scale-2/captured@launch1        0"), "{said}");
+    assert!(said.contains("1 case not replayed"), "{said}");
 }
 
 #[test]

@@ -429,7 +429,7 @@ fn a_kernel_that_the_simulator_cannot_run_is_named_and_not_judged() {
     nvcc(&project.tree(), &args);
     let said = project.run(&[], 3);
     assert!(said.contains("NOTHING JUDGED: 1 not judged"), "{said}");
-    let says = "their module has no PTX, which the simulator runs";
+    let says = "its module has no PTX, which the simulator runs";
     assert!(project.report().contains(says), "{said}");
     assert!(project.report().contains("decode/scale"), "{said}");
     // Beside one that it can run.

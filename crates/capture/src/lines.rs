@@ -86,6 +86,9 @@ pub struct Variable {
     /// As the linker knows it.
     pub name: String,
     pub before: Content,
+    /// Tensor maps in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<PlacedMap>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,15 +100,15 @@ pub struct Parameter {
     pub bytes: String,
     /// Tensor maps in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub maps: Vec<ParameterMap>,
+    pub maps: Vec<PlacedMap>,
 }
 
-/// A tensor map in a parameter: bytes that only the driver can read.
+/// A tensor map in a parameter or in memory: bytes that only the driver can read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ParameterMap {
-    /// In bytes, in the parameter.
-    pub offset: u32,
+pub struct PlacedMap {
+    /// In bytes, in the parameter, allocation or variable.
+    pub offset: u64,
     pub map: EncodedMap,
 }
 
@@ -113,12 +116,11 @@ pub struct ParameterMap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum EncodedMap {
-    Tiled {
+    Described {
         address: u64,
         map: TensorMap,
     },
     // The rest is known by name alone.
-    Im2col,
     Interleaved,
     /// A CUtensorMapDataType.
     DataType {
@@ -139,6 +141,12 @@ pub struct Allocation {
     /// `None` where it is as before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Content>,
+    /// Tensor maps in it before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<PlacedMap>,
+    /// Tensor maps in it after, where it is not as before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps_after: Vec<PlacedMap>,
 }
 
 impl LaunchRecord {
@@ -429,15 +437,20 @@ mod tests {
             parameters: vec![Parameter {
                 offset: 0,
                 bytes: "0000000000200000".to_owned(),
-                maps: vec![ParameterMap {
+                maps: vec![PlacedMap {
                     offset: 64,
-                    map: EncodedMap::Im2col,
+                    map: EncodedMap::Interleaved,
                 }],
             }],
             allocations: vec![Allocation {
                 address: 1 << 45,
                 before: contents.put(b"before").unwrap(),
                 after: Some(contents.put(b"after!").unwrap()),
+                maps: Vec::new(),
+                maps_after: vec![PlacedMap {
+                    offset: 1 << 32,
+                    map: EncodedMap::Interleaved,
+                }],
             }],
             variables: Vec::new(),
             random: None,
@@ -474,6 +487,23 @@ mod tests {
         fs::write(&path, &text[..text.len() - 5]).unwrap();
         let capture = Capture::read(dir.path()).unwrap();
         assert_eq!(capture.launches().count(), 1);
+    }
+
+    /// Before, they were known by name alone, which says nothing of their corners.
+    #[test]
+    fn maps_for_images_of_an_older_capture_are_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let launch = launch(dir.path());
+        let mut writer = Writer::create(dir.path(), process()).unwrap();
+        writer.add(&Line::Launch(Box::new(launch))).unwrap();
+        let path = dir.path().join("process-7.jsonl");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("\"interleaved\"", "\"im2col\"")).unwrap();
+        let error = Capture::read(dir.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("line 2: unknown variant `im2col`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -3,11 +3,10 @@
 
 use crate::call::{Arguments, Launch, name_stream};
 use crate::driver::{CuResult, Handle, LaunchConfig, SUCCESS, driver};
-use crate::maps::{MapBytes, Tiled, describe};
+use crate::maps::{Given, GivenBoxes, MapBytes, describe};
 use crate::quiet::{quietly, run_once};
 use crate::settled::is_settled;
 use crate::state::state;
-use capture::EncodedMap;
 use graph::*;
 use memory::*;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -293,12 +292,12 @@ unsafe extern "C" fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) 
 /// After the driver has encoded a tensor map.
 ///
 /// # Safety
-/// `map` is where the driver wrote it.
-unsafe fn encoded(map: *const c_void, description: impl FnOnce() -> EncodedMap) {
+/// `map` is where the driver wrote it, and the lists are those that it read.
+unsafe fn encoded(map: *const c_void, given: &Given, boxes: &GivenBoxes) {
     quietly(|| {
         // SAFETY: as the caller says.
-        let bytes = unsafe { map.cast::<MapBytes>().read() };
-        state()?.maps.add(bytes, description());
+        let (bytes, described) = unsafe { (map.cast::<MapBytes>().read(), describe(given, boxes)) };
+        state()?.maps.add(bytes, described);
         Some(())
     });
 }
@@ -336,7 +335,7 @@ unsafe extern "C" fn cuTensorMapEncodeTiled(
         )
     };
     if code == SUCCESS {
-        let tiled = Tiled {
+        let given = Given {
             data_type,
             rank,
             address: address.addr() as u64,
@@ -345,11 +344,11 @@ unsafe extern "C" fn cuTensorMapEncodeTiled(
             fill,
             extents,
             strides,
-            box_extents,
             steps,
         };
+        let boxes = GivenBoxes::Tiled(box_extents);
         // SAFETY: the driver has read the lists and written the map.
-        unsafe { encoded(map, || describe(&tiled)) };
+        unsafe { encoded(map, &given, &boxes) };
     }
     code
 }
@@ -380,8 +379,25 @@ unsafe extern "C" fn cuTensorMapEncodeIm2col(
         )
     };
     if code == SUCCESS {
-        // SAFETY: the driver has written the map.
-        unsafe { encoded(map, || EncodedMap::Im2col) };
+        let given = Given {
+            data_type,
+            rank,
+            address: address.addr() as u64,
+            interleave,
+            swizzle,
+            fill,
+            extents,
+            strides,
+            steps,
+        };
+        let boxes = GivenBoxes::Im2col {
+            lower,
+            upper,
+            channels,
+            pixels,
+        };
+        // SAFETY: the driver has read the lists and written the map.
+        unsafe { encoded(map, &given, &boxes) };
     }
     code
 }

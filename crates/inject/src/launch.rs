@@ -2,6 +2,7 @@
 
 use crate::call::{Launch, is_recorded, refused};
 use crate::driver::{Address, CuResult, Handle, SUCCESS, driver};
+use crate::maps::MAP_BYTES;
 use crate::memory::current_device;
 use crate::quiet::{quietly, run_once};
 use crate::random::{count_nonzero, replace_floats};
@@ -89,10 +90,17 @@ impl Launch {
         let mut own = Own::default();
         let mut account = RandomInputs::default();
         for (address, content) in &mut before.memory {
-            own.keep(*address, content)?;
+            let kept = own.keep(*address, content)?;
             let replaced = replace_floats(*address, content, &|word| {
                 state.memory.around(word).is_some()
             });
+            for map in state.maps.find(kept) {
+                let place = map.offset as usize..map.offset as usize + MAP_BYTES;
+                if let (Some(now), Some(before)) = (content.get_mut(place.clone()), kept.get(place))
+                {
+                    now.copy_from_slice(before);
+                }
+            }
             account.replaced += replaced.replaced;
             account.kept += replaced.kept;
         }
@@ -191,14 +199,19 @@ impl Launch {
         let mut allocations = Vec::new();
         for (address, content) in before.memory {
             let now = read(address, content.len() as u64)?;
-            let after = match now == content {
-                true => None,
-                false => Some(state.contents.put(&now).map_err(disk)?),
+            let (after, maps_after) = match now == content {
+                true => (None, Vec::new()),
+                false => {
+                    let after = state.contents.put(&now).map_err(disk)?;
+                    (Some(after), state.maps.find(&now))
+                }
             };
             allocations.push(Allocation {
                 address,
                 before: state.contents.put(&content).map_err(disk)?,
                 after,
+                maps: state.maps.find(&content),
+                maps_after,
             });
         }
         let parameters = before
@@ -215,6 +228,7 @@ impl Launch {
             variables.push(Variable {
                 name: variable.name,
                 before: state.contents.put(&variable.content).map_err(disk)?,
+                maps: state.maps.find(&variable.content),
             });
         }
         let device = device();
@@ -255,11 +269,11 @@ struct Before {
 struct Own(Vec<(Address, Vec<u8>)>);
 
 impl Own {
-    fn keep(&mut self, address: Address, content: &[u8]) -> Result<(), Reason> {
+    fn keep(&mut self, address: Address, content: &[u8]) -> Result<&[u8], Reason> {
         let mut kept = allocate(content.len())?;
         kept.extend_from_slice(content);
         self.0.push((address, kept));
-        Ok(())
+        Ok(self.0.last().map_or(&[], |(_, kept)| kept))
     }
 }
 

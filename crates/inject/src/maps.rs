@@ -1,16 +1,18 @@
 //! Tensor maps that the program had the driver encode. The 128 bytes of one are the driver's alone: what they mean is
 //! known only to those that saw them made.
 
-use capture::{EncodedMap, ParameterMap};
-use model::{Boxes, MapElement, Swizzle, TensorMap};
-use std::collections::{BTreeMap, VecDeque};
-use std::ffi::c_uint;
+use capture::{EncodedMap, PlacedMap};
+use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ffi::{c_int, c_uint};
 
 /// CUtensorMap.
 pub const MAP_BYTES: usize = 128;
 pub type MapBytes = [u8; MAP_BYTES];
 /// Kernels can read a map only at multiples of this.
 const ALIGNMENT: usize = 64;
+/// Bytes of a map by which it is looked for.
+const FIRST: usize = 8;
 
 /// A program that makes a map for each launch must not fill the memory.
 const MOST: usize = 1 << 16;
@@ -38,30 +40,39 @@ impl Maps {
 
     /// `cuTensorMapReplaceAddress`: the map that was there before, of another tensor.
     pub fn add_moved(&mut self, before: &MapBytes, after: MapBytes, address: u64) {
-        let Some(EncodedMap::Tiled { map, .. }) = self.known.get(before) else {
+        let Some(moved) = self.known.get(before) else {
             return;
         };
-        let map = map.clone();
-        self.add(after, EncodedMap::Tiled { address, map });
+        let moved = match moved.clone() {
+            EncodedMap::Described { map, .. } => EncodedMap::Described { address, map },
+            known_by_name => known_by_name,
+        };
+        self.add(after, moved);
     }
 
-    /// The maps in a parameter of a launch. It is aligned as they are; its offset need not be, as it is counted from where
-    /// the driver puts parameters.
-    pub fn find(&self, parameter: &[u8]) -> Vec<ParameterMap> {
-        let offsets = (0..parameter.len()).step_by(ALIGNMENT);
-        let found = offsets.filter_map(|offset| {
-            let block = parameter.get(offset..).and_then(<[u8]>::first_chunk)?;
-            Some(ParameterMap {
-                offset: u32::try_from(offset).ok()?,
-                map: self.known.get(block)?.clone(),
+    /// The maps in a parameter of a launch, or in memory. Both are aligned as maps are; the offset of a parameter need not be, as
+    /// it is counted from where the driver puts parameters.
+    pub fn find(&self, bytes: &[u8]) -> Vec<PlacedMap> {
+        // Most programs make none, and memory is large: a word tells nearly all places that have none.
+        if self.known.is_empty() {
+            return Vec::new();
+        }
+        let firsts: HashSet<&[u8]> = self.known.keys().map(|it| &it[..FIRST]).collect();
+        let places = (0..bytes.len()).step_by(ALIGNMENT);
+        let found = places.filter_map(|offset| {
+            let block: &MapBytes = bytes.get(offset..)?.first_chunk()?;
+            let is_map = firsts.contains(&block[..FIRST]);
+            Some(PlacedMap {
+                offset: offset as u64,
+                map: is_map.then(|| self.known.get(block)).flatten()?.clone(),
             })
         });
         found.collect()
     }
 }
 
-/// The arguments of `cuTensorMapEncodeTiled`, but for the lists.
-pub struct Tiled {
+/// The arguments that `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` share.
+pub struct Given {
     pub data_type: c_uint,
     pub rank: c_uint,
     pub address: u64,
@@ -70,14 +81,24 @@ pub struct Tiled {
     pub fill: c_uint,
     pub extents: *const u64,
     pub strides: *const u64,
-    pub box_extents: *const u32,
     pub steps: *const u32,
+}
+
+/// Those in which they differ.
+pub enum GivenBoxes {
+    Tiled(*const u32),
+    Im2col {
+        lower: *const c_int,
+        upper: *const c_int,
+        channels: c_uint,
+        pixels: c_uint,
+    },
 }
 
 /// # Safety
 /// The lists are those that the driver has just read.
-pub unsafe fn describe(tiled: &Tiled) -> EncodedMap {
-    let element = match tiled.data_type {
+pub unsafe fn describe(given: &Given, boxes: &GivenBoxes) -> EncodedMap {
+    let element = match given.data_type {
         0 => MapElement::U8,
         1 => MapElement::U16,
         2 => MapElement::U32,
@@ -92,31 +113,45 @@ pub unsafe fn describe(tiled: &Tiled) -> EncodedMap {
         // f32 and tf32 whose subnormal numbers are flushed, and packed numbers of 4 and 6 bits.
         number => return EncodedMap::DataType { number },
     };
-    let swizzle = match tiled.swizzle {
+    let swizzle = match given.swizzle {
         0 => Swizzle::None,
         1 => Swizzle::Bytes32,
         2 => Swizzle::Bytes64,
         3 => Swizzle::Bytes128,
         number => return EncodedMap::Swizzle { number },
     };
-    if tiled.interleave != 0 {
+    if given.interleave != 0 {
         return EncodedMap::Interleaved;
     }
-    let rank = tiled.rank as usize;
+    let rank = given.rank as usize;
     // SAFETY: as many values as the driver reads for this rank.
     let map = unsafe {
         TensorMap {
             element,
-            extents: list(tiled.extents, rank),
-            strides: list(tiled.strides, rank.saturating_sub(1)),
-            boxes: Boxes::Tiled(list(tiled.box_extents, rank)),
-            steps: list(tiled.steps, rank),
+            extents: list(given.extents, rank),
+            strides: list(given.strides, rank.saturating_sub(1)),
+            boxes: match *boxes {
+                GivenBoxes::Tiled(extents) => Boxes::Tiled(list(extents, rank)),
+                GivenBoxes::Im2col {
+                    lower,
+                    upper,
+                    channels,
+                    pixels,
+                } => Boxes::Im2col(Im2col {
+                    // All dimensions but channels and images.
+                    lower: list(lower, rank.saturating_sub(2)),
+                    upper: list(upper, rank.saturating_sub(2)),
+                    channels,
+                    pixels,
+                }),
+            },
+            steps: list(given.steps, rank),
             swizzle,
-            fills_nan: tiled.fill == 1,
+            fills_nan: given.fill == 1,
         }
     };
-    EncodedMap::Tiled {
-        address: tiled.address,
+    EncodedMap::Described {
+        address: given.address,
         map,
     }
 }
@@ -138,12 +173,69 @@ mod tests {
     #[test]
     fn maps_are_found_where_kernels_can_read_them() {
         let mut maps = Maps::default();
-        maps.add([7; MAP_BYTES], EncodedMap::Im2col);
+        maps.add([7; MAP_BYTES], EncodedMap::Interleaved);
         let mut bytes = vec![0; 500];
         bytes[128..256].fill(7);
         bytes[300..428].fill(7);
-        let map = EncodedMap::Im2col;
-        assert_eq!(maps.find(&bytes), [ParameterMap { offset: 128, map }]);
+        let map = EncodedMap::Interleaved;
+        assert_eq!(maps.find(&bytes), [PlacedMap { offset: 128, map }]);
+    }
+
+    #[test]
+    fn maps_for_images_are_described_with_their_corners() {
+        let (extents, strides) = ([8, 9, 10, 2], [16, 144, 1440]);
+        let (lower, upper, steps) = ([-1, -2], [1, 2], [1, 2, 1, 1]);
+        let given = |interleave| Given {
+            data_type: 6,
+            rank: 4,
+            address: 0x1000,
+            interleave,
+            swizzle: 0,
+            fill: 1,
+            extents: extents.as_ptr(),
+            strides: strides.as_ptr(),
+            steps: steps.as_ptr(),
+        };
+        let boxes = GivenBoxes::Im2col {
+            lower: lower.as_ptr(),
+            upper: upper.as_ptr(),
+            channels: 8,
+            pixels: 64,
+        };
+        let map = TensorMap {
+            element: MapElement::F16,
+            extents: extents.to_vec(),
+            strides: strides.to_vec(),
+            boxes: Boxes::Im2col(Im2col {
+                lower: lower.to_vec(),
+                upper: upper.to_vec(),
+                channels: 8,
+                pixels: 64,
+            }),
+            steps: steps.to_vec(),
+            swizzle: Swizzle::None,
+            fills_nan: true,
+        };
+        // SAFETY: lists of four dimensions, two of them of space.
+        let [described, interleaved] =
+            [0, 1].map(|interleave| unsafe { describe(&given(interleave), &boxes) });
+        assert_eq!(interleaved, EncodedMap::Interleaved);
+        let of = |address| EncodedMap::Described {
+            address,
+            map: map.clone(),
+        };
+        assert_eq!(described, of(0x1000));
+        let mut maps = Maps::default();
+        maps.add([1; MAP_BYTES], described);
+        maps.add_moved(&[1; MAP_BYTES], [2; MAP_BYTES], 0x2000);
+        let found: Vec<_> = maps.find(&[2; MAP_BYTES]);
+        assert_eq!(
+            found,
+            [PlacedMap {
+                offset: 0,
+                map: of(0x2000)
+            }]
+        );
     }
 
     #[test]
@@ -155,7 +247,7 @@ mod tests {
             bytes
         };
         for n in 0..MOST + 1 {
-            maps.add(bytes(n), EncodedMap::Im2col);
+            maps.add(bytes(n), EncodedMap::Interleaved);
         }
         let found = [0, 1, MOST].map(|n| maps.find(&bytes(n)).len());
         assert_eq!(found, [0, 1, 1]);

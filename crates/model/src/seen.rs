@@ -187,7 +187,7 @@ pub enum Unsupported {
     ///
     /// Profile its kernels as entries of their own.
     ProfiledConfined = "confined-not-profiled" [Unsupported],
-    /// A launch of a program that cannot be captured.
+    /// A launch of a program that cannot be captured, or that was captured and cannot run here.
     ///
     /// See [what is left out](capture.md#what-is-left-out), or name other kernels under `kernels` of the program.
     NotCaptured { problem: String } = "not-captured" [Unsupported],

@@ -968,7 +968,7 @@ pub fn unsupported(why: &Unsupported) -> String {
             "the case launches {}, whose shares cannot be added up; counts can",
             plural(*kernels as usize, "kernel")
         ),
-        Unsupported::NotCaptured { problem } => format!("its launches are not captured: {problem}"),
+        Unsupported::NotCaptured { problem } => format!("no launch of it can be run here: {problem}"),
         Unsupported::ProfiledConfined => {
             "a launcher runs confined, and a profiler cannot work there".to_owned()
         }
