@@ -5,10 +5,13 @@ mod floats;
 mod pairing;
 
 pub use floats::{FloatTolerance, compare_as_floats};
+pub use pairing::find_alone;
 
 use build::signature::qualified;
 use build::toolchain::Choice;
-use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Parameter, ParameterMap};
+use capture::{
+    Capture, Content, Contents, EncodedMap, LaunchRecord, Line, Parameter, ParameterMap,
+};
 use config::{Loaded, Places, ToolchainPin, Whole};
 use model::{
     Arch, Arg, Base, Bound, Callable, CapturedContent, Case, CaseId, Constant, Determinism,
@@ -54,7 +57,11 @@ impl Form {
 /// # Errors
 /// A capture that cannot be read or is damaged, and one without launches.
 pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
-    let (loaded, without_code) = load_all(dir, form, None)?;
+    let LoadedLaunches {
+        loaded,
+        without_code,
+        ..
+    } = load_all(dir, form, None)?;
     if let Some(kernel) = without_code.first() {
         return Err(Error::environment(format!("the module of {kernel} has no PTX"))
             .help("the simulator runs PTX: replay on a GPU, or build the program with -gencode arch=compute_90,code=compute_90 as well"));
@@ -70,15 +77,67 @@ pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
 /// The same of a program of gates.yaml: `PROGRAM/KERNEL@launch1`. Sources have their whole paths, as they are not below
 /// gates.yaml.
 ///
-/// With the kernels that cannot run in this form, by their mangled names.
-///
 /// # Errors
 /// A capture that cannot be read or is damaged.
-pub fn load_program(dir: &Path, form: Form, program: &str) -> Result<(Loaded, BTreeSet<String>)> {
+pub fn load_program(dir: &Path, form: Form, program: &str) -> Result<LoadedLaunches> {
     load_all(dir, form, Some(program))
 }
 
-fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<(Loaded, BTreeSet<String>)> {
+/// The launches of a capture as cases.
+pub struct LoadedLaunches {
+    pub loaded: Loaded,
+    /// Kernels that cannot run in this form, by their mangled names.
+    pub without_code: BTreeSet<String>,
+    /// One for each case.
+    pub origins: Vec<Origin>,
+}
+
+/// Where a program launched a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub pid: u32,
+    pub region: Option<String>,
+    /// Launches of the kernel in this region and process: those that are cases, and all, which is not known of a process
+    /// that did not end by itself.
+    pub captured: u64,
+    pub launched: Option<u64>,
+}
+
+/// Each launch of a process of a capture.
+fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
+    let mut launches = Vec::new();
+    let mut counts: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
+    for line in lines {
+        match line {
+            Line::Launch(launch) => {
+                counts
+                    .entry((&launch.kernel, &launch.region))
+                    .or_default()
+                    .0 += 1;
+                launches.push(launch.as_ref());
+            }
+            Line::Launched(it) => {
+                counts.entry((&it.kernel, &it.region)).or_default().1 = Some(it.launches);
+            }
+            Line::Process(_) | Line::LeftOut(_) => {}
+        }
+    }
+    let with_origin = launches.into_iter().map(|launch| {
+        let counted = counts.get(&(&launch.kernel, &launch.region));
+        let (captured, launched) = counted.copied().unwrap_or_default();
+        let region = launch.region.clone();
+        let origin = Origin {
+            pid,
+            region,
+            captured,
+            launched,
+        };
+        (launch, origin)
+    });
+    with_origin.collect()
+}
+
+fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<LoadedLaunches> {
     let root = std::path::absolute(dir)
         .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
@@ -94,12 +153,19 @@ fn load_all(dir: &Path, form: Form, program: Option<&str>) -> Result<(Loaded, BT
         cases: Vec::new(),
     };
     let mut without_code = BTreeSet::new();
-    for launch in capture.launches() {
-        if !maker.add(launch)? {
-            without_code.insert(launch.kernel.clone());
+    let mut origins = Vec::new();
+    let processes = capture.processes.iter();
+    for (launch, origin) in processes.flat_map(|(it, lines)| find_origins(lines, it.pid)) {
+        match maker.add(launch)? {
+            true => origins.push(origin),
+            false => drop(without_code.insert(launch.kernel.clone())),
         }
     }
-    Ok((maker.finish(dir), without_code))
+    Ok(LoadedLaunches {
+        loaded: maker.finish(dir),
+        without_code,
+        origins,
+    })
 }
 
 /// Keeps the cases that filters name.

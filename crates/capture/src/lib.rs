@@ -19,7 +19,7 @@ mod request;
 pub use contents::{CHUNK, Content, Contents, Hash};
 pub use damage::Damage;
 pub use lines::{
-    Allocation, Capture, EncodedMap, LaunchRecord, LeftOut, Line, MemoryKind, Parameter,
+    Allocation, Capture, EncodedMap, LaunchRecord, Launched, LeftOut, Line, MemoryKind, Parameter,
     ParameterMap, Process, Reason, Variable, Writer,
 };
 pub use request::{Request, VARIABLE};

@@ -4,7 +4,7 @@ use crate::call::{Launch, is_recorded, refused};
 use crate::driver::{Address, CuResult, Handle, SUCCESS, driver};
 use crate::memory::current_device;
 use crate::quiet::run_once;
-use crate::settled::{generation, settle};
+use crate::settled::{count, generation, settle};
 use crate::state::{Kernel, State, device, state};
 use capture::{
     Allocation, LaunchRecord, Line, MemoryKind, Parameter, Reason, Variable, addresses::ordinal_of,
@@ -27,9 +27,15 @@ impl Launch {
             }
             return code;
         }
+        let counter = state.counter_of(&[self.kernel]);
+        count(counter);
         let Some((kernel, region)) = state.choose(self.kernel) else {
+            let is_recording = state.memory.is_recording();
             drop(state);
-            settle(self.kernel, generation);
+            // A launch that is recorded is none, and what is settled counts as one.
+            if !is_recording {
+                settle(self.kernel, generation, counter);
+            }
             return run();
         };
         if state.memory.is_recording() || is_recorded(stream) {
