@@ -1127,7 +1127,8 @@ fn other_kernels(kernels: &OtherKernels) -> String {
     let not_compared = "the times of all kernels together are not compared";
     match times {
         GroupTimes::Together => format!(
-            "{named}. The times of these are compared together; what the base's wrote is compared with nothing"
+            "{named}. Their times are compared together, and the outputs of {} with nothing",
+            gone.join(", ")
         ),
         GroupTimes::Alone => format!("{named}, and {not_compared}"),
         GroupTimes::Uncounted { kernels } => format!(
@@ -1137,10 +1138,10 @@ fn other_kernels(kernels: &OtherKernels) -> String {
         ),
         GroupTimes::Uneven { kernels } => format!(
             "{named}, and {not_compared}: not the same share of each kernel's launches was captured: {}. Set \
-             `launches: {}` of the program, or have it launch each kernel equally often",
+             `launches: {}` of the program, or mark a region that launches each kernel equally often",
             kernels
                 .iter()
-                .map(|it| format!("{} of {} of {}", it.captured, it.launched, it.kernel))
+                .map(|it| format!("{} {} of {}", it.kernel, it.captured, it.launched))
                 .collect::<Vec<_>>()
                 .join(", "),
             kernels.iter().map(|it| it.launched).max().unwrap_or(1)
