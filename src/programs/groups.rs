@@ -5,7 +5,7 @@ use super::Launches;
 use crate::captures::{Origin, find_alone};
 use config::{Program, ProgramLimit};
 use model::{
-    Callable, Case, CaseId, Constant, Facet, GroupTimes, KernelCount, Limit, ModuleEntry,
+    Callable, Case, CaseId, Constant, Facet, Fill, GroupTimes, KernelCount, Limit, ModuleEntry,
     OtherKernels, Plan, Reference, Role, Rule, Tensor, Unit,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +206,7 @@ fn join(id: &CaseId, launches: &[Lone]) -> Option<(Unit, Case)> {
     let mut modules: Vec<ModuleEntry> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut steps = Vec::new();
-    let mut tensors: Vec<Tensor> = Vec::new();
+    let mut memory = Memory::default();
     let first = launches.first()?;
     for Lone { unit, case, .. } in launches {
         let variant = case.id.variant.as_str();
@@ -216,16 +216,10 @@ fn join(id: &CaseId, launches: &[Lone]) -> Option<(Unit, Case)> {
         }
         steps.push(*places.get(variant)?);
         for tensor in &case.tensors {
-            let own = as_of_group(tensor, variant);
-            // As the first launch that can reach it found it.
-            let is_known = |it: &Tensor| {
-                (&it.name, it.address, &it.dims) == (&own.name, own.address, &own.dims)
-            };
-            if !tensors.iter().any(is_known) {
-                tensors.push(own);
-            }
+            memory.add(as_of_group(tensor, variant), case);
         }
     }
+    let mut tensors: Vec<Tensor> = memory.0.into_iter().map(|it| it.tensor).collect();
     // Where a program freed memory and allocated other memory there, both overlap. The last one is written last, and what the
     // first launch needs has to be that.
     tensors.reverse();
@@ -255,6 +249,41 @@ fn join(id: &CaseId, launches: &[Lone]) -> Option<(Unit, Case)> {
         ..first.case.clone()
     };
     Some((unit, case))
+}
+
+/// What launches of a group reach, in the order in which they do.
+#[derive(Default)]
+struct Memory(Vec<Reached>);
+
+struct Reached {
+    /// As the first launch that can reach it found it. Where others wrote to it between launches, as the last one did: what they
+    /// wrote may be what it goes by, such as an index.
+    tensor: Tensor,
+    /// As the latest launch left it.
+    left: Option<Fill>,
+}
+
+impl Memory {
+    fn add(&mut self, tensor: Tensor, case: &Case) {
+        let changed = match &case.reference {
+            Reference::Captured { outputs } => outputs.get(&tensor.name).cloned(),
+            _ => None,
+        };
+        let changed = changed.map(|content| Fill::Captured { content });
+        let left = changed.or_else(|| tensor.fill.clone());
+        let is_it = |it: &&mut Reached| {
+            (&it.tensor.name, it.tensor.address, &it.tensor.dims)
+                == (&tensor.name, tensor.address, &tensor.dims)
+        };
+        let Some(known) = self.0.iter_mut().find(is_it) else {
+            self.0.push(Reached { tensor, left });
+            return;
+        };
+        if tensor.address.is_some() && known.left != tensor.fill {
+            known.tensor.fill = tensor.fill;
+        }
+        known.left = left;
+    }
 }
 
 fn module_of(unit: &Unit) -> Option<ModuleEntry> {
@@ -295,7 +324,7 @@ fn as_of_group(tensor: &Tensor, variant: &str) -> Tensor {
 mod tests {
     use super::*;
     use crate::captures::testing;
-    use model::{Arch, Arg, ElemType, Launch, Num, Step, UnitId};
+    use model::{Arch, Arg, CapturedContent, ElemType, Launch, Num, Step, UnitId};
 
     /// A kernel, its region, and how many of how many launches of it were captured there.
     type Written = (&'static str, Option<&'static str>, u64, Option<u64>);
@@ -593,6 +622,45 @@ mod tests {
         head.origins[1].pid = 2;
         let group = find(&against_base(), &head, &side(&[FUSED]), &BTreeSet::new()).remove(0);
         assert_eq!(group.kernels.times, GroupTimes::SeveralProcesses);
+    }
+
+    #[test]
+    fn memory_is_as_the_first_launch_found_it_unless_others_wrote_to_it_in_between() {
+        let content = |what: &str| CapturedContent {
+            capture: "cap".to_owned(),
+            bytes: 64,
+            chunks: vec![what.to_owned()],
+        };
+        // What each launch found at 0x1000, and what it left there.
+        let group_of = |found: [(&str, Option<&str>); 3]| {
+            let mut head = side(&[SCALE, SOFTMAX, ("last", None, 1, Some(1))]);
+            for (case, (before, after)) in head.plan.cases.iter_mut().zip(found) {
+                let tensor = &mut case.tensors[0];
+                tensor.fill = Some(Fill::Captured {
+                    content: content(before),
+                });
+                let after = after.map(|it| (tensor.name.clone(), content(it)));
+                case.reference = Reference::Captured {
+                    outputs: after.into_iter().collect(),
+                };
+            }
+            let groups = find(&against_base(), &head, &side(&[FUSED]), &BTreeSet::new());
+            let (head, _) = groups[0].sides.clone().unwrap();
+            let tensor = head.1.tensors.into_iter().find(|it| it.name == "at_1000");
+            match tensor.unwrap().fill {
+                Some(Fill::Captured { content }) => content.chunks[0].clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            group_of([("a", Some("b")), ("b", None), ("b", Some("c"))]),
+            "a"
+        );
+        assert_eq!(
+            group_of([("a", Some("b")), ("x", Some("y")), ("y", None)]),
+            "x"
+        );
+        assert_eq!(group_of([("a", None), ("x", Some("y")), ("z", None)]), "z");
     }
 
     #[test]

@@ -525,10 +525,11 @@ fn a_program_is_confined_and_that_of_the_base_does_not_read_head() {
 }
 
 /// The record of a run on a machine without a GPU: what a GPU would be asked. The program alone has the driver.
-fn planned(project: &Project, code: i32) -> (serde_json::Value, String) {
+fn planned(project: &Project, args: &[&str], code: i32) -> (serde_json::Value, String) {
     let output = gatekeeper()
         .current_dir(project.tree())
         .args(["run", "--provision", "--base", "HEAD"])
+        .args(args)
         .output()
         .unwrap();
     let said = stdout(&output) + &stderr(&output);
@@ -570,7 +571,7 @@ fn kernels_that_only_one_side_launches_are_one_case_for_a_gpu() {
     project.launch("fused both");
     project.commit();
     project.launch("scale twice scale both");
-    let (record, said) = planned(&project, 3);
+    let (record, said) = planned(&project, &[], 3);
     assert_eq!(steps_of_group(&record["plan"]), ["scale", "twice", "scale"]);
     assert_eq!(steps_of_group(&record["policy"]["base"]["plan"]), ["fused"]);
     let report = project.report();
@@ -584,9 +585,17 @@ fn kernels_that_only_one_side_launches_are_one_case_for_a_gpu() {
         "{said}"
     );
 
+    // A filter can name it, and leave it out.
+    let (record, said) = planned(&project, &["decode/whole.program@together"], 3);
+    assert_eq!(record["plan"]["units"].as_array().unwrap().len(), 1);
+    assert!(said.contains("[base-launches-other-kernels]"), "{said}");
+    let (_, said) = planned(&project, &["decode/both"], 0);
+    assert!(!said.contains("base-launches-other-kernels"), "{said}");
+    planned(&project, &["--allow-loosened"], 0);
+
     // A sum over one launch of each says nothing of a program that launches one of them twice.
     project.edit_gates("    launches: 4\n", "    launches: 1\n");
-    let (record, said) = planned(&project, 1);
+    let (record, said) = planned(&project, &[], 1);
     let units = record["plan"]["units"].to_string();
     assert!(!units.contains("together"), "{units}");
     let report = project.report();
