@@ -545,7 +545,7 @@ fn steps_of_group(plan: &serde_json::Value) -> Vec<String> {
     let together = units
         .iter()
         .find_map(|unit| unit["call"].get("together"))
-        .expect("a group");
+        .unwrap();
     let modules = together["modules"].as_array().unwrap();
     let steps = together["steps"].as_array().unwrap();
     let name = |at: &serde_json::Value| modules[at.as_u64().unwrap() as usize]["name"].clone();

@@ -62,10 +62,7 @@ fn join(modules: Vec<Built>, steps: &[usize]) -> Built {
     for file in modules.iter().flat_map(|it| it.read.iter()) {
         read.insert(file.named.clone(), file.clone());
     }
-    let (facts, artifact) = match join_facts(&modules, steps) {
-        Ok((facts, artifact)) => (Seen::Got(facts), Some(artifact)),
-        Err(seen) => (seen, None),
-    };
+    let (facts, artifact) = join_facts(&modules, steps);
     Built {
         facts,
         artifact,
@@ -76,11 +73,11 @@ fn join(modules: Vec<Built>, steps: &[usize]) -> Built {
     }
 }
 
-fn join_facts(
-    modules: &[Built],
-    steps: &[usize],
-) -> std::result::Result<(BuildFacts, Artifact), Seen<BuildFacts>> {
-    let damaged = |message: &str| Seen::Fault(Fault::new(FaultKind::Compile, message.to_owned()));
+fn join_facts(modules: &[Built], steps: &[usize]) -> (Seen<BuildFacts>, Option<Artifact>) {
+    let damaged = |message: &str| {
+        let fault = Fault::new(FaultKind::Compile, message.to_owned());
+        (Seen::Fault(fault), None)
+    };
     let mut facts = Vec::new();
     let mut artifacts = Vec::new();
     for module in modules {
@@ -89,20 +86,17 @@ fn join_facts(
                 facts.push(got);
                 artifacts.push(artifact.clone());
             }
-            (Seen::Got(_), _) => return Err(damaged("a module of it has no machine code")),
-            (seen, _) => return Err(seen.clone()),
+            (Seen::Got(_), _) => return damaged("a module of it has no machine code"),
+            (seen, _) => return (seen.clone(), None),
         }
     }
-    let mut entries = Vec::new();
-    for at in steps {
-        let module = facts
-            .get(*at)
-            .ok_or_else(|| damaged("a step of it has no module"))?;
-        entries.extend(module.entries.iter().cloned());
-    }
+    let called: Option<Vec<&BuildFacts>> = steps.iter().map(|at| facts.get(*at).copied()).collect();
+    let Some(called) = called else {
+        return damaged("a step of it has no module");
+    };
     let digest = |of: fn(&BuildFacts) -> &str| {
         let mut hasher = blake3::Hasher::new();
-        for module in steps.iter().filter_map(|at| facts.get(*at)) {
+        for module in &called {
             hasher.update(of(module).as_bytes());
             hasher.update(&[0]);
         }
@@ -112,7 +106,7 @@ fn join_facts(
         artifact: digest(|it| &it.artifact),
         identity: digest(|it| &it.identity),
         ptx: None,
-        entries,
+        entries: called.iter().flat_map(|it| it.entries.clone()).collect(),
         constants: facts.iter().flat_map(|it| it.constants.clone()).collect(),
         warnings: facts.iter().flat_map(|it| it.warnings.clone()).collect(),
         mistyped: Vec::new(),
@@ -122,5 +116,129 @@ fn join_facts(
         modules: artifacts,
         steps: steps.to_vec(),
     };
-    Ok((joined, artifact))
+    (Seen::Got(joined), Some(artifact))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{EntryFacts, LaunchBounds, UnitId};
+
+    fn unit(variant: &str, call: Callable) -> Unit {
+        Unit {
+            id: UnitId::new("p", variant, "sm_90".parse().unwrap()),
+            source: format!("{variant}.cubin"),
+            include_dirs: Vec::new(),
+            defines: BTreeMap::new(),
+            flags: Vec::new(),
+            call,
+        }
+    }
+
+    fn entries(name: &str) -> Callable {
+        Callable::Entries {
+            names: vec![name.to_owned()],
+            constants: Vec::new(),
+        }
+    }
+
+    /// A group of the kernels `a` and `b`.
+    fn group(steps: &[usize]) -> Unit {
+        let module = |name: &str| ModuleEntry {
+            source: format!("{name}.cubin"),
+            name: name.to_owned(),
+            constants: Vec::new(),
+        };
+        unit(
+            "region.x",
+            Callable::Together {
+                modules: vec![module("a"), module("b")],
+                steps: steps.to_vec(),
+            },
+        )
+    }
+
+    /// Each unit is built, but for that of `missing`.
+    fn built(units: &[Unit], missing: &str) -> Vec<Built> {
+        let built = units.iter().map(|unit| {
+            let name = unit.call.names().concat();
+            let is_missing = name == missing;
+            let entry = EntryFacts {
+                name: name.clone(),
+                symbol: name.clone(),
+                resources: None,
+                bounds: LaunchBounds::default(),
+            };
+            Built {
+                facts: match is_missing {
+                    true => Seen::Fault(Fault::new(FaultKind::Compile, "no cubin")),
+                    false => Seen::Got(BuildFacts {
+                        artifact: name.clone(),
+                        identity: name.clone(),
+                        ptx: None,
+                        entries: vec![entry],
+                        constants: Vec::new(),
+                        warnings: Vec::new(),
+                        mistyped: Vec::new(),
+                        kernels: None,
+                    }),
+                },
+                artifact: (!is_missing).then(|| Artifact::Cubin {
+                    path: unit.source.clone().into(),
+                    entries: vec![(name.clone(), name.clone())],
+                    ptx: None,
+                    constants: Vec::new(),
+                }),
+                cached: false,
+                millis: 1,
+                read: Arc::default(),
+                unlisted: None,
+            }
+        });
+        built.collect()
+    }
+
+    fn build_all(units: &[Unit], missing: &str) -> Vec<Built> {
+        let all = build(units, |alone| Ok(built(alone, missing)), &|_, _| {}).unwrap();
+        assert_eq!(all.len(), units.len());
+        all
+    }
+
+    #[test]
+    fn a_group_has_the_entry_of_each_step_and_the_code_of_all() {
+        let units = [
+            unit("k", entries("k")),
+            group(&[0, 1, 0]),
+            unit("l", entries("l")),
+        ];
+        let all = build_all(&units, "");
+        let names = |built: &Built| {
+            let entries = built.artifact.as_ref().unwrap().entries();
+            let names = entries.into_iter().map(|(name, _)| name.clone());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&all[0]), ["k"]);
+        assert_eq!(names(&all[1]), ["a", "b", "a"]);
+        assert_eq!(names(&all[2]), ["l"]);
+        let facts = all[1].facts.got().unwrap();
+        assert_eq!(facts.entries.len(), 3);
+        // Other launches are other code.
+        let other = build_all(&[group(&[0, 1])], "");
+        assert_ne!(other[0].facts.got().unwrap().identity, facts.identity);
+        let same = build_all(&[group(&[0, 1, 0])], "");
+        assert_eq!(same[0].facts.got().unwrap().identity, facts.identity);
+    }
+
+    #[test]
+    fn a_group_of_which_a_module_is_not_built_is_not_built() {
+        let all = build_all(&[group(&[0, 1]), unit("k", entries("k"))], "b");
+        match &all[0].facts {
+            Seen::Fault(fault) => assert_eq!(fault.message, "no cubin"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(all[0].artifact, None);
+        assert!(all[1].artifact.is_some());
+        let all = build_all(&[group(&[0, 2])], "");
+        assert!(matches!(all[0].facts, Seen::Fault(_)));
+    }
 }
