@@ -81,16 +81,14 @@ fn regrouped(ratio: f64) -> Record {
     });
     for piece in &mut record.evidence {
         match piece {
-            Evidence::Build { facts, .. } => {
-                if let Seen::Got(facts) = facts {
-                    facts.entries = vec![facts.entries[0].clone(); 2];
-                }
-            }
-            Evidence::Driver { facts, .. } => {
-                if let Seen::Got(facts) = facts {
-                    facts.entries = vec![facts.entries[0].clone(); 2];
-                }
-            }
+            Evidence::Build {
+                facts: Seen::Got(facts),
+                ..
+            } => facts.entries = vec![facts.entries[0].clone(); 2],
+            Evidence::Driver {
+                facts: Seen::Got(facts),
+                ..
+            } => facts.entries = vec![facts.entries[0].clone(); 2],
             _ => {}
         }
     }
@@ -190,4 +188,13 @@ fn a_record_without_the_group_of_an_older_one_has_lost_nothing() {
     new.policy.gates.clear();
     let judgement = compare(&old, &new, Loosening::Fails);
     assert_eq!(broken(&judgement), []);
+}
+
+#[test]
+fn a_group_has_no_baselines() {
+    let record = regrouped(1.0);
+    let (baselines, refused) = acceptable(&record, "seal");
+    assert_eq!((baselines, refused), (Vec::new(), Vec::new()));
+    // What has no group has some.
+    assert!(!acceptable(&super::record(), "seal").0.is_empty());
 }
