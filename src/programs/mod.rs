@@ -200,7 +200,7 @@ fn add_to_base(
 #[derive(Clone)]
 struct Launches {
     plan: Plan,
-    /// One for each case, in the order of launching.
+    /// One for each case, as the capture has them.
     origins: Vec<Origin>,
     /// By program, what every launch is called: mangled and readable.
     seen: BTreeMap<String, BTreeSet<(String, String)>>,
