@@ -5,10 +5,11 @@ mod floats;
 mod pairing;
 
 pub use floats::{FloatTolerance, compare_as_floats};
+pub use pairing::find_alone;
 
 use build::signature::qualified;
 use build::toolchain::Choice;
-use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, PlacedMap};
+use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Line, PlacedMap};
 use config::{Loaded, Places, Program, ToolchainPin, Whole};
 use model::{
     Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
@@ -56,7 +57,7 @@ impl Form {
 /// # Errors
 /// A capture that cannot be read or is damaged, and one without launches that can run.
 pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
-    let loaded = load_all(dir, form, None)?;
+    let loaded = load_all(dir, form, None)?.loaded;
     if loaded.all.is_empty() {
         return Err(Error::usage("it has no launches")
             .at(dir.display())
@@ -92,11 +93,63 @@ pub fn list_gaps(plan: &Plan) -> impl Iterator<Item = (&CaseId, &str)> {
 ///
 /// # Errors
 /// A capture that cannot be read or is damaged.
-pub fn load_program(dir: &Path, form: Form, program: &Program) -> Result<Loaded> {
+pub fn load_program(dir: &Path, form: Form, program: &Program) -> Result<LoadedLaunches> {
     load_all(dir, form, Some(program))
 }
 
-fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<Loaded> {
+/// The launches of a capture as cases.
+pub struct LoadedLaunches {
+    pub loaded: Loaded,
+    /// One for each case.
+    pub origins: Vec<Origin>,
+}
+
+/// Where a program launched a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub pid: u32,
+    pub region: Option<String>,
+    /// Launches of the kernel in this region and process: those that are cases, and all, which is not known of a process
+    /// that did not end by itself.
+    pub captured: u64,
+    pub launched: Option<u64>,
+}
+
+/// Each launch of a process of a capture.
+fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
+    let mut launches = Vec::new();
+    let mut counts: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
+    for line in lines {
+        match line {
+            Line::Launch(launch) => {
+                counts
+                    .entry((&launch.kernel, &launch.region))
+                    .or_default()
+                    .0 += 1;
+                launches.push(launch.as_ref());
+            }
+            Line::Launched(it) => {
+                counts.entry((&it.kernel, &it.region)).or_default().1 = Some(it.launches);
+            }
+            Line::Process(_) | Line::LeftOut(_) => {}
+        }
+    }
+    let with_origin = launches.into_iter().map(|launch| {
+        let counted = counts.get(&(&launch.kernel, &launch.region));
+        let (captured, launched) = counted.copied().unwrap_or_default();
+        let region = launch.region.clone();
+        let origin = Origin {
+            pid,
+            region,
+            captured,
+            launched,
+        };
+        (launch, origin)
+    });
+    with_origin.collect()
+}
+
+fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedLaunches> {
     let root = std::path::absolute(dir)
         .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
@@ -113,10 +166,17 @@ fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<Loaded>
         cases: Vec::new(),
         gaps: Vec::new(),
     };
-    for launch in capture.launches() {
-        maker.add(launch)?;
+    let mut origins = Vec::new();
+    let processes = capture.processes.iter();
+    for (launch, origin) in processes.flat_map(|(it, lines)| find_origins(lines, it.pid)) {
+        if maker.add(launch)? {
+            origins.push(origin);
+        }
     }
-    Ok(maker.finish(dir))
+    Ok(LoadedLaunches {
+        loaded: maker.finish(dir),
+        origins,
+    })
 }
 
 /// Keeps the cases that filters name.
@@ -348,7 +408,8 @@ struct Code {
 }
 
 impl Maker {
-    fn add(&mut self, launch: &LaunchRecord) -> Result<()> {
+    /// Whether the launch can run in this form.
+    fn add(&mut self, launch: &LaunchRecord) -> Result<bool> {
         let variables = launch.variables.iter();
         let key = Key {
             module: hashes(&launch.module),
@@ -371,6 +432,7 @@ impl Maker {
             None => (code.name.as_str(), REPLAYED),
         };
         let id = CaseId::new(kernel, variant, shape);
+        let mut is_case = false;
         match (&code.file, self.translate(launch)?) {
             (Ok((source, arch)), Ok(launch)) => {
                 let launch = launch.as_ref();
@@ -385,12 +447,13 @@ impl Maker {
                 }
                 let case = self.make_case(id, launch);
                 self.cases.push(case);
+                is_case = true;
             }
             (Err(problem), _) => self.add_gap(id, problem.clone()),
             (_, Err(problem)) => self.add_gap(id, problem),
         }
         self.codes.insert(key, code);
-        Ok(())
+        Ok(is_case)
     }
 
     fn add_gap(&mut self, case: CaseId, problem: String) {

@@ -54,6 +54,18 @@ pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
     (base.units, base.cases) = (units, cases);
 }
 
+/// The places of head's units, and of the base's, that have no partner.
+pub fn find_alone(head: &Plan, base: &Plan) -> [BTreeSet<usize>; 2] {
+    let (ours, theirs) = (kernels(head), kernels(base));
+    let partners = pair(&ours, &theirs);
+    let has_none = |at: &usize| !partners.contains(&Some(*at));
+    let gone = partners.iter().enumerate().filter(|(_, it)| it.is_none());
+    [
+        (0..ours.len()).filter(has_none).collect(),
+        gone.map(|(at, _)| at).collect(),
+    ]
+}
+
 fn kernels(plan: &Plan) -> Vec<Kernel<'_>> {
     let units = plan.units.iter().map(|unit| {
         let is_of = |case: &&Case| {

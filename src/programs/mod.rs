@@ -1,16 +1,18 @@
 //! `programs:` of gates.yaml: builds and runs each program of head, and of the base, and makes cases of what it launched.
 //! From there on `pipeline` and the judge treat them like cases of kernels.
 
+mod groups;
 mod side;
 
-use crate::captures::{self, Form};
+use crate::captures::{self, Form, LoadedLaunches, Origin};
 use crate::injection::{explain_nothing, find_library, inject};
 use build::signature::whole_name;
 use capture::{Capture, Request};
-use config::{Loaded, Program};
+use config::{Loaded, Program, ProgramLimit};
+use groups::{Group, Place};
 use model::{
-    CaptureGap, CaseId, Fault, FaultKind, Filter, Gate, Plan, Rule, Subject, Uncaptured,
-    Unsupported,
+    CaptureGap, CaseId, Fault, FaultKind, Filter, Gate, GroupTimes, OtherKernels, Plan, Rule,
+    Subject, Uncaptured, Unsupported,
 };
 use pipeline::event::Event;
 use pipeline::{BaseSide, Change};
@@ -61,6 +63,11 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     }
     if let Some(base) = base {
         let mut theirs = add_to_base(base, head, &ours, setting)?;
+        let groups = match setting.form {
+            Form::Machine => find_groups(&head.programs, &ours, &theirs),
+            // Nothing takes times.
+            Form::Ptx => Vec::new(),
+        };
         let others = captures::share_inputs(&mut ours.plan, &mut theirs.plan);
         for id in others {
             theirs.plan.cases.retain(|case| case.id != id);
@@ -71,7 +78,8 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
             });
         }
         let programs = std::mem::take(&mut base.programs);
-        theirs.note_other_kernels(&programs, &ours);
+        theirs.note_other_kernels(&programs, &ours, &groups);
+        add_groups(groups, &head.programs, &mut ours, &mut theirs);
         theirs.file(&programs, &mut base.asked.plan, &mut base.asked.gates);
     }
     head.all
@@ -81,6 +89,61 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     let programs = head.programs.clone();
     ours.file(&programs, &mut head.plan, &mut head.gates);
     Ok(kept)
+}
+
+/// The groups of all programs that ran on both sides.
+fn find_groups(programs: &[Program], ours: &Launches, theirs: &Launches) -> Vec<Group> {
+    let groups = programs.iter().flat_map(|program| {
+        let left_out = |side: &Launches| -> BTreeSet<String> {
+            let gaps = side.plan.uncaptured.iter().map(|it| &it.case);
+            let own = gaps.filter(|it| it.kernel == program.name);
+            own.map(|it| it.variant.clone()).collect()
+        };
+        let (ours_left_out, theirs_left_out) = (left_out(ours), left_out(theirs));
+        let on_one_side = ours_left_out.symmetric_difference(&theirs_left_out);
+        groups::find(program, ours, theirs, &on_one_side.cloned().collect())
+    });
+    groups.collect()
+}
+
+/// Puts the groups in the place of the base's launches that head does not have.
+fn add_groups(
+    groups: Vec<Group>,
+    programs: &[Program],
+    ours: &mut Launches,
+    theirs: &mut Launches,
+) {
+    let compared = groups.iter().filter(|it| it.sides.is_some());
+    let places = compared.flat_map(|it| &it.gone);
+    let gone: BTreeSet<CaseId> = places
+        .filter_map(|it| it.find(&theirs.plan).cloned())
+        .collect();
+    let Plan { units, cases, .. } = &mut theirs.plan;
+    cases.retain(|case| !gone.contains(&case.id));
+    units.retain(|unit| {
+        let has_launch = cases.iter().any(|case| unit.is_of(&case.id));
+        has_launch || !gone.iter().any(|id| unit.is_of(id))
+    });
+    for group in groups {
+        theirs.plan.uncaptured.push(Uncaptured {
+            declared: declared(programs, &group.id.kernel),
+            case: group.id,
+            why: CaptureGap::OtherKernels(group.kernels),
+        });
+        if let Some(((unit, case), (base_unit, base_case))) = group.sides {
+            ours.plan.units.push(unit);
+            ours.plan.cases.push(case);
+            theirs.plan.units.push(base_unit);
+            theirs.plan.cases.push(base_case);
+        }
+    }
+}
+
+/// Whether a limit of a program is on this unit or case of it.
+fn is_limit_of(limit: &ProgramLimit, subject: &Subject, plan: &Plan) -> bool {
+    let is_of_kernels = matches!(subject, Subject::Unit(_));
+    limit.is_of_kernels() == is_of_kernels
+        && (!plan.is_group(subject) || groups::holds_groups(limit))
 }
 
 fn declared(programs: &[Program], name: &str) -> String {
@@ -137,6 +200,8 @@ fn add_to_base(
 #[derive(Clone)]
 struct Launches {
     plan: Plan,
+    /// One for each case, as the capture has them.
+    origins: Vec<Origin>,
     /// By program, what every launch is called: mangled and readable.
     seen: BTreeMap<String, BTreeSet<(String, String)>>,
 }
@@ -145,6 +210,7 @@ impl Default for Launches {
     fn default() -> Self {
         Self {
             plan: Plan::empty(config::default_timing()),
+            origins: Vec::new(),
             seen: BTreeMap::new(),
         }
     }
@@ -154,34 +220,50 @@ impl Launches {
     fn add(&mut self, other: Self) {
         self.plan.units.extend(other.plan.units);
         self.plan.cases.extend(other.plan.cases);
+        self.origins.extend(other.origins);
         self.plan.uncaptured.extend(other.plan.uncaptured);
         self.seen.extend(other.seen);
     }
 
     /// Where a limit is on times, and a program does not launch the same kernels on both sides.
-    fn note_other_kernels(&mut self, programs: &[Program], head: &Self) {
+    fn note_other_kernels(&mut self, programs: &[Program], head: &Self, groups: &[Group]) {
         for program in programs {
-            let kernels = |plan: &Plan| {
+            let is_timed = program.limits.iter().any(|it| !it.is_of_kernels());
+            let has_gap = self.plan.gap(&program.every_launch()).is_some();
+            let has_none = !head
+                .plan
+                .cases
+                .iter()
+                .any(|it| it.id.kernel == program.name);
+            let is_gone = head.plan.gap(&program.every_launch()).is_some() || has_none;
+            if !is_timed || has_gap || is_gone {
+                continue;
+            }
+            let own = groups.iter().filter(|it| it.id.kernel == program.name);
+            let places = |of: fn(&Group) -> &[Place], plan: &Plan| -> BTreeSet<CaseId> {
+                let places = own.clone().flat_map(of);
+                places.filter_map(|it| it.find(plan).cloned()).collect()
+            };
+            let kernels = |plan: &Plan, grouped: BTreeSet<CaseId>| {
                 let cases = plan.cases.iter().map(|it| &it.id);
                 let gaps = plan.uncaptured.iter().map(|it| &it.case);
                 let all = cases.chain(gaps).filter(|it| it.kernel == program.name);
+                let all = all.filter(|it| !grouped.contains(it));
                 all.map(|it| it.variant.clone()).collect::<BTreeSet<_>>()
             };
-            let (ours, theirs) = (kernels(&head.plan), kernels(&self.plan));
-            let is_timed = program.limits.iter().any(|it| !it.is_of_kernels());
-            let has_gap = self.plan.gap(&program.every_launch()).is_some();
-            let is_gone = head.plan.gap(&program.every_launch()).is_some() || ours.is_empty();
-            if !is_timed || has_gap || is_gone || ours == theirs {
-                continue;
+            let ours = kernels(&head.plan, places(|it| &it.new, &head.plan));
+            let theirs = kernels(&self.plan, places(|it| &it.gone, &self.plan));
+            if ours != theirs {
+                self.plan.uncaptured.push(Uncaptured {
+                    case: program.every_launch(),
+                    why: CaptureGap::OtherKernels(OtherKernels {
+                        new: ours.difference(&theirs).cloned().collect(),
+                        gone: theirs.difference(&ours).cloned().collect(),
+                        times: GroupTimes::Alone,
+                    }),
+                    declared: program.declared.clone(),
+                });
             }
-            self.plan.uncaptured.push(Uncaptured {
-                case: program.every_launch(),
-                why: CaptureGap::OtherKernels {
-                    new: ours.difference(&theirs).cloned().collect(),
-                    gone: theirs.difference(&ours).cloned().collect(),
-                },
-                declared: program.declared.clone(),
-            });
         }
     }
 
@@ -264,12 +346,13 @@ impl Launches {
         gates.extend(captures::gates(&self.plan));
         for program in programs {
             for limit in &program.limits {
-                let of_units = self.plan.units.iter().filter(|_| limit.is_of_kernels());
-                let of_cases = self.plan.cases.iter().filter(|_| !limit.is_of_kernels());
-                let of_units = of_units.map(|it| Subject::Unit(it.id.clone()));
-                let of_cases = of_cases.map(|it| Subject::Case(it.id.clone()));
-                let subjects = of_units.chain(of_cases);
-                let own = subjects.filter(|it| it.kernel() == program.name);
+                let units = self.plan.units.iter();
+                let units = units.map(|it| Subject::Unit(it.id.clone()));
+                let cases = self.plan.cases.iter();
+                let cases = cases.map(|it| Subject::Case(it.id.clone()));
+                let own = units
+                    .chain(cases)
+                    .filter(|it| it.kernel() == program.name && is_limit_of(limit, it, &self.plan));
                 gates.extend(own.map(|subject| Gate {
                     subject,
                     rule: limit.rule.clone(),
@@ -370,10 +453,11 @@ fn run(
             ),
         }));
     }
-    let loaded = captures::load_program(&out, setting.form, program)?;
+    let LoadedLaunches { loaded, origins } = captures::load_program(&out, setting.form, program)?;
     launches.plan.uncaptured.extend(loaded.plan.uncaptured);
     launches.plan.units = loaded.plan.units;
     launches.plan.cases = loaded.plan.cases;
+    launches.origins = origins;
     let launched = captured.launches().map(|it| it.kernel.as_str());
     let left_out = captured.left_out().map(|it| it.kernel.as_str());
     let names = launched.chain(left_out);

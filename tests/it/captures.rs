@@ -96,6 +96,47 @@ fn captured(dir: &Path, options: &[&str], variables: &[(&str, &str)]) -> String 
     stdout(&output)
 }
 
+/// How often the program launched each kernel, as the capture says: `scale 3`, or `scale in decode 3`.
+fn counted(dir: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(dir.join("cap")).unwrap();
+    let files = files.map(|it| it.unwrap().path());
+    let lines = files.filter(|it| it.extension().is_some_and(|it| it == "jsonl"));
+    let text: String = lines
+        .map(|it| std::fs::read_to_string(it).unwrap())
+        .collect();
+    let lines = text
+        .lines()
+        .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() });
+    let counted = lines.filter_map(|line| {
+        let launched = line.get("launched")?;
+        let region = launched.get("region").and_then(|it| it.as_str());
+        let region = region.map_or(String::new(), |it| format!(" in {it}"));
+        let kernel = launched["kernel"].as_str().unwrap();
+        Some(format!("{kernel}{region} {}", launched["launches"]))
+    });
+    counted.collect()
+}
+
+#[test]
+fn a_program_that_ends_by_itself_says_how_often_it_launched_each_kernel() {
+    let project = project();
+    let dir = project.path();
+    for (options, mode, wanted) in [
+        (&["--launches", "1"][..], "", "scale 3"),
+        (&["--launches", "8"], "", "scale 3"),
+        // Two kernels in the graph, which is launched twice; and one launch beside the recording.
+        (&["--launches", "1"], "graph", "scale 4"),
+        (&["--launches", "8"], "graph", "scale 4"),
+        (&["--launches", "1"], "graph beside", "scale 5"),
+    ] {
+        let (code, said) = captured_as_alone(dir, options, mode, &[]);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(counted(dir), [wanted], "{mode} {options:?}");
+    }
+    let (_, said) = captured_as_alone(dir, &[], "killed", &[]);
+    assert!(counted(dir).is_empty(), "{said}");
+}
+
 #[test]
 fn captured_launches_are_replayed_with_the_same_output() {
     let project = project();
@@ -686,6 +727,7 @@ fn launches_are_captured_in_regions_of_a_python_program() {
         said.contains("2 launches in cap"),
         "one in each region: {said}"
     );
+    assert_eq!(counted(dir), ["scale 2", "scale in decode/step 3"]);
 
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
     let (code, said) = python(&["--regions", "prefill"]);

@@ -523,3 +523,85 @@ fn a_program_is_confined_and_that_of_the_base_does_not_read_head() {
     let said = project.run(&["--base", "HEAD"], 3);
     assert!(said.contains("PermissionError"), "{said}");
 }
+
+/// The record of a run on a machine without a GPU: what a GPU would be asked. The program alone has the driver.
+fn planned(project: &Project, args: &[&str], code: i32) -> (serde_json::Value, String) {
+    let output = gatekeeper()
+        .current_dir(project.tree())
+        .args(["run", "--provision", "--base", "HEAD"])
+        .args(args)
+        .output()
+        .unwrap();
+    let said = stdout(&output) + &stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    let record = fs::read_to_string(project.tree().join(RECORD)).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    (record["record"].take(), said)
+}
+
+/// The steps of a side's group, by the names of their kernels.
+fn steps_of_group(plan: &serde_json::Value) -> Vec<String> {
+    let units = plan["units"].as_array().unwrap();
+    let together = units
+        .iter()
+        .find_map(|unit| unit["call"].get("together"))
+        .unwrap();
+    let modules = together["modules"].as_array().unwrap();
+    let steps = together["steps"].as_array().unwrap();
+    let name = |at: &serde_json::Value| modules[at.as_u64().unwrap() as usize]["name"].clone();
+    let names = steps.iter().map(name);
+    names.map(|it| it.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn kernels_that_only_one_side_launches_are_one_case_for_a_gpu() {
+    let project = Project::new();
+    let driver = project.dir.path().display().to_string();
+    let with_driver = format!("[env, \"LD_LIBRARY_PATH={driver}\", python3, bench.py]");
+    project.edit_gates("[python3, bench.py]", &with_driver);
+    project.edit_gates("    gates:", "    launches: 4\n    gates:");
+    project.compile(
+        &(KERNELS.to_owned()
+            + &KERNELS
+                .replace("scale", "fused")
+                .replace("View {", "Viewed {")
+                .replace("View in", "Viewed in")
+                .replace("twice", "both")),
+    );
+    project.launch("fused both");
+    project.commit();
+    project.launch("scale twice scale both");
+    let (record, said) = planned(&project, &[], 3);
+    assert_eq!(steps_of_group(&record["plan"]), ["scale", "twice", "scale"]);
+    assert_eq!(steps_of_group(&record["policy"]["base"]["plan"]), ["fused"]);
+    let report = project.report();
+    assert!(
+        report.contains("only head launches scale, twice, and only the base launches fused"),
+        "{said}{report}"
+    );
+    assert!(report.contains("decode/whole.program@together"), "{report}");
+    assert!(
+        !said.contains("removed: head has no decode/fused"),
+        "{said}"
+    );
+
+    // A filter can name it, and leave it out.
+    let (record, said) = planned(&project, &["decode/whole.program@together"], 3);
+    assert_eq!(record["plan"]["units"].as_array().unwrap().len(), 1);
+    assert!(said.contains("[base-launches-other-kernels]"), "{said}");
+    let (_, said) = planned(&project, &["decode/both"], 0);
+    assert!(!said.contains("base-launches-other-kernels"), "{said}");
+    planned(&project, &["--allow-loosened"], 0);
+
+    // A sum over one launch of each says nothing of a program that launches one of them twice.
+    project.edit_gates("    launches: 4\n", "    launches: 1\n");
+    let (record, said) = planned(&project, &[], 1);
+    let units = record["plan"]["units"].to_string();
+    assert!(!units.contains("together"), "{units}");
+    let report = project.report();
+    assert!(
+        report.contains("scale 1 of 2") && report.contains("`launches: 2`"),
+        "{said}{report}"
+    );
+    assert!(said.contains("removed: head has no decode/fused"), "{said}");
+}

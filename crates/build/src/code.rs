@@ -40,18 +40,46 @@ impl<'a> Reader<'a> {
 
     /// The machine code of an artifact's entries; without the text of source lines.
     pub fn read(&self, artifact: &Artifact) -> Seen<CodeFacts> {
+        if let Artifact::Together { modules, steps } = artifact {
+            return self.read_together(modules, steps);
+        }
         let (path, entries, ptx) = match artifact {
             Artifact::Cubin {
                 path, entries, ptx, ..
             } => (path, entries, ptx),
             Artifact::Ptx { .. } => return Seen::Unsupported(Unsupported::NewerPtx),
-            Artifact::Launcher { .. } => return Seen::Unsupported(Unsupported::LauncherCode),
+            Artifact::Together { .. } | Artifact::Launcher { .. } => {
+                return Seen::Unsupported(Unsupported::LauncherCode);
+            }
         };
         let symbols: Vec<&str> = entries.iter().map(|(_, symbol)| symbol.as_str()).collect();
         match self.look_up(path, &symbols, ptx.as_deref()) {
             Ok(facts) => Seen::Got(facts),
             Err(message) => Seen::Fault(Fault::new(FaultKind::Disassembler, message)),
         }
+    }
+
+    /// The first module that cannot be read says why all of them are not.
+    fn read_together(&self, modules: &[Artifact], steps: &[usize]) -> Seen<CodeFacts> {
+        let mut all: Vec<CodeFacts> = Vec::new();
+        for module in modules {
+            match self.read(module) {
+                Seen::Got(facts) => all.push(facts),
+                why => return why,
+            }
+        }
+        let mut text = BTreeMap::new();
+        for facts in &all {
+            text.extend(facts.text.clone());
+        }
+        let called = steps.iter().filter_map(|at| all.get(*at));
+        Seen::Got(CodeFacts {
+            disassembler: all
+                .first()
+                .map_or_else(String::new, |it| it.disassembler.clone()),
+            entries: called.flat_map(|it| it.entries.clone()).collect(),
+            text,
+        })
     }
 
     /// The machine code of some kernels of a cubin, one for each symbol: as it stands there, with the names of source files

@@ -34,9 +34,8 @@ impl Way {
         match (&unit.call, Made::of(&unit.source)) {
             (Callable::Launcher { .. }, _) => Self::Library,
             (Callable::Entries { .. }, Some(Made::Ptx)) => Self::Ptx,
-            (Callable::Entries { .. }, Some(Made::Cubin)) | (Callable::Compiled { .. }, _) => {
-                Self::Cubin
-            }
+            (Callable::Entries { .. }, Some(Made::Cubin))
+            | (Callable::Compiled { .. } | Callable::Together { .. }, _) => Self::Cubin,
             (Callable::Entries { names, .. }, None) => {
                 match names.iter().any(|name| is_templated(name)) {
                     true => Self::Instance,
@@ -329,6 +328,8 @@ pub fn entry_names(call: &Callable) -> Vec<&str> {
             .map(|LaunchedEntry { name, .. }| name.as_str())
             .collect(),
         Callable::Compiled { symbol } => symbol.as_deref().into_iter().collect(),
+        // Its modules are built one by one.
+        Callable::Together { .. } => Vec::new(),
     }
 }
 
@@ -336,6 +337,6 @@ pub fn entry_names(call: &Callable) -> Vec<&str> {
 pub fn constants(call: &Callable) -> &[Constant] {
     match call {
         Callable::Entries { constants, .. } => constants,
-        Callable::Launcher { .. } | Callable::Compiled { .. } => &[],
+        Callable::Launcher { .. } | Callable::Compiled { .. } | Callable::Together { .. } => &[],
     }
 }

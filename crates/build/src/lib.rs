@@ -23,6 +23,7 @@ pub mod inventory;
 pub mod ptxas;
 mod refused;
 pub mod signature;
+mod together;
 pub mod toolchain;
 
 use self::cache::{Artifacts, Stored};
@@ -81,6 +82,13 @@ pub enum Artifact {
         /// As of a cubin.
         entries: Vec<(String, String)>,
     },
+    /// Several cubins, whose kernels are launched one after the other.
+    Together {
+        /// Each is a cubin with one entry.
+        modules: Vec<Artifact>,
+        /// For each step the place of its module.
+        steps: Vec<usize>,
+    },
     Launcher {
         library: PathBuf,
         /// `int f(void** args)`, where `args[i]` points to the value of argument i.
@@ -88,6 +96,29 @@ pub enum Artifact {
         /// Declared entries in their order: name as written, symbol.
         entries: Vec<(String, String)>,
     },
+}
+
+impl Artifact {
+    /// What the host fills in each of its modules: there is one, but for kernels that are launched together.
+    pub fn constants(&self) -> Vec<&[FilledConstant]> {
+        match self {
+            Self::Cubin { constants, .. } => vec![constants],
+            Self::Together { modules, .. } => modules.iter().flat_map(Self::constants).collect(),
+            Self::Ptx { .. } | Self::Launcher { .. } => vec![&[]],
+        }
+    }
+
+    /// Name as written and symbol of the entry of each step. Of a launcher none, as it decides for itself.
+    pub fn entries(&self) -> Vec<&(String, String)> {
+        match self {
+            Self::Cubin { entries, .. } | Self::Ptx { entries, .. } => entries.iter().collect(),
+            Self::Together { modules, steps } => {
+                let called = steps.iter().filter_map(|at| modules.get(*at));
+                called.flat_map(Self::entries).collect()
+            }
+            Self::Launcher { .. } => Vec::new(),
+        }
+    }
 }
 
 /// Symbols of the `__device__` variables of a cubin.
@@ -139,6 +170,11 @@ pub fn build_without(
     jobs: usize,
     on_done: &(dyn Fn(&Unit, &Built) + Sync),
 ) -> Result<Vec<Built>> {
+    if units.iter().any(Unit::is_group) {
+        let built =
+            |units: &[Unit]| build_without(hidden, root, toolchain, cache, units, jobs, &|_, _| {});
+        return together::build(units, built, on_done);
+    }
     let jobs = jobs.max(1);
     let mut outside: Vec<Outside> = units.iter().flat_map(Outside::of).collect();
     outside.sort_unstable();
@@ -210,6 +246,10 @@ pub fn find_all(
     let artifacts = Artifacts::open(cache)?;
     let files = Files::below(root);
     let find = |unit: &Unit| {
+        // It is found with its modules, when they are built.
+        if unit.is_group() {
+            return Ok(None);
+        }
         let local = on_this_machine(unit);
         let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
         let stored = artifacts.find(&key, &files);
@@ -582,6 +622,9 @@ pub fn stored(
     facts: &BuildFacts,
 ) -> Result<Option<Artifact>> {
     let local = on_this_machine(unit);
+    if unit.is_group() {
+        return Ok(None);
+    }
     let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
     let stored = Artifacts::open(cache)?.load(&key, &facts.artifact);
     Ok(stored.map(|stored| artifact(&local, &stored)))
@@ -602,20 +645,22 @@ fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
             path: ptx.clone(),
             entries,
         },
-        (Callable::Entries { .. } | Callable::Compiled { .. }, _) => Artifact::Cubin {
-            path: stored.file.clone(),
-            entries,
-            ptx: stored.ptx.clone(),
-            constants: command::constants(&unit.call)
-                .iter()
-                .zip(&stored.facts.constants)
-                .map(|(filled, facts)| FilledConstant {
-                    name: facts.name.clone(),
-                    symbol: facts.symbol.clone(),
-                    tensor: filled.tensor.clone(),
-                })
-                .collect(),
-        },
+        (Callable::Entries { .. } | Callable::Compiled { .. } | Callable::Together { .. }, _) => {
+            Artifact::Cubin {
+                path: stored.file.clone(),
+                entries,
+                ptx: stored.ptx.clone(),
+                constants: command::constants(&unit.call)
+                    .iter()
+                    .zip(&stored.facts.constants)
+                    .map(|(filled, facts)| FilledConstant {
+                        name: facts.name.clone(),
+                        symbol: facts.symbol.clone(),
+                        tensor: filled.tensor.clone(),
+                    })
+                    .collect(),
+            }
+        }
         (Callable::Launcher { .. }, _) => Artifact::Launcher {
             library: stored.file.clone(),
             function: command::SHIM.to_owned(),

@@ -19,8 +19,8 @@ mod request;
 pub use contents::{CHUNK, Content, Contents, Hash};
 pub use damage::Damage;
 pub use lines::{
-    Allocation, Capture, EncodedMap, LaunchRecord, LeftOut, Line, MemoryKind, Parameter, PlacedMap,
-    Process, RandomInputs, Reason, Variable, Writer,
+    Allocation, Capture, EncodedMap, LaunchRecord, Launched, LeftOut, Line, MemoryKind, Parameter,
+    PlacedMap, Process, RandomInputs, Reason, Variable, Writer,
 };
 pub use request::{Request, VARIABLE};
 

@@ -18,6 +18,19 @@ pub enum Line {
     Process(Process),
     Launch(Box<LaunchRecord>),
     LeftOut(LeftOut),
+    /// When the program ends by itself.
+    Launched(Launched),
+}
+
+/// How often a program launched a kernel in a region, captured or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launched {
+    /// Mangled.
+    pub kernel: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    pub launches: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -354,7 +367,7 @@ impl Capture {
         let lines = self.processes.iter().flat_map(|(_, lines)| lines);
         lines.filter_map(|line| match line {
             Line::Launch(launch) => Some(launch.as_ref()),
-            Line::Process(_) | Line::LeftOut(_) => None,
+            Line::Process(_) | Line::LeftOut(_) | Line::Launched(_) => None,
         })
     }
 
@@ -362,7 +375,7 @@ impl Capture {
         let lines = self.processes.iter().flat_map(|(_, lines)| lines);
         lines.filter_map(|line| match line {
             Line::LeftOut(left_out) => Some(left_out),
-            Line::Process(_) | Line::Launch(_) => None,
+            Line::Process(_) | Line::Launch(_) | Line::Launched(_) => None,
         })
     }
 }
@@ -399,7 +412,7 @@ fn read_process(path: &Path) -> Result<(Process, Vec<Line>), Damage> {
             "its schema is {}, and this gatekeeper reads {SCHEMA}",
             process.schema
         ))),
-        Line::Launch(_) | Line::LeftOut(_) => Err(unreadable(
+        Line::Launch(_) | Line::LeftOut(_) | Line::Launched(_) => Err(unreadable(
             "its first line does not name a process".to_owned(),
         )),
     }

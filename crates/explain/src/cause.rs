@@ -204,6 +204,8 @@ macro_rules! causes {
             L2Reuse = "l2-reuse" => "less reuse in L2",
         }
         Run changes {
+            /// Kernels of a program that only one side launches, timed together: each side has its own.
+            Kernels = "kernels" => "other kernels",
             /// The tensors, seeds or arguments of the case are other ones.
             Data = "data" => "other data",
             /// Grid, block, cluster or dynamic shared memory differ.

@@ -5,7 +5,7 @@ use crate::call::{Arguments, Launch, name_stream};
 use crate::driver::{CuResult, Handle, LaunchConfig, SUCCESS, driver};
 use crate::maps::{Given, GivenBoxes, MapBytes, describe};
 use crate::quiet::{quietly, run_once};
-use crate::settled::is_settled;
+use crate::settled::count_settled;
 use crate::state::state;
 use graph::*;
 use memory::*;
@@ -584,7 +584,7 @@ launches!(
 );
 
 fn captured(launch: &Launch, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
-    if is_settled(launch.kernel) {
+    if count_settled(launch.kernel) {
         return run();
     }
     run_once(run, |run| launch.capture(stream, run))

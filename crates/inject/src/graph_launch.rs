@@ -5,7 +5,7 @@
 use crate::call::{Arguments, Launch, is_recorded, refused};
 use crate::driver::{CuResult, Handle, KernelNodeParameters, SUCCESS, driver};
 use crate::graphs::{Instance, Node, Work, list_nodes};
-use crate::settled::{generation, is_settled, settle, unsettle};
+use crate::settled::{Counter, count, count_settled, generation, settle, unsettle};
 use crate::state::{State, state};
 use capture::Reason;
 
@@ -176,7 +176,7 @@ impl State {
 /// `run` is the driver's launch of the instance. Each node runs exactly once, captured or not.
 pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
     let generation = generation();
-    if is_settled(instance) {
+    if count_settled(instance) {
         return run();
     }
     let Some(mut state) = state() else {
@@ -194,7 +194,10 @@ pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> C
         drop(state);
         return run();
     };
-    let code = switch_off(&mut state, generation, instance, &known)
+    let kernels: Vec<Handle> = known.nodes.iter().filter_map(Node::kernel).collect();
+    let counter = state.counter_of(&kernels);
+    count(counter);
+    let code = switch_off(&mut state, (generation, counter), instance, &known)
         .map(|switches| run_apart(&mut state, &known.nodes, &switches, run));
     state.graphs.instances.insert(instance.addr(), known);
     drop(state);
@@ -204,7 +207,7 @@ pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> C
 /// Switches all nodes off if a launch of one of them is to be captured now, and can be.
 fn switch_off<'a>(
     state: &mut State,
-    generation: u64,
+    (generation, counter): (u64, Counter),
     instance: Handle,
     known: &'a Instance,
 ) -> Option<Switches<'a>> {
@@ -212,7 +215,9 @@ fn switch_off<'a>(
         .filter_map(|it| Some(state.choose(*it)?.0.symbol))
         .collect();
     if chosen.is_empty() {
-        settle(instance, generation);
+        if !state.memory.is_recording() {
+            settle(instance, generation, counter);
+        }
         return None;
     }
     if state.memory.is_recording() {

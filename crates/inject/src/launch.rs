@@ -6,7 +6,7 @@ use crate::maps::MAP_BYTES;
 use crate::memory::current_device;
 use crate::quiet::{quietly, run_once};
 use crate::random::{count_nonzero, replace_floats};
-use crate::settled::{generation, settle, unsettle};
+use crate::settled::{count, generation, settle, unsettle};
 use crate::state::{Kernel, State, device, state};
 use capture::{
     Allocation, LaunchRecord, Line, MemoryKind, Parameter, RandomInputs, Reason, Variable,
@@ -30,9 +30,15 @@ impl Launch {
             }
             return code;
         }
+        let counter = state.counter_of(&[self.kernel]);
+        count(counter);
         let Some((kernel, region)) = state.choose(self.kernel) else {
+            let is_recording = state.memory.is_recording();
             drop(state);
-            settle(self.kernel, generation);
+            // A launch that is recorded is none, and what is settled counts as one.
+            if !is_recording {
+                settle(self.kernel, generation, counter);
+            }
             return run();
         };
         if state.memory.is_recording() || is_recorded(stream) {

@@ -15,6 +15,7 @@ mod graph_launch;
 mod graphs;
 mod image;
 mod launch;
+mod launches;
 // On other processors only programs that link the driver are seen.
 #[cfg(target_arch = "x86_64")]
 mod lookup;

@@ -11,9 +11,13 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 /// A power of two.
 const PLACES: usize = 1024;
 
+/// Launches are counted here; nothing where nobody asks how many there are.
+pub type Counter = Option<&'static AtomicU64>;
+
 thread_local! {
     /// Each at the place that its handle says, with the generation that it was settled in.
-    static SETTLED: [Cell<(usize, u64)>; PLACES] = const { [const { Cell::new((0, 0)) }; PLACES] };
+    static SETTLED: [Cell<(usize, u64, Counter)>; PLACES] =
+        const { [const { Cell::new((0, 0, None)) }; PLACES] };
 }
 
 /// To be read before the decision that settles a handle.
@@ -26,18 +30,38 @@ pub fn unsettle() {
     GENERATION.fetch_add(1, Ordering::Release);
 }
 
-pub fn is_settled(handle: Handle) -> bool {
+/// Whether there is nothing to do for a launch but to count it, which is done then.
+pub fn count_settled(handle: Handle) -> bool {
     let wanted = (handle.addr(), generation());
-    with_place(handle, |place| place.get() == wanted).unwrap_or(false)
+    let found = with_place(handle, |place| {
+        let (settled, in_generation, counter) = place.get();
+        ((settled, in_generation) == wanted).then_some(counter)
+    });
+    let Some(counter) = found.flatten() else {
+        return false;
+    };
+    count(counter);
+    true
+}
+
+pub fn count(counter: Counter) {
+    if let Some(counter) = counter {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// `generation` is that of before the decision.
-pub fn settle(handle: Handle, generation: u64) {
-    with_place(handle, |place| place.set((handle.addr(), generation)));
+pub fn settle(handle: Handle, generation: u64, counter: Counter) {
+    with_place(handle, |place| {
+        place.set((handle.addr(), generation, counter));
+    });
 }
 
 /// `None` in a thread that ends.
-fn with_place<T>(handle: Handle, use_it: impl FnOnce(&Cell<(usize, u64)>) -> T) -> Option<T> {
+fn with_place<T>(
+    handle: Handle,
+    use_it: impl FnOnce(&Cell<(usize, u64, Counter)>) -> T,
+) -> Option<T> {
     // Handles are pointers to structs of some hundred bytes.
     let place = (handle.addr() >> 4 ^ handle.addr() >> 14) % PLACES;
     let used = SETTLED.try_with(|places| places.get(place).map(use_it));
@@ -52,16 +76,21 @@ mod tests {
     fn a_handle_is_settled_until_something_changes() {
         let handle = |number: usize| std::ptr::without_provenance_mut(number);
         let before = generation();
-        settle(handle(0x1000), before);
-        assert!(is_settled(handle(0x1000)));
-        assert!(!is_settled(handle(0x2000)));
+        static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+        let counter = Some(&LAUNCHES);
+        settle(handle(0x1000), before, counter);
+        settle(handle(0x3000), before, None);
+        assert!(count_settled(handle(0x1000)));
+        assert!(count_settled(handle(0x3000)));
+        assert!(!count_settled(handle(0x2000)));
         let other =
-            std::thread::spawn(move || is_settled(std::ptr::without_provenance_mut(0x1000)));
+            std::thread::spawn(move || count_settled(std::ptr::without_provenance_mut(0x1000)));
         assert!(!other.join().unwrap());
         unsettle();
-        assert!(!is_settled(handle(0x1000)));
+        assert!(!count_settled(handle(0x1000)));
         // Decided before the change.
-        settle(handle(0x1000), before);
-        assert!(!is_settled(handle(0x1000)));
+        settle(handle(0x1000), before, counter);
+        assert!(!count_settled(handle(0x1000)));
+        assert_eq!(LAUNCHES.load(Ordering::Relaxed), 1);
     }
 }

@@ -3,6 +3,7 @@
 use crate::driver::{Handle, SUCCESS, driver};
 use crate::graphs::Graphs;
 use crate::image;
+use crate::launches::Launches;
 use crate::maps::Maps;
 use crate::memory::Memory;
 use crate::regions::list_open;
@@ -30,6 +31,8 @@ pub struct State {
     /// Kernels whose function was asked for.
     resolved: BTreeSet<usize>,
     pub graphs: Graphs,
+    /// All launches, captured or not.
+    pub launches: Launches,
     /// How many launches of a kernel were captured, by symbol and region.
     taken: BTreeMap<String, BTreeMap<Option<String>, u32>>,
     left_out: BTreeSet<(String, Reason)>,
@@ -68,6 +71,19 @@ pub fn state() -> Option<MutexGuard<'static, State>> {
     (state.pid == std::process::id()).then_some(state)
 }
 
+/// Writes how often kernels were launched. Nothing where a thread that waits for ever has the state: the program may end.
+pub fn end() {
+    let state = STATE.get().and_then(Option::as_ref);
+    let Some(Ok(mut state)) = state.map(Mutex::try_lock) else {
+        return;
+    };
+    if state.pid == std::process::id() {
+        for launched in state.launches.list() {
+            let _ = state.writer.add(&Line::Launched(launched));
+        }
+    }
+}
+
 impl State {
     fn open() -> io::Result<Self> {
         let request = std::env::var(VARIABLE).map_err(io::Error::other)?;
@@ -91,6 +107,7 @@ impl State {
             kernels: BTreeMap::new(),
             resolved: BTreeSet::new(),
             graphs: Graphs::default(),
+            launches: Launches::start(),
             taken: BTreeMap::new(),
             left_out: BTreeSet::new(),
             failed: BTreeMap::new(),

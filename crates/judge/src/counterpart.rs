@@ -138,10 +138,7 @@ pub(super) fn lack(why: &CaptureGap) -> Reason {
         CaptureGap::Broke(fault) => unanswered(Reason::Fault(fault.clone())),
         CaptureGap::Unsupported(why) => unanswered(Reason::Unsupported(why.clone())),
         CaptureGap::OtherInputs => BaseLack::OtherInputs,
-        CaptureGap::OtherKernels { new, gone } => BaseLack::OtherKernels {
-            new: new.clone(),
-            gone: gone.clone(),
-        },
+        CaptureGap::OtherKernels(kernels) => BaseLack::OtherKernels(kernels.clone()),
     })
 }
 

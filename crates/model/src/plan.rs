@@ -75,9 +75,47 @@ pub enum CaptureGap {
     Unsupported(Unsupported),
     /// At the base: its launch is on other memory than head's, so that nothing can be compared.
     OtherInputs,
-    /// At the base: not all kernels are those that head's program launches, so that the times of all together cannot be
-    /// compared. Those that only head has, and those that only the base has.
-    OtherKernels { new: Vec<String>, gone: Vec<String> },
+    /// At the base: not all kernels are those that head's program launches.
+    OtherKernels(OtherKernels),
+}
+
+/// Kernels of a program, or of one of its regions, that only one side launches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherKernels {
+    /// Those that only head launches.
+    pub new: Vec<String>,
+    /// Those that only the base launches.
+    pub gone: Vec<String>,
+    pub times: GroupTimes,
+}
+
+/// Whether the times of all kernels that only one side launches are compared, and why not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum GroupTimes {
+    /// A case of both sides has them: the group.
+    Together,
+    /// Only one side has such kernels in a region, or nothing here takes times.
+    Alone,
+    /// A program ended before it said how often it launches these kernels.
+    Uncounted { kernels: Vec<String> },
+    /// Not all kernels were launched equally often for each launch that was captured, so that a sum over the captured ones
+    /// says nothing of all.
+    Uneven { kernels: Vec<KernelCount> },
+    /// One side alone could not capture all launches of these.
+    Partial { kernels: Vec<String> },
+    /// Several processes of a program launched them, each with memory of its own.
+    SeveralProcesses,
+}
+
+/// Launches of a kernel in a region of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelCount {
+    pub kernel: String,
+    pub captured: u64,
+    pub launched: u64,
 }
 
 /// A seed that follows from head's commit: data that nobody has chosen, and the same each time that the commit is run.
@@ -216,6 +254,15 @@ impl Plan {
         self.units.iter().any(|unit| unit.call == of_all)
     }
 
+    /// Whether a subject is a group, which runs on other memory at the base.
+    pub fn is_group(&self, subject: &Subject) -> bool {
+        let mut groups = self.units.iter().filter(|unit| unit.is_group());
+        groups.any(|unit| {
+            (unit.id.kernel.as_str(), unit.id.variant.as_str())
+                == (subject.kernel(), subject.variant())
+        })
+    }
+
     /// Whether its cases are launches of a capture, and not of programs of gates.yaml.
     pub fn is_replay(&self) -> bool {
         let is_captured = |case: &Case| case.tensors.iter().any(Tensor::is_captured);
@@ -235,7 +282,7 @@ impl Plan {
     pub fn gap(&self, id: &CaseId) -> Option<&Uncaptured> {
         let mut gaps = self.uncaptured.iter().filter(|gap| match gap.why {
             CaptureGap::Broke(_) | CaptureGap::Unsupported(_) | CaptureGap::OtherInputs => true,
-            CaptureGap::OtherKernels { .. } => false,
+            CaptureGap::OtherKernels(_) => false,
         });
         gaps.find(|gap| gap.is_of(id))
     }
@@ -280,9 +327,19 @@ pub struct Unit {
 }
 
 impl Unit {
+    /// Whether a case launches it, on its architecture.
+    pub fn is_of(&self, case: &CaseId) -> bool {
+        (&self.id.kernel, &self.id.variant) == (&case.kernel, &case.variant)
+    }
+
     /// Whether it is of a file that was compiled already.
     pub fn is_compiled(&self) -> bool {
         matches!(self.call, Callable::Compiled { .. })
+    }
+
+    /// Whether it is of several kernels of a program, which are timed together.
+    pub fn is_group(&self) -> bool {
+        matches!(self.call, Callable::Together { .. })
     }
 }
 
@@ -308,6 +365,39 @@ pub enum Callable {
     /// A kernel of a file that was compiled already, by its symbol; `None`: all kernels that the file has for the
     /// architecture. It is neither built nor launched here.
     Compiled { symbol: Option<String> },
+    /// Kernels of several modules, launched one after the other: the group of a program. The unit has no source of its own.
+    Together {
+        modules: Vec<ModuleEntry>,
+        /// For each step of the case the place of its module.
+        steps: Vec<usize>,
+    },
+}
+
+/// A kernel of a group, with the file that has its code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModuleEntry {
+    /// As of a unit.
+    pub source: String,
+    /// As among the names of entries.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constants: Vec<Constant>,
+}
+
+impl Callable {
+    /// The names of the kernels that it launches, one for each step, or of the function that does.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::Entries { names, .. } => names.clone(),
+            Self::Launcher { function, .. } => vec![function.clone()],
+            Self::Compiled { symbol } => symbol.iter().cloned().collect(),
+            Self::Together { modules, steps } => {
+                let called = steps.iter().filter_map(|at| modules.get(*at));
+                called.map(|it| it.name.clone()).collect()
+            }
+        }
+    }
 }
 
 /// A `__constant__` variable that holds what a tensor does.

@@ -4,8 +4,8 @@ use super::Undecidable;
 use super::{
     Allowance, Arch, BaselineKey, CaseId, CodedVariant, Compare, Counter, EditedFigure, Facet,
     Fault, FaultKind, Finding, GateName, KeptDifference, KeptVariable, KnownFinding, LineCount,
-    Location, Margin, Metric, Mode, NotRun, Num, Op, ReasonCode, ReferenceComparison, Rename, Role,
-    Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
+    Location, Margin, Metric, Mode, NotRun, Num, Op, OtherKernels, ReasonCode, ReferenceComparison,
+    Rename, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use schemars::JsonSchema;
@@ -126,11 +126,12 @@ pub enum BaseLack {
     /// Have the program do the same on both sides: fixed seeds, the same sizes, the same allocations in the same order. A
     /// change that is meant passes with `--allow-loosened`.
     OtherInputs = "base-has-other-inputs" [Inconclusive],
-    /// A program launches other kernels than at the base, as where one became two. The times of all together are not
-    /// compared, and those of a kernel alone say little then.
+    /// A program launches other kernels than at the base, as where one became two. What kernels that are gone wrote is
+    /// compared with nothing. Their times are compared as a group with those of the new ones, where the message does not say
+    /// why not.
     ///
-    /// Time the whole program on both sides. A change that is meant passes with `--allow-loosened`.
-    OtherKernels { new: Vec<String>, gone: Vec<String> } = "base-launches-other-kernels" [Inconclusive],
+    /// See the rest of the message. A change that is meant passes with `--allow-loosened`.
+    OtherKernels(OtherKernels) = "base-launches-other-kernels" [Inconclusive],
 }
 }
 

@@ -100,7 +100,8 @@ fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -
     let (entries, ptx) = match &built.artifact {
         Some(Artifact::Cubin { entries, ptx, .. }) => (entries, ptx.as_ref()),
         Some(Artifact::Ptx { entries, path }) => (entries, Some(path)),
-        Some(Artifact::Launcher { .. }) | None => return None,
+        // Each launch of a group is a case of its own, too, but for those of a base that are gone.
+        Some(Artifact::Together { .. } | Artifact::Launcher { .. }) | None => return None,
     };
     let case = first_case(plan, unit)?;
     // Without it the names of entries say what they can.

@@ -106,7 +106,9 @@ impl Results {
                 ..
             } => (ptx, entries, constants.as_slice()),
             Artifact::Ptx { path, entries } => (path, entries, [].as_slice()),
-            Artifact::Cubin { ptx: None, .. } | Artifact::Launcher { .. } => return None,
+            Artifact::Cubin { ptx: None, .. }
+            | Artifact::Together { .. }
+            | Artifact::Launcher { .. } => return None,
         };
         let mut known = self.code.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = known.entry(path.clone()).or_insert_with(|| digest(path));

@@ -2,8 +2,8 @@
 
 use config::{Owner, Places};
 use model::{
-    Arg, Baseline, Callable, Case, CaseId, Determinism, Expected, Facet, Fallback, Gate, Image,
-    ImageMemory, Limit, MemoryStep, Plan, Reference, Rule, Sampler, ScalarValue, Subject, Tensor,
+    Arg, Baseline, Case, CaseId, Determinism, Expected, Facet, Fallback, Gate, Image, ImageMemory,
+    Limit, MemoryStep, Plan, Reference, Rule, Sampler, ScalarValue, Subject, Tensor,
     TextureAddress, TextureFilter, TextureRead, Unit,
 };
 use serde::Serialize;
@@ -103,11 +103,7 @@ fn of_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
         .collect();
     let names = units
         .first()
-        .map_or_else(Vec::new, |unit| match &unit.call {
-            Callable::Entries { names, .. } => names.clone(),
-            Callable::Launcher { function, .. } => vec![function.clone()],
-            Callable::Compiled { symbol } => symbol.iter().cloned().collect(),
-        });
+        .map_or_else(Vec::new, |unit| unit.call.names());
     let steps = case.steps.iter().zip(names).enumerate();
     let steps = steps.map(|(number, (step, entry))| OfStep {
         entry,

@@ -4,7 +4,7 @@
 use super::rivals;
 use super::section::{Kind, Part, Room, Section, Table};
 use judge::{Unavailable, View};
-use model::{Callable, Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
+use model::{Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use system::error::{Error, Result};
@@ -320,11 +320,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
         was: was.get(name).cloned(),
         is: unit.defines.get(name).cloned(),
     });
-    let entry = |unit: &Unit| match &unit.call {
-        Callable::Entries { names, .. } => names.join(", "),
-        Callable::Launcher { function, .. } => function.clone(),
-        Callable::Compiled { symbol } => symbol.clone().unwrap_or_default(),
-    };
+    let entry = |unit: &Unit| unit.call.names().join(", ");
     let part = |what: What, of: &dyn Fn(&Unit) -> String| {
         // For the first, only definitions say what it is.
         let was = before.map(of)?;

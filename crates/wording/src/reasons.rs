@@ -1111,16 +1111,48 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
                 .to_owned()
         }
         BaseLack::OtherInputs => "its launch is on other memory".to_owned(),
-        BaseLack::OtherKernels { new, gone } => {
-            let named = [
-                ("only head launches", new),
-                ("only the base launches", gone),
-            ];
-            let named = named.into_iter().filter(|(_, kernels)| !kernels.is_empty());
-            let named = named.map(|(who, kernels)| format!("{who} {}", kernels.join(", ")));
-            let named = named.collect::<Vec<_>>().join(", and ");
-            format!("{named}, and the times of all kernels together are not compared")
-        }
+        BaseLack::OtherKernels(kernels) => other_kernels(kernels),
+    }
+}
+
+fn other_kernels(kernels: &OtherKernels) -> String {
+    let OtherKernels { new, gone, times } = kernels;
+    let named = [
+        ("only head launches", new),
+        ("only the base launches", gone),
+    ];
+    let named = named.into_iter().filter(|(_, kernels)| !kernels.is_empty());
+    let named = named.map(|(who, kernels)| format!("{who} {}", kernels.join(", ")));
+    let named = named.collect::<Vec<_>>().join(", and ");
+    let not_compared = "the times of all kernels together are not compared";
+    match times {
+        GroupTimes::Together => format!(
+            "{named}. Their times are compared together, and the outputs of {} with nothing",
+            gone.join(", ")
+        ),
+        GroupTimes::Alone => format!("{named}, and {not_compared}"),
+        GroupTimes::Uncounted { kernels } => format!(
+            "{named}, and {not_compared}: the program ended before it said how often it launches {}. Have it end by \
+             itself, and not by a signal or `_exit`",
+            kernels.join(", ")
+        ),
+        GroupTimes::Uneven { kernels } => format!(
+            "{named}, and {not_compared}: not the same share of each kernel's launches was captured: {}. Set \
+             `launches: {}` of the program, or mark a region that launches each kernel equally often",
+            kernels
+                .iter()
+                .map(|it| format!("{} {} of {}", it.kernel, it.captured, it.launched))
+                .collect::<Vec<_>>()
+                .join(", "),
+            kernels.iter().map(|it| it.launched).max().unwrap_or(1)
+        ),
+        GroupTimes::Partial { kernels } => format!(
+            "{named}, and {not_compared}: some launches could not be captured: {}",
+            kernels.join(", ")
+        ),
+        GroupTimes::SeveralProcesses => format!(
+            "{named}, and {not_compared}: several processes launched them. Have one process do it, or mark a region in one"
+        ),
     }
 }
 

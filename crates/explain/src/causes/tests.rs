@@ -6,8 +6,8 @@ use crate::diagnosis::diagnose;
 use crate::{Cause, CauseClass, Measure, Sides, explain};
 use judge::{Index, fixture};
 use model::{
-    self, BuildFacts, CaseId, Counter, Evidence, LaunchBounds, LineCount, LineProfile, Metric, Num,
-    ProfileMetric, Record, Seen, Stall, Subject, Unit,
+    self, BuildFacts, Callable, CaseId, Counter, Evidence, LaunchBounds, LineCount, LineProfile,
+    Metric, Num, ProfileMetric, Record, Seen, Stall, Subject, Unit,
 };
 use std::collections::BTreeMap;
 
@@ -245,6 +245,19 @@ fn a_tail_accounts_for_a_share_of_the_time() {
     let share = causes[0].share.unwrap().0;
     let longer = 2.0 * 660.0 / 661.0 - 1.0;
     assert!((share - longer / 3.0).abs() < 1e-3, "{share}");
+}
+
+#[test]
+fn a_group_has_other_kernels_and_nothing_else_is_told_of_it() {
+    let (mut base, mut head) = (fixture::record(), fixture::record());
+    head.plan.cases[0].dims.insert("N".to_owned(), 65);
+    for record in [&mut base, &mut head] {
+        record.plan.units[0].call = Callable::Together {
+            modules: Vec::new(),
+            steps: Vec::new(),
+        };
+    }
+    assert_eq!(classes(&base, &head), [CauseClass::Kernels]);
 }
 
 #[test]

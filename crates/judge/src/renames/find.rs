@@ -408,20 +408,12 @@ fn has_code_of(base: &Kernel, was: &str, head: &Kernel, is: &str) -> bool {
         is.get(arch).is_some_and(|is| {
             let code = |unit: &'_ Unit| {
                 let (source, dirs) = (unit.source.clone(), unit.include_dirs.clone());
-                (source, dirs, unit.defines.clone(), entries(unit))
+                (source, dirs, unit.defines.clone(), unit.call.names())
             };
             code(was) == code(is)
         })
     };
     !was.is_empty() && was.iter().all(is_same)
-}
-
-fn entries(unit: &Unit) -> Vec<String> {
-    match &unit.call {
-        Callable::Entries { names, .. } => names.clone(),
-        Callable::Launcher { function, .. } => vec![function.clone()],
-        Callable::Compiled { symbol } => symbol.iter().cloned().collect(),
-    }
 }
 
 /// Whether both are asked for the same work, with the same macros and flags, under the same gates: wherever their

@@ -91,8 +91,9 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
     );
     let drawn = [base.plan, head.plan].map(|plan| plan.drawn.as_ref().map(|drawn| drawn.seed));
     let cases = base.plan.cases.iter().flat_map(|case| {
-        let head = head.plan.case(&case.id);
-        // One that is gone has lost its gates.
+        let is_group = base.plan.is_group(&Subject::Case(case.id.clone()));
+        // Each side of a group has its own memory, and one that is gone has lost its gates.
+        let head = head.plan.case(&case.id).filter(|_| !is_group);
         head.map_or_else(Vec::new, |head| compare_case(case, drawn, head))
     });
     let of_all = [
@@ -206,6 +207,9 @@ fn required_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Result<(), Not
     };
     if !base.is_selected_by(head.plan, &gate.subject) {
         Err(NotRequired::LeftOut)
+    } else if base.is_group(&gate.subject) && !is_there(gate, head.plan) {
+        // A run against a base makes it on both sides or on none.
+        Err(NotRequired::SaidElsewhere)
     } else if !is_there(gate, head.plan) {
         Ok(())
     } else if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {

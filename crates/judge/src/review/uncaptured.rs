@@ -12,7 +12,7 @@ pub fn review(plan: &Plan) -> Vec<Verdict> {
             CaptureGap::Unsupported(why) => {
                 (Outcome::Unsupported, Reason::Unsupported(why.clone()))
             }
-            CaptureGap::OtherInputs | CaptureGap::OtherKernels { .. } => {
+            CaptureGap::OtherInputs | CaptureGap::OtherKernels(_) => {
                 (Outcome::Inconclusive, lack(&gap.why))
             }
         };
@@ -32,9 +32,15 @@ pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
     compare_required(
         &base.uncaptured,
         |gap| {
-            let is_of_all = matches!(gap.why, CaptureGap::OtherKernels { .. });
-            if is_of_all && plan.is_partial(&gap.case.kernel) {
+            let is_of_all = gap.case.variant == "*";
+            let is_of_kernels = matches!(gap.why, CaptureGap::OtherKernels(_));
+            if is_of_kernels && is_of_all && plan.is_partial(&gap.case.kernel) {
                 Err(NotRequired::LeftOut)
+            } else if is_of_kernels && !is_of_all {
+                // Of a group, whether or not it could be made.
+                plan.selects(&gap.case)
+                    .then_some(())
+                    .ok_or(NotRequired::LeftOut)
             } else if plan.cases.iter().any(|case| gap.is_of(&case.id)) {
                 Ok(())
             } else {

@@ -82,7 +82,10 @@ pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
     let build = view.build(&unit.id)?;
     let device = view.device()?;
     let count = driver.entries.len();
-    let is_of_entries = matches!(unit.call, Callable::Entries { .. });
+    let is_of_entries = matches!(
+        unit.call,
+        Callable::Entries { .. } | Callable::Together { .. }
+    );
     if count == 0 || is_of_entries && count != case.steps.len() {
         return inconclusive(Reason::DriverEntries {
             count,
@@ -118,7 +121,7 @@ pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
             launched.static_shared,
         )?;
         match &unit.call {
-            Callable::Entries { .. } => {
+            Callable::Entries { .. } | Callable::Together { .. } => {
                 let step = case.steps.get(at);
                 if step.and_then(|step| step.launch) != Some(launched.launch) {
                     return fail(Reason::LaunchedOtherwise {

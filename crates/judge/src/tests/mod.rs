@@ -9,6 +9,7 @@ mod doubts;
 mod expected;
 mod fallback;
 mod foreign;
+mod groups;
 mod index;
 mod known;
 mod limits;

@@ -222,7 +222,7 @@ impl<'a> View<'_, 'a> {
                 let entries = entries.map(|entry| Ok((assembled(entry)?, 0)));
                 entries.collect::<Judged<_>>()?
             }
-            Callable::Entries { .. } => {
+            Callable::Entries { .. } | Callable::Together { .. } => {
                 let mut launched = Vec::new();
                 for case in self.cases_of(&unit.id) {
                     for (entry, launch) in steps(facts, case)? {
@@ -280,7 +280,7 @@ impl<'a> View<'_, 'a> {
                     }
                 }
             }
-            Callable::Entries { .. } => {
+            Callable::Entries { .. } | Callable::Together { .. } => {
                 for case in self.cases_of(id) {
                     for (entry, launch) in steps(facts, case)? {
                         see(

@@ -3,7 +3,7 @@ use crate::markdown;
 use crate::terminal;
 use crate::terminal::{Options, Verbosity};
 use judge::{Index, fixture, judge};
-use model::{Evidence, Record, Reference};
+use model::{Callable, Evidence, Record, Reference};
 
 const PLAIN: Options = Options {
     color: false,

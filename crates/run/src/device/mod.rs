@@ -32,7 +32,7 @@ pub struct Program(pub usize);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub program: Program,
-    /// One after the other; of a cubin one for each of its entries, of a launcher just one.
+    /// One after the other; of cubins one for each of their entries, of a launcher just one.
     pub steps: Vec<PackedStep>,
     /// The tensors that it reaches through surfaces.
     pub surfaces: Vec<Address>,
@@ -103,8 +103,14 @@ pub trait Device {
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program>;
 
-    /// Where a `__constant__` or `__device__` variable of the program lies, and how many bytes it has.
-    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)>;
+    /// Where a `__constant__` or `__device__` variable lies, and how many bytes it has. `module` is its module's place
+    /// among those of the program.
+    fn variable(
+        &mut self,
+        program: Program,
+        module: usize,
+        symbol: &str,
+    ) -> Result<(Address, usize)>;
 
     /// The variables of the program that its kernels can write, and so leave for a later launch: symbol, place and
     /// bytes.

@@ -626,7 +626,7 @@ impl Device for SimDevice {
                 ..
             } => (ptx, entries),
             Artifact::Ptx { path, entries } => (path, entries),
-            Artifact::Cubin { ptx: None, .. } => {
+            Artifact::Cubin { ptx: None, .. } | Artifact::Together { .. } => {
                 return Err(Failure::Unsupported(Unsupported::Cubin));
             }
             Artifact::Launcher { .. } => return Err(Failure::Unsupported(Unsupported::Launcher)),
@@ -661,7 +661,7 @@ impl Device for SimDevice {
         Ok(Program(self.programs.len() - 1))
     }
 
-    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
+    fn variable(&mut self, program: Program, _: usize, symbol: &str) -> Result<(Address, usize)> {
         self.select(program)?;
         let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;
         let found = loaded.code.module.variable(symbol);

@@ -128,8 +128,13 @@ impl Device for CudaDevice {
         self.placed.add(self.facts.ordinal, at, bytes)
     }
 
-    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
-        self.loaded(program)?.variable(symbol)
+    fn variable(
+        &mut self,
+        program: Program,
+        module: usize,
+        symbol: &str,
+    ) -> Result<(Address, usize)> {
+        self.loaded(program)?.variable(module, symbol)
     }
 
     fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {

@@ -21,12 +21,10 @@ const PORTABLE_CLUSTER: u32 = 8;
 type LauncherFunction = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 
 pub enum LoadedArtifact {
-    Module {
-        module: sys::CUmodule,
+    Modules {
+        modules: Vec<Module>,
         /// The entry of each step.
         entries: Vec<Entry>,
-        /// Symbols of what kernels can write.
-        variables: Vec<String>,
     },
     Launcher {
         /// Keeps `function` alive.
@@ -36,6 +34,13 @@ pub enum LoadedArtifact {
     },
 }
 
+pub struct Module {
+    handle: sys::CUmodule,
+    /// Symbols of what kernels can write.
+    variables: Vec<String>,
+}
+
+#[derive(Clone)]
 pub struct Entry {
     function: sys::CUfunction,
     symbol: String,
@@ -53,7 +58,17 @@ struct EntryStep<'a> {
 impl LoadedArtifact {
     pub fn load(artifact: &Artifact, facts: &DeviceFacts) -> Result<Self> {
         match artifact {
-            Artifact::Cubin { path, entries, .. } => load_cubin(path, entries, facts),
+            Artifact::Cubin { path, entries, .. } => {
+                let (module, entries) = load_cubin(path, entries, facts)?;
+                Ok(Self::Modules {
+                    modules: vec![module],
+                    entries,
+                })
+            }
+            Artifact::Together { modules, steps } => {
+                let modules = modules.iter().map(|module| Self::load(module, facts));
+                Self::join(modules.collect::<Result<_>>()?, steps)
+            }
             Artifact::Ptx { .. } => Err(Failure::Unsupported(Unsupported::NewerPtx)),
             Artifact::Launcher {
                 library, function, ..
@@ -61,14 +76,38 @@ impl LoadedArtifact {
         }
     }
 
+    /// Modules that are called one after the other, each by its first entry.
+    fn join(parts: Vec<Self>, steps: &[usize]) -> Result<Self> {
+        let (mut modules, mut firsts) = (Vec::new(), Vec::new());
+        for part in parts {
+            let Self::Modules {
+                modules: own,
+                entries,
+            } = part
+            else {
+                return Err(Failure::Unsupported(Unsupported::Launcher));
+            };
+            modules.extend(own);
+            firsts.push(entries.into_iter().next());
+        }
+        let entries = steps.iter().map(|at| firsts.get(*at).cloned().flatten());
+        let entries: Option<Vec<Entry>> = entries.collect();
+        let entries = entries.ok_or_else(|| {
+            Failure::of_case(FaultKind::EntryNotFound, "a step of it has no module")
+        })?;
+        Ok(Self::Modules { modules, entries })
+    }
+
     pub fn unload(self) -> Result<()> {
         match self {
-            // SAFETY: the stream is idle (`reset` waits), and the functions go with the module.
-            Self::Module { module, .. } => checked(
-                "cuModuleUnload",
-                unsafe { sys::cuModuleUnload(module) },
-                FaultKind::Environment,
-            ),
+            Self::Modules { modules, .. } => modules.into_iter().try_for_each(|module| {
+                checked(
+                    "cuModuleUnload",
+                    // SAFETY: the stream is idle (`reset` waits), and the functions go with the module.
+                    unsafe { sys::cuModuleUnload(module.handle) },
+                    FaultKind::Environment,
+                )
+            }),
             Self::Launcher { library, .. } => {
                 // The CUDA runtime inside it has registered its device code with the process and frees
                 // it on its own terms: unloading it is not worth the risk.
@@ -78,8 +117,11 @@ impl LoadedArtifact {
         }
     }
 
-    pub fn variable(&self, symbol: &str) -> Result<(Address, usize)> {
-        let (Self::Module { module, .. }, Ok(name)) = (self, CString::new(symbol)) else {
+    pub fn variable(&self, module: usize, symbol: &str) -> Result<(Address, usize)> {
+        let Self::Modules { modules, .. } = self else {
+            return Err(no_variable(symbol));
+        };
+        let (Some(module), Ok(name)) = (modules.get(module), CString::new(symbol)) else {
             return Err(no_variable(symbol));
         };
         let (mut address, mut bytes) = (0, 0);
@@ -87,7 +129,12 @@ impl LoadedArtifact {
             &format!("the variable {symbol}"),
             // SAFETY: the module is loaded; out-pointers of locals.
             unsafe {
-                sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, *module, name.as_ptr())
+                sys::cuModuleGetGlobal_v2(
+                    &raw mut address,
+                    &raw mut bytes,
+                    module.handle,
+                    name.as_ptr(),
+                )
             },
             FaultKind::EntryNotFound,
         )?;
@@ -98,12 +145,13 @@ impl LoadedArtifact {
     /// runtime in its library, and are not known. Neither are those that the driver does not find by name: texts of
     /// `printf`, which no kernel writes.
     pub fn variables(&self) -> Result<Vec<(String, Address, usize)>> {
-        let Self::Module { variables, .. } = self else {
+        let Self::Modules { modules, .. } = self else {
             return Ok(Vec::new());
         };
-        let all = variables.iter();
-        let found = all.filter_map(|symbol| {
-            let (address, bytes) = self.variable(symbol).ok()?;
+        let all = modules.iter().enumerate();
+        let all = all.flat_map(|(at, module)| module.variables.iter().map(move |it| (at, it)));
+        let found = all.filter_map(|(at, symbol)| {
+            let (address, bytes) = self.variable(at, symbol).ok()?;
             Some((symbol.clone(), address, bytes))
         });
         Ok(found.collect())
@@ -111,7 +159,7 @@ impl LoadedArtifact {
 
     /// Opts in to what the launches ask for beyond the defaults.
     pub fn allow(&self, call: &Call) -> Result<()> {
-        let Self::Module { entries, .. } = self else {
+        let Self::Modules { entries, .. } = self else {
             return Ok(());
         };
         let steps = entry_steps(entries, call)?;
@@ -154,7 +202,7 @@ impl LoadedArtifact {
     /// Queues the call on the stream and nothing else: may be captured.
     pub fn launch(&self, call: &Call, stream: sys::CUstream) -> Result<()> {
         match self {
-            Self::Module { entries, .. } => {
+            Self::Modules { entries, .. } => {
                 for EntryStep {
                     entry,
                     args,
@@ -271,7 +319,7 @@ fn load_cubin(
     path: &Path,
     entries: &[(String, String)],
     facts: &DeviceFacts,
-) -> Result<LoadedArtifact> {
+) -> Result<(Module, Vec<Entry>)> {
     let image = files::read(path, files::made()).map_err(|error| {
         Failure::of_case(
             FaultKind::Environment,
@@ -333,11 +381,11 @@ fn load_cubin(
             format!("{}: {problem}", path.display()),
         )
     })?;
-    Ok(LoadedArtifact::Module {
-        module,
-        entries,
+    let module = Module {
+        handle: module,
         variables,
-    })
+    };
+    Ok((module, entries))
 }
 
 fn load_launcher(path: &Path, function: &str) -> Result<LoadedArtifact> {
@@ -470,7 +518,7 @@ pub fn describe(
     facts: &DeviceFacts,
 ) -> Result<DriverFacts> {
     let kernels = match loaded {
-        LoadedArtifact::Module { entries, .. } => {
+        LoadedArtifact::Modules { entries, .. } => {
             let steps = entry_steps(entries, call)?.into_iter();
             let entries = steps
                 .map(|step| entry(step.entry.function, step.entry.symbol.clone(), *step.launch))

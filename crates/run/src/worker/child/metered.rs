@@ -39,8 +39,13 @@ impl Device for Metered<'_> {
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
         self.whole(|device| device.load(artifact))
     }
-    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
-        self.whole(|device| device.variable(program, symbol))
+    fn variable(
+        &mut self,
+        program: Program,
+        module: usize,
+        symbol: &str,
+    ) -> Result<(Address, usize)> {
+        self.whole(|device| device.variable(program, module, symbol))
     }
     fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
         self.whole(|device| device.variables(program))

@@ -46,11 +46,9 @@ impl<'a> StagedCase<'a> {
         seed: u64,
     ) -> Result<Self> {
         // A driver takes the launch, and reads whatever lies behind the arguments.
-        if let Artifact::Cubin { entries, .. } | Artifact::Ptx { entries, .. } = artifact {
-            let mut steps = entries.iter().zip(&case.steps);
-            if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
-                return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
-            }
+        let mut steps = artifact.entries().into_iter().zip(&case.steps);
+        if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
+            return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
         }
         let program = device.load(artifact)?;
         let mut stage = Self::of(device, cache, case, program, seed)?;
@@ -104,13 +102,12 @@ impl<'a> StagedCase<'a> {
         artifact: &Artifact,
     ) -> Result<Vec<(Address, String)>> {
         let mut filled = Vec::new();
-        let Artifact::Cubin { constants, .. } = artifact else {
-            return Ok(filled);
-        };
-        for constant in constants {
+        let modules = artifact.constants().into_iter().enumerate();
+        let constants = modules.flat_map(|(at, all)| all.iter().map(move |it| (at, it)));
+        for (module, constant) in constants {
             let image = self.inputs.get(&constant.tensor);
             let bytes = image.map_or(&[][..], |image| &image.bytes);
-            let (address, size) = device.variable(program, &constant.symbol)?;
+            let (address, size) = device.variable(program, module, &constant.symbol)?;
             if bytes.len() != size {
                 return Err(Failure::of_case(
                     FaultKind::LaunchRefused,
@@ -296,8 +293,10 @@ impl<'a> StagedCase<'a> {
             Ok(restore)
         });
         let copies = copies.collect::<Result<_>>()?;
-        // A kernel may work on its own results, but not with working memory that is not as it needs it.
-        let has_scratch = restored().any(|placed| placed.tensor.role == Role::Scratch);
+        // A kernel may work on its own results, but not with working memory that is not as it needs it. Nobody knows which
+        // captured memory is that, and so it is looked at.
+        let is_needed = |it: &Tensor| it.role == Role::Scratch && !it.is_captured();
+        let has_scratch = restored().any(|placed| is_needed(placed.tensor));
         let each_launch = has_scratch || self.does_less_again(device)?;
         Ok(Restores {
             copies,

@@ -33,10 +33,15 @@ impl Memory {
     }
 }
 
+/// Where the variable of the first module lies.
+pub const VARIABLES: Address = 0x80_0000;
+
 pub struct Fake {
     memory: Memory,
     next: Address,
     launches: u32,
+    /// The symbols of each program, one for each step.
+    programs: Vec<Vec<String>>,
 }
 
 impl Fake {
@@ -45,6 +50,7 @@ impl Fake {
             memory: Memory(BTreeMap::new()),
             next: 0x1000,
             launches: 0,
+            programs: Vec::new(),
         }
     }
 }
@@ -172,24 +178,25 @@ impl Device for Fake {
         0
     }
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let Artifact::Cubin { entries, .. } = artifact else {
-            panic!("cubins only")
-        };
-        let (_, symbol) = &entries[0];
-        KERNELS
-            .iter()
-            .position(|kernel| kernel == symbol)
-            .map(Program)
-            .ok_or_else(|| Failure::of_case(FaultKind::EntryNotFound, symbol.as_str()))
+        let symbols = artifact.entries().into_iter();
+        let symbols: Vec<String> = symbols.map(|(_, symbol)| symbol.clone()).collect();
+        if let Some(unknown) = symbols.iter().find(|it| !KERNELS.contains(&it.as_str())) {
+            return Err(Failure::of_case(FaultKind::EntryNotFound, unknown.as_str()));
+        }
+        self.programs.push(symbols);
+        Ok(Program(self.programs.len() - 1))
     }
-    fn variable(&mut self, _: Program, symbol: &str) -> Result<(Address, usize)> {
-        panic!("{symbol}")
+    fn variable(&mut self, _: Program, module: usize, _: &str) -> Result<(Address, usize)> {
+        let address = VARIABLES + 0x1000 * module as u64;
+        self.memory.0.entry(address).or_insert_with(|| vec![0; 4]);
+        Ok((address, 4))
     }
     fn variables(&mut self, _: Program) -> Result<Vec<(String, Address, usize)>> {
         Ok(Vec::new())
     }
-    fn place(&mut self, name: &str, _: Address, _: usize) -> Result<()> {
-        panic!("{name}")
+    fn place(&mut self, _: &str, at: Address, bytes: usize) -> Result<()> {
+        self.memory.0.entry(at).or_insert_with(|| vec![0xcc; bytes]);
+        Ok(())
     }
     fn guard(&self) -> usize {
         redzone::BYTES
@@ -223,13 +230,16 @@ impl Device for Fake {
     }
     fn launch(&mut self, call: &Call) -> Result<()> {
         self.launches += 1;
-        let args: Vec<u64> = call.steps[0]
-            .args
-            .iter()
-            .map(PackedArg::bytes)
-            .map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap()))
-            .collect();
-        kernel(KERNELS[call.program.0])(&mut self.memory, &args, self.launches)
+        let symbols = &self.programs[call.program.0];
+        assert_eq!(symbols.len(), call.steps.len());
+        for (symbol, step) in symbols.iter().zip(&call.steps) {
+            let args = step.args.iter().map(PackedArg::bytes);
+            let args: Vec<u64> = args
+                .map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap()))
+                .collect();
+            kernel(symbol)(&mut self.memory, &args, self.launches)?;
+        }
+        Ok(())
     }
     fn sync(&mut self) -> Result<()> {
         Ok(())

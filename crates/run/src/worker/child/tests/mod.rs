@@ -8,15 +8,16 @@ use super::job_cache::JobCache;
 use super::metered::Metered;
 use super::orders::Orders;
 use super::pair::pair;
+use super::stage::StagedCase;
 use super::time::time;
-use crate::device::{Failure, Result};
+use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{
     Arm, CheckJob, ClockJob, ExpectedOutput, Frame, Job, Order, PairJob, TimeJob,
 };
-use build::Artifact;
+use build::{Artifact, FilledConstant};
 use check::cache::{self, References};
 use check::reference::user::HiddenFrom;
-use fake::Fake;
+use fake::{Fake, VARIABLES};
 use model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, ElemType, Fault,
     FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, Step, Tensor,
@@ -522,4 +523,112 @@ fn a_kernel_that_times_itself_is_read_after_its_second_launch() {
         fault(steps("clocks", "z")).message,
         "the kernel writes no tensor `z`"
     );
+}
+
+/// Modules with a variable each, which a tensor called like the symbol fills.
+fn group(modules: &[&str], steps: &[usize]) -> Artifact {
+    let modules = modules.iter().map(|symbol| Artifact::Cubin {
+        path: format!("{symbol}.cubin").into(),
+        entries: vec![(symbol.to_string(), symbol.to_string())],
+        ptx: None,
+        constants: vec![FilledConstant {
+            name: "factor".into(),
+            symbol: "factor".into(),
+            tensor: symbol.to_string(),
+        }],
+    });
+    Artifact::Together {
+        modules: modules.collect(),
+        steps: steps.to_vec(),
+    }
+}
+
+/// A tensor at an address, which holds one value before a launch, and what is left in it is nobody's matter.
+fn memory(name: &str, value: f64, address: u64) -> Tensor {
+    Tensor {
+        fill: Some(Fill::Constant { value: Num(value) }),
+        address: Some(address),
+        ..tensor(name, Role::Scratch)
+    }
+}
+
+/// One variable of a module.
+fn variable(symbol: &str, value: f64) -> Tensor {
+    Tensor {
+        fill: Some(Fill::Constant { value: Num(value) }),
+        ..Tensor::new(symbol, Role::In, ElemType::F32, vec![1])
+    }
+}
+
+fn floats(fake: &mut Fake, at: u64, count: usize) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * count];
+    fake.read(at, &mut bytes).unwrap();
+    let (words, _) = bytes.as_chunks::<4>();
+    words.iter().map(|it| f32::from_le_bytes(*it)).collect()
+}
+
+#[test]
+fn kernels_of_several_modules_are_launched_in_their_order() {
+    let mut case = case("together");
+    case.tensors = vec![
+        memory("x", 3.0, 0x9000),
+        memory("y", 0.0, 0xa000),
+        variable("double", 5.0),
+        variable("in_place", 7.0),
+    ];
+    case.reference = Reference::NoOutput;
+    case.steps = vec![case.steps[0].clone(); 3];
+    let artifact = group(&["double", "in_place"], &[0, 1, 1]);
+    let mut fake = Fake::new();
+    let mut cache = JobCache::new(None, Arc::default());
+    let stage = StagedCase::set(&mut fake, &mut cache, &case, &artifact, 1).unwrap();
+    assert_eq!(floats(&mut fake, VARIABLES, 1), [5.0]);
+    assert_eq!(floats(&mut fake, VARIABLES + 0x1000, 1), [7.0]);
+    fake.launch(&stage.call).unwrap();
+    assert_eq!(floats(&mut fake, 0xa000, N), [24.0; N]);
+
+    // It has no output to be compared, and what it leaves is no overrun.
+    let mut job = job("double", case, "double");
+    job.artifact = artifact;
+    job.expected = ExpectedOutput::Variant {
+        case: Box::new(self::case("double")),
+        artifact: self::artifact("double"),
+    };
+    let facts = run(&job).0.unwrap();
+    assert!(facts.clobbered_inputs.is_empty() && facts.overruns.is_empty());
+}
+
+#[test]
+fn each_side_of_a_group_finds_its_own_memory() {
+    let case = |value: f64| {
+        let mut case = case("together");
+        case.tensors = vec![
+            memory("x", value, 0x9000),
+            memory("y", 0.0, 0xa000),
+            variable("double", value),
+        ];
+        case.reference = Reference::NoOutput;
+        case
+    };
+    let (head, base) = (case(3.0), case(8.0));
+    let artifact = group(&["double"], &[0]);
+    let mut fake = Fake::new();
+    let mut cache = JobCache::new(None, Arc::default());
+    let mut stage =
+        |fake: &mut Fake, case| StagedCase::set(fake, &mut cache, case, &artifact, 1).unwrap();
+    let (head, base) = (stage(&mut fake, &head), stage(&mut fake, &base));
+    assert_eq!(floats(&mut fake, 0x9000, N), [8.0; N]);
+    for (stage, value) in [(&head, 3.0), (&base, 8.0), (&head, 3.0)] {
+        stage.prepare(&mut fake, 1).unwrap();
+        assert_eq!(floats(&mut fake, 0x9000, N), [value; N]);
+        fake.launch(&stage.call).unwrap();
+        assert_eq!(floats(&mut fake, 0xa000, N), [2.0 * value; N]);
+    }
+    // All of its memory comes back before each sample.
+    for (stage, value) in [(&head, 3.0), (&base, 8.0)] {
+        let restores = stage.restores(&mut fake).unwrap();
+        let from = restores.copies.iter().find(|it| it.to == 0x9000).unwrap();
+        assert_eq!(floats(&mut fake, from.from, N), [value; N]);
+        assert!(restores.copies.iter().any(|it| it.to == 0xa000));
+    }
 }

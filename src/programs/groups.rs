@@ -1,0 +1,681 @@
+//! Kernels of a program that only one side launches, as where one became two: in each region they are one case on both sides,
+//! the group. It has times alone, and each side's runs on its own memory.
+
+use super::Launches;
+use crate::captures::{Origin, find_alone};
+use config::{Program, ProgramLimit};
+use model::{
+    Callable, Case, CaseId, Constant, Facet, Fill, GroupTimes, KernelCount, Limit, ModuleEntry,
+    OtherKernels, Plan, Reference, Role, Rule, Tensor, Unit,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The shape of each group.
+const TOGETHER: &str = "together";
+
+/// The kernels of a region that only head launches, and those that only the base does.
+pub struct Group {
+    pub id: CaseId,
+    pub kernels: OtherKernels,
+    /// The unit and the case of head, and of the base, where the times can be compared.
+    pub sides: Option<((Unit, Case), (Unit, Case))>,
+    /// The launches that it stands for.
+    pub new: Vec<Place>,
+    pub gone: Vec<Place>,
+}
+
+/// A launch of a plan, which its base's names do not tell before they are head's: the place of its unit, and its number among
+/// the launches of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    unit: usize,
+    launch: usize,
+}
+
+impl Place {
+    pub fn find(self, plan: &Plan) -> Option<&CaseId> {
+        let unit = plan.units.get(self.unit)?;
+        let mut launches = plan.cases.iter().filter(|case| unit.is_of(&case.id));
+        launches.nth(self.launch).map(|case| &case.id)
+    }
+}
+
+/// Whether a limit holds a group: those on the times of a launch alone say nothing of several together.
+pub fn holds_groups(limit: &ProgramLimit) -> bool {
+    match &limit.rule {
+        Rule::Limit {
+            metric,
+            limit: Limit::Base { .. },
+        } => metric.facet() == Facet::Times,
+        _ => false,
+    }
+}
+
+/// The groups of a program, of which both sides ran, before the base's launches get head's names. `left_out` are kernels of
+/// which a side could not capture all launches.
+pub fn find(
+    program: &Program,
+    head: &Launches,
+    base: &Launches,
+    left_out: &BTreeSet<String>,
+) -> Vec<Group> {
+    if !program.limits.iter().any(holds_groups) {
+        return Vec::new();
+    }
+    let [ours, theirs] = find_alone(&head.plan, &base.plan);
+    let ours = by_region(program, head, &ours);
+    let theirs = by_region(program, base, &theirs);
+    let both: BTreeSet<_> = (ours.keys().filter(|it| theirs.contains_key(*it))).collect();
+    let mut taken = BTreeSet::new();
+    let mut groups = Vec::new();
+    for region in both {
+        let (Some(new), Some(gone)) = (ours.get(region), theirs.get(region)) else {
+            continue;
+        };
+        let variant = free_name(region.as_deref(), &mut taken);
+        let id = CaseId::new(&program.name, variant, TOGETHER);
+        let times = match left_out.is_empty() {
+            true => compare_counts([new, gone]),
+            false => GroupTimes::Partial {
+                kernels: left_out.iter().cloned().collect(),
+            },
+        };
+        let ours = join(&id, new);
+        let theirs = join(&id, gone);
+        groups.push(Group {
+            kernels: OtherKernels {
+                new: names(new),
+                gone: names(gone),
+                times: times.clone(),
+            },
+            sides: ours.zip(theirs).filter(|_| times == GroupTimes::Together),
+            new: new.iter().map(|it| it.place).collect(),
+            gone: gone.iter().map(|it| it.place).collect(),
+            id,
+        });
+    }
+    groups
+}
+
+/// A launch of a kernel that the other side does not have.
+struct Lone<'a> {
+    place: Place,
+    unit: &'a Unit,
+    case: &'a Case,
+    origin: &'a Origin,
+}
+
+/// In the order of launching.
+fn by_region<'a>(
+    program: &Program,
+    side: &'a Launches,
+    alone: &BTreeSet<usize>,
+) -> BTreeMap<Option<String>, Vec<Lone<'a>>> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut regions: BTreeMap<Option<String>, Vec<Lone>> = BTreeMap::new();
+    for (case, origin) in side.plan.cases.iter().zip(&side.origins) {
+        let mut units = side.plan.units.iter().enumerate();
+        let Some((at, unit)) = units.find(|(_, unit)| unit.is_of(&case.id)) else {
+            continue;
+        };
+        let count = counts.entry(at).or_default();
+        let launch = *count;
+        *count += 1;
+        if case.id.kernel == program.name && alone.contains(&at) {
+            let of_region = regions.entry(origin.region.clone()).or_default();
+            of_region.push(Lone {
+                place: Place { unit: at, launch },
+                unit,
+                case,
+                origin,
+            });
+        }
+    }
+    regions
+}
+
+fn names(launches: &[Lone]) -> Vec<String> {
+    let names: BTreeSet<&String> = launches.iter().map(|it| &it.case.id.variant).collect();
+    names.into_iter().cloned().collect()
+}
+
+/// `region.decode`, or `whole.program` outside of regions. No kernel is called so: their names have no dots.
+fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
+    let plain = |c: char| match c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+        true => c,
+        false => '_',
+    };
+    let name = match region {
+        Some(region) => format!("region.{}", region.chars().map(plain).collect::<String>()),
+        None => "whole.program".to_owned(),
+    };
+    let mut names = std::iter::once(name.clone()).chain((2..).map(|it| format!("{name}.{it}")));
+    let name = names.find(|it| !taken.contains(it)).unwrap_or(name);
+    taken.insert(name.clone());
+    name
+}
+
+/// Whether the captured launches stand for all: each kernel was launched equally often for each of its launches that was
+/// captured.
+fn compare_counts(sides: [&[Lone]; 2]) -> GroupTimes {
+    let is_of_one = |launches: &[Lone]| {
+        let pids: BTreeSet<u32> = launches.iter().map(|it| it.origin.pid).collect();
+        pids.len() == 1
+    };
+    if !sides.into_iter().all(is_of_one) {
+        return GroupTimes::SeveralProcesses;
+    }
+    let (mut counts, mut uncounted) = (Vec::new(), BTreeSet::new());
+    for launch in sides.into_iter().flatten() {
+        let kernel = launch.case.id.variant.clone();
+        let captured = launch.origin.captured;
+        match launch.origin.launched {
+            Some(launched) if launched >= captured => {
+                let count = KernelCount {
+                    kernel,
+                    captured,
+                    launched,
+                };
+                if !counts.contains(&count) {
+                    counts.push(count);
+                }
+            }
+            _ => drop(uncounted.insert(kernel)),
+        }
+    }
+    if !uncounted.is_empty() {
+        return GroupTimes::Uncounted {
+            kernels: uncounted.into_iter().collect(),
+        };
+    }
+    let is_even = |pair: &[KernelCount]| match pair {
+        [one, other] => {
+            u128::from(one.captured) * u128::from(other.launched)
+                == u128::from(other.captured) * u128::from(one.launched)
+        }
+        _ => true,
+    };
+    match counts.windows(2).all(is_even) {
+        true => GroupTimes::Together,
+        false => GroupTimes::Uneven { kernels: counts },
+    }
+}
+
+/// All launches as steps of one case, with the unit that has their kernels.
+fn join(id: &CaseId, launches: &[Lone]) -> Option<(Unit, Case)> {
+    let mut modules: Vec<ModuleEntry> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut steps = Vec::new();
+    let mut memory = Memory::default();
+    let first = launches.first()?;
+    for Lone { unit, case, .. } in launches {
+        let variant = case.id.variant.as_str();
+        if !places.contains_key(variant) {
+            places.insert(variant, modules.len());
+            modules.push(module_of(unit)?);
+        }
+        steps.push(*places.get(variant)?);
+        for tensor in &case.tensors {
+            memory.add(as_of_group(tensor, variant), case);
+        }
+    }
+    let mut tensors: Vec<Tensor> = memory.0.into_iter().map(|it| it.tensor).collect();
+    // Where a program freed memory and allocated other memory there, both overlap. The last one is written last, and what the
+    // first launch needs has to be that.
+    tensors.reverse();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for tensor in &mut tensors {
+        while !taken.insert(tensor.name.clone()) {
+            tensor.name.push('+');
+        }
+    }
+    let unit = Unit {
+        id: id.unit(first.unit.id.arch),
+        source: String::new(),
+        include_dirs: Vec::new(),
+        defines: BTreeMap::new(),
+        flags: Vec::new(),
+        call: Callable::Together { modules, steps },
+    };
+    let case = Case {
+        id: id.clone(),
+        tensors,
+        steps: launches
+            .iter()
+            .flat_map(|it| it.case.steps.clone())
+            .collect(),
+        reference: Reference::NoOutput,
+        deadline_ms: launches.iter().map(|it| it.case.deadline_ms).max()?,
+        ..first.case.clone()
+    };
+    Some((unit, case))
+}
+
+/// What launches of a group reach, in the order in which they do.
+#[derive(Default)]
+struct Memory(Vec<Reached>);
+
+struct Reached {
+    /// As the first launch that can reach it found it. Where others wrote to it between launches, as the last one did: what they
+    /// wrote may be what it goes by, such as an index.
+    tensor: Tensor,
+    /// As the latest launch left it.
+    left: Option<Fill>,
+}
+
+impl Memory {
+    fn add(&mut self, tensor: Tensor, case: &Case) {
+        let changed = match &case.reference {
+            Reference::Captured { outputs } => outputs.get(&tensor.name).cloned(),
+            _ => None,
+        };
+        let changed = changed.map(|content| Fill::Captured { content });
+        let left = changed.or_else(|| tensor.fill.clone());
+        let is_it = |it: &&mut Reached| {
+            (&it.tensor.name, it.tensor.address, &it.tensor.dims)
+                == (&tensor.name, tensor.address, &tensor.dims)
+        };
+        let Some(known) = self.0.iter_mut().find(is_it) else {
+            self.0.push(Reached { tensor, left });
+            return;
+        };
+        if tensor.address.is_some() && known.left != tensor.fill {
+            known.tensor.fill = tensor.fill;
+        }
+        known.left = left;
+    }
+}
+
+fn module_of(unit: &Unit) -> Option<ModuleEntry> {
+    let Callable::Entries { names, constants } = &unit.call else {
+        return None;
+    };
+    let constants = constants.iter().map(|constant| Constant {
+        tensor: of_module(&constant.tensor, &unit.id.variant),
+        ..constant.clone()
+    });
+    Some(ModuleEntry {
+        source: unit.source.clone(),
+        name: names.first()?.clone(),
+        constants: constants.collect(),
+    })
+}
+
+/// Modules may have variables of one name.
+fn of_module(variable: &str, variant: &str) -> String {
+    format!("{variable} of {variant}")
+}
+
+/// Nobody asks what is left in it: other kernels may have written to it between these launches.
+fn as_of_group(tensor: &Tensor, variant: &str) -> Tensor {
+    match tensor.address {
+        Some(_) => Tensor {
+            role: Role::Scratch,
+            ..tensor.clone()
+        },
+        None => Tensor {
+            name: of_module(&tensor.name, variant),
+            ..tensor.clone()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::captures::testing;
+    use model::{Arch, Arg, CapturedContent, ElemType, Launch, Num, Step, UnitId};
+
+    /// A kernel, its region, and how many of how many launches of it were captured there.
+    type Written = (&'static str, Option<&'static str>, u64, Option<u64>);
+
+    fn program(limit: Limit) -> Program {
+        Program {
+            name: "p".to_owned(),
+            command: vec!["true".to_owned()],
+            build: None,
+            kernels: Vec::new(),
+            regions: Vec::new(),
+            launches: 1,
+            deadline_ms: 1000,
+            limits: vec![ProgramLimit {
+                rule: Rule::Limit {
+                    metric: model::Metric::P50,
+                    limit,
+                },
+                declared: "gates.yaml:5".to_owned(),
+            }],
+            declared: "gates.yaml:3".to_owned(),
+        }
+    }
+
+    fn against_base() -> Program {
+        program(Limit::Base { change: Num(0.01) })
+    }
+
+    /// In the order of launching. Each launch reaches memory of its own, and what all of them reach.
+    fn side(launches: &[Written]) -> Launches {
+        let arch: Arch = "sm_90".parse().unwrap();
+        let mut side = Launches::default();
+        for (number, (kernel, region, captured, launched)) in launches.iter().enumerate() {
+            let id = UnitId::new("p", *kernel, arch);
+            if side.plan.unit(&id).is_none() {
+                side.plan.units.push(Unit {
+                    id,
+                    source: format!("{kernel}.cubin"),
+                    include_dirs: Vec::new(),
+                    defines: BTreeMap::new(),
+                    flags: Vec::new(),
+                    call: Callable::Entries {
+                        names: vec![(*kernel).to_owned()],
+                        constants: vec![Constant {
+                            name: "factor".to_owned(),
+                            tensor: "variable factor".to_owned(),
+                        }],
+                    },
+                });
+            }
+            let of_kernel = side.plan.cases.iter().filter(|it| it.id.variant == *kernel);
+            let shape = format!("launch{}", of_kernel.count() + 1);
+            let memory = |address: u64, bytes: usize| Tensor {
+                address: Some(address),
+                ..Tensor::new(
+                    &format!("at_{address:x}"),
+                    Role::Inout,
+                    ElemType::U8,
+                    vec![bytes],
+                )
+            };
+            let mut case = testing::case(
+                CaseId::new("p", *kernel, shape),
+                vec![
+                    memory(0x1000, 64),
+                    memory(0x2000 + 0x1000 * number as u64, 64),
+                    Tensor::new("variable factor", Role::In, ElemType::U8, vec![4]),
+                ],
+            );
+            case.steps = vec![Step::new(
+                vec![Arg::Raw {
+                    bytes: format!("{number:02x}"),
+                }],
+                Some(Launch {
+                    grid: [1; 3],
+                    block: [32, 1, 1],
+                    cluster: None,
+                    cooperative: false,
+                    dynamic_shared: 0,
+                }),
+            )];
+            side.plan.cases.push(case);
+            side.origins.push(Origin {
+                pid: 1,
+                region: region.map(str::to_owned),
+                captured: *captured,
+                launched: *launched,
+            });
+        }
+        side
+    }
+
+    fn find_in(head: &[Written], base: &[Written]) -> Vec<Group> {
+        find(&against_base(), &side(head), &side(base), &BTreeSet::new())
+    }
+
+    /// The names of the kernels that a side launches, one for each step.
+    fn called((unit, case): &(Unit, Case)) -> Vec<String> {
+        let names = unit.call.names();
+        assert_eq!(names.len(), case.steps.len());
+        names
+    }
+
+    const SCALE: Written = ("scale", None, 1, Some(1));
+    const SOFTMAX: Written = ("softmax", None, 1, Some(1));
+    const FUSED: Written = ("fused", None, 1, Some(1));
+    const SHARED: Written = ("shared", None, 1, Some(1));
+
+    #[test]
+    fn one_kernel_that_becomes_two_is_compared_with_both() {
+        let groups = find_in(&[SCALE, SHARED, SOFTMAX], &[FUSED, SHARED]);
+        let [group] = groups.as_slice() else {
+            panic!("{}", groups.len())
+        };
+        assert_eq!(group.id, CaseId::new("p", "whole.program", "together"));
+        assert_eq!(group.kernels.new, ["scale", "softmax"]);
+        assert_eq!(group.kernels.gone, ["fused"]);
+        assert_eq!(group.kernels.times, GroupTimes::Together);
+        let (head, base) = group.sides.as_ref().unwrap();
+        assert_eq!(called(head), ["scale", "softmax"]);
+        assert_eq!(called(base), ["fused"]);
+        assert!(!head.1.has_output());
+        assert_eq!(head.1.reference, Reference::NoOutput);
+        // Memory that both launches reach is there once, and each module has its own variables.
+        let tensors: BTreeSet<&str> = head.1.tensors.iter().map(|it| it.name.as_str()).collect();
+        let wanted = [
+            "at_1000",
+            "at_2000",
+            "at_4000",
+            "variable factor of scale",
+            "variable factor of softmax",
+        ];
+        assert_eq!(tensors, wanted.into());
+        assert_eq!(head.1.tensors.len(), wanted.len());
+    }
+
+    #[test]
+    fn two_kernels_that_become_one_are_compared_with_it() {
+        let groups = find_in(&[FUSED], &[SOFTMAX, SCALE, SOFTMAX]);
+        let (head, base) = groups[0].sides.as_ref().unwrap();
+        assert_eq!(called(head), ["fused"]);
+        // In the order of launching, with a module for each kernel.
+        assert_eq!(called(base), ["softmax", "scale", "softmax"]);
+        match &base.0.call {
+            Callable::Together { modules, steps } => {
+                assert_eq!(modules.len(), 2);
+                assert_eq!(steps, &[0, 1, 0]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_renamed_kernel_is_in_the_group_and_hides_nothing() {
+        let groups = find_in(&[("slow", None, 1, Some(1)), SHARED], &[SHARED, FUSED]);
+        assert_eq!(groups[0].kernels.new, ["slow"]);
+        assert!(groups[0].sides.is_some());
+    }
+
+    #[test]
+    fn each_region_has_a_group_of_its_own() {
+        let at = |kernel, region| (kernel, Some(region), 1, Some(1));
+        let groups = find_in(
+            &[
+                at("a", "decode"),
+                at("b", "decode"),
+                at("c", "pre fill/x"),
+                at("d", "new"),
+                at("same", "decode"),
+            ],
+            &[
+                at("ab", "decode"),
+                at("c0", "pre fill/x"),
+                at("gone", "gone"),
+                at("same", "decode"),
+            ],
+        );
+        let found = groups.iter().map(|it| {
+            let (head, base) = it.sides.as_ref().unwrap();
+            (it.id.variant.clone(), called(head), called(base))
+        });
+        let owned = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [
+                (
+                    "region.decode".to_owned(),
+                    owned(&["a", "b"]),
+                    owned(&["ab"])
+                ),
+                (
+                    "region.pre_fill_x".to_owned(),
+                    owned(&["c"]),
+                    owned(&["c0"])
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn regions_that_are_written_alike_are_told_apart() {
+        let at = |kernel, region| (kernel, Some(region), 1, Some(1));
+        let groups = find_in(
+            &[at("a", "x y"), at("b", "x_y")],
+            &[at("c", "x y"), at("d", "x_y")],
+        );
+        let names: Vec<&str> = groups.iter().map(|it| it.id.variant.as_str()).collect();
+        assert_eq!(names, ["region.x_y", "region.x_y.2"]);
+    }
+
+    #[test]
+    fn kernels_of_one_side_alone_are_no_group() {
+        assert!(find_in(&[SHARED], &[SHARED, FUSED]).is_empty());
+        assert!(find_in(&[SHARED, SCALE], &[SHARED]).is_empty());
+        let elsewhere = ("scale", Some("decode"), 1, Some(1));
+        assert!(find_in(&[elsewhere], &[FUSED]).is_empty());
+    }
+
+    #[test]
+    fn a_limit_on_each_launch_holds_no_group() {
+        let bound = Limit::Absolute {
+            op: model::Op::Le,
+            bound: model::Bound::Value(Num(1.0)),
+        };
+        let groups = find(
+            &program(bound),
+            &side(&[SCALE]),
+            &side(&[FUSED]),
+            &BTreeSet::new(),
+        );
+        assert!(groups.is_empty());
+    }
+
+    /// Why the times are not compared.
+    fn refused(head: &[Written], base: &[Written]) -> GroupTimes {
+        let group = find_in(head, base).remove(0);
+        assert!(group.sides.is_none());
+        group.kernels.times
+    }
+
+    #[test]
+    fn captured_launches_stand_for_all_where_each_kernel_has_the_same_share() {
+        let many = |kernel, captured, launched| (kernel, None, captured, Some(launched));
+        let groups = find_in(
+            &[many("a", 1, 100), many("b", 2, 200), many("b", 2, 200)],
+            &[many("ab", 1, 100)],
+        );
+        assert_eq!(groups[0].kernels.times, GroupTimes::Together);
+        let count = |kernel: &str, captured, launched| KernelCount {
+            kernel: kernel.to_owned(),
+            captured,
+            launched,
+        };
+        // The base launches its kernel once for two launches of head's: a sum over one of each would hide the half.
+        assert_eq!(
+            refused(
+                &[many("a", 1, 200), many("b", 1, 100)],
+                &[many("ab", 1, 100)]
+            ),
+            GroupTimes::Uneven {
+                kernels: vec![count("a", 1, 200), count("b", 1, 100), count("ab", 1, 100)]
+            }
+        );
+    }
+
+    #[test]
+    fn a_count_that_is_not_known_is_named() {
+        assert_eq!(
+            refused(&[("a", None, 1, None), SCALE], &[FUSED]),
+            GroupTimes::Uncounted {
+                kernels: vec!["a".to_owned()]
+            }
+        );
+        // Fewer than were captured: it was written before the program ended.
+        assert_eq!(
+            refused(&[SCALE], &[("ab", None, 2, Some(1))]),
+            GroupTimes::Uncounted {
+                kernels: vec!["ab".to_owned()]
+            }
+        );
+    }
+
+    #[test]
+    fn launches_that_are_missing_on_one_side_and_several_processes_are_named() {
+        let left_out = BTreeSet::from(["b".to_owned()]);
+        let group = find(&against_base(), &side(&[SCALE]), &side(&[FUSED]), &left_out).remove(0);
+        assert_eq!(
+            group.kernels.times,
+            GroupTimes::Partial {
+                kernels: vec!["b".to_owned()]
+            }
+        );
+        assert!(group.sides.is_none());
+        let mut head = side(&[SCALE, SOFTMAX]);
+        head.origins[1].pid = 2;
+        let group = find(&against_base(), &head, &side(&[FUSED]), &BTreeSet::new()).remove(0);
+        assert_eq!(group.kernels.times, GroupTimes::SeveralProcesses);
+    }
+
+    #[test]
+    fn memory_is_as_the_first_launch_found_it_unless_others_wrote_to_it_in_between() {
+        let content = |what: &str| CapturedContent {
+            capture: "cap".to_owned(),
+            bytes: 64,
+            chunks: vec![what.to_owned()],
+        };
+        // What each launch found at 0x1000, and what it left there.
+        let group_of = |found: [(&str, Option<&str>); 3]| {
+            let mut head = side(&[SCALE, SOFTMAX, ("last", None, 1, Some(1))]);
+            for (case, (before, after)) in head.plan.cases.iter_mut().zip(found) {
+                let tensor = &mut case.tensors[0];
+                tensor.fill = Some(Fill::Captured {
+                    content: content(before),
+                });
+                let after = after.map(|it| (tensor.name.clone(), content(it)));
+                case.reference = Reference::Captured {
+                    outputs: after.into_iter().collect(),
+                };
+            }
+            let groups = find(&against_base(), &head, &side(&[FUSED]), &BTreeSet::new());
+            let (head, _) = groups[0].sides.clone().unwrap();
+            let tensor = head.1.tensors.into_iter().find(|it| it.name == "at_1000");
+            match tensor.unwrap().fill {
+                Some(Fill::Captured { content }) => content.chunks[0].clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            group_of([("a", Some("b")), ("b", None), ("b", Some("c"))]),
+            "a"
+        );
+        assert_eq!(
+            group_of([("a", Some("b")), ("x", Some("y")), ("y", None)]),
+            "x"
+        );
+        assert_eq!(group_of([("a", None), ("x", Some("y")), ("z", None)]), "z");
+    }
+
+    #[test]
+    fn memory_that_lies_where_other_memory_lay_is_written_first() {
+        let mut head = side(&[SCALE, SOFTMAX]);
+        head.plan.cases[1].tensors[0].dims = vec![128];
+        let groups = find(&against_base(), &head, &side(&[FUSED]), &BTreeSet::new());
+        let (head, _) = groups[0].sides.as_ref().unwrap();
+        let overlapping = head
+            .1
+            .tensors
+            .iter()
+            .filter(|it| it.address == Some(0x1000));
+        let overlapping: Vec<_> = overlapping.map(|it| (it.name.as_str(), it.len())).collect();
+        // The first launch's comes last.
+        assert_eq!(overlapping, [("at_1000", 128), ("at_1000+", 64)]);
+    }
+}
