@@ -2,9 +2,11 @@
 //! launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
 
 mod floats;
+mod outputs;
 mod pairing;
 
-pub use floats::{FloatTolerance, compare_as_floats};
+pub use floats::{compare_as_floats, set as set_floats};
+pub use outputs::add_references;
 pub use pairing::find_alone;
 
 use build::signature::qualified;
@@ -663,6 +665,7 @@ impl Maker {
             capture: self.root.display().to_string(),
             bytes: content.bytes,
             chunks: hashes(content),
+            part: None,
         }
     }
 
@@ -801,9 +804,12 @@ fn gates_of(case: &Case) -> Vec<Gate> {
             bound: Bound::Value(case.tolerance.unwrap_or(Num(0.0))),
         },
     };
-    let of_outputs = [Rule::Written, Rule::Deterministic, same];
+    // A reference has limits that are written.
+    let is_captured = matches!(case.reference, Reference::Captured { .. });
+    let of_outputs = [Rule::Written, Rule::Deterministic];
+    let of_outputs = of_outputs.into_iter().chain(is_captured.then_some(same));
     let of_all = [Rule::InputsIntact, Rule::AgreesWithDriver, Rule::NoFindings];
-    let rules = of_outputs.into_iter().filter(|_| case.has_output());
+    let rules = of_outputs.filter(|_| case.has_output());
     let subject = Subject::Case(case.id.clone());
     let gates = rules.chain(of_all).map(|rule| Gate {
         subject: subject.clone(),

@@ -1,12 +1,11 @@
 //! The command line. No logic.
 
-use crate::captures::FloatTolerance;
 use crate::micro;
 use crate::tune::Method;
 use artifact::AllowedChange;
 use build::toolchain::{Choice, PROVIDED};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use config::Budget;
+use config::{Budget, FloatTolerance};
 use model::{Arch, DEFAULT_CONFIG, Metric};
 use records::shard::Part;
 use report::terminal::Verbosity;

@@ -338,6 +338,8 @@ mod tests {
             regions: Vec::new(),
             launches: 1,
             deadline_ms: 1000,
+            outputs: Vec::new(),
+            floats: None,
             limits: vec![ProgramLimit {
                 rule: Rule::Limit {
                     metric: model::Metric::P50,
@@ -630,6 +632,7 @@ mod tests {
             capture: "cap".to_owned(),
             bytes: 64,
             chunks: vec![what.to_owned()],
+            part: None,
         };
         // What each launch found at 0x1000, and what it left there.
         let group_of = |found: [(&str, Option<&str>); 3]| {

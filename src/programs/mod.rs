@@ -11,8 +11,8 @@ use capture::{Capture, Request};
 use config::{Loaded, Program, ProgramLimit};
 use groups::{Group, Place};
 use model::{
-    CaptureGap, CaseId, Fault, FaultKind, Filter, Gate, GroupTimes, OtherKernels, Plan, Rule,
-    Subject, Uncaptured, Unsupported,
+    CaptureGap, CaseId, Fault, FaultKind, Filter, Gate, GroupTimes, OtherKernels, Plan, Reference,
+    Rule, Subject, Uncaptured, Unsupported,
 };
 use pipeline::event::Event;
 use pipeline::{BaseSide, Change};
@@ -80,6 +80,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
         let programs = std::mem::take(&mut base.programs);
         theirs.note_other_kernels(&programs, &ours, &groups);
         add_groups(groups, &head.programs, &mut ours, &mut theirs);
+        theirs.set_outputs_of_base(&programs);
         theirs.file(&programs, &mut base.asked.plan, &mut base.asked.gates);
     }
     head.all
@@ -87,6 +88,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     ours.check_filters(head)?;
     ours.narrow(&mut head.plan);
     let programs = head.programs.clone();
+    ours.set_outputs(&programs)?;
     ours.file(&programs, &mut head.plan, &mut head.gates);
     Ok(kept)
 }
@@ -204,6 +206,8 @@ struct Launches {
     origins: Vec<Origin>,
     /// By program, what every launch is called: mangled and readable.
     seen: BTreeMap<String, BTreeSet<(String, String)>>,
+    /// Limits on the errors of outputs that have a reference.
+    limits: Vec<Gate>,
 }
 
 impl Default for Launches {
@@ -212,6 +216,7 @@ impl Default for Launches {
             plan: Plan::empty(config::default_timing()),
             origins: Vec::new(),
             seen: BTreeMap::new(),
+            limits: Vec::new(),
         }
     }
 }
@@ -273,15 +278,17 @@ impl Launches {
             let Some(seen) = self.seen.get(&program.name) else {
                 continue;
             };
-            for glob in &program.kernels {
-                let request = request(program, Path::new(""), vec![glob.clone()]);
-                let mut names = seen.iter();
-                if !names.any(|(symbol, readable)| request.selects(symbol, readable)) {
+            let of_kernels = program.kernels.iter();
+            let of_kernels = of_kernels.map(|glob| (glob, &program.declared));
+            let of_outputs = program.outputs.iter();
+            let of_outputs = of_outputs.map(|output| (&output.kernels, &output.declared));
+            for (glob, declared) in of_kernels.chain(of_outputs) {
+                if !seen.iter().any(|names| fits(glob, names)) {
                     return Err(Error::usage(format!(
                         "`{glob}` fits no kernel that the program `{}` launches",
                         program.name
                     ))
-                    .at(&program.declared)
+                    .at(declared)
                     .help(
                         "`gatekeeper capture` lists all: gatekeeper capture -- python bench.py",
                     ));
@@ -289,6 +296,44 @@ impl Launches {
             }
         }
         Ok(())
+    }
+
+    /// Gives launches what gates.yaml has for their outputs: tolerances, and references.
+    fn set_outputs(&mut self, programs: &[Program]) -> Result<()> {
+        for program in programs {
+            let seen = self.seen.get(&program.name);
+            let is_called = |glob: &str, symbol: &str| {
+                let mut names = seen.into_iter().flatten();
+                names.any(|names| names.0 == symbol && fits(glob, names))
+            };
+            let limits = captures::add_references(&mut self.plan, program, &is_called)?;
+            self.limits.extend(limits);
+            let Some(floats) = program.floats else {
+                continue;
+            };
+            let cases = self.plan.cases.iter_mut();
+            for case in cases.filter(|it| it.id.kernel == program.name) {
+                if matches!(case.reference, Reference::Captured { .. }) {
+                    captures::set_floats(case, floats, format!("output: {floats}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same at the base. Where its references do not fit what it launches, nothing can be compared.
+    fn set_outputs_of_base(&mut self, programs: &[Program]) {
+        for program in programs {
+            if let Err(error) = self.set_outputs(std::slice::from_ref(program)) {
+                let fault = Fault::new(FaultKind::Program, error.to_string());
+                self.plan.retain(|kernel| kernel != program.name);
+                self.plan.uncaptured.push(Uncaptured {
+                    case: program.every_launch(),
+                    why: CaptureGap::Broke(fault),
+                    declared: program.declared.clone(),
+                });
+            }
+        }
     }
 
     /// A filter that fits no launch is a mistake, unless it may fit one of a program that broke.
@@ -344,6 +389,7 @@ impl Launches {
             case.timed = limits.any(|it| !it.is_of_kernels());
         }
         gates.extend(captures::gates(&self.plan));
+        gates.extend(self.limits);
         for program in programs {
             for limit in &program.limits {
                 let units = self.plan.units.iter();
@@ -379,6 +425,11 @@ impl Library {
         self.0 = Some(Arc::clone(&found));
         Ok(found)
     }
+}
+
+/// Whether a glob fits a kernel, by its mangled or its readable name.
+fn fits(glob: &str, (symbol, readable): &(String, String)) -> bool {
+    Request::fits(glob, symbol, readable)
 }
 
 fn request(program: &Program, out: &Path, kernels: Vec<String>) -> Request {

@@ -3,7 +3,7 @@
 use super::BaseRequest;
 use super::moved::{self, Lost, Moves};
 use build::toolchain::Choice;
-use config::{BinaryGates, Loaded, Whole};
+use config::{BinaryGates, Loaded, Program, ProgramOutput, Whole};
 use judge::renames;
 use model::{Base, Plan, Reference};
 use pipeline::{Apart, BaseSide, MENDS};
@@ -54,7 +54,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
             None,
         ),
     };
-    no_files_of_head(&plan, &top)?;
+    no_files_of_head(&plan, &programs, &top)?;
     // A file that is broken there is not this change's doing.
     let (baselines, _) = store::load_baselines(&root_of_base)?;
     let mut base = Base {
@@ -138,7 +138,7 @@ fn use_names_of_head(base: &mut Base, head: &Whole) {
 
 /// A flag or directory outside the tree that is in head's would have the base built of head's files. Links are followed
 /// later, by what the compiler read; this is said before anything is built.
-fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
+fn no_files_of_head(base: &Plan, programs: &[Program], top: &Path) -> Result<()> {
     let top = top.display().to_string();
     let names = |text: &str| text.ends_with(&top) || text.contains(&format!("{top}/"));
     let refused = |what: &str, written: &str| {
@@ -151,10 +151,12 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
     // A definition names a place and reads nothing.
     let reads = |flag: &&String| !flag.starts_with("-D") && names(flag);
     let references = base.cases.iter().filter_map(|case| match &case.reference {
-        Reference::User { flags, .. } => Some(flags),
+        Reference::User { flags, .. } => Some(flags.as_slice()),
         _ => None,
     });
-    if let Some(flag) = references.flatten().find(reads) {
+    let outputs = programs.iter().flat_map(|it| &it.outputs);
+    let of_outputs = outputs.map(ProgramOutput::reference_flags);
+    if let Some(flag) = references.chain(of_outputs).flatten().find(reads) {
         return refused("flag", flag);
     }
     for unit in &base.units {

@@ -43,6 +43,7 @@ mod nvbench;
 mod pages;
 mod pipelines;
 mod problems;
+mod program_outputs;
 mod programs;
 mod python;
 mod recipes;

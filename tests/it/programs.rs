@@ -8,7 +8,7 @@ use crate::captures::{make_driver, place_library};
 use crate::common::{RECORD, edit, gatekeeper, git, run, stderr, stdout};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
@@ -53,12 +53,12 @@ programs:
 "#;
 
 /// A repository with a program, and the driver beside it.
-struct Project {
+pub struct Project {
     dir: TempDir,
 }
 
 impl Project {
-    fn new() -> Self {
+    pub fn new() -> Self {
         place_library();
         let dir = tempfile::tempdir().unwrap();
         make_driver(dir.path());
@@ -73,12 +73,12 @@ impl Project {
         project
     }
 
-    fn tree(&self) -> PathBuf {
+    pub fn tree(&self) -> PathBuf {
         self.dir.path().join("tree")
     }
 
     /// The module of these kernels, which one compiler makes once.
-    fn compile(&self, source: &str) {
+    pub fn compile(&self, source: &str) {
         static MADE: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         let module = made.entry(source.to_owned()).or_insert_with(|| {
@@ -106,7 +106,7 @@ impl Project {
         fs::write(self.tree().join("kernels.fatbin"), module).unwrap();
     }
 
-    fn commit(&self) {
+    pub fn commit(&self) {
         let tree = self.tree();
         if !tree.join(".git").exists() {
             git(&tree, &["init", "--quiet"]);
@@ -125,35 +125,52 @@ impl Project {
         );
     }
 
-    fn edit_gates(&self, old: &str, new: &str) {
+    pub fn edit_gates(&self, old: &str, new: &str) {
         edit(&self.tree().join("gates.yaml"), old, new);
     }
 
-    fn launch(&self, kernels: &str) {
+    pub fn launch(&self, kernels: &str) {
         fs::write(self.tree().join("kernels.txt"), kernels).unwrap();
     }
 
     fn try_run(&self, args: &[&str]) -> Output {
-        gatekeeper()
+        self.command(args).output().unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> assert_cmd::Command {
+        let mut command = gatekeeper();
+        command
             .current_dir(self.tree())
             .args(["run", "--provision", "--device", "sim"])
             .args(args)
-            .env("LD_LIBRARY_PATH", self.dir.path())
-            .output()
-            .unwrap()
+            .env("LD_LIBRARY_PATH", self.dir.path());
+        command
+    }
+
+    /// With this directory in front of PATH.
+    pub fn run_with_python(&self, bin: &Path, args: &[&str], code: i32) -> String {
+        let rest = std::env::var_os("PATH").unwrap();
+        let dirs = [bin.to_owned()].into_iter();
+        let path = std::env::join_paths(dirs.chain(std::env::split_paths(&rest))).unwrap();
+        let output = self.command(args).env("PATH", path).output().unwrap();
+        expect(&output, args, code)
     }
 
     /// All that it says.
-    fn run(&self, args: &[&str], code: i32) -> String {
-        let output = self.try_run(args);
-        let said = stdout(&output) + &stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{args:?}\n{said}");
-        said
+    pub fn run(&self, args: &[&str], code: i32) -> String {
+        expect(&self.try_run(args), args, code)
     }
 
-    fn report(&self) -> String {
+    pub fn report(&self) -> String {
         fs::read_to_string(self.tree().join("gatekeeper-out/report.md")).unwrap()
     }
+}
+
+/// All that a run says, which ends with this code.
+fn expect(output: &Output, args: &[&str], code: i32) -> String {
+    let said = stdout(output) + &stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}\n{said}");
+    said
 }
 
 /// A change of the first kernel that takes registers, and computes the same.
@@ -166,7 +183,7 @@ const MORE_REGISTERS: &str = "float a[24];
     if (i < in.n) out[i] = sum == 0.125f ? 2 : in.data[i] * factor;";
 
 /// The kernels with another body of the first.
-fn with_body(body: &str) -> String {
+pub fn with_body(body: &str) -> String {
     KERNELS.replacen("if (i < in.n) out[i] = in.data[i] * factor;", body, 1)
 }
 

@@ -81,6 +81,8 @@ fn the_page_of_gates_has_the_keys_of_the_schema() {
             table("Tensors", "Tensor"),
             table("Structs", "Blocks"),
             table("Programs", "Program"),
+            table("Outputs of programs", "ProgramOutput"),
+            table("Captured tensors", "CapturedTensor"),
             table("Rivals", "Rival"),
         ],
     );

@@ -26,8 +26,13 @@ pub struct Request {
 impl Request {
     /// Whether a kernel is to be captured, by its mangled or its readable name.
     pub fn selects(&self, symbol: &str, readable: &str) -> bool {
-        self.kernels.is_empty()
-            || (self.kernels.iter()).any(|glob| fits(glob, symbol) || fits(glob, readable))
+        let mut globs = self.kernels.iter();
+        self.kernels.is_empty() || globs.any(|glob| Self::fits(glob, symbol, readable))
+    }
+
+    /// Whether a glob is of a kernel, by its mangled or its readable name.
+    pub fn fits(glob: &str, symbol: &str, readable: &str) -> bool {
+        fits(glob, symbol) || fits(glob, readable)
     }
 
     /// Whether a launch is to be captured while these regions are open.

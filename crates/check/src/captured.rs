@@ -16,7 +16,34 @@ pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
         chunks: chunks.collect::<Result<_, _>>()?,
     };
     let contents = Contents::of(Path::new(&content.capture));
-    contents.get(&stored).map_err(|damage| damage.to_string())
+    let bytes = contents.get(&stored).map_err(|damage| damage.to_string())?;
+    let Some(part) = content.part else {
+        return Ok(bytes);
+    };
+    let from = usize::try_from(part.from).unwrap_or(usize::MAX);
+    let count = usize::try_from(part.bytes).unwrap_or(usize::MAX);
+    let found = bytes.get(from..from.saturating_add(count));
+    let found = found.ok_or_else(|| {
+        format!(
+            "{count} bytes from {from} are no part of {} bytes",
+            bytes.len()
+        )
+    })?;
+    Ok(found.to_vec())
+}
+
+/// The memory that a captured launch left in the tensors of a case that its reference is not of.
+///
+/// # Errors
+/// As `read`.
+pub fn left(case: &Case) -> Result<Outputs, String> {
+    let tensors = case.tensors.iter();
+    let left = tensors.filter_map(|tensor| Some((tensor, tensor.left.as_ref()?)));
+    left.map(|(tensor, content)| {
+        let values = elem::decode(tensor.elem, &read(content)?);
+        Ok((tensor.name.clone(), values))
+    })
+    .collect()
 }
 
 /// The memory that a captured launch left, for each output of its case.

@@ -103,7 +103,9 @@ fn of_one(
         (Values::F64(got), Values::F64(want)) => {
             accumulate(got, want, part, tolerance, float_error)
         }
-        (Values::I64(got), Values::I64(want)) if tensor.floats.is_some() => {
+        (Values::I64(got), Values::I64(want))
+            if tensor.floats.is_some() || tensor.left.is_some() =>
+        {
             accumulate(got, want, part, tolerance, |got: i64, want: i64| {
                 word_error(tensor.floats, got, want)
             })
@@ -238,7 +240,7 @@ fn float_error(got: f64, want: f64) -> Difference {
 }
 
 /// Words that may be floats: the difference as a share of the larger one. Small integers are no normal floats, and nor is
-/// 0: where one of the two is none, they have to be the same.
+/// 0: where one of the two is none, they have to be the same. Without floats all have to be.
 fn word_error(floats: Option<ElemType>, got: i64, want: i64) -> Difference {
     if got == want {
         return Difference::Apart(0.0, 0.0);

@@ -523,7 +523,7 @@ fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<Stri
 }
 
 /// A path of the repository: relative, inside it, with forward slashes, and there. It may begin with `..`.
-fn check_path(
+pub fn check_path(
     spot: &Spanned<String>,
     wanted: PathKind,
     shared: &Shared<'_>,

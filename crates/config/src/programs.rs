@@ -2,8 +2,11 @@
 //! known here.
 
 use super::defaults;
+use super::floats::FloatTolerance;
+use super::kernel::Shared;
 use super::limit::read_plain_limit;
 use super::names::check_file_name;
+use super::outputs::{ProgramOutput, resolve_outputs};
 use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, is_of_programs};
 use super::scope::parse_duration;
 use super::written::{Key, merge_limits, read_texts};
@@ -26,6 +29,9 @@ pub struct Program {
     /// For the build, and for the program.
     pub deadline_ms: u64,
     pub limits: Vec<ProgramLimit>,
+    pub outputs: Vec<ProgramOutput>,
+    /// How outputs without a reference are compared; `None`: bit for bit.
+    pub floats: Option<FloatTolerance>,
     /// `gates.yaml:4`, where the command is.
     pub declared: String,
 }
@@ -56,8 +62,9 @@ pub fn resolve_program(
     name: &Spanned<String>,
     raw: &Spanned<RawProgram>,
     kernels: Option<&Spanned<Ordered<Spanned<Kernel>>>>,
-    file: &str,
+    shared: &Shared<'_>,
 ) -> Result<Program, Problem> {
+    let file = shared.file;
     check_file_name(name, "program")?;
     if kernels.is_some_and(|kernels| kernels.names().any(|it| it == name.value)) {
         return Err(
@@ -88,6 +95,8 @@ pub fn resolve_program(
         launches: launches.map_or(1, |it| it.value),
         deadline_ms: (deadline / 1e6) as u64,
         limits: resolve_limits(&raw.gates, file)?,
+        outputs: resolve_outputs(&raw.outputs, shared)?,
+        floats: resolve_output(&raw.gates)?,
         declared: format!("{file}:{}", raw.command.at.line()),
     })
 }
@@ -126,22 +135,27 @@ fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Problem> {
     Ok(words.into_iter().map(|part| part.value).collect())
 }
 
+fn resolve_output(raw: &ProgramGates) -> Result<Option<FloatTolerance>, Problem> {
+    let Some(asked) = raw.0.get(OUTPUT) else {
+        return Ok(None);
+    };
+    let known = match &asked.value {
+        raw::Limits::One(text) if text == SAME => Some(None),
+        raw::Limits::One(text) => text.parse().ok().map(Some),
+        raw::Limits::All(_) | raw::Limits::By(_) => None,
+    };
+    known.ok_or_else(|| {
+        Problem::new(
+            asked.at,
+            "the output of a launch is `same`, bit for bit, or floats that may differ by a share: \"f32:1e-5\"",
+        )
+    })
+}
+
 fn resolve_limits(raw: &ProgramGates, file: &str) -> Result<Vec<ProgramLimit>, Problem> {
-    let (of_output, limits): (Vec<_>, Vec<_>) =
-        raw.0.iter().partition(|(name, _)| name.value == OUTPUT);
-    for (_, asked) in of_output {
-        match &asked.value {
-            raw::Limits::One(text) if text == SAME => {}
-            _ => {
-                return Err(Problem::new(
-                    asked.at,
-                    "the output of a launch is compared bit for bit: write `same`, or leave it out",
-                ));
-            }
-        }
-    }
+    let limits = raw.0.iter().filter(|(name, _)| name.value != OUTPUT);
     let mut resolved = Vec::new();
-    for written in merge_limits(limits.into_iter())? {
+    for written in merge_limits(limits)? {
         let metric = match written.key {
             Key::Metric(metric) if is_of_programs(metric) => metric,
             _ => {

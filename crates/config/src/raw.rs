@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// The metrics of one kernel that a compiled file can state.
 pub const OF_KERNELS: [Metric; 8] = [
@@ -78,6 +79,73 @@ pub struct RawProgram {
     /// Limits of each kernel and launch. Default: none but those that need no writing.
     #[serde(default)]
     pub gates: ProgramGates,
+    /// References for the outputs of kernels, by globs of their names: {"*softmax*": ...}. Default: the captured output.
+    #[serde(default, deserialize_with = "share_outputs")]
+    pub outputs: Ordered<Spanned<Arc<RawOutput>>>,
+}
+
+/// They are resolved when the program has run.
+fn share_outputs<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Ordered<Spanned<Arc<RawOutput>>>, D::Error> {
+    let Ordered(outputs) = Ordered::<Spanned<RawOutput>>::deserialize(deserializer)?;
+    let shared = outputs.into_iter().map(|(glob, Spanned { value, at })| {
+        let value = Arc::new(value);
+        (glob, Spanned { value, at })
+    });
+    Ok(Ordered(shared.collect()))
+}
+
+/// Where the tensors of a captured launch are, and the right output. All other memory is compared bit for bit.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProgramOutput")]
+pub struct RawOutput {
+    /// How the right output is computed, from the captured inputs.
+    pub reference: Spanned<RawReference>,
+    /// Tensors by name. None overlaps another.
+    pub tensors: Spanned<Ordered<Spanned<RawCapturedTensor>>>,
+    /// Numbers by name, read from parameters of the launch, for shapes and the reference. Default: none.
+    #[serde(default)]
+    pub scalars: Ordered<Spanned<RawCapturedScalar>>,
+    /// The most that an element may differ by. Default: none, with `rel_l2`.
+    pub max_err: Option<Spanned<Formula>>,
+    /// The most that an output as a whole may differ by, relative. Default: none, with `max_err`.
+    pub rel_l2: Option<Spanned<Formula>>,
+    /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
+    pub nondeterministic: Option<Spanned<String>>,
+}
+
+/// A contiguous tensor that a parameter points to.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CapturedTensor")]
+pub struct RawCapturedTensor {
+    /// The number of the parameter, from 0.
+    pub parameter: Spanned<u32>,
+    /// Bytes ahead of the pointer in the parameter, which is a struct then. Default: 0.
+    pub offset: Option<Spanned<u32>>,
+    /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64.
+    #[serde(rename = "type")]
+    pub elem: Spanned<RawType>,
+    /// Slowest dimension first; `[]` is one element.
+    pub shape: Spanned<Vec<Spanned<Formula>>>,
+    /// `in`, `out` (every element has to be written), `inout`, `scratch` (not checked). Default: `in`.
+    pub role: Option<Spanned<Role>>,
+}
+
+/// A number in a parameter.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "CapturedScalar")]
+pub struct RawCapturedScalar {
+    /// The number of the parameter, from 0.
+    pub parameter: Spanned<u32>,
+    /// Bytes ahead of the number in the parameter, which is a struct then. Default: 0.
+    pub offset: Option<Spanned<u32>>,
+    /// i8 u8 i16 u16 i32 u32 i64 f32 f64.
+    #[serde(rename = "type")]
+    pub elem: Spanned<RawType>,
 }
 
 /// A line for `sh -c`, or a program and its arguments.
@@ -129,7 +197,7 @@ pub struct ProgramGates(pub Ordered<Spanned<Limits>>);
 /// Key of what is asked of the output of a launch.
 pub const OUTPUT: &str = "output";
 
-/// The output that it can ask for: that of the program, or of the base's launch, bit for bit.
+/// The output is that of the program, or of the base's launch, bit for bit.
 pub const SAME: &str = "same";
 
 /// The metrics of a launch that was captured: resources, and times.
@@ -147,8 +215,8 @@ impl JsonSchema for ProgramGates {
         keys.insert(
             OUTPUT.to_owned(),
             serde_json::json!({
-                "description": "same: bit for bit that of the program; against a base, that of the base's launch. Default: same.",
-                "enum": [SAME],
+                "description": "That of the program; against a base, that of the base's launch. same: bit for bit. \"f32:1e-5\": f32, f16 or bf16 may differ by this share of the larger one. Default: same.",
+                "type": "string",
             }),
         );
         json_schema!({

@@ -137,7 +137,7 @@ fn resolve_file(
         resolved.binaries.push(binary);
     }
     for (name, program) in raw.programs.iter().flat_map(|all| all.iter()) {
-        let program = programs::resolve_program(name, program, raw.kernels.as_ref(), file)?;
+        let program = programs::resolve_program(name, program, raw.kernels.as_ref(), &shared)?;
         resolved.programs.push(program);
     }
     for (name, kernel) in raw.kernels.iter().flat_map(|all| all.iter()) {

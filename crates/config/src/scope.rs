@@ -14,6 +14,16 @@ pub struct Scope<'a> {
     env: Env,
     /// Macros that are no integers, with what they are.
     opaque: BTreeMap<&'a str, &'a str>,
+    of: NamesOf,
+}
+
+/// What declares the names of a scope.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamesOf {
+    /// Shapes and macros.
+    Kernel,
+    /// The scalars of a captured launch.
+    Launch,
 }
 
 impl<'a> Scope<'a> {
@@ -37,7 +47,22 @@ impl<'a> Scope<'a> {
                 }
             }
         }
-        Self { shape, env, opaque }
+        Self {
+            shape,
+            env,
+            opaque,
+            of: NamesOf::Kernel,
+        }
+    }
+
+    /// Of a captured launch: the numbers that were read from its parameters.
+    pub fn of_launch(env: Env) -> Self {
+        Self {
+            shape: "",
+            env,
+            opaque: BTreeMap::new(),
+            of: NamesOf::Launch,
+        }
     }
 
     /// Its name; `None` where formulas belong to no shape.
@@ -126,17 +151,23 @@ impl<'a> Scope<'a> {
             );
         }
         let known: Vec<_> = self.env.keys().map(Name::to_string).collect();
-        let problem = self.problem(
-            spot,
-            format!("`{name}` is neither a dimension nor a macro under `define`"),
-        );
+        let problem = match self.of {
+            NamesOf::Kernel => {
+                format!("`{name}` is neither a dimension nor a macro under `define`")
+            }
+            NamesOf::Launch => format!("`{name}` is not under `scalars`"),
+        };
+        let problem = self.problem(spot, problem);
         let problem = match known.is_empty() {
             true => problem,
             false => problem.help(suggest(&text, known.iter().map(String::as_str))),
         };
-        problem.help(format!(
-            "declare it as a dimension of every shape, or as a macro: define: {{{name}: ...}}"
-        ))
+        problem.help(match self.of {
+            NamesOf::Kernel => format!(
+                "declare it as a dimension of every shape, or as a macro: define: {{{name}: ...}}"
+            ),
+            NamesOf::Launch => format!("scalars: {{{name}: {{parameter: 2, type: i32}}}}"),
+        })
     }
 }
 

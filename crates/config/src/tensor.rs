@@ -158,6 +158,8 @@ fn resolve_tensor(
         compare: None,
         address: None,
         floats: None,
+        left: None,
+        joined: false,
     })
 }
 

@@ -670,6 +670,13 @@ pub struct Tensor {
     /// the same everywhere else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floats: Option<ElemType>,
+    /// The content that a launch of a program left in it, where the reference of the case is of other tensors: bit for bit,
+    /// whatever these may differ by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<CapturedContent>,
+    /// It lies right behind the tensor ahead of it, in one allocation of a program.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub joined: bool,
 }
 
 /// The part that is left out may hold anything, or nothing.
@@ -700,6 +707,8 @@ impl Tensor {
             compare: None,
             address: None,
             floats: None,
+            left: None,
+            joined: false,
         }
     }
 
@@ -840,12 +849,23 @@ pub struct CapturedContent {
     pub bytes: u64,
     /// Hashes of its chunks, in hexadecimal digits.
     pub chunks: Vec<String>,
+    /// The bytes of it that are meant; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<ContentPart>,
+}
+
+/// In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContentPart {
+    pub from: u64,
+    pub bytes: u64,
 }
 
 /// Where it is kept is no matter.
 impl PartialEq for CapturedContent {
     fn eq(&self, other: &Self) -> bool {
-        (self.bytes, &self.chunks) == (other.bytes, &other.chunks)
+        (self.bytes, &self.chunks, self.part) == (other.bytes, &other.chunks, other.part)
     }
 }
 

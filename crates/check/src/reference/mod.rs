@@ -206,7 +206,8 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
 /// Every output has its expected values, and numbers come from numbers.
 ///
 /// A reference that is NaN would be matched by a kernel that is NaN: two mistakes that pass.
-fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, NoAnswer> {
+fn complete(case: &Case, inputs: &Inputs, mut outputs: Outputs) -> Result<Outputs, NoAnswer> {
+    outputs.extend(crate::captured::left(case)?);
     let compared = compared(case, inputs)?;
     let finite = inputs.tensors.values().all(|data| {
         data.seen.all_finite() && data.original.as_ref().is_none_or(Values::all_finite)

@@ -310,6 +310,8 @@ fn inputs_of_other_values() {
         compare: None,
         address: None,
         floats: None,
+        left: None,
+        joined: false,
     };
     let with = |tensors: Vec<Tensor>| {
         let mut record = record();
@@ -336,6 +338,8 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
         compare: None,
         address: None,
         floats: None,
+        left: None,
+        joined: false,
     };
     let with = |change: &dyn Fn(&mut Vec<Tensor>)| {
         let mut record = record();
@@ -787,6 +791,8 @@ fn compares_references_of_two_records_by_their_results() {
             compare: None,
             address: None,
             floats: None,
+            left: None,
+            joined: false,
         });
     }
     let of_reference = between(&base, &inputs);

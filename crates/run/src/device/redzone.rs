@@ -56,14 +56,13 @@ impl Guarded {
     }
 
     /// At the address that it had in another process; others of that process's allocations are around it.
-    pub fn place(device: &mut dyn Device, name: &str, at: Address, bytes: usize) -> Result<Self> {
-        device.place(name, at, bytes)?;
-        Ok(Self {
+    pub fn placed(at: Address, bytes: usize) -> Self {
+        Self {
             address: at,
             bytes,
             guard: 0,
             pattern: RedzonePattern::Mark,
-        })
+        }
     }
 
     fn end(&self) -> Address {

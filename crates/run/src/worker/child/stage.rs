@@ -65,6 +65,7 @@ impl<'a> StagedCase<'a> {
         seed: u64,
     ) -> Result<Self> {
         let inputs = cache.inputs(case, seed)?;
+        place_joined(device, &case.tensors)?;
         let tensors = case
             .tensors
             .iter()
@@ -309,7 +310,7 @@ impl<'a> StagedCase<'a> {
 
     /// Whether a launch on what the launch before left does less.
     fn does_less_again(&self, device: &mut dyn Device) -> Result<bool> {
-        let captured = self.written().filter(|it| it.tensor.is_captured());
+        let captured = self.written().filter(|it| it.tensor.address.is_some());
         let captured: Vec<&Placed> = captured.collect();
         if captured.is_empty() {
             return Ok(false);
@@ -407,7 +408,7 @@ impl<'a> Placed<'a> {
         };
         let bytes = tensor.span() * tensor.elem.size();
         let data = match tensor.address {
-            Some(at) => Guarded::place(device, &tensor.name, at, bytes)?,
+            Some(at) => Guarded::placed(at, bytes),
             None => Guarded::alloc(device, &tensor.name, bytes, pattern)?,
         };
         let mut placed = Self {
@@ -428,6 +429,18 @@ impl<'a> Placed<'a> {
         }
         Ok(placed)
     }
+}
+
+/// Places the memory of a program. Tensors of one allocation are placed together: a kernel may read across them.
+fn place_joined(device: &mut dyn Device, tensors: &[Tensor]) -> Result<()> {
+    for allocation in tensors.chunk_by(|_, next| next.joined) {
+        let Some(at) = allocation.first().and_then(|it| it.address) else {
+            continue;
+        };
+        let sizes = allocation.iter().map(|it| it.span() * it.elem.size());
+        device.place(&format!("at_{at:x}"), at, sizes.sum())?;
+    }
+    Ok(())
 }
 
 fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<PackedStep>> {

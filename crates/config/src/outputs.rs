@@ -1,0 +1,348 @@
+//! `outputs:` of a program: which memory of a captured launch is which tensor, and the reference of its outputs. Sizes and
+//! scalars may be in the parameters of a launch, so the rest is resolved launch by launch.
+
+use super::disk::PathKind;
+use super::kernel::{self, Shared};
+use super::limit::read_plain_limit;
+use super::names::check_identifier;
+use super::programs::ProgramLimit;
+use super::raw::{RawCapturedScalar, RawCapturedTensor, RawOutput, RawReference, RawType};
+use super::reference::resolve_reference;
+use super::scope::Scope;
+use super::yaml::{Ordered, Problem, Spanned};
+use model::expr::{Env, ExprValue, Name};
+use model::{
+    Bound, Determinism, ElemType, Limit, Metric, Num, Number, Reference, Role, Rule, Tensor,
+};
+use std::fmt;
+use std::sync::Arc;
+use system::error::Diagnostic;
+
+/// The outputs of the kernels that a glob fits.
+#[derive(Clone)]
+pub struct ProgramOutput {
+    /// A glob of names of kernels, mangled or readable.
+    pub kernels: String,
+    /// `max_err`, for the share of elements beyond it.
+    pub tolerance: Option<Num>,
+    /// Limits on errors.
+    pub limits: Vec<ProgramLimit>,
+    pub determinism: Determinism,
+    /// `gates.yaml:9`, where the glob is.
+    pub declared: String,
+    written: Arc<RawOutput>,
+    file: String,
+    /// The path of the reference's file, checked.
+    source: Option<String>,
+    flags: Vec<String>,
+}
+
+impl fmt::Debug for ProgramOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProgramOutput({} at {})", self.kernels, self.declared)
+    }
+}
+
+impl PartialEq for ProgramOutput {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.written, &other.written)
+    }
+}
+
+/// The tensors of one launch, and what its outputs are compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypedLaunch {
+    pub tensors: Vec<TypedTensor>,
+    pub reference: Reference,
+}
+
+/// A tensor at its address. It has no content here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypedTensor {
+    pub tensor: Tensor,
+    /// `gates.yaml:12`, where it is.
+    pub declared: String,
+}
+
+impl ProgramOutput {
+    /// `parameters`: the bytes of each parameter of a launch.
+    ///
+    /// # Errors
+    /// A parameter that the launch does not have or that is too short, and sizes that do not fit each other.
+    pub fn resolve(&self, parameters: &[Vec<u8>]) -> Result<TypedLaunch, Diagnostic> {
+        self.resolve_launch(parameters).map_err(|problem| {
+            let mut diagnostic = Diagnostic::new(&problem.message).at(self.place(&problem));
+            diagnostic.help.clone_from(&problem.help);
+            diagnostic
+        })
+    }
+
+    /// Flags of the reference's host compiler.
+    pub fn reference_flags(&self) -> &[String] {
+        &self.flags
+    }
+
+    fn place(&self, problem: &Problem) -> String {
+        format!("{}:{}", self.file, problem.at.line())
+    }
+
+    fn resolve_launch(&self, parameters: &[Vec<u8>]) -> Result<TypedLaunch, Problem> {
+        let mut env = Env::new();
+        for (name, scalar) in self.written.scalars.iter() {
+            env.insert(Name::plain(&name.value), read_scalar(scalar, parameters)?);
+        }
+        let (tensors, reference) = self.resolve_types(env)?;
+        let written = self.written.tensors.iter();
+        let tensors = written.zip(tensors).map(|((name, raw), tensor)| {
+            let bytes = read_parameter(&raw.parameter, raw.offset.as_ref(), 8, parameters)?;
+            Ok(TypedTensor {
+                tensor: Tensor {
+                    address: Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default())),
+                    ..tensor
+                },
+                declared: format!("{}:{}", self.file, name.at.line()),
+            })
+        });
+        Ok(TypedLaunch {
+            tensors: tensors.collect::<Result<_, _>>()?,
+            reference,
+        })
+    }
+
+    fn resolve_types(&self, scalars: Env) -> Result<(Vec<Tensor>, Reference), Problem> {
+        let scope = Scope::of_launch(scalars);
+        let written = self.written.tensors.iter();
+        let tensors = written.map(|(name, raw)| resolve_tensor(name, raw, &scope));
+        let tensors: Vec<Tensor> = tensors.collect::<Result<_, _>>()?;
+        let checked = |_: &Spanned<String>| Ok(self.source.clone().unwrap_or_default());
+        let reference = resolve_reference(&self.written.reference, &tensors, &scope, &checked)?;
+        Ok((tensors, reference))
+    }
+}
+
+pub fn resolve_outputs(
+    raw: &Ordered<Spanned<Arc<RawOutput>>>,
+    shared: &Shared<'_>,
+) -> Result<Vec<ProgramOutput>, Problem> {
+    let outputs = raw.iter();
+    outputs
+        .map(|(glob, output)| resolve_output(glob, output, shared))
+        .collect()
+}
+
+fn resolve_output(
+    glob: &Spanned<String>,
+    raw: &Spanned<Arc<RawOutput>>,
+    shared: &Shared<'_>,
+) -> Result<ProgramOutput, Problem> {
+    if glob.trim().is_empty() {
+        return Err(Problem::new(glob.at, "an empty glob fits no name"));
+    }
+    for (name, tensor) in raw.tensors.iter() {
+        check_identifier(name, "tensor")?;
+        check_role(tensor)?;
+    }
+    for (name, scalar) in raw.scalars.iter() {
+        check_identifier(name, "scalar")?;
+        check_scalar(scalar)?;
+    }
+    let is_result = |raw: &RawCapturedTensor| raw.role.as_ref().is_some_and(|it| it.is_result());
+    if !raw.tensors.iter().any(|(_, tensor)| is_result(tensor)) {
+        return Err(Problem::new(
+            raw.tensors.at,
+            "no tensor is an output: the reference has nothing to compute",
+        )
+        .help("give one `role: out` or `role: inout`"));
+    }
+    let source = match &raw.reference.value {
+        RawReference::Variant(_) | RawReference::None => {
+            return Err(Problem::new(
+                raw.reference.at,
+                "the reference of a captured launch is one that is computed",
+            )
+            .help(super::source::REFERENCE));
+        }
+        RawReference::User { source, .. } => {
+            Some(kernel::check_path(source, PathKind::File, shared)?)
+        }
+        _ => None,
+    };
+    let flags = match &raw.reference.value {
+        RawReference::User { flags, .. } => flags.iter().map(|it| it.value.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let limits = resolve_limits(raw, shared.file)?;
+    let output = ProgramOutput {
+        kernels: glob.value.clone(),
+        tolerance: limits.iter().find_map(|it| tolerance(&it.rule)),
+        limits,
+        determinism: match &raw.nondeterministic {
+            None => Determinism::BitExact,
+            Some(reason) if reason.trim().is_empty() => {
+                return Err(Problem::new(
+                    reason.at,
+                    "`nondeterministic` needs the reason why launches differ",
+                )
+                .help("nondeterministic: float atomics"));
+            }
+            Some(reason) => Determinism::Declared {
+                reason: reason.value.clone(),
+            },
+        },
+        declared: format!("{}:{}", shared.file, glob.at.line()),
+        written: Arc::clone(&raw.value),
+        file: shared.file.to_owned(),
+        source,
+        flags,
+    };
+    // Mistakes are found before anything is run, unless a launch has a say.
+    if raw.scalars.is_empty() {
+        output.resolve_types(Env::new())?;
+    }
+    Ok(output)
+}
+
+fn tolerance(rule: &Rule) -> Option<Num> {
+    match rule {
+        Rule::Limit {
+            metric: Metric::MaxErr,
+            limit:
+                Limit::Absolute {
+                    bound: Bound::Value(most),
+                    ..
+                },
+        } => Some(*most),
+        _ => None,
+    }
+}
+
+fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<ProgramLimit>, Problem> {
+    let written = [(Metric::MaxErr, &raw.max_err), (Metric::RelL2, &raw.rel_l2)];
+    let mut limits = Vec::new();
+    for (metric, formula) in written {
+        let Some(formula) = formula else {
+            continue;
+        };
+        let text = Spanned {
+            value: formula.0.clone(),
+            at: formula.at,
+        };
+        let limit = read_plain_limit(&text, metric, |context| context.unit = false)?;
+        let limit = limit.filter(|it| matches!(it, Limit::Absolute { .. }));
+        let limit = limit.ok_or_else(|| {
+            Problem::new(text.at, "the limit of a captured output must be a number")
+        })?;
+        limits.push(ProgramLimit {
+            rule: Rule::Limit { metric, limit },
+            declared: format!("{file}:{}", text.at.line()),
+        });
+    }
+    if limits.is_empty() {
+        return Err(Problem::new(
+            raw.at,
+            "neither `max_err` nor `rel_l2`: the output would be held to nothing",
+        )
+        .help("max_err: 1e-5"));
+    }
+    Ok(limits)
+}
+
+fn check_role(raw: &RawCapturedTensor) -> Result<(), Problem> {
+    if let Some(role) = raw.role.as_ref().filter(|it| it.value == Role::Reference) {
+        return Err(Problem::new(
+            role.at,
+            "a tensor of a captured launch is in its memory: it cannot be for the reference alone",
+        ));
+    }
+    if let RawType::Struct(_) = raw.elem.value {
+        return Err(
+            Problem::new(raw.elem.at, "a tensor of a captured launch has no structs")
+                .help("bytes are u8"),
+        );
+    }
+    Ok(())
+}
+
+fn check_scalar(raw: &RawCapturedScalar) -> Result<ElemType, Problem> {
+    let known = raw.elem.elem().filter(|elem| match elem.number() {
+        Number::Float(bytes) => bytes >= 4,
+        Number::Bool | Number::Signed(_) | Number::Unsigned(_) => true,
+    });
+    known.ok_or_else(|| {
+        Problem::new(raw.elem.at, "a scalar cannot have this type")
+            .help("i8 u8 i16 u16 i32 u32 i64 f32 f64")
+    })
+}
+
+fn resolve_tensor(
+    name: &Spanned<String>,
+    raw: &RawCapturedTensor,
+    scope: &Scope<'_>,
+) -> Result<Tensor, Problem> {
+    let extents = raw.shape.iter().map(|formula| {
+        let extent = scope.eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))?;
+        Ok(extent as usize)
+    });
+    let dims: Vec<usize> = extents.collect::<Result<_, _>>()?;
+    let elem = raw.elem.elem().unwrap_or(ElemType::U8);
+    let bytes = dims
+        .iter()
+        .try_fold(elem.size(), |product, dim| product.checked_mul(*dim));
+    // Its end is computed from it.
+    if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+        return Err(Problem::new(raw.shape.at, "the tensor is too large"));
+    }
+    let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
+    Ok(Tensor::new(name, role, elem, dims))
+}
+
+fn read_scalar(raw: &RawCapturedScalar, parameters: &[Vec<u8>]) -> Result<ExprValue, Problem> {
+    let number = check_scalar(raw)?.number();
+    let bytes = read_parameter(
+        &raw.parameter,
+        raw.offset.as_ref(),
+        number.size(),
+        parameters,
+    )?;
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    let unused = 64 - 8 * number.size();
+    let bits = u64::from_le_bytes(word);
+    Ok(match number {
+        Number::Float(4) => ExprValue::Float(f32::from_bits(bits as u32).into()),
+        Number::Float(_) => ExprValue::Float(f64::from_bits(bits)),
+        Number::Signed(_) => ExprValue::Int((bits << unused).cast_signed() >> unused),
+        Number::Bool | Number::Unsigned(_) => ExprValue::Int(bits.cast_signed()),
+    })
+}
+
+fn read_parameter<'a>(
+    number: &Spanned<u32>,
+    offset: Option<&Spanned<u32>>,
+    bytes: usize,
+    parameters: &'a [Vec<u8>],
+) -> Result<&'a [u8], Problem> {
+    let Some(parameter) = parameters.get(number.value as usize) else {
+        return Err(Problem::new(
+            number.at,
+            format!(
+                "there is no parameter {}: the launch has {}, counted from 0",
+                number.value,
+                parameters.len()
+            ),
+        ));
+    };
+    let from = offset.map_or(0, |offset| offset.value as usize);
+    parameter.get(from..from + bytes).ok_or_else(|| {
+        Problem::new(
+            offset.map_or(number.at, |offset| offset.at),
+            format!(
+                "parameter {} has {} bytes, and {bytes} bytes from byte {from} were to be read",
+                number.value,
+                parameter.len()
+            ),
+        )
+    })
+}
