@@ -22,7 +22,7 @@ pub fn add_references(
     let mut gates = Vec::new();
     let Plan { units, cases, .. } = plan;
     for case in cases.iter_mut().filter(|it| it.id.kernel == program.name) {
-        let symbol = units.iter().find(|unit| is_of(unit, case)).map(symbol);
+        let symbol = units.iter().find(|unit| unit.is_of(&case.id)).map(symbol);
         let symbol = symbol.unwrap_or_default();
         let outputs = program.outputs.iter();
         let mut outputs = outputs.filter(|output| fits(&output.kernels, symbol));
@@ -48,10 +48,6 @@ pub fn add_references(
         }));
     }
     Ok(gates)
-}
-
-fn is_of(unit: &Unit, case: &Case) -> bool {
-    (&unit.id.kernel, &unit.id.variant) == (&case.id.kernel, &case.id.variant)
 }
 
 fn symbol(unit: &Unit) -> &str {
@@ -101,6 +97,12 @@ fn split(
             ));
         }
     }
+    let is_taken = |it: &&TypedTensor| is_name_of_memory(&it.tensor.name);
+    if let Some(named) = typed.iter().find(is_taken) {
+        return Err(
+            refuse(named, "captured memory is called so".to_owned()).help("give it another name")
+        );
+    }
     let mut tensors = Vec::new();
     let mut typed = typed.into_iter().peekable();
     for allocation in memory {
@@ -136,6 +138,12 @@ fn split(
         Some(next) => Err(leads_nowhere(&next)),
         None => Ok(tensors),
     }
+}
+
+/// `at_200000001000`.
+fn is_name_of_memory(name: &str) -> bool {
+    let address = name.strip_prefix("at_").unwrap_or_default();
+    u64::from_str_radix(address, 16).is_ok()
 }
 
 fn leads_nowhere(typed: &TypedTensor) -> Diagnostic {
@@ -347,6 +355,8 @@ mod tests {
         }
         let overlap = vec![typed("x", 0x1000, 4), typed("y", 0x100c, 4)];
         assert_eq!(said(overlap), "tensor `y`: it overlaps `x`");
+        let named = "tensor `at_1020`: captured memory is called so";
+        assert_eq!(said(vec![typed("at_1020", 0x2000, 4)]), named);
     }
 
     #[test]

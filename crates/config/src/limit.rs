@@ -8,8 +8,24 @@ use super::context::{Context, Reference};
 use super::scope::{self, Scope};
 use super::yaml::{Problem, Spanned};
 use model::expr::{Kind, Unit, unit};
-use model::{Bound, Expr, Facet, Limit, Margin, Measure, Metric, Num, Op, Since};
+use model::{Bound, Expr, Facet, Limit, Margin, Measure, Metric, Num, Op, Rule, Since};
 use std::collections::BTreeMap;
+
+/// A limit of a program: on its kernels, its launches, or their outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramLimit {
+    /// A limit on a metric, of resources or times.
+    pub rule: Rule,
+    pub declared: String,
+}
+
+impl ProgramLimit {
+    /// Whether it is for a kernel, and not for each of its launches.
+    pub fn is_of_kernels(&self) -> bool {
+        let metric = self.rule.metric();
+        metric.is_some_and(|metric| metric.facet() == Facet::Resources)
+    }
+}
 
 /// A limit where there are neither dimensions nor macros; `None` where its bound is an expression. `adapt` says what the limit
 /// is of.

@@ -3,9 +3,8 @@
 
 use super::disk::PathKind;
 use super::kernel::{self, Shared};
-use super::limit::read_plain_limit;
+use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_identifier;
-use super::programs::ProgramLimit;
 use super::raw::{RawCapturedScalar, RawCapturedTensor, RawOutput, RawReference, RawType};
 use super::reference::resolve_reference;
 use super::scope::Scope;

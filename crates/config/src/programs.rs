@@ -4,7 +4,7 @@
 use super::defaults;
 use super::floats::FloatTolerance;
 use super::kernel::Shared;
-use super::limit::read_plain_limit;
+use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_file_name;
 use super::outputs::{ProgramOutput, resolve_outputs};
 use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, is_of_programs};
@@ -40,21 +40,6 @@ impl Program {
     /// `decode/*@*`, which is a filter, too.
     pub fn every_launch(&self) -> CaseId {
         CaseId::new(&self.name, "*", "*")
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProgramLimit {
-    /// A limit on a metric, of resources or times.
-    pub rule: Rule,
-    pub declared: String,
-}
-
-impl ProgramLimit {
-    /// Whether it is for a kernel, and not for each of its launches.
-    pub fn is_of_kernels(&self) -> bool {
-        let metric = self.rule.metric();
-        metric.is_some_and(|metric| metric.facet() == Facet::Resources)
     }
 }
 

@@ -7,12 +7,12 @@ use crate::launches::Launches;
 use crate::maps::Maps;
 use crate::memory::Memory;
 use crate::regions::list_open;
-use crate::settled::unsettle;
+use crate::settled::{Counter, unsettle};
 use capture::{
     Content, Contents, LeftOut, Line, Process, Reason, Request, SCHEMA, VARIABLE, Writer,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -71,8 +71,12 @@ pub fn state() -> Option<MutexGuard<'static, State>> {
     (state.pid == std::process::id()).then_some(state)
 }
 
+unsafe extern "C" {
+    fn atexit(end: extern "C" fn()) -> c_int;
+}
+
 /// Writes how often kernels were launched. Nothing where a thread that waits for ever has the state: the program may end.
-pub fn end() {
+extern "C" fn end() {
     let state = STATE.get().and_then(Option::as_ref);
     let Some(Ok(mut state)) = state.map(Mutex::try_lock) else {
         return;
@@ -88,6 +92,8 @@ impl State {
     fn open() -> io::Result<Self> {
         let request = std::env::var(VARIABLE).map_err(io::Error::other)?;
         let request: Request = serde_json::from_str(&request)?;
+        // SAFETY: the function lives as long as the program. Without a place for it nothing is written, which is known.
+        unsafe { atexit(end) };
         let pid = std::process::id();
         let process = Process {
             schema: SCHEMA.to_owned(),
@@ -107,7 +113,7 @@ impl State {
             kernels: BTreeMap::new(),
             resolved: BTreeSet::new(),
             graphs: Graphs::default(),
-            launches: Launches::start(),
+            launches: Launches::default(),
             taken: BTreeMap::new(),
             left_out: BTreeSet::new(),
             failed: BTreeMap::new(),
@@ -203,6 +209,19 @@ impl State {
         let is_chosen =
             known.is_selected && taken < self.request.launches && failed < MOST_ATTEMPTS;
         is_chosen.then(|| (known.clone(), region))
+    }
+
+    /// For launches of these kernels, each as often as it is given; `None` where none of them is asked for here.
+    pub fn counter_of(&mut self, kernels: &[Handle]) -> Counter {
+        let known = kernels.iter().filter_map(|it| self.kernels.get(&it.addr()));
+        let selected = known.filter(|it| it.is_selected);
+        let symbols: Vec<String> = selected.map(|it| it.symbol.clone()).collect();
+        let open = list_open();
+        if symbols.is_empty() || !self.request.selects_in(&open) {
+            return None;
+        }
+        let region = (!open.is_empty()).then(|| open.join("/"));
+        self.launches.counter(symbols, region)
     }
 
     /// The content of a module, stored once.
