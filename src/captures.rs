@@ -7,7 +7,7 @@ mod pairing;
 
 pub use floats::{compare_as_floats, set as set_floats};
 pub use outputs::add_references;
-pub use pairing::find_alone;
+pub use pairing::{Pairs, find_pairs};
 
 use build::signature::qualified;
 use build::toolchain::Choice;

@@ -54,16 +54,27 @@ pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
     (base.units, base.cases) = (units, cases);
 }
 
-/// The places of head's units, and of the base's, that have no partner.
-pub fn find_alone(head: &Plan, base: &Plan) -> [BTreeSet<usize>; 2] {
+/// The places of units: head's and the base's of each pair, and those of either side that have no partner.
+pub struct Pairs {
+    pub both: Vec<[usize; 2]>,
+    pub alone: [BTreeSet<usize>; 2],
+}
+
+pub fn find_pairs(head: &Plan, base: &Plan) -> Pairs {
     let (ours, theirs) = (kernels(head), kernels(base));
     let partners = pair(&ours, &theirs);
     let has_none = |at: &usize| !partners.contains(&Some(*at));
-    let gone = partners.iter().enumerate().filter(|(_, it)| it.is_none());
-    [
-        (0..ours.len()).filter(has_none).collect(),
-        gone.map(|(at, _)| at).collect(),
-    ]
+    let places = partners.iter().enumerate();
+    let gone = places.clone().filter(|(_, it)| it.is_none());
+    Pairs {
+        alone: [
+            (0..ours.len()).filter(has_none).collect(),
+            gone.map(|(at, _)| at).collect(),
+        ],
+        both: places
+            .filter_map(|(at, partner)| Some([(*partner)?, at]))
+            .collect(),
+    }
 }
 
 fn kernels(plan: &Plan) -> Vec<Kernel<'_>> {

@@ -2,7 +2,7 @@
 //! the group. It has times alone, and each side's runs on its own memory.
 
 use super::Launches;
-use crate::captures::{Origin, find_alone};
+use crate::captures::{Origin, Pairs, find_pairs};
 use config::{Program, ProgramLimit};
 use model::{
     Callable, Case, CaseId, Constant, Facet, Fill, GroupTimes, KernelCount, Limit, ModuleEntry,
@@ -62,43 +62,50 @@ pub fn find(
     if !program.limits.iter().any(holds_groups) {
         return Vec::new();
     }
-    let [ours, theirs] = find_alone(&head.plan, &base.plan);
-    let ours = by_region(program, head, &ours);
-    let theirs = by_region(program, base, &theirs);
-    let both: BTreeSet<_> = (ours.keys().filter(|it| theirs.contains_key(*it))).collect();
+    let pairs = find_pairs(&head.plan, &base.plan);
+    let mut ours = by_region(program, head);
+    let mut theirs = by_region(program, base);
     let mut taken = BTreeSet::new();
     let mut groups = Vec::new();
-    for region in both {
-        let (Some(new), Some(gone)) = (ours.get(region), theirs.get(region)) else {
+    let regions: BTreeSet<_> = ours.keys().cloned().collect();
+    for region in regions {
+        let (Some(ours), Some(theirs)) = (ours.remove(&region), theirs.remove(&region)) else {
             continue;
         };
+        let [joins_ours, joins_theirs] = find_members(&pairs, &ours, &theirs);
+        let [is_new, is_gone] = pairs.alone.each_ref();
+        let new = Members::of(ours, is_new, &joins_ours);
+        let gone = Members::of(theirs, is_gone, &joins_theirs);
+        if new.alone.is_empty() || gone.alone.is_empty() {
+            continue;
+        }
         let variant = free_name(region.as_deref(), &mut taken);
         let id = CaseId::new(&program.name, variant, TOGETHER);
         let times = match left_out.is_empty() {
-            true => compare_counts([new, gone]),
+            true => compare_counts([&new.all, &gone.all]),
             false => GroupTimes::Partial {
                 kernels: left_out.iter().cloned().collect(),
             },
         };
-        let ours = join(&id, new);
-        let theirs = join(&id, gone);
+        let ours = join(&id, &new.all);
+        let theirs = join(&id, &gone.all);
         groups.push(Group {
             kernels: OtherKernels {
-                new: names(new),
-                gone: names(gone),
+                new: new.names(),
+                gone: gone.names(),
                 times: times.clone(),
             },
             sides: ours.zip(theirs).filter(|_| times == GroupTimes::Together),
-            new: new.iter().map(|it| it.place).collect(),
-            gone: gone.iter().map(|it| it.place).collect(),
+            new: new.alone.iter().map(|(place, _)| *place).collect(),
+            gone: gone.alone.iter().map(|(place, _)| *place).collect(),
             id,
         });
     }
     groups
 }
 
-/// A launch of a kernel that the other side does not have.
-struct Lone<'a> {
+/// A launch of a region.
+struct Member<'a> {
     place: Place,
     unit: &'a Unit,
     case: &'a Case,
@@ -109,10 +116,9 @@ struct Lone<'a> {
 fn by_region<'a>(
     program: &Program,
     side: &'a Launches,
-    alone: &BTreeSet<usize>,
-) -> BTreeMap<Option<String>, Vec<Lone<'a>>> {
+) -> BTreeMap<Option<String>, Vec<Member<'a>>> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut regions: BTreeMap<Option<String>, Vec<Lone>> = BTreeMap::new();
+    let mut regions: BTreeMap<Option<String>, Vec<Member>> = BTreeMap::new();
     for (case, origin) in side.plan.cases.iter().zip(&side.origins) {
         let mut units = side.plan.units.iter().enumerate();
         let Some((at, unit)) = units.find(|(_, unit)| unit.is_of(&case.id)) else {
@@ -121,9 +127,9 @@ fn by_region<'a>(
         let count = counts.entry(at).or_default();
         let launch = *count;
         *count += 1;
-        if case.id.kernel == program.name && alone.contains(&at) {
+        if case.id.kernel == program.name {
             let of_region = regions.entry(origin.region.clone()).or_default();
-            of_region.push(Lone {
+            of_region.push(Member {
                 place: Place { unit: at, launch },
                 unit,
                 case,
@@ -134,9 +140,50 @@ fn by_region<'a>(
     regions
 }
 
-fn names(launches: &[Lone]) -> Vec<String> {
-    let names: BTreeSet<&String> = launches.iter().map(|it| &it.case.id.variant).collect();
-    names.into_iter().cloned().collect()
+/// The units of each side whose launches are in the group of a region: those without a partner, and those that are launched
+/// here more often on one side. If the new kernels leave a part of the work to one of those, it is in the sum.
+fn find_members(pairs: &Pairs, ours: &[Member], theirs: &[Member]) -> [BTreeSet<usize>; 2] {
+    let counts = |launches: &[Member], unit: usize| -> BTreeSet<(u64, Option<u64>)> {
+        let own = launches.iter().filter(|it| it.place.unit == unit);
+        own.map(|it| (it.origin.captured, it.origin.launched))
+            .collect()
+    };
+    let [mut new, mut gone] = pairs.alone.clone();
+    for [head, base] in pairs.both.iter().copied() {
+        if counts(ours, head) != counts(theirs, base) {
+            new.insert(head);
+            gone.insert(base);
+        }
+    }
+    [new, gone]
+}
+
+/// The launches of one side of a group.
+struct Members<'a> {
+    all: Vec<Member<'a>>,
+    /// Those of kernels that the other side does not have, with their names.
+    alone: Vec<(Place, String)>,
+}
+
+impl<'a> Members<'a> {
+    fn of(launches: Vec<Member<'a>>, alone: &BTreeSet<usize>, members: &BTreeSet<usize>) -> Self {
+        let all: Vec<Member> = launches
+            .into_iter()
+            .filter(|it| members.contains(&it.place.unit))
+            .collect();
+        let alone = all.iter().filter(|it| alone.contains(&it.place.unit));
+        Self {
+            alone: alone
+                .map(|it| (it.place, it.case.id.variant.clone()))
+                .collect(),
+            all,
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.alone.iter().map(|(_, name)| name).collect();
+        names.into_iter().cloned().collect()
+    }
 }
 
 /// `region.decode`, or `whole.program` outside of regions. No kernel is called so: their names have no dots.
@@ -157,8 +204,8 @@ fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
 
 /// Whether the captured launches stand for all: each kernel was launched equally often for each of its launches that was
 /// captured.
-fn compare_counts(sides: [&[Lone]; 2]) -> GroupTimes {
-    let is_of_one = |launches: &[Lone]| {
+fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
+    let is_of_one = |launches: &[Member]| {
         let pids: BTreeSet<u32> = launches.iter().map(|it| it.origin.pid).collect();
         pids.len() == 1
     };
@@ -202,13 +249,13 @@ fn compare_counts(sides: [&[Lone]; 2]) -> GroupTimes {
 }
 
 /// All launches as steps of one case, with the unit that has their kernels.
-fn join(id: &CaseId, launches: &[Lone]) -> Option<(Unit, Case)> {
+fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
     let mut modules: Vec<ModuleEntry> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut steps = Vec::new();
     let mut memory = Memory::default();
     let first = launches.first()?;
-    for Lone { unit, case, .. } in launches {
+    for Member { unit, case, .. } in launches {
         let variant = case.id.variant.as_str();
         if !places.contains_key(variant) {
             places.insert(variant, modules.len());
@@ -535,6 +582,38 @@ mod tests {
         );
         let names: Vec<&str> = groups.iter().map(|it| it.id.variant.as_str()).collect();
         assert_eq!(names, ["region.x_y", "region.x_y.2"]);
+    }
+
+    #[test]
+    fn a_kernel_of_both_sides_is_in_the_group_where_it_does_a_part_of_the_new_work() {
+        let at = |kernel, region| (kernel, Some(region), 1, Some(1));
+        let head = [
+            at("scale", "prefill"),
+            at("softmax", "prefill"),
+            at("same", "prefill"),
+            at("softmax", "decode"),
+        ];
+        let base = [
+            at("fused", "prefill"),
+            at("same", "prefill"),
+            at("softmax", "decode"),
+        ];
+        let groups = find_in(&head, &base);
+        let (ours, theirs) = groups[0].sides.as_ref().unwrap();
+        assert_eq!(called(ours), ["scale", "softmax"]);
+        assert_eq!(called(theirs), ["fused"]);
+        // It has a partner, so it is neither new nor gone.
+        assert_eq!(groups[0].kernels.new, ["scale"]);
+        assert_eq!((groups[0].new.len(), groups.len()), (1, 1));
+        // Launched more often, and captured once: the sum would say too little.
+        let more = [
+            at("scale", "prefill"),
+            ("softmax", Some("prefill"), 1, Some(2)),
+            at("softmax", "decode"),
+        ];
+        let groups = find_in(&more, &base);
+        assert!(groups[0].sides.is_none());
+        assert!(matches!(groups[0].kernels.times, GroupTimes::Uneven { .. }));
     }
 
     #[test]
