@@ -298,7 +298,7 @@ fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
     Some((unit, case))
 }
 
-/// What launches of a group reach, in the order in which they do.
+/// The memory that launches of a group reach, in the order in which they do.
 #[derive(Default)]
 struct Memory(Vec<Reached>);
 
@@ -713,7 +713,7 @@ mod tests {
             chunks: vec![what.to_owned()],
             part: None,
         };
-        // What each launch found at 0x1000, and what it left there.
+        // Each launch's memory at 0x1000: as it found it, and as it left it.
         let group_of = |found: [(&str, Option<&str>); 3]| {
             let mut head = side(&[SCALE, SOFTMAX, ("last", None, 1, Some(1))]);
             for (case, (before, after)) in head.plan.cases.iter_mut().zip(found) {

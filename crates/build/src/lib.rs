@@ -99,7 +99,7 @@ pub enum Artifact {
 }
 
 impl Artifact {
-    /// What the host fills in each of its modules: there is one, but for kernels that are launched together.
+    /// The variables that the host fills in each of its modules: there is one, but for kernels that are launched together.
     pub fn constants(&self) -> Vec<&[FilledConstant]> {
         match self {
             Self::Cubin { constants, .. } => vec![constants],

@@ -17,7 +17,7 @@ pub struct Scope<'a> {
     of: NamesOf,
 }
 
-/// What declares the names of a scope.
+/// The keys that declare the names of a scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamesOf {
     /// Shapes and macros.
@@ -55,7 +55,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Of a captured launch: the numbers that were read from its parameters.
+    /// Numbers that were read from the parameters of a captured launch.
     pub fn of_launch(env: Env) -> Self {
         Self {
             shape: "",

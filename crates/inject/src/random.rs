@@ -14,7 +14,7 @@ const GRANULE: usize = 256;
 /// whether there is a negative one.
 const SEED: u64 = 0x67617465_6b656570;
 
-/// Of eight floats, one may be tiny.
+/// One tiny float is allowed for so many common ones.
 const FLOATS_FOR_EACH_TINY: usize = 8;
 
 /// How floats are stored.

@@ -37,7 +37,7 @@ pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
             if is_of_kernels && is_of_all && plan.is_partial(&gap.case.kernel) {
                 Err(NotRequired::LeftOut)
             } else if is_of_kernels && !is_of_all {
-                // Of a group, whether or not it could be made.
+                // The gap is of a group, whether or not it could be made.
                 plan.selects(&gap.case)
                     .then_some(())
                     .ok_or(NotRequired::LeftOut)

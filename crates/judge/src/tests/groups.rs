@@ -195,6 +195,6 @@ fn a_group_has_no_baselines() {
     let record = regrouped(1.0);
     let (baselines, refused) = acceptable(&record, "seal");
     assert_eq!((baselines, refused), (Vec::new(), Vec::new()));
-    // What has no group has some.
+    // Kernels without a group give some.
     assert!(!acceptable(&super::record(), "seal").0.is_empty());
 }
