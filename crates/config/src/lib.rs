@@ -19,6 +19,7 @@ mod call;
 mod condition;
 mod context;
 mod defaults;
+mod determinism;
 mod disk;
 mod expect;
 mod fallback;

@@ -1,6 +1,7 @@
 //! `outputs:` of a program: which memory of a captured launch is which tensor, and the reference of its outputs. Sizes and
 //! scalars may be in the parameters of a launch, so the rest is resolved launch by launch.
 
+use super::determinism::resolve_determinism;
 use super::disk::PathKind;
 use super::kernel::{self, Shared};
 use super::limit::{ProgramLimit, read_plain_limit};
@@ -175,19 +176,7 @@ fn resolve_output(
         kernels: glob.value.clone(),
         tolerance: limits.iter().find_map(|it| tolerance(&it.rule)),
         limits,
-        determinism: match &raw.nondeterministic {
-            None => Determinism::BitExact,
-            Some(reason) if reason.trim().is_empty() => {
-                return Err(Problem::new(
-                    reason.at,
-                    "`nondeterministic` needs the reason why launches differ",
-                )
-                .help("nondeterministic: float atomics"));
-            }
-            Some(reason) => Determinism::Declared {
-                reason: reason.value.clone(),
-            },
-        },
+        determinism: resolve_determinism(raw.nondeterministic.as_ref())?,
         declared: format!("{}:{}", shared.file, glob.at.line()),
         written: Arc::clone(&raw.value),
         file: shared.file.to_owned(),

@@ -1,5 +1,6 @@
 //! A kernel as each of its variants has it: what the variant replaces, and the call, as written.
 
+use super::determinism::resolve_determinism;
 use super::memory;
 use super::names::check_identifier;
 use super::raw::{self, DEFAULT, RawArg, RawLaunch, RawReference};
@@ -108,21 +109,7 @@ pub fn resolve_variant<'a>(
     let reason = changes
         .and_then(|changes| changes.nondeterministic.as_ref())
         .or(raw.nondeterministic.as_ref());
-    let determinism = match reason {
-        None => Determinism::BitExact,
-        Some(reason)
-            if reason.trim().len() < 3 || matches!(reason.trim(), "true" | "false" | "yes") =>
-        {
-            return Err(Problem::new(
-                reason.at,
-                "`nondeterministic` needs the reason why launches differ",
-            )
-            .help("nondeterministic: float atomics"));
-        }
-        Some(reason) => Determinism::Declared {
-            reason: reason.value.clone(),
-        },
-    };
+    let determinism = resolve_determinism(reason)?;
     Ok(KernelVariant {
         kernel,
         variant,
