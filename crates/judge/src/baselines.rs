@@ -147,9 +147,11 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavaila
     let is_in_the_way = |verdict: &&Verdict| match &verdict.question {
         Question::NoLooser(BaseDemand::Baseline(_) | BaseDemand::NoAcceptance) => false,
         Question::NoLooser(_) => verdict.outcome != Outcome::Pass,
-        Question::Gate(_) | Question::Baseline | Question::Acceptance(_) | Question::Failure(_) => {
-            false
-        }
+        Question::Gate(_)
+        | Question::Baseline
+        | Question::Acceptance(_)
+        | Question::Failure(_)
+        | Question::UngatedResources => false,
     };
     let mut verdicts = judgement.verdicts.iter().filter(is_in_the_way);
     let verdict = verdicts.find(|verdict| covers(&verdict.subject, subject))?;

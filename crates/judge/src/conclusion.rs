@@ -14,6 +14,7 @@ pub(super) fn empty_judgement() -> Judgement {
         accepted: Vec::new(),
         wins: Vec::new(),
         drifts: Vec::new(),
+        ungated: Vec::new(),
         targets: Vec::new(),
         counters: Vec::new(),
         notes: Vec::new(),

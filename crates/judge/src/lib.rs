@@ -12,7 +12,7 @@
 //! 3. `rules`: one gate, one verdict, with what was accepted of it; a file for each kind of rule.
 //! 4. `proof`: whether a case is right, once for each case.
 //! 5. `review`: what is there to fail, what stands in for what fails, and what is looser than at the base.
-//! 6. `passes`, `schedule`, `baselines`, `targets`, and `compare` here.
+//! 6. `passes`, `schedule`, `ungated`, `baselines`, `targets`, and `compare` here.
 //!
 //! # Example
 //!
@@ -59,6 +59,7 @@ mod sessions;
 pub mod stats;
 mod targets;
 mod unavailable;
+mod ungated;
 mod value;
 
 #[cfg(any(test, feature = "fixture"))]

@@ -5,6 +5,7 @@ use super::index::{Index, View};
 use super::review::{Opponent, accepted, expected, fallback, references, uncaptured};
 use super::{
     against_base, baselines, blame, conclusion, notes, problems, review, rivals, rules, targets,
+    ungated,
 };
 use model::*;
 use std::collections::BTreeSet;
@@ -28,7 +29,11 @@ impl Index<'_> {
 pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponent) -> Judgement {
     // Each gate by its rule, and what was accepted of it.
     let mut judgement = judge_gates(view, refusals);
+    judgement.ungated = ungated::find(view, refusals);
     let verdicts = &mut judgement.verdicts;
+    // Resources that became worse, and that no gate limits.
+    let worse = ungated::verdicts(view, &judgement.ungated, verdicts);
+    verdicts.extend(worse);
     // Failures of variants that are kept to fail.
     expected::review(view.plan(), verdicts);
     // Failures of variants that another stands in for.

@@ -450,6 +450,22 @@ pub enum Doubt {
 }
 }
 
+impl Doubt {
+    /// Returns true if simulated values of two launches can still be compared: the assembler or the GPU makes something
+    /// else of some accesses, and the simulator executed all of them. After a loop that polls, the count follows from
+    /// the schedule alone, and nothing at all is known of a form of access that was never compared.
+    pub fn keeps_order(self) -> bool {
+        match self {
+            Self::Polls | Self::Uncompared => false,
+            Self::RaggedLoop
+            | Self::Joined
+            | Self::SplitCopy
+            | Self::ZeroStride
+            | Self::AlteredProducts => true,
+        }
+    }
+}
+
 /// The count of one source line in a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

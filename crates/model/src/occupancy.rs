@@ -5,6 +5,7 @@
 //! (`cuda_occupancy.h`), which the driver's own query follows.
 
 use crate::{Arch, Resources};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Threads of a warp, on every architecture.
@@ -44,17 +45,13 @@ pub fn resident(
     dynamic_shared: u32,
     threads_per_block: u64,
 ) -> Option<Occupancy> {
-    let demand = Demand {
-        registers: resources.registers,
-        shared_bytes: u64::from(resources.static_shared) + u64::from(dynamic_shared),
-        barriers: resources.barriers,
-        threads_per_block,
-    };
+    let demand = Demand::new(resources, dynamic_shared, threads_per_block);
     occupancy(arch, demand)
 }
 
 /// The resource that keeps one more block off the SM; the first of several in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Limiter {
     Warps,
@@ -116,6 +113,17 @@ pub struct Demand {
     pub threads_per_block: u64,
 }
 
+impl Demand {
+    pub fn new(resources: &Resources, dynamic_shared: u32, threads_per_block: u64) -> Self {
+        Self {
+            registers: resources.registers,
+            shared_bytes: u64::from(resources.static_shared) + u64::from(dynamic_shared),
+            barriers: resources.barriers,
+            threads_per_block,
+        }
+    }
+}
+
 /// Resident blocks and warps of one SM, with as much of its memory as it can give to shared memory. A
 /// block that cannot be launched at all has 0 blocks. Clusters are not modelled: they can only lower it.
 ///
@@ -149,6 +157,46 @@ pub fn occupancy(arch: Arch, demand: Demand) -> Option<Occupancy> {
         warps_per_sm: (blocks * warps) as u32,
         max_warps: sm.warps as u32,
         limiter,
+    })
+}
+
+/// A demand of one block that its architecture cannot meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
+pub struct Excess {
+    /// `Warps` stands for the threads of the block.
+    pub resource: Limiter,
+    /// In threads, registers, barriers or bytes.
+    pub asked: u64,
+    /// The most that one block may have.
+    pub most: u64,
+}
+
+/// Returns the resource of which a block asks for more than it can have on `arch`, so that no launch succeeds. `None` where
+/// a block fits, or where the limits of the architecture are not known.
+pub fn find_excess(arch: Arch, demand: Demand) -> Option<Excess> {
+    let Occupancy {
+        blocks_per_sm: 0,
+        limiter,
+        ..
+    } = occupancy(arch, demand)?
+    else {
+        return None;
+    };
+    let sm = sm(arch)?;
+    let (asked, most) = match limiter {
+        Limiter::Warps | Limiter::Blocks => (demand.threads_per_block, THREADS_PER_BLOCK),
+        Limiter::Registers => {
+            let registers = u64::from(demand.registers);
+            (registers * demand.threads_per_block, REGISTERS)
+        }
+        Limiter::SharedMemory => (demand.shared_bytes, sm.shared - sm.shared_reserved),
+        Limiter::Barriers => (demand.barriers.into(), sm.barriers.unwrap_or(u64::MAX)),
+    };
+    Some(Excess {
+        resource: limiter,
+        asked,
+        most,
     })
 }
 
@@ -294,6 +342,41 @@ mod tests {
         assert_eq!(of("sm_90", 32, 0, 0), (0, Limiter::Warps));
         assert_eq!(of("sm_90", 32, u64::MAX, u64::MAX).0, 0);
         assert_eq!(of("sm_90", u32::MAX, u64::MAX, 32).0, 0);
+    }
+
+    #[test]
+    fn names_the_resource_of_which_a_block_asks_too_much() {
+        let find = |name: &str, registers, shared_bytes, threads_per_block| {
+            let demand = Demand {
+                registers,
+                shared_bytes,
+                barriers: 1,
+                threads_per_block,
+            };
+            let excess = find_excess(arch(name), demand);
+            excess.map(|excess| (excess.resource, excess.asked, excess.most))
+        };
+        // CUDA C++ Programming Guide, "Compute Capabilities": maximum amount of shared memory per thread block.
+        for (name, kib) in [
+            ("sm_75", 64),
+            ("sm_80", 163),
+            ("sm_86", 99),
+            ("sm_89", 99),
+            ("sm_90", 227),
+        ] {
+            let most = kib * 1024;
+            let excess = Some((Limiter::SharedMemory, most + 1, most));
+            assert_eq!(find(name, 32, most, 256), None, "{name}");
+            assert_eq!(find(name, 32, most + 1, 256), excess, "{name}");
+        }
+        let registers = Some((Limiter::Registers, 66_560, 65_536));
+        assert_eq!(find("sm_90", 65, 0, 1024), registers);
+        assert_eq!(find("sm_90", 64, 0, 1024), None);
+        assert_eq!(
+            find("sm_90", 32, 0, 1025),
+            Some((Limiter::Warps, 1025, 1024))
+        );
+        assert_eq!(find("sm_70", 32, 1 << 20, 1025), None, "not in the tables");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::{
     Rename, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
+use crate::occupancy::Excess;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub enum Question {
     NoLooser(BaseDemand),
     /// A variant that is kept to fail does, by one of these gates.
     Failure(Vec<GateName>),
+    /// Resources that no gate limits are no worse than before, where they cost time on any GPU.
+    UngatedResources,
 }
 
 /// The demand of a base revision on its kernels.
@@ -183,6 +186,8 @@ pub enum Loosened {
     ChecksLost(Box<Reason>),
     /// Counters that the base can be held to, and head cannot.
     CountersLost(Vec<(Counter, Option<Withheld>)>),
+    /// Counters that probably rose.
+    CountersInDoubt(Vec<DoubtedRise>),
     FileRemoved,
     /// Head keeps the variant to fail by these gates.
     ExpectedToFail(Vec<GateName>),
@@ -345,6 +350,26 @@ pub struct CounterRise {
     pub change: Num,
     /// Source lines that count most of it, where they are known.
     pub lines: Vec<LineCount>,
+}
+
+/// A resource that is worse than before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
+pub struct WorseValue {
+    pub metric: Metric,
+    pub was: Num,
+    pub now: Num,
+}
+
+/// A counter whose simulated value is worse than the one that it is compared with, where at least one of the two is
+/// withheld from gates.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
+pub struct DoubtedRise {
+    pub rise: CounterRise,
+    /// The side whose value is withheld; head where both are.
+    pub side: Side,
+    pub why: Withheld,
 }
 
 /// Counters that no gate can rest on in a launch, and why.
@@ -548,6 +573,11 @@ pub enum Reason {
     ///
     /// Put the limit on `local_accesses` or `stack` instead.
     SpillsUnknown { accesses: u64 } = "spills-unknown" [Inconclusive],
+    /// A block of a launch asks for more threads, registers, barriers or shared memory than the architecture of the unit
+    /// gives to one block, so that the launch fails there.
+    ///
+    /// Take the architecture out of `architectures`, give the kernel a variant of its own for it, or make the block smaller.
+    LaunchImpossible { case: Box<CaseId>, excess: Excess } = "launch-impossible" [Fail],
     /// A launcher launches an entry that gates.yaml does not declare for it.
     ///
     /// Declare it under `launches` of the launcher.
@@ -602,6 +632,12 @@ pub enum Reason {
     ///
     /// Fix the regression. If it is intended, run `gatekeeper baseline update --allow-worse` or accept it.
     CountersRose { against: Against, rises: Vec<CounterRise>, allowed: Num } = "counters-rose" [Fail],
+    /// A unit uses more local memory than before, or has a lower occupancy, and no gate of it names that metric.
+    ///
+    /// Fix the regression. If it is intended, limit the metric in gates.yaml, as `stack: 64` or `occupancy: 50%`. A case whose
+    /// time against the base holds needs no limit. A committed baseline can also be updated with `gatekeeper baseline update
+    /// --allow-worse`.
+    UngatedWorse { against: Against, values: Vec<WorseValue> } = "ungated-worse" [Fail],
     /// Head is looser than the base: a gate, a seed, a tolerance, a baseline or a case was removed or relaxed, a
     /// reference computes something else, or the change accepts what it breaks.
     ///
@@ -931,6 +967,12 @@ pub enum Reason {
     /// Revert the line in the message, or allow it with `--allow-loosened`. Without a base: run `gatekeeper
     /// baseline update`.
     CountersLost { lost: Vec<(Counter, Option<Withheld>)> } = "counters-lost" [Fail, Inconclusive],
+    /// A counter rose by more than the limit, and one of the two values is withheld from gates: the simulator counted it,
+    /// and a GPU may count otherwise. The message has both values and the line that causes the doubt.
+    ///
+    /// Fix the regression. If it is intended, allow it with `--allow-loosened`, or without a base run `gatekeeper baseline
+    /// update`.
+    CountersInDoubt { against: Against, rises: Vec<DoubtedRise> } = "counters-in-doubt" [Inconclusive],
     /// An acceptance covers the broken limit, and what it allows instead is undecided.
     ///
     /// See the rest of the message.

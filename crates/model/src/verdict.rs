@@ -143,10 +143,21 @@ pub struct Judgement {
     pub drifts: Vec<Drift>,
     /// In the order of gates.yaml.
     pub targets: Vec<Aimed>,
+    /// Resources that are worse than before, and that no gate limits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ungated: Vec<Ungated>,
     /// Counters that are not what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
+}
+
+/// Resources of a unit that are worse than before, and that no gate limits.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Ungated {
+    pub subject: Subject,
+    pub against: super::Against,
+    pub values: Vec<super::WorseValue>,
 }
 
 /// How the timed cases of a kernel compare with one of its rivals, which ran in the same run on the same GPU.
@@ -354,7 +365,8 @@ impl Verdict {
             Question::Baseline
             | Question::Acceptance(_)
             | Question::NoLooser(_)
-            | Question::Failure(_) => None,
+            | Question::Failure(_)
+            | Question::UngatedResources => None,
         }
     }
 

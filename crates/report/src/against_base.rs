@@ -347,9 +347,11 @@ pub fn loosened(judgement: &Judgement) -> Vec<LoosenedGates<'_>> {
 pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
     match &verdict.question {
         Question::NoLooser(demand) => Some(demand),
-        Question::Gate(_) | Question::Baseline | Question::Acceptance(_) | Question::Failure(_) => {
-            None
-        }
+        Question::Gate(_)
+        | Question::Baseline
+        | Question::Acceptance(_)
+        | Question::Failure(_)
+        | Question::UngatedResources => None,
     }
 }
 

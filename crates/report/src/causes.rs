@@ -2,19 +2,29 @@
 
 use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
 use judge::{Index, View};
-use model::{CaseId, Facet, Judgement, Outcome, Plan, Question, Rule, Side, Subject, Verdict};
+use model::{
+    CaseId, Facet, Judgement, Outcome, Plan, Question, Reason, Rule, Side, Subject, Verdict,
+};
 use std::collections::BTreeSet;
 
 /// Whether it is about how fast a kernel is, or what it takes.
 fn is_about_speed(verdict: &Verdict) -> bool {
     match (&verdict.question, verdict.metric()) {
-        (Question::Gate(Rule::Counters { .. }), _) => true,
+        (Question::Gate(Rule::Counters { .. }) | Question::UngatedResources, _) => true,
+        _ if matches!(verdict.reason, Reason::CountersInDoubt { .. }) => true,
         (_, Some(metric)) => match metric.facet() {
             Facet::Times | Facet::Counters | Facet::Resources | Facet::Profile => true,
             Facet::Correctness => false,
         },
         (_, None) => false,
     }
+}
+
+/// Returns true if a kernel got slower or takes more, or probably does.
+fn is_worse(verdict: &Verdict) -> bool {
+    let is_broken = verdict.outcome == Outcome::Fail
+        || matches!(verdict.reason, Reason::CountersInDoubt { .. });
+    is_broken && is_about_speed(verdict)
 }
 
 /// The case, or the first of a unit.
@@ -48,8 +58,7 @@ fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
 
 /// The cause of the first of some verdicts that is about speed.
 pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<Cause> {
-    let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
-    let verdict = failed.into_iter().find(|it| is_about_speed(it))?;
+    let verdict = verdicts.iter().find(|verdict| is_worse(verdict))?;
     let causes = causes(index, case_of(index.head().plan(), &verdict.subject)?);
     causes.into_iter().next()
 }
@@ -57,7 +66,7 @@ pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<Cause> {
 /// Those of every case whose gate on its speed failed.
 pub fn of_failures<'a>(index: &'a Index, judgement: &'a Judgement) -> Vec<(&'a CaseId, Cause)> {
     let failed = judgement.verdicts.iter();
-    let failed = failed.filter(|it| it.outcome == Outcome::Fail && is_about_speed(it));
+    let failed = failed.filter(|verdict| is_worse(verdict));
     let cases: BTreeSet<&CaseId> = failed
         .filter_map(|verdict| case_of(index.head().plan(), &verdict.subject))
         .collect();

@@ -7,7 +7,7 @@ use crate::input::ReportInput;
 use explain::diagnosis::changes;
 use model::{
     Accepted, AgainstBase, Aimed, Blame, Conclusion, Costs, CounterChange, Drift, Environment,
-    Metric, Note, Outcome, Problem, RivalStanding, Verdict, Win,
+    Metric, Note, Outcome, Problem, RivalStanding, Ungated, Verdict, Win,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,6 +40,9 @@ struct Report<'a> {
     accepted: Vec<Entry<'a, Accepted>>,
     wins: &'a [Win],
     drifts: &'a [Drift],
+    /// Resources that are worse than before, and that no gate limits.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    ungated: &'a [Ungated],
     targets: Vec<Entry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
@@ -121,6 +124,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         accepted: accepted.collect(),
         wins: &judgement.wins,
         drifts: &judgement.drifts,
+        ungated: &judgement.ungated,
         targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,

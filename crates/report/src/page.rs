@@ -9,9 +9,12 @@ use super::{
 use crate::input::ReportInput;
 use ::explain::{CauseClass, CausePlace};
 use judge::{Index, View};
-use model::{AgainstBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
+use model::{
+    AgainstBase, Conclusion, Facet, Judgement, Metric, Num, Outcome, Record, Subject, Verdict,
+};
 use std::collections::BTreeSet;
-use wording::words;
+use std::fmt::Write as _;
+use wording::{reasons, words};
 
 pub struct Page<'a> {
     pub conclusion: Conclusion,
@@ -71,6 +74,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let first = [
         Section::new("", "Problems", vec![Part::Problems(problems)]),
         loosened(judgement),
+        ungated(judgement),
         blame::in_terminal(judgement),
         blame::in_pages(judgement),
         Section::new(
@@ -182,6 +186,50 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         circumstances: summary::circumstances(record),
         sections: sections.collect(),
         costs: summary::costs(record),
+    }
+}
+
+/// Resources that became worse, and that no gate limits: one folded line in a comment.
+fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
+    let values = || {
+        let units = judgement.ungated.iter();
+        units.flat_map(|unit| unit.values.iter().map(move |value| (unit, value)))
+    };
+    let rows = values().map(|(unit, value)| {
+        let quantity = |number: Num| words::quantity(value.metric, number.0);
+        vec![
+            unit.subject.to_string(),
+            value.metric.to_string(),
+            quantity(value.was),
+            quantity(value.now),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    let mut title = "Worse, and no gate asks".to_owned();
+    if let Some((_, first)) = values().next() {
+        let first = reasons::worse_value(first);
+        let _ = match rows.len() {
+            1 => write!(title, ": {first}"),
+            count => write!(
+                title,
+                ": {first}, and {}",
+                words::plural(count - 1, "more value")
+            ),
+        };
+    }
+    let columns = [
+        ("worse, and no gate asks", Kind::Name),
+        ("metric", Kind::Text),
+        ("from", Kind::Number),
+        ("to", Kind::Number),
+    ];
+    Section {
+        is_folded: true,
+        ..Section::new(
+            "worse",
+            &title,
+            vec![Part::Table(Table::new(columns, rows))],
+        )
     }
 }
 

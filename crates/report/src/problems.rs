@@ -6,7 +6,7 @@ use crate::place::{Place, within_repository};
 use ::explain::{Cause, PlaceSide};
 use model::{
     Against, Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, Mistyped, Outcome,
-    Problem, ProblemCause, Question, Reason, Record, Rule, SinceBase, Subject, Verdict,
+    Problem, ProblemCause, Question, Reason, Record, Rule, SinceBase, Subject, Verdict, WorseValue,
 };
 use std::collections::BTreeSet;
 use wording::names::named;
@@ -445,6 +445,23 @@ fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<Row> {
 
 fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
     let subject = &verdict.subject;
+    match innermost(&verdict.reason) {
+        Reason::CountersInDoubt { against, rises } => {
+            let whose = whose(judgement, against);
+            return rises
+                .iter()
+                .map(|doubted| of_rise(subject, &doubted.rise, whose.clone(), "in doubt"))
+                .collect();
+        }
+        Reason::UngatedWorse { against, values } => {
+            let whose = whose(judgement, against);
+            return values
+                .iter()
+                .map(|value| of_worse_value(subject, value, whose.clone()))
+                .collect();
+        }
+        _ => {}
+    }
     let is_gate = matches!(
         &verdict.question,
         Question::Gate(Rule::Limit { .. } | Rule::Counters { .. })
@@ -524,6 +541,23 @@ fn of_comparison(subject: &Subject, it: &Comparison, whose: String, limit: Strin
         limit,
         at: None,
         worse: it.change.0.abs(),
+    }
+}
+
+fn of_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> Row {
+    let WorseValue { metric, was, now } = *value;
+    let change = judge::relative_change(now.0, was.0);
+    Row {
+        subject: subject.clone(),
+        metric: metric.to_string(),
+        was: Some(words::quantity(metric, was.0)),
+        now: words::quantity(metric, now.0),
+        change: Some(words::change(metric, change)),
+        multiple: words::multiple(metric, was.0, now.0),
+        whose: Some(whose),
+        limit: "none".to_owned(),
+        at: None,
+        worse: change.abs(),
     }
 }
 

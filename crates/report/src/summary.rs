@@ -1,6 +1,8 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
-use model::{Conclusion, Environment, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
+use model::{
+    Conclusion, Environment, Evidence, Judgement, Note, Outcome, Record, Seen, Subject, Win,
+};
 use wording::words::{self, plural};
 
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
@@ -85,6 +87,14 @@ pub fn counts(judgement: &Judgement) -> String {
         (count > 0 && first != Some(outcome)).then(|| format!("{count} {said}"))
     };
     let unjudged = judgement.count(Outcome::Skipped) + judgement.count(Outcome::Unsupported);
+    let withheld: usize = judgement
+        .notes
+        .iter()
+        .map(|note| match note {
+            Note::NotHeld { counters, .. } => counters.len(),
+            _ => 0,
+        })
+        .sum();
     let lead = first.filter(|outcome| judgement.count(*outcome) > 0);
     let counts: Vec<String> = [
         lead.map(problems),
@@ -94,6 +104,7 @@ pub fn counts(judgement: &Judgement) -> String {
         counted(Outcome::Replaced, "fell back on another variant"),
         counted(Outcome::Expected, "failed as expected"),
         (unjudged > 0).then(|| format!("{unjudged} not judged")),
+        (withheld > 0).then(|| format!("{} withheld", plural(withheld, "counter"))),
     ]
     .into_iter()
     .flatten()

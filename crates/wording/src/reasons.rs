@@ -3,10 +3,11 @@
 
 use super::escape;
 use super::words::{
-    any_of, comma, compared_part, difference, element, instructions, limit, limit_by, listed,
-    millions, numbers, percent, place, plural, quantity, role_name, signed, signed_interval,
-    update_binaries_command, update_command,
+    any_of, comma, compared_part, difference, element, instructions, limit, limit_by,
+    limit_in_yaml, listed, millions, numbers, percent, place, plural, quantity, role_name, signed,
+    signed_interval, update_binaries_command, update_command,
 };
+use model::occupancy::{Excess, Limiter};
 use model::*;
 
 /// About whom a sentence is, and from where its commands are run.
@@ -135,6 +136,10 @@ impl Context<'_> {
                 "{} use local memory, and no compiled file says how many bytes are spilled",
                 plural(usize::try_from(*accesses).unwrap_or(usize::MAX), "instruction")
             ),
+            R::LaunchImpossible { case, excess: of } => format!(
+                "{case} cannot be launched on this architecture: {}; take the architecture out of `architectures`, or make the block smaller",
+                excess(*of)
+            ),
             R::NoMachineCode { arch } => format!("the file has no machine code for {arch}"),
             R::UndeclaredEntry { symbol } => {
                 format!("launches {symbol}, which is not declared under `launches`")
@@ -195,6 +200,17 @@ impl Context<'_> {
                 limit(Metric::P50, allowed.0),
                 whose(against)
             ),
+            R::UngatedWorse { against, values } => {
+                let limits = values.iter();
+                let limits = limits.map(|value| limit_in_yaml(value.metric, value.now.0));
+                format!(
+                    "{}, worse than {}, and no gate limits {}; fix it, or limit it in gates.yaml: `gates: {{{}}}`",
+                    all(values, worse_value),
+                    whose(against),
+                    if values.len() == 1 { "it" } else { "them" },
+                    limits.collect::<Vec<_>>().join(", ")
+                )
+            }
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
                 "expired: {by} accepted this until {until}, and this run is from {day}; extend the acceptance, or fix what it accepts and remove it"
@@ -399,6 +415,16 @@ impl Context<'_> {
                     withheld(why.as_ref())
                 )),
                 self.update_command()
+            ),
+            R::CountersInDoubt { against, rises } => format!(
+                "{}; where that is intended, {}",
+                all(rises, doubted_rise),
+                match against {
+                    Against::Base => "run with `--allow-loosened`".to_owned(),
+                    Against::Baseline | Against::Anchor { .. } => {
+                        format!("run `{}`", self.update_command())
+                    }
+                }
             ),
             R::PartlyAccepted { own, accepted, other } => format!(
                 "{}; {}; {}",
@@ -741,6 +767,47 @@ fn withheld(why: Option<&Withheld>) -> String {
     }
 }
 
+/// `load sectors 875 -> 3500 (base's value by the simulator alone: lanes of a warp ...)`.
+fn doubted_rise(doubted: &DoubtedRise) -> String {
+    let CounterRise {
+        counter, was, now, ..
+    } = &doubted.rise;
+    let metric = (*counter).into();
+    let side = match doubted.side {
+        Side::Head => "the new value is",
+        Side::Base => "the old value is",
+    };
+    format!(
+        "{counter} {} -> {}, but {side} the simulator's alone, as {}",
+        quantity(metric, was.0),
+        quantity(metric, now.0),
+        withheld(Some(&doubted.why))
+    )
+}
+
+/// `occupancy 100 % -> 75 %`
+pub fn worse_value(value: &WorseValue) -> String {
+    let quantity = |number: Num| quantity(value.metric, number.0);
+    format!(
+        "{} {} -> {}",
+        value.metric,
+        quantity(value.was),
+        quantity(value.now)
+    )
+}
+
+/// `each block asks for 104448 B of shared memory, and can have 101376 at most`
+fn excess(excess: Excess) -> String {
+    let unit = match excess.resource {
+        Limiter::Warps | Limiter::Blocks => "threads",
+        Limiter::Registers => "registers",
+        Limiter::SharedMemory => "B of shared memory",
+        Limiter::Barriers => "barriers",
+    };
+    let Excess { asked, most, .. } = excess;
+    format!("each block asks for {asked} {unit}, and can have {most} at most")
+}
+
 fn anchor(since: &Since) -> &str {
     match since {
         Since::Revision(revision) => revision,
@@ -1035,6 +1102,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
         }
+        Loosened::CountersInDoubt(rises) => all(rises, doubted_rise),
         Loosened::FallsBack(to) => {
             format!("head falls back on `{to}` where it fails, with --allow-fallback")
         }

@@ -482,6 +482,7 @@ pub fn question(question: &Question) -> String {
         Question::Acceptance(allows) => format!("acceptance of {}", allowance(allows)),
         Question::NoLooser(what) => format!("no looser than the base: {}", demand(what)),
         Question::Failure(gates) => format!("expected to fail {}", any_of(gates)),
+        Question::UngatedResources => "resources that no gate limits".to_owned(),
     }
 }
 
@@ -520,6 +521,15 @@ pub fn gate(rule: &Rule) -> String {
         Rule::Limit { metric, limit } => format!("{metric} {}", bound(*metric, limit)),
         Rule::Condition { expr } => expr.text.clone(),
     }
+}
+
+/// Writes a limit that a value just holds, as gates.yaml has it: `occupancy: 75%`, `stack: 64`.
+pub fn limit_in_yaml(metric: Metric, value: f64) -> String {
+    let value = match metric {
+        Metric::Occupancy => format!("{}%", (100.0 * value).floor()),
+        _ => value.to_string(),
+    };
+    format!("{}: {value}", metric.name())
 }
 
 /// The limit of a gate on a metric, without its name: `<= 128`, `+2% of base`.

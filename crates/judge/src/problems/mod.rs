@@ -86,7 +86,8 @@ fn rule_of(verdict: &Verdict) -> Option<&Rule> {
         Question::Baseline
         | Question::Acceptance(_)
         | Question::NoLooser(_)
-        | Question::Failure(_) => None,
+        | Question::Failure(_)
+        | Question::UngatedResources => None,
     }
 }
 

@@ -84,6 +84,8 @@ fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> boo
 
 fn is_gate_of(verdict: &Verdict, kernel: &str, variant: &str) -> bool {
     let subject = &verdict.subject;
-    matches!(verdict.question, Question::Gate(_))
-        && (subject.kernel(), subject.variant()) == (kernel, variant)
+    matches!(
+        verdict.question,
+        Question::Gate(_) | Question::UngatedResources
+    ) && (subject.kernel(), subject.variant()) == (kernel, variant)
 }

@@ -94,6 +94,9 @@ impl Comparison {
             (Ended::Inconclusive(Reason::BaseIncomparable(lack)), Loosening::Allowed) => {
                 allowed(Loosened::BaseIncomparable(lack))
             }
+            (Ended::Inconclusive(Reason::CountersInDoubt { rises, .. }), Loosening::Allowed) => {
+                allowed(Loosened::CountersInDoubt(rises))
+            }
             (Ended::Inconclusive(reason), _) => (Outcome::Inconclusive, reason),
             (Ended::Environment(reason), _) => (Outcome::Environment, reason),
         };

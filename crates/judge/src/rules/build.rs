@@ -4,8 +4,8 @@ use super::misplaced;
 use crate::counterpart::is_same_call;
 use crate::index::View;
 use crate::unavailable::{Judged, fail, inconclusive, skipped, unsupported};
-use crate::value::assembled;
-use model::occupancy::resident;
+use crate::value::{assembled, steps};
+use model::occupancy::{Demand, find_excess, resident};
 use model::*;
 
 pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
@@ -17,10 +17,30 @@ pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
         true if facts.kernels == Some(0) => fail(Reason::NoMachineCode { arch: unit.arch }),
         true if facts.kernels.is_some() => Ok(Reason::Held),
         true => fail(Reason::NoEntry),
-        false => Ok(Reason::Compiled {
-            warnings: u32::try_from(facts.warnings.len()).unwrap_or(u32::MAX),
-        }),
+        false => match find_impossible_launch(view, unit, facts) {
+            Some(impossible) => fail(impossible),
+            None => Ok(Reason::Compiled {
+                warnings: u32::try_from(facts.warnings.len()).unwrap_or(u32::MAX),
+            }),
+        },
     }
+}
+
+/// Returns the first launch of a unit's cases that its architecture cannot do. A launcher decides on its launches itself, and
+/// compiled files have none.
+fn find_impossible_launch(view: View, unit: &UnitId, facts: &BuildFacts) -> Option<Reason> {
+    view.cases_of(unit).find_map(|case| {
+        let launches = steps(facts, case).ok()?;
+        launches.into_iter().find_map(|(entry, launch)| {
+            let resources = entry.resources.as_ref()?;
+            let threads = launch.threads_per_block();
+            let demand = Demand::new(resources, launch.dynamic_shared, threads);
+            Some(Reason::LaunchImpossible {
+                case: Box::new(case.id.clone()),
+                excess: find_excess(unit.arch, demand)?,
+            })
+        })
+    })
 }
 
 /// A variant is compared with all siblings before it in the file, so that of two equal ones the later

@@ -43,6 +43,16 @@ pub fn evaluate_bound(
     evaluated(expr, expression.number(&env))
 }
 
+/// Returns true if a condition asks for a metric of its own subject.
+pub fn names_metric(expr: &Expr, metric: Metric) -> bool {
+    Expression::parse(&expr.text).is_ok_and(|expression| {
+        expression
+            .names()
+            .iter()
+            .any(|name| matches!(name, Name::Plain(_)) && metric_of(name) == Some(metric))
+    })
+}
+
 fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> {
     let names = expression.names().iter();
     names

@@ -57,34 +57,34 @@ fn compare(
         return misplaced();
     };
     let allowed = share_of(Margin::Share(Num(allowed)))?;
-    let counted = view.over_launches(id, |launch| &launch.counters)?;
     let withheld = view.withheld(id)?;
+    let simulated = view.simulated_counts(id)?;
     // A counter that the base can be held to is lost against it, and reported by itself.
     let held = view.base().map(|base| base.gateable(id));
     let held = held.unwrap_or_default();
     let lost: Vec<_> = Counter::ALL
         .into_iter()
-        .filter(|counter| !counted.contains_key(counter) && !held.contains_key(counter))
+        .filter(|counter| !simulated.contains_key(counter) && !held.contains_key(counter))
         .filter(|counter| agreed(*counter).is_ok())
         .map(|counter| (counter, withheld.get(&counter).copied().cloned()))
         .collect();
     if !lost.is_empty() {
         return inconclusive(Reason::CountersLost { lost });
     }
-    if counted.is_empty() {
-        let why = withheld.values().next().copied().cloned();
-        return skipped(Reason::CountersWithheld { why });
-    }
+    let is_all_withheld = simulated.values().all(|count| count.withheld.is_some());
     let mut rises = Vec::new();
+    let mut doubted = Vec::new();
     let mut compared = 0;
     let mut new = None;
-    for (&counter, &count) in &counted {
-        let now = count as f64;
+    for (&counter, count) in &simulated {
+        let now = count.value as f64;
         let was = match agreed(counter) {
             Ok(was) => was,
             Err(NoBaseline::Refused(ruling)) => return Err(ruling),
             Err(NoBaseline::New(reason)) => {
-                new.get_or_insert(reason);
+                if count.withheld.is_none() {
+                    new.get_or_insert(reason);
+                }
                 continue;
             }
         };
@@ -99,22 +99,33 @@ fn compare(
                 change: Num(change),
             });
         }
-        if change > allowed {
-            rises.push(CounterRise {
-                counter,
-                was: Num(was),
-                now: Num(now),
-                change: Num(change),
-                lines: lines_of(view, id, counter, count),
-            });
-        } else if change < -allowed {
-            ruled.wins.push(Win {
+        match count.withheld {
+            _ if change > allowed => {
+                let rise = CounterRise {
+                    counter,
+                    was: Num(was),
+                    now: Num(now),
+                    change: Num(change),
+                    lines: lines_of(view, id, counter, count.value),
+                };
+                match count.withheld {
+                    None => rises.push(rise),
+                    Some(why) => doubted.push(DoubtedRise {
+                        rise,
+                        side: Side::Head,
+                        why: why.clone(),
+                    }),
+                }
+            }
+            None if change < -allowed => ruled.wins.push(Win {
                 subject: subject.clone(),
                 metric: counter.into(),
                 measured: Num(now),
                 baseline: Num(was),
                 change: Num(change),
-            });
+            }),
+            // A value that may be another on a GPU is no win.
+            None | Some(_) => {}
         }
     }
     if !rises.is_empty() {
@@ -124,6 +135,14 @@ fn compare(
             rises,
             allowed,
         });
+    }
+    if !doubted.is_empty() {
+        let rises = doubted;
+        return inconclusive(Reason::CountersInDoubt { against, rises });
+    }
+    if is_all_withheld && compared == 0 {
+        let why = withheld.values().next().copied().cloned();
+        return skipped(Reason::CountersWithheld { why });
     }
     // Some counters may be younger than the baseline, which is no reason to compare none.
     if new.is_some() {
@@ -138,13 +157,55 @@ fn compare(
     }
 }
 
-/// Source lines that count most of a counter, of the first launch that counted this much.
+/// Compares counters of which head's or the base's are withheld from gates, and returns those that rose by more than
+/// `allowed` does for each of them; `None` exempts a counter. What both sides gate is compared exactly elsewhere.
+///
+/// # Errors
+/// Where a side was not simulated.
+pub fn find_doubted_rises(
+    head: View,
+    base: View,
+    id: &CaseId,
+    allowed: impl Fn(Counter, f64) -> Option<f64>,
+) -> Judged<Vec<DoubtedRise>> {
+    let theirs = base.simulated_counts(id)?;
+    let ours = head.simulated_counts(id)?;
+    Ok(ours
+        .iter()
+        .filter_map(|(&counter, count)| {
+            let other = theirs.get(&counter)?;
+            let (side, why) = match (count.withheld, other.withheld) {
+                (Some(why), _) => (Side::Head, why),
+                (None, Some(why)) => (Side::Base, why),
+                (None, None) => return None,
+            };
+            let (now, was) = (count.value as f64, other.value as f64);
+            let change = relative_change(now, was);
+            (change > allowed(counter, was)?).then(|| DoubtedRise {
+                rise: CounterRise {
+                    counter,
+                    was: Num(was),
+                    now: Num(now),
+                    change: Num(change),
+                    lines: lines_of(head, id, counter, count.value),
+                },
+                side,
+                why: why.clone(),
+            })
+        })
+        .collect())
+}
+
+/// Returns the source lines that count most of a counter, in the first launch that counted this much.
 fn lines_of(view: View, id: &CaseId, counter: Counter, count: u64) -> Vec<LineCount> {
     let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
     let launches = seeds
         .iter()
         .filter_map(|&seed| view.simulation(id, seed).ok());
-    let mut found = launches.filter(|launch| launch.counters.get(&counter) == Some(&count));
+    let mut found = launches.filter(|launch| {
+        let counted = launch.counters.get(&counter);
+        counted.or(launch.information.get(&counter)) == Some(&count)
+    });
     let lines = found.find_map(|launch| launch.lines.get(&counter));
     lines.cloned().unwrap_or_default()
 }

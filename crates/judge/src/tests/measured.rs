@@ -262,6 +262,137 @@ fn counters_that_can_no_longer_be_held_to_anything() {
     assert_eq!(loosened(&ruled(&record)), []);
 }
 
+/// Withholds a counter of the case on one side, in all launches, and gives it a value.
+fn doubt(record: &mut Record, side: Side, counter: Counter, value: u64, doubt: Doubt) {
+    let change = |facts: &mut SimulationFacts| {
+        facts.counters.remove(&counter);
+        facts.information.insert(counter, value);
+        let place = "k.cu:9".to_owned();
+        facts.withheld.insert(counter, Withheld { doubt, place });
+    };
+    match side {
+        Side::Head => recount(record, |_, facts| change(facts)),
+        Side::Base => of_base(record, |piece| {
+            if let Evidence::Simulation {
+                case,
+                facts: Seen::Got(facts),
+                ..
+            } = piece
+                && *case == small()
+            {
+                change(facts);
+            }
+        }),
+    }
+}
+
+/// The counters in doubt that rose, of all verdicts, with both values.
+fn doubted(judgement: &Judgement) -> Vec<(Counter, f64, f64, Side)> {
+    let rises =
+        judgement
+            .verdicts
+            .iter()
+            .filter_map(|verdict| match (&verdict.reason, verdict.outcome) {
+                (Reason::CountersInDoubt { rises, .. }, Outcome::Inconclusive) => Some(rises),
+                _ => None,
+            });
+    rises
+        .flatten()
+        .map(|DoubtedRise { rise, side, .. }| (rise.counter, rise.was.0, rise.now.0, *side))
+        .collect()
+}
+
+#[test]
+fn a_counter_in_doubt_on_either_side_may_not_rise_in_silence() {
+    let counter = Counter::GlobalLoadSectors;
+    let sides = |was: Option<Doubt>, now: Option<Doubt>, value: u64| {
+        let mut record = against_base();
+        if let Some(why) = was {
+            doubt(&mut record, Side::Base, counter, 4096, why);
+        }
+        match now {
+            Some(why) => doubt(&mut record, Side::Head, counter, value, why),
+            None => recount(&mut record, |_, facts| {
+                facts.counters.insert(counter, value);
+            }),
+        }
+        ruled(&record)
+    };
+    for soft in [
+        Doubt::RaggedLoop,
+        Doubt::Joined,
+        Doubt::SplitCopy,
+        Doubt::ZeroStride,
+        Doubt::AlteredProducts,
+    ] {
+        for (was, now, side) in [
+            (Some(soft), None, Side::Base),
+            (None, Some(soft), Side::Head),
+            (Some(soft), Some(soft), Side::Head),
+        ] {
+            let rose = sides(was, now, 8192);
+            assert_eq!(doubted(&rose), [(counter, 4096.0, 8192.0, side)]);
+            assert_eq!(rose.conclusion, Conclusion::Inconclusive);
+            let same = sides(was, now, 4096);
+            assert_eq!((doubted(&same), loosened(&same)), (vec![], vec![]));
+            assert_eq!(same.conclusion, Conclusion::Pass);
+        }
+    }
+    for hard in [Doubt::Polls, Doubt::Uncompared] {
+        let lost = sides(None, Some(hard), 4096);
+        assert_eq!(
+            (doubted(&lost), lost.conclusion),
+            (vec![], Conclusion::Fail)
+        );
+        // Of the base nothing is known.
+        assert_eq!(doubted(&sides(Some(hard), None, 8192)), []);
+    }
+}
+
+#[test]
+fn a_label_lets_a_counter_in_doubt_rise() {
+    let mut record = against_base();
+    let counter = Counter::GlobalLoadSectors;
+    doubt(&mut record, Side::Head, counter, 8192, Doubt::Joined);
+    record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
+    let judgement = ruled(&record);
+    assert_eq!(doubted(&judgement), []);
+    assert_eq!(judgement.conclusion, Conclusion::Pass);
+    let is_allowed = |verdict: &Verdict| matches!(&verdict.reason, Reason::LooseningAllowed(how) if matches!(**how, Loosened::CountersInDoubt(_)));
+    assert!(judgement.verdicts.iter().any(is_allowed));
+}
+
+#[test]
+fn a_wrong_base_is_no_yardstick_for_a_counter_in_doubt() {
+    let mut record = against_base();
+    let counter = Counter::GlobalLoadSectors;
+    doubt(&mut record, Side::Head, counter, 8192, Doubt::Joined);
+    of_base(&mut record, |piece| {
+        if let Evidence::Check {
+            case,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+            && *case == small()
+        {
+            facts.error.max_err = Num(1.0);
+        }
+    });
+    let judgement = ruled(&record);
+    assert_eq!(doubted(&judgement), []);
+    assert_eq!(judgement.conclusion, Conclusion::Pass);
+    let shown = Ungated {
+        subject: Subject::Case(small()),
+        against: Against::Base,
+        values: vec![WorseValue {
+            metric: counter.into(),
+            was: Num(4096.0),
+            now: Num(8192.0),
+        }],
+    };
+    assert_eq!(judgement.ungated, [shown], "it is on the screen");
+}
+
 #[test]
 fn runs_the_base_if_head_does_not_answer_for_it() {
     let cases = |variant: &str| SHAPES.map(|shape| case_id(variant, shape)).to_vec();

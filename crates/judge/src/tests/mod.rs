@@ -27,6 +27,7 @@ mod simulated;
 mod singles;
 mod targets;
 mod times;
+mod ungated;
 mod unseen;
 
 use super::fixture::*;

@@ -489,16 +489,57 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Counters that no gate can rest on in some launch of the case, and why in the first of them.
+    /// Returns the counters that no gate can rest on in some launch of the case, with the gravest doubt of all launches.
     pub(super) fn withheld(self, id: &CaseId) -> Judged<BTreeMap<Counter, &'a Withheld>> {
-        let mut all = BTreeMap::new();
+        let mut all: BTreeMap<Counter, &Withheld> = BTreeMap::new();
         for seed in self.seeds_of(self.case(id)?) {
-            for (counter, withheld) in &self.simulation(id, seed)?.withheld {
-                all.entry(*counter).or_insert(withheld);
+            for (&counter, withheld) in &self.simulation(id, seed)?.withheld {
+                let known = all.entry(counter).or_insert(withheld);
+                if withheld.doubt < known.doubt {
+                    *known = withheld;
+                }
             }
         }
         Ok(all)
     }
+
+    /// Returns the largest value over all seeds of each counter that can be compared with another launch's: those that gates
+    /// rest on, and those that are withheld for a doubt that [keeps their order](Doubt::keeps_order).
+    pub(super) fn simulated_counts(
+        self,
+        id: &CaseId,
+    ) -> Judged<BTreeMap<Counter, SimulatedCount<'a>>> {
+        let withheld = self.withheld(id)?;
+        let launches = self
+            .seeds_of(self.case(id)?)
+            .map(|seed| self.simulation(id, seed))
+            .collect::<Judged<Vec<_>>>()?;
+        let count = |counter: Counter| -> Option<SimulatedCount<'a>> {
+            let withheld = withheld.get(&counter).copied();
+            if withheld.is_some_and(|withheld| !withheld.doubt.keeps_order()) {
+                return None;
+            }
+            let values = launches.iter().map(|launch| {
+                let informed = launch.information.get(&counter);
+                let informed = informed.filter(|_| withheld.is_some());
+                launch.counters.get(&counter).or(informed).copied()
+            });
+            let value = values.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+            Some(SimulatedCount { value, withheld })
+        };
+        Ok(Counter::ALL
+            .into_iter()
+            .filter_map(|counter| Some((counter, count(counter)?)))
+            .collect())
+    }
+}
+
+/// A counter as the simulator counted it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SimulatedCount<'a> {
+    pub value: u64,
+    /// Why no gate can rest on it; `None` where gates do.
+    pub withheld: Option<&'a Withheld>,
 }
 
 /// Each entry that a case launches, in turn, with its launch.

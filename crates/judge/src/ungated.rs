@@ -1,0 +1,161 @@
+//! Finds resources that are worse than before and that no gate limits, so that a change does not make them worse in
+//! silence.
+//!
+//! Each unit is compared with the base, or with its committed baseline where there is no base. All worse values are
+//! listed, and with them what a counter may have risen by where the base is wrong. More local memory and lower occupancy fail as well, as they do where `binary` compares two files: a step of
+//! these costs time on any GPU. Interleaved times of a case are better evidence than its resources, so a unit whose times
+//! hold does not fail. Compiled files are left out: whoever compares them names the limits.
+
+use super::agreed::Refusals;
+use super::index::View;
+use super::review::lost;
+use super::rules::{self, condition, relative_change};
+use model::*;
+
+/// Resources that are compared. Blocks per SM would repeat the occupancy, and the size of the code costs nothing by
+/// itself.
+const COMPARED: [Metric; 5] = [
+    Metric::Registers,
+    Metric::Spills,
+    Metric::Stack,
+    Metric::Shared,
+    Metric::Occupancy,
+];
+
+/// Returns every unit that has a worse value, and every case, in the order of the plan.
+pub(super) fn find(view: View, refusals: &Refusals) -> Vec<Ungated> {
+    let units = view
+        .plan()
+        .units
+        .iter()
+        .filter(|unit| !unit.is_compiled())
+        .filter(|unit| {
+            let UnitId {
+                kernel, variant, ..
+            } = &unit.id;
+            // A variant that is kept to fail is held to no baseline and never timed.
+            view.plan().expected(kernel, variant).is_none()
+        })
+        .filter_map(|unit| compare_unit(view, &unit.id, refusals));
+    let cases = view
+        .plan()
+        .cases
+        .iter()
+        .filter_map(|case| compare_case(view, &case.id));
+    units.chain(cases).collect()
+}
+
+fn compare_case(view: View, id: &CaseId) -> Option<Ungated> {
+    let values: Vec<_> = lost::find_excused_rises(view, id)
+        .into_iter()
+        .map(|DoubtedRise { rise, .. }| WorseValue {
+            metric: rise.counter.into(),
+            was: rise.was,
+            now: rise.now,
+        })
+        .collect();
+    (!values.is_empty()).then(|| Ungated {
+        subject: Subject::Case(id.clone()),
+        against: Against::Base,
+        values,
+    })
+}
+
+/// Returns a failure for each unit with a worse value that costs time on any GPU, unless an interleaved time holds.
+pub(super) fn verdicts(view: View, found: &[Ungated], gates: &[Verdict]) -> Vec<Verdict> {
+    found
+        .iter()
+        .filter(|resources| !is_excused(view, &resources.subject, gates))
+        .filter_map(|resources| {
+            let values = resources.values.iter().copied();
+            let costly: Vec<_> = values.filter(|value| costs_time(value.metric)).collect();
+            (!costly.is_empty()).then(|| {
+                Verdict::without_figures(
+                    resources.subject.clone(),
+                    Question::UngatedResources,
+                    Outcome::Fail,
+                    Reason::UngatedWorse {
+                        against: resources.against.clone(),
+                        values: costly,
+                    },
+                    None,
+                )
+            })
+        })
+        .collect()
+}
+
+fn compare_unit(view: View, id: &UnitId, refusals: &Refusals) -> Option<Ungated> {
+    let subject = Subject::Unit(id.clone());
+    let base = view
+        .base()
+        .filter(|base| base.planned_unit(id).is_some() && base.build(id).is_ok());
+    let against = match base {
+        Some(_) => Against::Base,
+        None => Against::Baseline,
+    };
+    let values = COMPARED.into_iter().filter_map(|metric| {
+        let now = view.metric(&subject, metric).ok()?.number;
+        let was = match base {
+            Some(base) => base.metric(&subject, metric).ok()?.number,
+            None => view.agreed_on(&subject, metric, refusals).ok()?.value,
+        };
+        let change = relative_change(now, was);
+        let is_worse = match metric.larger_is_better() {
+            true => change < 0.0,
+            false => change > 0.0,
+        };
+        (is_worse && !is_limited(view, id, metric)).then_some(WorseValue {
+            metric,
+            was: Num(was),
+            now: Num(now),
+        })
+    });
+    let values: Vec<_> = values.collect();
+    (!values.is_empty()).then_some(Ungated {
+        subject,
+        against,
+        values,
+    })
+}
+
+fn costs_time(metric: Metric) -> bool {
+    matches!(metric, Metric::Spills | Metric::Stack | Metric::Occupancy)
+}
+
+/// Returns true if a gate of the unit, or of one of its cases, names the metric.
+fn is_limited(view: View, id: &UnitId, metric: Metric) -> bool {
+    let names_metric = |gate: &&Gate| match &gate.rule {
+        Rule::Limit { metric: own, .. } => *own == metric,
+        Rule::Condition { expr } => condition::names_metric(expr, metric),
+        _ => false,
+    };
+    let of_unit = view.gates_of(&Subject::Unit(id.clone())).iter();
+    let mut of_cases = view
+        .cases_of(id)
+        .flat_map(|case| view.gates_of(&Subject::Case(case.id.clone())));
+    of_unit.copied().any(|gate| names_metric(&gate)) || of_cases.any(|gate| names_metric(gate))
+}
+
+/// Returns true if times of the variant were interleaved with the base's, and everything that is asked of them holds.
+fn is_excused(view: View, unit: &Subject, gates: &[Verdict]) -> bool {
+    let times: Vec<&Verdict> = gates
+        .iter()
+        .filter(|verdict| {
+            let subject = &verdict.subject;
+            (subject.kernel(), subject.variant()) == (unit.kernel(), unit.variant())
+        })
+        .filter(|verdict| match &verdict.question {
+            Question::Gate(Rule::Limit { metric, limit }) => match limit {
+                Limit::Base { .. } => true,
+                Limit::Baseline { .. } => rules::is_against_base(view, &verdict.subject, *metric),
+                Limit::Absolute { .. } | Limit::Anchor { .. } => false,
+            },
+            _ => false,
+        })
+        .collect();
+    let was_measured = times.iter().any(|verdict| {
+        matches!(&verdict.reason, Reason::WithinChange(it) if it.against == Against::Base)
+    });
+    was_measured && times.iter().all(|verdict| verdict.outcome == Outcome::Pass)
+}
