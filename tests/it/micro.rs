@@ -51,8 +51,8 @@ fn a_configuration_that_breaks_a_gate_is_dropped_by_it() {
         panic!("{said}")
     };
     assert_eq!(dropped["define"], define(16));
-    assert_eq!(dropped["gate"], "occupancy >= 1 %");
-    assert_eq!(dropped["code"], "beyond-limit");
+    assert_eq!(dropped["gate"], "built");
+    assert_eq!(dropped["code"], "launch-impossible");
 }
 
 #[test]

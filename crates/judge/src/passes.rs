@@ -32,8 +32,10 @@ pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponen
     judgement.ungated = ungated::find(view, refusals);
     let verdicts = &mut judgement.verdicts;
     // Resources that became worse, and that no gate limits.
-    let worse = ungated::verdicts(view, &judgement.ungated, verdicts);
-    verdicts.extend(worse);
+    if opponent.loosening() == Loosening::Fails {
+        let worse = ungated::verdicts(view, &judgement.ungated, verdicts);
+        verdicts.extend(worse);
+    }
     // Failures of variants that are kept to fail.
     expected::review(view.plan(), verdicts);
     // Failures of variants that another stands in for.

@@ -2,9 +2,10 @@
 //! silence.
 //!
 //! Each unit is compared with the base, or with its committed baseline where there is no base. All worse values are
-//! listed, and with them what a counter may have risen by where the base is wrong. More local memory and lower occupancy fail as well, as they do where `binary` compares two files: a step of
-//! these costs time on any GPU. Interleaved times of a case are better evidence than its resources, so a unit whose times
-//! hold does not fail. Compiled files are left out: whoever compares them names the limits.
+//! listed, and with them the counters that may have risen where the base is wrong. More local memory and lower occupancy
+//! fail as well, as they do where `binary` compares two files: a step of these costs time on any GPU. Interleaved times of
+//! a case are better evidence than its resources, so a unit whose times hold does not fail. A limit that only head has
+//! keeps a value from failing, and not from the list. Compiled files are left out: whoever compares them names the limits.
 
 use super::agreed::Refusals;
 use super::index::View;
@@ -63,12 +64,18 @@ fn compare_case(view: View, id: &CaseId) -> Option<Ungated> {
 
 /// Returns a failure for each unit with a worse value that costs time on any GPU, unless an interleaved time holds.
 pub(super) fn verdicts(view: View, found: &[Ungated], gates: &[Verdict]) -> Vec<Verdict> {
+    let limits = &view.policy().gates;
     found
         .iter()
         .filter(|resources| !is_excused(view, &resources.subject, gates))
         .filter_map(|resources| {
-            let values = resources.values.iter().copied();
-            let costly: Vec<_> = values.filter(|value| costs_time(value.metric)).collect();
+            let costly: Vec<_> = resources
+                .values
+                .iter()
+                .copied()
+                .filter(|value| costs_time(value.metric))
+                .filter(|value| !is_limited(limits, &resources.subject, value.metric))
+                .collect();
             (!costly.is_empty()).then(|| {
                 Verdict::without_figures(
                     resources.subject.clone(),
@@ -94,6 +101,11 @@ fn compare_unit(view: View, id: &UnitId, refusals: &Refusals) -> Option<Ungated>
         Some(_) => Against::Base,
         None => Against::Baseline,
     };
+    let policy = view.policy();
+    let gates = policy
+        .base
+        .as_ref()
+        .map_or(&policy.gates, |base| &base.gates);
     let values = COMPARED.into_iter().filter_map(|metric| {
         let now = view.metric(&subject, metric).ok()?.number;
         let was = match base {
@@ -105,7 +117,7 @@ fn compare_unit(view: View, id: &UnitId, refusals: &Refusals) -> Option<Ungated>
             true => change < 0.0,
             false => change > 0.0,
         };
-        (is_worse && !is_limited(view, id, metric)).then_some(WorseValue {
+        (is_worse && !is_limited(gates, &subject, metric)).then_some(WorseValue {
             metric,
             was: Num(was),
             now: Num(now),
@@ -123,18 +135,25 @@ fn costs_time(metric: Metric) -> bool {
     matches!(metric, Metric::Spills | Metric::Stack | Metric::Occupancy)
 }
 
-/// Returns true if a gate of the unit, or of one of its cases, names the metric.
-fn is_limited(view: View, id: &UnitId, metric: Metric) -> bool {
-    let names_metric = |gate: &&Gate| match &gate.rule {
-        Rule::Limit { metric: own, .. } => *own == metric,
-        Rule::Condition { expr } => condition::names_metric(expr, metric),
-        _ => false,
-    };
-    let of_unit = view.gates_of(&Subject::Unit(id.clone())).iter();
-    let mut of_cases = view
-        .cases_of(id)
-        .flat_map(|case| view.gates_of(&Subject::Case(case.id.clone())));
-    of_unit.copied().any(|gate| names_metric(&gate)) || of_cases.any(|gate| names_metric(gate))
+/// Returns true if a gate of the unit's variant names the metric.
+fn is_limited<'g>(
+    gates: impl IntoIterator<Item = &'g Gate>,
+    unit: &Subject,
+    metric: Metric,
+) -> bool {
+    gates
+        .into_iter()
+        .filter(|gate| match &gate.subject {
+            Subject::Unit(_) => gate.subject == *unit,
+            Subject::Case(case) => {
+                (case.kernel.as_str(), case.variant.as_str()) == (unit.kernel(), unit.variant())
+            }
+        })
+        .any(|gate| match &gate.rule {
+            Rule::Limit { metric: own, .. } => *own == metric,
+            Rule::Condition { expr } => condition::names_metric(expr, metric),
+            _ => false,
+        })
 }
 
 /// Returns true if times of the variant were interleaved with the base's, and everything that is asked of them holds.

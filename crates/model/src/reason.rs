@@ -635,8 +635,8 @@ pub enum Reason {
     /// A unit uses more local memory than before, or has a lower occupancy, and no gate of it names that metric.
     ///
     /// Fix the regression. If it is intended, limit the metric in gates.yaml, as `stack: 64` or `occupancy: 50%`. A case whose
-    /// time against the base holds needs no limit. A committed baseline can also be updated with `gatekeeper baseline update
-    /// --allow-worse`.
+    /// time against the base holds needs no limit, and `--allow-loosened` allows it. A committed baseline can also be updated
+    /// with `gatekeeper baseline update --allow-worse`.
     UngatedWorse { against: Against, values: Vec<WorseValue> } = "ungated-worse" [Fail],
     /// Head is looser than the base: a gate, a seed, a tolerance, a baseline or a case was removed or relaxed, a
     /// reference computes something else, or the change accepts what it breaks.

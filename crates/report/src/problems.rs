@@ -104,6 +104,16 @@ impl Block<'_> {
         self.why.get(first..).unwrap_or_default()
     }
 
+    /// Returns true if its sentences say more than a table of its values: what puts them in doubt, and what would let them
+    /// pass.
+    pub fn is_told_in_words(&self) -> bool {
+        matches!(
+            &self.problem.cause,
+            ProblemCause::Verdict(reason)
+                if matches!(**reason, Reason::CountersInDoubt { .. } | Reason::UngatedWorse { .. })
+        )
+    }
+
     pub fn is_old(&self) -> bool {
         self.problem.since_base == Some(SinceBase::Old)
     }

@@ -180,7 +180,7 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
     let shown = match options.is_verbose() {
         true => why.len(),
         // The table has their values.
-        false if block.rows.len() > 1 => 0,
+        false if block.rows.len() > 1 && !block.is_told_in_words() => 0,
         false => why.len().min(MOST_REASONS),
     };
     for sentence in why.iter().take(shown) {
@@ -190,7 +190,9 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
         let more = why.len() - shown;
         out.push(format!("{INDENT}and {more} more alike; -v lists them"));
     }
-    rows(out, &block.rows, options);
+    if !block.is_told_in_words() {
+        rows(out, &block.rows, options);
+    }
     if let Some(cause) = &block.cause {
         out.extend(wrapped(&format!("cause: {cause}"), INDENT, options.width));
     }

@@ -418,7 +418,7 @@ impl Context<'_> {
             ),
             R::CountersInDoubt { against, rises } => format!(
                 "{}; where that is intended, {}",
-                all(rises, doubted_rise),
+                doubted_rises(rises),
                 match against {
                     Against::Base => "run with `--allow-loosened`".to_owned(),
                     Against::Baseline | Against::Anchor { .. } => {
@@ -767,22 +767,38 @@ fn withheld(why: Option<&Withheld>) -> String {
     }
 }
 
-/// `load sectors 875 -> 3500 (base's value by the simulator alone: lanes of a warp ...)`.
-fn doubted_rise(doubted: &DoubtedRise) -> String {
-    let CounterRise {
-        counter, was, now, ..
-    } = &doubted.rise;
-    let metric = (*counter).into();
-    let side = match doubted.side {
-        Side::Head => "the new value is",
-        Side::Base => "the old value is",
-    };
-    format!(
-        "{counter} {} -> {}, but {side} the simulator's alone, as {}",
-        quantity(metric, was.0),
-        quantity(metric, now.0),
-        withheld(Some(&doubted.why))
-    )
+/// `load_sectors 875 -> 3500, but the old value is the simulator's alone, as lanes of ...`, by what causes the doubt.
+fn doubted_rises(rises: &[DoubtedRise]) -> String {
+    let mut groups: Vec<(Side, &Withheld, Vec<String>)> = Vec::new();
+    for DoubtedRise { rise, side, why } in rises {
+        let metric = rise.counter.into();
+        let [was, now] = [rise.was, rise.now].map(|value| quantity(metric, value.0));
+        let values = format!("{} {was} -> {now}", rise.counter);
+        match groups
+            .iter_mut()
+            .find(|(of, known, _)| (of, *known) == (side, why))
+        {
+            Some((_, _, all)) => all.push(values),
+            None => groups.push((*side, why, vec![values])),
+        }
+    }
+    let sentences = groups.iter().map(|(side, why, values)| {
+        let age = match side {
+            Side::Head => "new",
+            Side::Base => "old",
+        };
+        let are = if values.len() == 1 {
+            "value is"
+        } else {
+            "values are"
+        };
+        format!(
+            "{}, but the {age} {are} the simulator's alone, as {}",
+            values.join(", "),
+            withheld(Some(why))
+        )
+    });
+    sentences.collect::<Vec<_>>().join("; ")
 }
 
 /// `occupancy 100 % -> 75 %`
@@ -1102,7 +1118,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
         }
-        Loosened::CountersInDoubt(rises) => all(rises, doubted_rise),
+        Loosened::CountersInDoubt(rises) => doubted_rises(rises),
         Loosened::FallsBack(to) => {
             format!("head falls back on `{to}` where it fails, with --allow-fallback")
         }

@@ -197,7 +197,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         baselines: true,
         ..dishonest(
             "more registers with committed baselines",
-            &["beyond-change"],
+            &["beyond-change", "ungated-worse"],
             hoard,
         )
     },
@@ -205,10 +205,14 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         other_flags(dir);
         scatter(dir);
     }),
-    dishonest("flags with more registers", &["beyond-change"], |dir| {
-        other_flags(dir);
-        hoard(dir);
-    }),
+    dishonest(
+        "flags with more registers",
+        &["beyond-change", "ungated-worse"],
+        |dir| {
+            other_flags(dir);
+            hoard(dir);
+        },
+    ),
     Change {
         baselines: true,
         ..dishonest(
@@ -222,7 +226,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
     },
     dishonest(
         "an architecture in front with more registers",
-        &["beyond-change"],
+        &["beyond-change", "ungated-worse"],
         |dir| {
             gates(dir, "[sm_90]", "[sm_80, sm_90]");
             hoard(dir);
@@ -338,7 +342,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         says: &["head's baseline, under the flags `-O2` (base: `-O3`), is worse: registers"],
         ..dishonest(
             "a baseline of other flags that agrees on more registers",
-            &["loosened"],
+            &["loosened", "ungated-worse"],
             |dir| {
                 other_flags(dir);
                 hoard(dir);

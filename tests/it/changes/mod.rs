@@ -13,6 +13,7 @@ use crate::common;
 mod everyday;
 mod measured;
 mod renames;
+mod silence;
 mod tree;
 
 use common::{copy_of, git, report, run, stderr, stdout};
@@ -80,6 +81,7 @@ fn honest_changes_pass_without_a_label() {
     hold(tree::HONEST_CHANGES);
     hold(renames::HONEST_CHANGES);
     hold(everyday::HONEST_CHANGES);
+    hold(silence::HONEST_CHANGES);
 }
 
 #[test]
@@ -87,6 +89,7 @@ fn dishonest_changes_fail_for_their_reason() {
     hold(measured::DISHONEST_CHANGES);
     hold(tree::DISHONEST_CHANGES);
     hold(renames::DISHONEST_CHANGES);
+    hold(silence::DISHONEST_CHANGES);
 }
 
 /// Every row of a table, side by side; one message lists all that are not as they say.

@@ -132,13 +132,14 @@ fn is_cost(verdict: &Verdict) -> bool {
         Reason::BeyondLimit { .. }
             | Reason::BeyondChange(_)
             | Reason::CountersRose { .. }
+            | Reason::UngatedWorse { .. }
             | Reason::AcceptedUntil { .. }
             | Reason::BeyondAccepted { .. }
     );
     let is_about_cost = match rule_of(verdict) {
         Some(Rule::Counters { .. }) => true,
         Some(Rule::Limit { metric, .. }) => metric.facet() != Facet::Correctness,
-        _ => false,
+        _ => verdict.question == Question::UngatedResources,
     };
     is_compared && is_about_cost
 }

@@ -125,6 +125,17 @@ pub(super) enum Opponent<'a> {
     },
 }
 
+impl Opponent<'_> {
+    /// Whether a label allows head to ask less, or to take more where nobody asked.
+    pub fn loosening(self) -> Loosening {
+        match self {
+            Self::Nothing => Loosening::Fails,
+            Self::Revision(base) => base.loosening,
+            Self::Record { loosening, .. } => loosening,
+        }
+    }
+}
+
 /// The verdicts that follow from what head is held against, in the order of the passes.
 pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
     let (plan, policy) = (view.plan(), view.policy());

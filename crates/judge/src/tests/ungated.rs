@@ -97,6 +97,11 @@ fn a_gate_on_the_metric_answers_for_it() {
             record.policy.gates.push(gate(unit("fast"), limit));
         }
         let judgement = ruled(&record);
+        assert_eq!(failed(&judgement), []);
+        assert_eq!(listed(&judgement).len(), 2, "the base had no such limit");
+        let gates = record.policy.gates.clone();
+        record.policy.base.as_mut().unwrap().gates = gates;
+        let judgement = ruled(&record);
         assert_eq!((failed(&judgement), listed(&judgement)), (vec![], vec![]));
     }
     // A limit on another metric does not.
