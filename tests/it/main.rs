@@ -40,6 +40,7 @@ mod matching;
 mod micro;
 mod modules;
 mod nvbench;
+mod out;
 mod pages;
 mod pipelines;
 mod problems;
