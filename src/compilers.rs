@@ -64,6 +64,7 @@ impl CompilerRequest {
                 renames: Vec::new(),
                 moved: Vec::new(),
                 gone: Vec::new(),
+                no_gates: None,
                 loosening: self.loosening,
             },
             // Files that are compiled already are the same on both sides.

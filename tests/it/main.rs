@@ -26,6 +26,7 @@ mod edits;
 mod examples;
 mod explain;
 mod explain_command;
+mod first_gates;
 mod gated_files;
 mod gpu;
 mod gpus;

@@ -98,6 +98,10 @@ fn heading(input: &ReportInput, lead: Option<&Block>) -> String {
         }
         None => return format!("{mark} gatekeeper: {}", text(&summary::headline(judgement))),
     };
+    let nothing = judgement.base.as_ref();
+    let nothing = nothing.and_then(against_base::nothing_compared);
+    let parts = nothing.into_iter().chain([what]);
+    let what = parts.collect::<Vec<_>>().join("; ");
     format!("{mark} gatekeeper: {}", text(&format!("{word}{what}")))
 }
 

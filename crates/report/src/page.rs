@@ -112,6 +112,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
+    let nothing_compared = base.and_then(against_base::nothing_compared);
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
@@ -178,7 +179,11 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     Page {
         conclusion: judgement.conclusion,
         headline: summary::headline(judgement),
-        header: summary::header(record),
+        header: nothing_compared
+            .into_iter()
+            .chain([summary::header(record)])
+            .collect::<Vec<_>>()
+            .join("\n"),
         circumstances: summary::circumstances(record),
         sections: sections.collect(),
         costs: summary::costs(record),

@@ -1,5 +1,6 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
+use super::against_base::nothing_compared;
 use model::{Conclusion, Environment, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
 use wording::words::{self, plural};
 
@@ -49,10 +50,13 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: all gates, each once.
+/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: all gates, each once. Before them it says where nothing was
+/// compared with the base.
 pub fn headline(judgement: &Judgement) -> String {
-    let counts = counts(judgement);
-    format!("{}: {counts}", conclusion(judgement.conclusion))
+    let nothing = judgement.base.as_ref().and_then(nothing_compared);
+    let parts = nothing.into_iter().chain([counts(judgement)]);
+    let parts = parts.collect::<Vec<_>>().join("; ");
+    format!("{}: {parts}", conclusion(judgement.conclusion))
 }
 
 /// The headline without its verdict.
