@@ -178,7 +178,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let sections = first.into_iter().chain(base).chain(rest);
     Page {
         conclusion: judgement.conclusion,
-        headline: summary::headline(judgement),
+        headline: summary::headline(input),
         header: nothing_compared
             .into_iter()
             .chain([summary::header(record)])
