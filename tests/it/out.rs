@@ -58,9 +58,9 @@ fn a_mistake_in_what_a_run_is_asked_for_leaves_the_earlier_results() {
     let project = committed();
     let dir = project.path();
     for (named, code) in [
-        (&["cpoy"][..], 2),
-        (&["--base", "orgin/main"], 2),
-        (&["--changed", "orgin/main"], 2),
+        (&["no_such_kernel"][..], 2),
+        (&["--base", "no-such/branch"], 2),
+        (&["--changed", "no-such/branch"], 2),
         (&["--changed", "HEAD~9", "--base", "HEAD"], 2),
         (&["--toolchain", "13.0,ptxas=99.1"], 4),
         (&["--base-toolchain", "99.1"], 4),
