@@ -21,6 +21,15 @@ pub struct CompilerRequest {
 }
 
 impl CompilerRequest {
+    /// Finds the compilers that are named.
+    ///
+    /// # Errors
+    /// Environment, where one of them is not there.
+    pub fn find(&self, cache: &Cache) -> Result<()> {
+        let mut named = self.toolchain.iter().chain(&self.base);
+        named.try_for_each(|choice| toolchain::find_choice(choice, cache).map(drop))
+    }
+
     /// Sets the compilers of a change, and its base where a compiler makes one.
     ///
     /// # Errors
@@ -55,6 +64,7 @@ impl CompilerRequest {
                 renames: Vec::new(),
                 moved: Vec::new(),
                 gone: Vec::new(),
+                no_gates: None,
                 loosening: self.loosening,
             },
             // Files that are compiled already are the same on both sides.

@@ -40,9 +40,6 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
             "--explain writes to --format terminal, markdown or json; the other formats have no place for it",
         ));
     }
-    if let Some(out) = &args.out {
-        empty_out(out)?;
-    }
     let compilers = Compilers::find(args)?;
     let read = |path: &Path, compiler: Option<&Toolchain>| match compiler {
         None => artifact::read(path),
@@ -61,12 +58,22 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
         }
     };
     let [ours, theirs] = [&compilers.head, &compilers.base].map(Option::as_ref);
+    // A mistake in what is named leaves the results of an earlier comparison as they are. Where PTX is assembled, which
+    // takes a while, they go before that.
+    let make_ready = || args.out.as_deref().map_or(Ok(()), empty_out);
+    let are_there = args.base.iter().chain([file]).all(|path| path.exists());
+    if ours.is_some() && are_there {
+        make_ready()?;
+    }
     let base = match (&args.base, theirs) {
         (Some(old), _) => Some(read(old, ours)?),
         (None, Some(_)) => Some(read(file, theirs)?),
         (None, None) => None,
     };
     let listing = read(file, ours)?;
+    if ours.is_none() {
+        make_ready()?;
+    }
     if let Some(base) = &base {
         return compare(args, file, base, &listing, &compilers);
     }

@@ -16,7 +16,6 @@ use config::{Loaded, Selection};
 use judge::Index;
 use model::{Conclusion, Judgement, Loosening, Record};
 use pipeline::{AskedShard, Change, Profile, Request};
-use records::history::History;
 use records::shard::Part;
 use records::store;
 use report::ReportInput;
@@ -27,6 +26,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
+use system::temporary::TemporaryFile;
 
 pub(super) const RECORD: &str = "record.json";
 pub(super) const JSON: &str = "report.json";
@@ -38,9 +38,10 @@ const JUNIT: &str = "junit.xml";
 const WRITTEN: [&str; 5] = [RECORD, JSON, MARKDOWN, HTML, JUNIT];
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
-    match args.watch {
-        true => watch::watch(args, run_once),
-        false => run_once(args),
+    if args.watch {
+        watch::watch(args, run_once)
+    } else {
+        run_once(args)
     }
 }
 
@@ -51,200 +52,244 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
         iters: args.iters,
         sim_budget: args.sim_budget,
     };
-    // A command typed in the wrong directory leaves no directories behind.
-    let mut loaded = config::load(&args.config.config, &selection)?;
-    let cache = Cache::open()?;
-    if let (Some(program), true) = (loaded.programs.first(), args.shard.is_some()) {
-        return Err(Error::usage(format!(
-            "programs belong to no shard: {}",
-            program.name
-        ))
-        .at(&program.declared)
-        .help("put `programs` into a file of its own, and run it in a job of its own: gatekeeper run --config FILE"));
-    }
-    let shard = args.shard.map(|part| asked_shard(part, args, &loaded));
-    let shard = shard.transpose()?;
-    let asked = Asked::of(args, &loaded)?;
-    // A directory that cannot be written is an error before an hour of GPU time, not after it.
-    empty_out(&args.out)?;
-    if let Some(dump) = &args.dump {
-        make_dir("--dump", dump)?;
-    }
-    if let Some(revision) = &args.changed {
-        let mut filters = changed_cases(revision, &loaded, args, &cache)?;
-        // The launches of a program are known when it ran.
-        filters.extend(loaded.programs.iter().map(|it| it.name.clone()));
-        if filters.is_empty() {
-            remark("nothing to run");
-            return Ok(Exit::Held);
-        }
-        let changed = Selection {
-            filters,
-            ..selection.clone()
-        };
-        loaded = config::load(&args.config.config, &changed)?;
-    }
-    let request = Request {
-        config: args.config.config.clone(),
-        device: args.device,
-        require_gpu: args.require_gpu,
-        allow_fallback: args.allow_fallback,
-        provision: args.provision,
-        profile: match args.profile {
-            true => Profile::Too,
-            false => Profile::No,
-        },
-        dump: args.dump.clone(),
-        fresh: args.fresh,
-        simulate_beside_gpu: true,
-        time_unchanged: args.time_unchanged,
-        rivals: args.rivals,
-        shard,
-        command: command_line(),
-    };
-    let loosening = match args.allow_loosened {
-        true => Loosening::Allowed,
-        false => Loosening::Fails,
-    };
-    let base = args.base.as_ref().map(|revision| BaseRequest {
-        revision: revision.clone(),
-        loosening,
-        instead: Selection {
-            filters: Vec::new(),
-            ..selection.clone()
-        },
-    });
-    let progress = Progress::new(args.output.verbosity());
-    let on = |event| progress.on(event);
-    let compilers = CompilerRequest {
-        toolchain: args.toolchain.clone(),
-        base: args.base_toolchain.clone(),
-        loosening,
-    };
-    let setting = Setting {
-        form: Form::of(args.device),
-        trusted: args.trust_programs,
-        cache: &cache,
-        on: &on,
-    };
-    let run = |compilers: &CompilerRequest, loaded: Loaded| {
-        let has_programs = !loaded.programs.is_empty();
-        let mut kept = None;
-        let mut find_change = |head| {
-            let mut change = revisions::find_change(base.as_ref(), head, &cache, &on)?;
-            compilers.apply(&mut change)?;
-            kept = programs::add(&mut change, &setting)?;
-            Ok(change)
-        };
-        let make_record = || {
-            let mut base = None;
-            let mut record = match loaded.plan.units.is_empty() && !has_programs {
-                true => {
-                    let change = find_change(loaded)?;
-                    base = change.base.as_ref().map(binaries::of_base);
-                    record_of_files(&request.config, change)?
-                }
-                false => {
-                    let find_change = |head| {
-                        let change: Change = find_change(head)?;
-                        base = change.base.as_ref().map(binaries::of_base);
-                        Ok(change)
-                    };
-                    pipeline::run(&request, loaded, find_change, &cache, &on)?
-                }
-            };
-            asked.add_to(&mut record, base.as_ref());
-            Ok(record)
-        };
-        let outcome = make_record();
-        progress.clear();
-        outcome
+    let loaded = config::load(&args.config.config, &selection)?;
+    let run = Run::new(args, selection, &loaded)?;
+    let Some(loaded) = run.keep_changed(loaded)? else {
+        run.make_ready()?;
+        remark("nothing to run");
+        return Ok(Exit::Held);
     };
     let pin = Choice::pin(loaded.toolchain.cuda.as_deref());
-    let mut record = run(&compilers, loaded)?;
-    let history = history::load_next_to(&args.config.config);
-    let kernels = asked.lay_out();
-    let write = |record: &Record, printed: &dyn Fn(&ReportInput) -> String| {
-        write_all(args, record, history.as_ref(), &kernels, printed)
-    };
-    let judgement = write(&record, &|input| {
+    let mut record = run.make_record(&run.compilers, loaded, &|| run.make_ready())?;
+    let judgement = run.write(&record, &|input, kernels| {
         let options = terminal_options(args.output.verbosity());
         let report = report::terminal::render(input, options);
-        match args.output.verbosity() != Verbosity::Quiet && !kernels.is_empty() {
-            true => report::terminal::render_groups(&kernels, options) + "\n" + &report,
-            false => report,
+        if args.output.verbosity() == Verbosity::Quiet || kernels.is_empty() {
+            report
+        } else {
+            report::terminal::render_groups(kernels, options) + "\n" + &report
         }
     })?;
-    if let (true, Some(theirs), Conclusion::Fail) =
-        (args.blame, &compilers.base, judgement.conclusion)
-    {
-        let ours = compilers.toolchain.as_ref().unwrap_or(&pin);
-        let rerun = |step: &Step, filters: Vec<String>| {
-            let selection = Selection {
-                filters,
-                ..selection.clone()
-            };
-            let compilers = CompilerRequest {
-                toolchain: Some(step.compiler.clone()),
-                ..compilers.clone()
-            };
-            let loaded = config::load(&args.config.config, &selection)?;
-            let record = run(&compilers, loaded)?;
-            Ok(Index::new(&record).judge().verdicts)
-        };
-        // No compiler of this run built what was compiled already.
-        let mut built = judgement.verdicts.clone();
-        built.retain(|it| !record.plan.is_compiled(&it.subject));
-        let steps = find_steps(theirs, ours, &cache)?;
-        let exchanges = blame::exchange_parts(&steps, &built, &rerun)?;
-        if !exchanges.is_empty() {
-            record.evidence.extend(exchanges);
-            write(&record, &|input| {
-                let blame = report::blame::in_terminal(input.judgement);
-                let options = terminal_options(args.output.verbosity());
-                report::terminal::render_groups(&[vec![blame]], options)
-            })?;
-        }
+    if args.blame && judgement.conclusion == Conclusion::Fail {
+        run.blame(&mut record, &judgement, &pin)?;
     }
-    if args.output.verbosity() == Verbosity::Quiet {
-        return Ok(judgement.conclusion.into());
-    }
-    remark(&format!("record and reports: {}", shown(&args.out)));
-    if let Some(shard) = &record.shard {
-        remark(&format!(
-            "shard {}/{} of plan {}: {} of {}; `gatekeeper merge` judges the whole",
-            shard.number,
-            shard.of,
-            shard.whole.id,
-            record.plan.cases.len(),
-            counted(shard.whole.plan.cases.len(), "case")
-        ));
+    if args.output.verbosity() != Verbosity::Quiet {
+        run.name_results(&record);
     }
     Ok(judgement.conclusion.into())
 }
 
-/// Judges a record, leaves it in `--out` with its reports, and prints a part of them. `kernels`: how those of compiled
-/// files were matched.
-fn write_all(
-    args: &RunArgs,
-    record: &Record,
-    history: Option<&History>,
-    kernels: &[Vec<Section>],
-    printed: &dyn Fn(&ReportInput) -> String,
-) -> Result<Judgement> {
-    let index = Index::new(record);
-    let judgement = index.judge();
-    let input = ReportInput {
-        history,
-        ..ReportInput::new(&index, record, &judgement)
-    };
-    write_out(&args.out, &input)?;
-    if !kernels.is_empty() {
-        let markdown = binaries::add_kernels(report::markdown::render(&input), kernels);
-        write_file(&args.out.join(MARKDOWN), &markdown)?;
+/// A run as the command line asks for it.
+struct Run<'a> {
+    args: &'a RunArgs,
+    selection: Selection,
+    asked: Asked,
+    base: Option<BaseRequest>,
+    compilers: CompilerRequest,
+    request: Request,
+    cache: Cache,
+    progress: Progress,
+}
+
+impl<'a> Run<'a> {
+    /// # Errors
+    /// Usage, where the options do not fit gates.yaml. As of compiled files and of the record that shards are dealt by.
+    fn new(args: &'a RunArgs, selection: Selection, loaded: &Loaded) -> Result<Self> {
+        let cache = Cache::open()?;
+        if let (Some(program), true) = (loaded.programs.first(), args.shard.is_some()) {
+            return Err(Error::usage(format!(
+                "programs belong to no shard: {}",
+                program.name
+            ))
+            .at(&program.declared)
+            .help("put `programs` into a file of its own, and run it in a job of its own: gatekeeper run --config FILE"));
+        }
+        let shard = args.shard.map(|part| asked_shard(part, args, loaded));
+        let loosening = match args.allow_loosened {
+            true => Loosening::Allowed,
+            false => Loosening::Fails,
+        };
+        Ok(Self {
+            request: Request {
+                config: args.config.config.clone(),
+                device: args.device,
+                require_gpu: args.require_gpu,
+                allow_fallback: args.allow_fallback,
+                provision: args.provision,
+                profile: match args.profile {
+                    true => Profile::Too,
+                    false => Profile::No,
+                },
+                dump: args.dump.clone(),
+                fresh: args.fresh,
+                simulate_beside_gpu: true,
+                time_unchanged: args.time_unchanged,
+                rivals: args.rivals,
+                shard: shard.transpose()?,
+                command: command_line(),
+            },
+            asked: Asked::of(args, loaded)?,
+            base: args.base.as_ref().map(|revision| BaseRequest {
+                revision: revision.clone(),
+                loosening,
+                instead: Selection {
+                    filters: Vec::new(),
+                    ..selection.clone()
+                },
+            }),
+            compilers: CompilerRequest {
+                toolchain: args.toolchain.clone(),
+                base: args.base_toolchain.clone(),
+                loosening,
+            },
+            progress: Progress::new(args.output.verbosity()),
+            args,
+            selection,
+            cache,
+        })
     }
-    print(&printed(&input))?;
-    Ok(judgement)
+
+    /// With `--changed`, loads the cases again whose kernel differs from the revision's, and all programs; `None` where
+    /// there are none.
+    fn keep_changed(&self, loaded: Loaded) -> Result<Option<Loaded>> {
+        let Some(revision) = &self.args.changed else {
+            return Ok(Some(loaded));
+        };
+        let mut filters = changed_cases(revision, &loaded, self.args, &self.cache)?;
+        // The launches of a program are known when it ran.
+        filters.extend(loaded.programs.into_iter().map(|program| program.name));
+        if filters.is_empty() {
+            return Ok(None);
+        }
+        let changed = Selection {
+            filters,
+            ..self.selection.clone()
+        };
+        config::load(&self.args.config.config, &changed).map(Some)
+    }
+
+    /// Empties `--out` once everything that the command line names was found. A mistake in it leaves the results of an
+    /// earlier run as they are, and a run that ends early leaves nothing that could be taken for its own.
+    fn make_ready(&self) -> Result<()> {
+        if !self.args.provision {
+            self.compilers.find(&self.cache)?;
+        }
+        empty_out(&self.args.out)?;
+        let dump = self.args.dump.as_deref();
+        dump.map_or(Ok(()), |dir| make_dir("--dump", dir))
+    }
+
+    /// Runs what was loaded. `make_ready` is called when both sides of the change are known, before anything is built.
+    fn make_record(
+        &self,
+        compilers: &CompilerRequest,
+        loaded: Loaded,
+        make_ready: &dyn Fn() -> Result<()>,
+    ) -> Result<Record> {
+        let on = |event| self.progress.on(event);
+        let setting = Setting {
+            form: Form::of(self.args.device),
+            trusted: self.args.trust_programs,
+            cache: &self.cache,
+            on: &on,
+        };
+        let is_built = !loaded.plan.units.is_empty() || !loaded.programs.is_empty();
+        let (mut base, mut kept) = (None, None);
+        let mut find_change = |head| {
+            let mut change = revisions::find_change(self.base.as_ref(), head, &self.cache, &on)?;
+            compilers.apply(&mut change)?;
+            make_ready()?;
+            kept = programs::add(&mut change, &setting)?;
+            base = change.base.as_ref().map(binaries::of_base);
+            Ok(change)
+        };
+        let outcome = if is_built {
+            pipeline::run(&self.request, loaded, find_change, &self.cache, &on)
+        } else {
+            find_change(loaded).and_then(|change| record_of_files(&self.request.config, change))
+        };
+        self.progress.clear();
+        let mut record = outcome?;
+        self.asked.add_to(&mut record, base.as_ref());
+        Ok(record)
+    }
+
+    /// Judges a record, leaves it in `--out` with its reports, and prints a part of them. `printed` also takes how the
+    /// kernels of compiled files were matched.
+    fn write(
+        &self,
+        record: &Record,
+        printed: &dyn Fn(&ReportInput, &[Vec<Section>]) -> String,
+    ) -> Result<Judgement> {
+        let history = history::load_next_to(&self.args.config.config);
+        let kernels = self.asked.lay_out();
+        let index = Index::new(record);
+        let judgement = index.judge();
+        let input = ReportInput {
+            history: history.as_ref(),
+            ..ReportInput::new(&index, record, &judgement)
+        };
+        write_out(&self.args.out, &input)?;
+        if !kernels.is_empty() {
+            let markdown = binaries::add_kernels(report::markdown::render(&input), &kernels);
+            write_file(&self.args.out.join(MARKDOWN), &markdown)?;
+        }
+        print(&printed(&input, &kernels))?;
+        Ok(judgement)
+    }
+
+    /// Runs what failed again with one more part of the compiler exchanged each time, and adds to the record and the
+    /// reports which part is to blame. `pin` is the compiler that gates.yaml asks for.
+    fn blame(&self, record: &mut Record, judgement: &Judgement, pin: &Choice) -> Result<()> {
+        let Some(theirs) = &self.compilers.base else {
+            return Ok(());
+        };
+        let rerun = |step: &Step, filters: Vec<String>| {
+            let selection = Selection {
+                filters,
+                ..self.selection.clone()
+            };
+            let compilers = CompilerRequest {
+                toolchain: Some(step.compiler.clone()),
+                ..self.compilers.clone()
+            };
+            let loaded = config::load(&self.args.config.config, &selection)?;
+            // The results that are there are of this run.
+            let record = self.make_record(&compilers, loaded, &|| Ok(()))?;
+            Ok(Index::new(&record).judge().verdicts)
+        };
+        // No compiler of this run built what was compiled already.
+        let mut built = judgement.verdicts.clone();
+        built.retain(|verdict| !record.plan.is_compiled(&verdict.subject));
+        let ours = self.compilers.toolchain.as_ref().unwrap_or(pin);
+        let steps = find_steps(theirs, ours, &self.cache)?;
+        let exchanges = blame::exchange_parts(&steps, &built, &rerun)?;
+        if exchanges.is_empty() {
+            return Ok(());
+        }
+        record.evidence.extend(exchanges);
+        self.write(record, &|input, _| {
+            let blame = report::blame::in_terminal(input.judgement);
+            let options = terminal_options(self.args.output.verbosity());
+            report::terminal::render_groups(&[vec![blame]], options)
+        })?;
+        Ok(())
+    }
+
+    /// Says where the results are, and of which shard.
+    fn name_results(&self, record: &Record) {
+        remark(&format!("record and reports: {}", shown(&self.args.out)));
+        if let Some(shard) = &record.shard {
+            remark(&format!(
+                "shard {}/{} of plan {}: {} of {}; `gatekeeper merge` judges the whole",
+                shard.number,
+                shard.of,
+                shard.whole.id,
+                record.plan.cases.len(),
+                counted(shard.whole.plan.cases.len(), "case")
+            ));
+        }
+    }
 }
 
 /// Where gates.yaml has compiled files alone, nothing is built or run.
@@ -294,9 +339,14 @@ fn asked_shard(part: Part, args: &RunArgs, loaded: &Loaded) -> Result<AskedShard
     Ok(AskedShard { part, took })
 }
 
-/// A directory in which nothing of an earlier run is left.
+/// Makes a directory in which nothing of an earlier run is left. One that cannot be written is an error before an hour of
+/// GPU time, not after it.
 pub(super) fn empty_out(out: &Path) -> Result<()> {
     make_dir("--out", out)?;
+    let tried = TemporaryFile::new_in(out);
+    tried.map_err(|error| {
+        Error::environment(format!("{} cannot be written: {error}", out.display()))
+    })?;
     remove_earlier(out)
 }
 

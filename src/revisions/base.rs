@@ -5,7 +5,7 @@ use super::moved::{self, Lost, Moves};
 use build::toolchain::Choice;
 use config::{BinaryGates, Loaded, Program, ProgramOutput, Whole};
 use judge::renames;
-use model::{Base, Plan, Reference};
+use model::{Base, NoGates, Plan, Reference};
 use pipeline::{Apart, BaseSide, MENDS};
 use records::repo;
 use records::store;
@@ -27,17 +27,25 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         base: &tree,
         head: &top,
     };
-    let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, head)?;
+    let Moves {
+        origin,
+        elsewhere,
+        gone,
+    } = moved::find(&trees, &asked.revision, own, head)?;
     let own = own.to_owned();
     let was = origin.as_ref().map_or(&own, |origin| &origin.file).clone();
     if origin.is_some() {
         path = tree.top.join(&was);
     }
+    let no_gates = (!path.is_file()).then(|| NoGates {
+        file: own.display().to_string(),
+        elsewhere,
+    });
     let root_of_base = path.parent().unwrap_or(&tree.top).to_owned();
     let mut binaries = Vec::new();
     let mut programs = Vec::new();
-    let (plan, gates, accepted, pin) = match path.is_file() {
-        true => {
+    let (plan, gates, accepted, pin) = match &no_gates {
+        None => {
             let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // A file that is broken there accepts nothing, and all of head's is new.
@@ -47,7 +55,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
-        false => (
+        Some(_) => (
             Plan::empty(config::default_timing()),
             Vec::new(),
             Vec::new(),
@@ -68,6 +76,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         renames: Vec::new(),
         moved: Vec::new(),
         gone,
+        no_gates,
         loosening: asked.loosening,
     };
     let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();

@@ -25,6 +25,8 @@ pub struct Trees<'a> {
 pub struct Moves {
     /// The file that became this run's own file, where the base has none at its path.
     pub origin: Option<Origin>,
+    /// Where the base has none at its path and none became it: files of the base with gates for the same.
+    pub elsewhere: Vec<String>,
     pub gone: Vec<GoneGates>,
 }
 
@@ -55,13 +57,21 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
         .collect();
     let is_new = !base.join(own).is_file();
     if gone.is_empty() && !is_new {
-        return Ok(Moves { origin: None, gone });
+        return Ok(Moves {
+            origin: None,
+            elsewhere: Vec::new(),
+            gone,
+        });
     }
     let lost = lost(trees)?;
     let origin = match is_new {
         true => origin(&lost, &content(String::new(), head))
             .map_err(|files| could_be_either(revision, &files))?,
         false => None,
+    };
+    let elsewhere = match is_new && origin.is_none() {
+        true => find_gates_for(head, trees, own)?,
+        false => Vec::new(),
     };
     gone.retain(|it| Some(&it.file) != origin.as_ref());
     // Its contents stand in new files: the run of each of those holds it against what it was.
@@ -90,7 +100,42 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
             file: PathBuf::from(file),
         }
     });
-    Ok(Moves { origin, gone })
+    Ok(Moves {
+        origin,
+        elsewhere,
+        gone,
+    })
+}
+
+/// Finds the base's files of gates that share something with head's file `own`.
+fn find_gates_for(head: &Loaded, trees: &Trees, own: &Path) -> Result<Vec<String>> {
+    let ours = names_of(head, own);
+    let top = &trees.base.top;
+    let mut files = gates_of_base(trees)?;
+    files.retain(|file| {
+        let theirs = config::load_in_tree(top, &top.join(file), &Selection::default());
+        // A file that cannot be read there held nobody to anything.
+        theirs.is_ok_and(|theirs| !ours.is_disjoint(&names_of(&theirs, Path::new(file))))
+    });
+    Ok(files)
+}
+
+/// Names of the kernels, programs and compiled files of a file of gates, and the files that they are made of, from the top
+/// of the repository.
+fn names_of(loaded: &Loaded, file: &Path) -> BTreeSet<String> {
+    let dir = file.parent().unwrap_or(Path::new(""));
+    let units = loaded.whole.plan.units.iter();
+    let made_of = units
+        .map(|unit| &unit.source)
+        .chain(loaded.binaries.iter().map(|binary| &binary.file))
+        .map(|name| sources::relative(Path::new(""), &dir.join(name)));
+    let kernels = loaded.all.iter().map(|id| &id.kernel);
+    kernels
+        .chain(loaded.programs.iter().map(|program| &program.name))
+        .chain(loaded.binaries.iter().map(|binary| &binary.name))
+        .cloned()
+        .chain(made_of.map(|path| path.display().to_string()))
+        .collect()
 }
 
 /// The cases of each of the base's files whose kernel is not in head's file at the same path, and its binaries that are

@@ -3,7 +3,9 @@
 
 use crate::common;
 
-use common::{RECORD, after_a_run, edit, refused, run, stdout, write_record};
+use common::{
+    RECORD, after_a_run, edit, git, project, refused, run, simulate, stdout, write_record,
+};
 use judge::fixture;
 use std::fs;
 
@@ -70,7 +72,7 @@ fn a_loosened_gate_fails_until_it_is_allowed() {
 /// worse kernel pass.
 #[test]
 fn another_key_or_a_check_that_is_lost_is_no_way_around_the_base() {
-    let project = common::project();
+    let project = project();
     let dir = project.path();
     let gates = dir.join("gates.yaml");
     edit(
@@ -124,6 +126,62 @@ fn a_case_that_is_gone_fails_but_not_one_that_a_filter_left_out() {
         "not compared, as a filter left them out of the head: 1 case (copy/default@small)";
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(left_out), "{said}");
+}
+
+/// A fact, of whichever side: the usual state before a commit.
+#[test]
+fn the_headline_names_trees_with_uncommitted_changes() {
+    let project = project();
+    let dir = project.path();
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\nbase\n").unwrap();
+    git(dir, &["init", "--quiet"]);
+    git(dir, &["add", "--all"]);
+    git(dir, &["commit", "--quiet", "-m", "all"]);
+    let out = |name: &str| fs::read_to_string(dir.join("gatekeeper-out").join(name)).unwrap();
+    let against = ["--base", "HEAD", "copy"];
+    // A file that git does not track is no change of the commit.
+    fs::write(dir.join("notes.txt"), "").unwrap();
+    let said = simulate(dir, &against, 0);
+    let reports = said + &out("report.md") + &out("report.html") + &out("report.json");
+    assert!(!reports.contains("uncommitted"), "{reports}");
+    fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
+
+    let source = dir.join("copy.cu");
+    edit(&source, "// y = x", "// y is x");
+    let said = simulate(dir, &against, 0);
+    let headline = said.split_once("PASS: ").unwrap().1;
+    let headline = headline.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (counts, tree) = headline.split_once("; head is ").unwrap();
+    let commit = tree.strip_suffix(" with uncommitted changes").unwrap();
+    assert_eq!(commit.len(), 12, "{headline}");
+    let told = format!("PASS: {counts}; head is {commit} with uncommitted changes");
+    assert!(out("report.md").starts_with(&format!("### ✅ gatekeeper: {told}\n")));
+    assert!(out("report.html").contains(&format!("<h1>{told}</h1>")));
+    assert!(out("report.json").contains(&format!("\"headline\": \"{told}\"")));
+    // So are those of a comparison of two records, of both sides.
+    for (base, head, side) in [
+        ("base/record.json", RECORD, "head"),
+        (RECORD, "base/record.json", "base"),
+    ] {
+        let said = stdout(&run(dir, &["compare", base, head, "--quiet"], 0));
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ends = format!("; {side} is {commit} with uncommitted changes");
+        assert!(said.ends_with(&ends), "{said}");
+        assert_eq!(said.matches("uncommitted").count(), 1, "{said}");
+    }
+    // Where a problem leads the comment, too.
+    edit(&source, "y[i] = staged", "y[i] = 2 * staged");
+    simulate(dir, &against, 1);
+    let markdown = out("report.md");
+    let heading = markdown.lines().next().unwrap();
+    assert!(
+        heading.starts_with("### ❌ gatekeeper: copy/default@small: "),
+        "{heading}"
+    );
+    assert!(
+        heading.ends_with(&format!("; head is {commit} with uncommitted changes")),
+        "{heading}"
+    );
 }
 
 /// Records of the same plan: the first of a GPU, the second of the simulator.

@@ -14,6 +14,7 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
         revision: base.revision.clone(),
         commit: base.commit.clone(),
         toolchain: base.toolchain.clone(),
+        no_gates: base.no_gates.clone(),
         changed: Vec::new(),
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|it| it.unchanged),

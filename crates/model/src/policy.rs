@@ -172,7 +172,21 @@ pub struct Base {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,
+    /// Where it has no gates for the run's file of gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_gates: Option<NoGates>,
     pub loosening: Loosening,
+}
+
+/// A base with which nothing is compared: it has no file of gates at the path of the run's own, and none that became it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoGates {
+    /// The run's own, from the top of the repository.
+    pub file: String,
+    /// Files of the base with gates for kernels, programs, compiled files or sources of the run's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<String>,
 }
 
 /// A file of gates that the base has, and head none at its path nor where it was moved to.

@@ -4,8 +4,8 @@ use super::Undecidable;
 use super::{
     Allowance, Arch, BaselineKey, CaseId, CodedVariant, Compare, Counter, EditedFigure, Facet,
     Fault, FaultKind, Finding, GateName, KeptDifference, KeptVariable, KnownFinding, LineCount,
-    Location, Margin, Metric, Mode, NotRun, Num, Op, OtherKernels, ReasonCode, ReferenceComparison,
-    Rename, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
+    Location, Margin, Metric, Mode, NoGates, NotRun, Num, Op, OtherKernels, ReasonCode,
+    ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::occupancy::Excess;
@@ -135,6 +135,12 @@ pub enum BaseLack {
     ///
     /// See the rest of the message. A change that is meant passes with `--allow-loosened`.
     OtherKernels(OtherKernels) = "base-launches-other-kernels" [Inconclusive],
+    /// The base has no file of gates at the path of this run's. It has another one with gates for the same kernels, programs,
+    /// compiled files or sources, and head still has that one. So nothing was compared.
+    ///
+    /// Run the file that the base has (`--config`). Or move its gates to the new file in one change: they are then held
+    /// against what they were. A second file that is meant passes with `--allow-loosened`.
+    GatesElsewhere(NoGates) = "base-has-gates-elsewhere" [Inconclusive],
 }
 }
 

@@ -77,6 +77,7 @@ pub struct Environment {
     /// `TIMING_PROTOCOL` of the gatekeeper that took the times, not of the one that judges them.
     pub timing_protocol: u32,
     pub host: Host,
+    /// Abbreviated hash, with a `+` where the tree had uncommitted changes.
     pub commit: Option<String>,
     /// Digest of that commit, and of the tree's differences from it: two trees of one digest hold the same sources. `None`
     /// outside git.
@@ -137,6 +138,11 @@ impl Environment {
                 (&self.started, device.map(|device| device.uuid.as_str()))
             }
         }
+    }
+
+    /// The commit whose tree had uncommitted changes.
+    pub fn changed_commit(&self) -> Option<&str> {
+        self.commit.as_deref()?.strip_suffix('+')
     }
 
     /// The day of the record, by whose date a judgement repeats: `2026-11-21`.

@@ -1,5 +1,5 @@
 use super::{
-    CaseId, Counter, Limit, Metric, Num, Question, Reason, Rule, Since, Subject, Withheld,
+    CaseId, Counter, Limit, Metric, NoGates, Num, Question, Reason, Rule, Since, Subject, Withheld,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,9 @@ pub struct AgainstBase {
     /// The compiler that makes it the base of the same files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolchain: Option<String>,
+    /// Where it has no gates for the run's file of gates, so that nothing was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_gates: Option<NoGates>,
     /// Timed interleaved with the base.
     pub changed: Vec<CaseId>,
     /// Same machine code, launch and arguments.

@@ -26,15 +26,27 @@ pub fn compared_with(base: &AgainstBase) -> String {
         _ => format!("{count} {what}"),
     })
     .collect();
-    let counts = match counts.is_empty() {
-        true => "no case is timed".to_owned(),
-        false => counts.join(", "),
+    let counts = match (&base.no_gates, counts.is_empty()) {
+        (Some(lacking), _) => format!("nothing compared, it has no {}", lacking.file),
+        (None, true) => "no case is timed".to_owned(),
+        (None, false) => counts.join(", "),
     };
+    format!("{}: {counts}", named(base))
+}
+
+/// `nothing compared, origin/main (0a34415aaaaa) has no gates.yaml`, where that is so.
+pub fn nothing_compared(base: &AgainstBase) -> Option<String> {
+    let file = &base.no_gates.as_ref()?.file;
+    Some(format!("nothing compared, {} has no {file}", named(base)))
+}
+
+/// `origin/main (0a34415aaaaa)`.
+fn named(base: &AgainstBase) -> String {
     match revision(base) {
         // Neither another compiler nor another capture is a commit.
-        name if base.commit.is_empty() || base.toolchain.is_some() => format!("{name}: {counts}"),
-        hash if hash == commit(base) => format!("{hash}: {counts}"),
-        name => format!("{name} ({}): {counts}", commit(base)),
+        name if base.commit.is_empty() || base.toolchain.is_some() => name.to_owned(),
+        hash if hash == commit(base) => hash.to_owned(),
+        name => format!("{name} ({})", commit(base)),
     }
 }
 

@@ -111,7 +111,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         schema: SCHEMA,
         exit_code: Exit::from(judgement.conclusion) as u8,
         conclusion: judgement.conclusion,
-        headline: summary::headline(judgement),
+        headline: summary::headline(input),
         counts: Outcome::ALL
             .into_iter()
             .map(|outcome| (outcome.name(), judgement.count(outcome)))

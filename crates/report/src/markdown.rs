@@ -96,8 +96,13 @@ fn heading(input: &ReportInput, lead: Option<&Block>) -> String {
         None if judgement.conclusion == Conclusion::Fail => {
             against_base::looser(judgement, &against_base::loosened(judgement))
         }
-        None => return format!("{mark} gatekeeper: {}", text(&summary::headline(judgement))),
+        None => return format!("{mark} gatekeeper: {}", text(&summary::headline(input))),
     };
+    let nothing = judgement.base.as_ref();
+    let nothing = nothing.and_then(against_base::nothing_compared);
+    let parts = nothing.into_iter().chain([what]);
+    let parts = parts.chain(summary::uncommitted(input));
+    let what = parts.collect::<Vec<_>>().join("; ");
     format!("{mark} gatekeeper: {}", text(&format!("{word}{what}")))
 }
 

@@ -117,7 +117,7 @@ fn runs(models: &[Model]) -> Table {
     let rows = models.iter().map(|model| {
         vec![
             model.name.clone(),
-            summary::headline(model.input.judgement),
+            summary::headline(&model.input),
             summary::circumstances(model.input.record),
         ]
     });
@@ -262,7 +262,7 @@ pub fn json(models: &[Model]) -> Result<String> {
         name: &model.name,
         dir: &model.dir,
         conclusion: model.input.judgement.conclusion,
-        headline: summary::headline(model.input.judgement),
+        headline: summary::headline(&model.input),
         counts: counted(std::slice::from_ref(model)),
     });
     let document = Document {

@@ -116,6 +116,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
+    let nothing_compared = base.and_then(against_base::nothing_compared);
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
@@ -181,8 +182,12 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let sections = first.into_iter().chain(base).chain(rest);
     Page {
         conclusion: judgement.conclusion,
-        headline: summary::headline(judgement),
-        header: summary::header(record),
+        headline: summary::headline(input),
+        header: nothing_compared
+            .into_iter()
+            .chain([summary::header(record)])
+            .collect::<Vec<_>>()
+            .join("\n"),
         circumstances: summary::circumstances(record),
         sections: sections.collect(),
         costs: summary::costs(record),

@@ -1,5 +1,7 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
+use super::against_base::nothing_compared;
+use crate::input::ReportInput;
 use model::{
     Conclusion, Environment, Evidence, Judgement, Note, Outcome, Record, Seen, Subject, Win,
 };
@@ -51,10 +53,32 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: all gates, each once.
-pub fn headline(judgement: &Judgement) -> String {
-    let counts = counts(judgement);
-    format!("{}: {counts}", conclusion(judgement.conclusion))
+/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: all gates, each once. Before them it says where nothing was
+/// compared with the base, and after them which trees had uncommitted changes.
+pub fn headline(input: &ReportInput) -> String {
+    let judgement = input.judgement;
+    let nothing = judgement.base.as_ref().and_then(nothing_compared);
+    let parts = nothing.into_iter().chain([counts(judgement)]);
+    let parts: Vec<_> = parts.chain(uncommitted(input)).collect();
+    format!("{}: {}", conclusion(judgement.conclusion), parts.join("; "))
+}
+
+/// `head is 0a34415aaaaa with uncommitted changes`, where its tree had some; and the same of the base of a comparison.
+pub fn uncommitted(input: &ReportInput) -> Option<String> {
+    let sides = [("base", input.base), ("head", Some(input.record))];
+    let changed = sides.into_iter().filter_map(|(side, record)| {
+        let commit = record?.environment.changed_commit()?;
+        Some(format!(
+            "{side} is {} with uncommitted changes",
+            short(commit)
+        ))
+    });
+    let changed: Vec<_> = changed.collect();
+    (!changed.is_empty()).then(|| changed.join(", "))
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
 }
 
 /// The headline without its verdict.
@@ -239,7 +263,7 @@ pub fn circumstances(record: &Record) -> String {
         None => compiler,
     };
     let commit = environment.commit.as_ref().map_or(String::new(), |commit| {
-        format!(", commit {}", commit.get(..12).unwrap_or(commit))
+        format!(", commit {}", short(commit))
     });
     let seed = record.plan.drawn.as_ref().map_or(String::new(), |drawn| {
         format!(", extra seed {} drawn from the commit", drawn.seed)

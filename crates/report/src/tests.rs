@@ -107,7 +107,9 @@ fn check_json(json: &serde_json::Value, record: &Record, judgement: &Judgement) 
     );
     let exit = crate::exit::Exit::from(judgement.conclusion) as u8;
     assert_eq!(json["exit_code"], exit);
-    assert_eq!(json["headline"], summary::headline(judgement));
+    let index = Index::new(record);
+    let input = ReportInput::new(&index, record, judgement);
+    assert_eq!(json["headline"], summary::headline(&input));
     for outcome in Outcome::ALL {
         assert_eq!(json["counts"][outcome.name()], judgement.count(outcome));
     }

@@ -1196,6 +1196,12 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
         }
         BaseLack::OtherInputs => "its launch is on other memory".to_owned(),
         BaseLack::OtherKernels(kernels) => other_kernels(kernels),
+        BaseLack::GatesElsewhere(NoGates { file, elsewhere }) => {
+            let elsewhere = super::words::listed(elsewhere);
+            format!(
+                "it has no {file}, but gates for the same code in {elsewhere}: name that file with `--config`, or move its gates to {file} in one change, which are then held against what they were"
+            )
+        }
     }
 }
 

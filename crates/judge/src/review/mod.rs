@@ -152,6 +152,7 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
                 measured,
                 lost::since(view),
                 uncaptured::since(&base.plan, plan),
+                gates_elsewhere(base).into_iter().collect(),
             ];
             (passes.concat(), base.loosening)
         }
@@ -174,6 +175,22 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
     };
     let verdicts = comparisons.into_iter().map(|it| it.verdict(loosening));
     verdicts.flatten().collect()
+}
+
+/// Compares the run's file of gates with none, where the base has gates for the same in a file that is not moved.
+fn gates_elsewhere(base: &Base) -> Option<Comparison> {
+    let lacking = base
+        .no_gates
+        .as_ref()
+        .filter(|it| !it.elsewhere.is_empty())?;
+    let demand = BaseDemand::File(lacking.elsewhere.join(", "));
+    let why = Reason::BaseIncomparable(BaseLack::GatesElsewhere(lacking.clone()));
+    let every_case = CaseId::new("*", "*", "*");
+    Some(Comparison::of_case(
+        &every_case,
+        demand,
+        Ended::Inconclusive(why),
+    ))
 }
 
 /// The end of a comparison to which the base has no answer, on the machine that answers for head.

@@ -253,7 +253,8 @@ fn names_and_messages_are_escaped_as_text() {
 #[test]
 fn the_title_names_repository_branch_and_commit_as_far_as_they_are_known() {
     let mut record = broken();
-    let counts = summary::headline(&judged(&record));
+    let index = Index::new(&record);
+    let counts = summary::headline(&ReportInput::new(&index, &record, &index.judge()));
     let some = |text: &str| Some(text.to_owned());
     for (checkout, commit, named) in [
         (
