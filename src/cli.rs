@@ -720,6 +720,9 @@ pub struct BinaryArgs {
     /// where the source states launch bounds blocks_per_sm and occupancy [default: occupancy=-0% and stack=+0%]
     #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "old")]
     pub limit: Vec<AllowedChange>,
+    /// With a base: do not fail where a library of FILE has lost all machine code for an architecture, and list it
+    #[arg(long, requires = "old")]
+    pub allow_loosened: bool,
     /// With --base: say why kernels changed, from their machine code: those that fail a limit, or if none does, all that
     /// differ. Needs nvdisasm, which `gatekeeper toolchain install` installs
     #[arg(long, requires = "file", conflicts_with_all = ["base_toolchain", "toolchain"])]

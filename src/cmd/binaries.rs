@@ -3,7 +3,7 @@
 use super::judge::render;
 use super::{command_line, counted, print, remark, say, terminal_options};
 use crate::cli::{BinaryArgs, Format, RunArgs};
-use ::binary::Matching;
+use ::binary::{LostArchitecture, Matching};
 use artifact::{BaseBinaries, Circumstances, Library, Matched};
 use config::{BinaryGates, Loaded, Selection};
 use judge::Index;
@@ -61,11 +61,16 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
 fn lay_out<'a>(library: &Library) -> Option<Vec<Section<'a>>> {
     let matching = library.matching()?;
     let pairs = library.rank(&matching);
-    Some(lay_out_pairs(&matching, &pairs))
+    // What its libraries lost has verdicts.
+    Some(lay_out_pairs(&matching, &[], &pairs))
 }
 
-/// `pairs`: those of it, the costliest change first.
-pub fn lay_out_pairs<'a>(matching: &Matching, pairs: &[Matched]) -> Vec<Section<'a>> {
+/// `lost`: by libraries of the new file. `pairs`: those of the matching, the costliest change first.
+pub fn lay_out_pairs<'a>(
+    matching: &Matching,
+    lost: &[LostArchitecture],
+    pairs: &[Matched],
+) -> Vec<Section<'a>> {
     let worse = pairs.iter().filter_map(|it| {
         Some(Worse {
             unit: &it.unit,
@@ -74,7 +79,7 @@ pub fn lay_out_pairs<'a>(matching: &Matching, pairs: &[Matched]) -> Vec<Section<
         })
     });
     let worse: Vec<_> = worse.collect();
-    report::matching::lay_out(matching, &worse)
+    report::matching::lay_out(matching, lost, &worse)
 }
 
 /// A report in Markdown, with how kernels were matched below it.

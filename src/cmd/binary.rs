@@ -8,7 +8,7 @@ use super::run::{MARKDOWN, empty_out, write_out};
 use super::{binaries, command_line, print, remark, terminal_options, width, write_file};
 use crate::cli::{BinaryArgs, Format};
 use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, Refused, make_records};
-use binary::{Listing, match_kernels};
+use binary::{Listing, libraries, lost_architectures, match_kernels};
 use build::assemble::Assembler;
 use build::toolchain::{self, Choice, Toolchain};
 use judge::Index;
@@ -17,10 +17,12 @@ use report::ReportInput;
 use report::binary as layout;
 use report::exit::Exit;
 use report::explain as words;
+use report::section::{Part, Section};
 use report::terminal::Verbosity;
 use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
+use wording::words::plural;
 
 /// Formats that `--explain` adds to.
 const HAVE_EXPLANATIONS: [Format; 3] = [Format::Terminal, Format::Markdown, Format::Json];
@@ -79,7 +81,11 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     }
     let name = file.display().to_string();
     print(&match args.format {
-        Format::Terminal => layout::terminal(&name, &listing, width()) + "\n",
+        Format::Terminal => {
+            let needs = compilers.say_what_ptx_needs(&listing);
+            let needs = needs.map_or_else(String::new, |needs| needs + "\n");
+            layout::terminal(&name, &listing, width()) + "\n" + &needs
+        }
         Format::Json => layout::json(&name, &listing)?,
         _ => {
             return Err(Error::usage("a file alone is listed as terminal or json")
@@ -129,6 +135,19 @@ impl Compilers {
         let head = Some(head);
         Ok(Self { head, base })
     }
+
+    /// Says what to add to the command where kernels are PTX alone, of which nothing is known until it is assembled.
+    fn say_what_ptx_needs(&self, listing: &Listing) -> Option<String> {
+        let kernels = listing.only_ptx().len();
+        let is_needed = kernels > 0 && self.head.is_none();
+        is_needed.then(|| {
+            let kernels = plural(kernels, "kernel");
+            format!(
+                "{kernels} without machine code: add `--toolchain 13.0` to assemble the PTX. If no such compiler is found, add \
+                 `--provision`, too, or install CUDA 11.8 to 13.x, put nvcc on PATH and name its version"
+            )
+        })
+    }
 }
 
 fn compare(
@@ -150,7 +169,20 @@ fn compare(
         command: command_line(),
         host: ::run::machine::host(),
     };
-    let mut records = make_records(&name, [base, listing], &matching, limits, &circumstances);
+    let lost = lost_architectures(base, &libraries(listing));
+    let failing = if args.allow_loosened {
+        &[]
+    } else {
+        lost.as_slice()
+    };
+    let mut records = make_records(
+        &name,
+        [base, listing],
+        &matching,
+        failing,
+        limits,
+        &circumstances,
+    );
     let environment = &mut records.head.environment;
     let version = |it: &Toolchain| it.facts.version.clone();
     environment.toolchain = compilers.head.as_ref().map(version);
@@ -168,7 +200,11 @@ fn compare(
         ..ReportInput::new(&index, &records.head, &judgement)
     };
     let report = render(args.format, args.output, &input)?;
-    let kernels = [binaries::lay_out_pairs(&matching, &records.pairs)];
+    let mut kernels = [binaries::lay_out_pairs(&matching, &lost, &records.pairs)];
+    if let ([sections], Some(text)) = (&mut kernels, compilers.say_what_ptx_needs(listing)) {
+        let text = vec![Part::Lines(vec![text])];
+        sections.push(Section::new("PTX", "PTX that is not judged", text));
+    }
     if let Some(out) = &args.out {
         // Whoever reads the record later has no other one next to it.
         let record = judge::with_baselines_of(&records.base, &records.head);

@@ -58,6 +58,7 @@ impl Builder for FakeBuilder {
                     warnings: Vec::new(),
                     mistyped: Vec::new(),
                     kernels: None,
+                    missing: None,
                 }),
                 artifact: Some(Artifact::Cubin {
                     path: "k.cubin".into(),

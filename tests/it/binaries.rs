@@ -408,7 +408,7 @@ fn damaged_files_never_panic_and_cut_ones_never_list_less() {
 }
 
 /// A wheel, packed as wheels are: `FILE=MEMBER`.
-fn zip(dir: &Path, wheel: &str, members: &[&str]) {
+pub fn zip(dir: &Path, wheel: &str, members: &[&str]) {
     let write = |it: &&str| {
         let (file, member) = it.split_once('=').unwrap();
         format!("z.write('{file}', '{member}')")

@@ -37,6 +37,7 @@ mod interrupted;
 mod kernel_changes;
 mod launch_state;
 mod loosened;
+mod lost_architectures;
 mod matching;
 mod micro;
 mod modules;

@@ -8,7 +8,7 @@ use crate::common::{copy_of_first, run, stderr, stdout};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The head holds fewer blocks on an SM, has a new kernel and lacks one.
+/// The head holds fewer blocks on an SM, has two new kernels and lacks one.
 const SOURCE: &str = r#"
 #ifdef HEAD
 #define BOUNDS __launch_bounds__(256)
@@ -32,6 +32,9 @@ extern "C" __global__ void same(float *y) { y[threadIdx.x] *= 2; }
 extern "C" __global__ void OTHER(float *y, int n) {
     for (int i = 0; i < n; i++) y[i] = STEP(y[i], n);
 }
+#ifdef HEAD
+extern "C" __global__ void more(float *y) { y[threadIdx.x] += 3; }
+#endif
 "#;
 
 fn built() -> tempfile::TempDir {
@@ -64,7 +67,7 @@ fn fewer_resident_blocks_fail_and_more_pass() {
     let dir = built();
     let said = compare(dir.path(), "new.cubin", "old.cubin", &[], 1);
     assert!(said.contains("matched  2 kernels: 2 by name"), "{said}");
-    assert!(said.contains("new      1 kernel: fresh"), "{said}");
+    assert!(said.contains("new      2 kernels: fresh, more"), "{said}");
     assert!(said.contains("removed  1 kernel: gone"), "{said}");
     assert!(said.contains("✗ busy/- [sm_90]"), "{said}");
     assert!(said.contains("occupancy 100 % -> 37.5 %"), "{said}");
@@ -81,9 +84,12 @@ fn fewer_resident_blocks_fail_and_more_pass() {
 #[test]
 fn the_same_file_is_no_change() {
     let dir = built();
-    for file in ["old.cubin", "new.cubin"] {
+    for (file, matched) in [("old.cubin", "3 kernels: 3"), ("new.cubin", "4 kernels: 4")] {
         let said = compare(dir.path(), file, file, &[], 0);
-        assert!(said.contains("matched  3 kernels: 3 by name"), "{said}");
+        assert!(
+            said.contains(&format!("matched  {matched} by name")),
+            "{said}"
+        );
         assert!(!said.contains("removed"), "{said}");
     }
 }
@@ -120,7 +126,7 @@ fn a_record_of_a_comparison_says_alone_what_the_comparison_said() {
         let report = std::fs::read_to_string(path.join("out/report.json")).unwrap();
         assert_eq!(stdout(&json), report);
         let markdown = std::fs::read_to_string(path.join("out/report.md")).unwrap();
-        let has_new_kernel = markdown.contains("1 kernel: fresh");
+        let has_new_kernel = markdown.contains("2 kernels: fresh, more");
         assert_eq!(has_new_kernel, head == "new", "{markdown}");
     }
     run(path, &["binary", "new.cubin", "--out", "out"], 2);
@@ -136,6 +142,114 @@ fn files_without_a_common_kernel_are_not_judged() {
     nvcc(dir.path(), &to);
     let said = compare(dir.path(), "other.cubin", "old.cubin", &[], 3);
     assert!(said.contains("matched  0 kernels"), "{said}");
+}
+
+fn cubin(dir: &Path, name: &str, source: &str) {
+    std::fs::write(dir.join("k.cu"), source).unwrap();
+    let to = format!("{name}.cubin");
+    nvcc(dir, &["-cubin", "-arch=sm_90", "k.cu", "-o", &to]);
+}
+
+/// Its template has another parameter, and its body changed.
+#[test]
+fn the_only_kernel_that_is_left_on_each_side_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let source = |kernels: &str| {
+        format!(
+            "template <int N> __global__ void __launch_bounds__(1024, 2) scale(float *y) {{ float a[N];\n\
+             for (int i = 0; i < N; i++) a[i] = y[threadIdx.x + i * 1024];\n__syncthreads();\n\
+             for (int i = 0; i < N; i++) y[threadIdx.x + i] = a[i] * a[N - 1 - i]; }}\n\
+             extern \"C\" __global__ void same(float *y) {{ y[threadIdx.x] *= 2; }}\n{kernels}"
+        )
+    };
+    let instance = |n: u32| format!("template __global__ void scale<{n}>(float *);\n");
+    cubin(path, "old", &source(&instance(4)));
+    cubin(path, "new", &source(&instance(64)));
+    let renamed = "renamed  scale<4>(float*) -> scale<64>(float*)";
+    let said = compare(path, "new.cubin", "old.cubin", &[], 1);
+    assert!(said.contains("1 as the only\n"), "{said}");
+    assert!(said.contains(renamed), "{said}");
+    assert!(said.contains("stack 0 B ->"), "{said}");
+    let said = compare(path, "old.cubin", "new.cubin", &[], 0);
+    assert!(said.contains("1 as the only\n"), "{said}");
+    // Which of two it became is not known.
+    cubin(path, "two", &source(&(instance(64) + &instance(8))));
+    let said = compare(path, "two.cubin", "old.cubin", &[], 0);
+    assert!(!said.contains("renamed"), "{said}");
+    assert!(said.contains("removed  1 kernel: scale<4>"), "{said}");
+}
+
+/// Without bounds no block is known, and so no occupancy. The same code with as many registers is no worse.
+#[test]
+fn launch_bounds_that_are_removed_from_equal_code_are_quiet() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let kernel = |bounds: &str, factor: u32| {
+        format!(
+            "extern \"C\" __global__ void {bounds} k(float *y) {{ y[threadIdx.x] *= {factor}; }}"
+        )
+    };
+    cubin(path, "old", &kernel("__launch_bounds__(256)", 2));
+    cubin(path, "new", &kernel("", 2));
+    cubin(path, "changed", &kernel("", 3));
+    let said = compare(path, "new.cubin", "old.cubin", &[], 0);
+    assert!(said.contains("1 with the same"), "{said}");
+    assert!(
+        !said.contains("not judged") && !said.contains("launch-unknown"),
+        "{said}"
+    );
+    let said = compare(path, "changed.cubin", "old.cubin", &[], 3);
+    assert!(said.contains("[launch-unknown]"), "{said}");
+}
+
+#[test]
+fn ptx_without_a_compiler_says_what_to_add() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    std::fs::write(
+        path.join("k.cu"),
+        "extern \"C\" __global__ void k(float *y) { *y *= 2; }",
+    )
+    .unwrap();
+    nvcc(path, &["-ptx", "-arch=sm_90", "k.cu", "-o", "k.ptx"]);
+    let without_compiler = |args: &[&str], code: i32| {
+        let mut gatekeeper = crate::common::gatekeeper();
+        gatekeeper
+            .env("GATEKEEPER_CACHE", path.join("cache"))
+            .env("PATH", "")
+            .env_remove("GATEKEEPER_SHARED_CACHE")
+            .env_remove("CUDA_HOME")
+            .env_remove("CUDA_PATH");
+        let output = gatekeeper.current_dir(path).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let said = stdout(&output) + &stderr(&output);
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let add = "1 kernel without machine code: add `--toolchain 13.0` to assemble the PTX. If no such compiler is found, add \
+        `--provision`, too, or install CUDA 11.8 to 13.x, put nvcc on PATH and name its version";
+    let said = without_compiler(&["binary", "k.ptx"], 0);
+    assert!(said.contains(add), "{said}");
+    let compared = ["binary", "k.ptx", "--base", "k.ptx"];
+    let said = without_compiler(&compared, 3);
+    assert!(said.contains(add), "{said}");
+    // What it says works.
+    let said = compare(
+        path,
+        "k.ptx",
+        "k.ptx",
+        &["--toolchain", "13.0", "--provision"],
+        0,
+    );
+    assert!(!said.contains("--provision"), "{said}");
+    // Machine code next to it is what is judged.
+    let both = "arch=compute_90,code=[sm_90,compute_90]";
+    nvcc(
+        path,
+        &["-fatbin", "-gencode", both, "k.cu", "-o", "k.fatbin"],
+    );
+    let said = compare(path, "k.fatbin", "k.fatbin", &[], 0);
+    assert!(!said.contains("--provision"), "{said}");
 }
 
 #[test]

@@ -4,15 +4,18 @@
 use crate::baseline::{baseline_path, read_baseline};
 use crate::record::{Matched, Side, environment, match_names, name_kernels, rank};
 use crate::{Circumstances, read};
-use ::binary::{Kernel, Listing, Matching, match_kernels};
+use ::binary::{
+    Kernel, Libraries, Listing, LostArchitecture, Matching, all_targets, libraries,
+    lost_architectures, match_kernels,
+};
 use build::signature::qualified;
 use config::{BinaryGates, FileLimit, KernelLimits};
 use globset::Glob;
 use model::{
-    Acceptance, Allowance, Arch, Baseline, CaseId, Evidence, Facet, Filter, Gate, Record, Rule,
-    Subject, UnitId,
+    Acceptance, Allowance, Arch, Baseline, CaseId, Evidence, Facet, Filter, Gate, MissingCode,
+    Record, Rule, Subject, UnitId,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 use system::sources;
@@ -24,6 +27,8 @@ pub struct Library {
     pub path: PathBuf,
     /// Its kernels, for the architectures that are asked for.
     pub listing: Listing,
+    /// What it has code for, whether or not that is asked for.
+    libraries: Libraries,
     /// The committed one.
     pub baseline: Option<Listing>,
 }
@@ -38,7 +43,10 @@ pub struct BaseBinaries(pub Vec<(BinaryGates, Option<Listing>)>);
 /// Where there is no such file, or it cannot be read; where its baseline is damaged; and where globs fit no kernel.
 pub fn open(root: &Path, gates: &BinaryGates) -> Result<Library> {
     let path = find(root, gates)?;
-    let listing = only(read(&path)?, &gates.architectures);
+    let listing = read(&path)?;
+    let libraries = libraries(&listing);
+    let gates = resolve(gates, &listing);
+    let listing = only(listing, &gates.architectures);
     for limits in &gates.gates {
         if let Some(glob) = unfit(limits, &listing) {
             return Err(
@@ -49,10 +57,11 @@ pub fn open(root: &Path, gates: &BinaryGates) -> Result<Library> {
         }
     }
     Ok(Library {
-        gates: gates.clone(),
         baseline: read_baseline(root, &gates.name)?,
+        gates,
         path,
         listing,
+        libraries,
     })
 }
 
@@ -100,6 +109,30 @@ fn only(mut listing: Listing, architectures: &[Arch]) -> Listing {
     listing
 }
 
+/// Names the architectures that the listing has in place of those that it lacks, where their code runs on the same devices:
+/// `sm_90a` for `sm_90`.
+fn resolve(gates: &BinaryGates, listing: &Listing) -> BinaryGates {
+    let has: BTreeSet<Arch> = listing.kernels.iter().map(|kernel| kernel.arch).collect();
+    let own = |asked: Arch| {
+        let mut answers = has.iter().filter(|own| own.answers(asked));
+        has.get(&asked)
+            .or_else(|| answers.next())
+            .copied()
+            .unwrap_or(asked)
+    };
+    let mut resolved = gates.clone();
+    let architectures: BTreeSet<Arch> = gates.architectures.iter().copied().map(own).collect();
+    resolved.architectures = architectures.into_iter().collect();
+    let limits = resolved
+        .gates
+        .iter_mut()
+        .flat_map(|entry| &mut entry.limits);
+    for limit in limits.chain(&mut resolved.count) {
+        limit.arch = own(limit.arch);
+    }
+    resolved
+}
+
 fn unfit<'a>(limits: &'a KernelLimits, listing: &Listing) -> Option<&'a Glob> {
     let mut globs = limits.kernels.iter();
     globs.find(|glob| {
@@ -127,10 +160,9 @@ pub fn add_libraries(record: &mut Record, libraries: &[Library], base: Option<&B
     for library in libraries {
         let named = library.named();
         let side = library.side(&named);
-        record
-            .policy
-            .gates
-            .extend(gates_of(&library.gates.name, &library.gates, &named));
+        let lost = library.lost_since_baseline();
+        let gates = gates_of(&library.gates.name, &library.gates, &named, &lost);
+        record.policy.gates.extend(gates);
         if let Some(baseline) = &library.baseline {
             let agreed = library.agreed(baseline, &named, record);
             record.policy.baselines.extend(agreed.baselines);
@@ -157,6 +189,7 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
         let library = libraries.find(|it| it.gates.name == gates.name);
         // Where a file or an architecture is gone, the unit of all kernels says so once.
         let named = library.map_or_else(Vec::new, Library::named);
+        let gates = &library.map_or_else(|| gates.clone(), |it| resolve(gates, &it.listing));
         let mut side = Side::default();
         for (id, kernel) in &named {
             if gates.architectures.contains(&id.arch) {
@@ -171,7 +204,12 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
             false => format!("{}:{}", gates.name, gates.file),
         };
         for &arch in &gates.architectures {
-            side.add_all(name_all_kernels(&name, arch), &gates.file, 0);
+            side.add_all(name_all_kernels(&name, arch), &gates.file, 0, None);
+        }
+        let lost = library.zip(baseline.as_ref());
+        let lost = lost.map_or_else(Vec::new, |(library, baseline)| library.lost(baseline));
+        for (id, lost) in &lost {
+            side.add_all(id.clone(), &gates.file, lost.kernels, None);
         }
         let agreed = library.zip(baseline.as_ref());
         let agreed = agreed.map(|(library, baseline)| library.agreed(baseline, &named, record));
@@ -179,7 +217,7 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
             return;
         };
         theirs.plan.units.extend(side.units);
-        theirs.gates.extend(gates_of(&name, gates, &named));
+        theirs.gates.extend(gates_of(&name, gates, &named, &lost));
         if let Some(Agreed {
             baselines,
             evidence,
@@ -213,9 +251,37 @@ impl Library {
         let gates = &self.gates;
         for &arch in &gates.architectures {
             let count = count(&self.listing, arch);
-            side.add_all(name_all_kernels(&gates.name, arch), &gates.file, count);
+            let missing = (count == 0).then(|| MissingCode {
+                had: None,
+                has: all_targets(&self.libraries),
+            });
+            let id = name_all_kernels(&gates.name, arch);
+            side.add_all(id, &gates.file, count, missing);
+        }
+        for (id, lost) in self.lost_since_baseline() {
+            side.add_all(id, &gates.file, 0, Some(lost.missing));
         }
         side
+    }
+
+    fn lost_since_baseline(&self) -> Vec<(UnitId, LostArchitecture)> {
+        let baseline = self.baseline.as_ref();
+        baseline.map_or_else(Vec::new, |baseline| self.lost(baseline))
+    }
+
+    /// Finds the architectures that one of its libraries lost and another one still has. Where none has it, the unit of all
+    /// kernels says so.
+    fn lost(&self, baseline: &Listing) -> Vec<(UnitId, LostArchitecture)> {
+        let kernels = &self.listing.kernels;
+        let is_elsewhere = |arch| kernels.iter().any(|it| it.arch.answers(arch));
+        lost_architectures(baseline, &self.libraries)
+            .into_iter()
+            .filter_map(|lost| {
+                let library = lost.library.as_ref().filter(|_| is_elsewhere(lost.arch))?;
+                let name = format!("{}:{library}", self.gates.name);
+                Some((name_all_kernels(&name, lost.arch), lost))
+            })
+            .collect()
     }
 
     fn agreed(&self, baseline: &Listing, named: &[(UnitId, &Kernel)], record: &Record) -> Agreed {
@@ -230,8 +296,12 @@ impl Library {
                     name_all_kernels(&self.gates.name, arch),
                     &self.gates.file,
                     count,
+                    None,
                 );
             }
+        }
+        for (id, lost) in self.lost(baseline) {
+            side.add_all(id, &self.gates.file, lost.kernels, None);
         }
         let evidence = side.evidence.clone();
         let was = side.record(record.environment.clone());
@@ -260,15 +330,22 @@ fn count(listing: &Listing, arch: Arch) -> u32 {
 }
 
 /// Every limit on every kernel that it is for. `name`: that of the file as a whole.
-fn gates_of(name: &str, gates: &BinaryGates, named: &[(UnitId, &Kernel)]) -> Vec<Gate> {
-    let mut all = Vec::new();
+fn gates_of(
+    name: &str,
+    gates: &BinaryGates,
+    named: &[(UnitId, &Kernel)],
+    lost: &[(UnitId, LostArchitecture)],
+) -> Vec<Gate> {
+    let built = |subject: Subject| Gate {
+        subject,
+        rule: Rule::Built,
+        declared: Some(gates.declared.clone()),
+    };
+    let lost = lost.iter().map(|(id, _)| Subject::Unit(id.clone()));
+    let mut all: Vec<Gate> = lost.map(built).collect();
     for &arch in &gates.architectures {
         let subject = Subject::Unit(name_all_kernels(name, arch));
-        all.push(Gate {
-            subject: subject.clone(),
-            rule: Rule::Built,
-            declared: Some(gates.declared.clone()),
-        });
+        all.push(built(subject.clone()));
         all.extend(limits_on(&subject, arch, &gates.count));
     }
     let entries: Vec<(Vec<_>, &KernelLimits)> = gates
@@ -382,7 +459,14 @@ impl Library {
         let was = self.agreed(old, &named, record).baselines;
         let now = self.side(&named).record(record.environment.clone());
         let (now, _) = judge::acceptable(&now, "");
-        let worse = list_worse(&was, &now, self.gates.limits_growth());
+        let mut worse = list_worse(&was, &now, self.gates.limits_growth());
+        let lost = self.lost(old);
+        worse.extend(lost.iter().map(|(id, lost)| Worse {
+            subject: Subject::Unit(id.clone()),
+            metric: model::Metric::Count,
+            was: f64::from(lost.kernels),
+            now: 0.0,
+        }));
         if !consent {
             let refused: BTreeMap<&Subject, ()> =
                 worse.iter().map(|it| (&it.subject, ())).collect();
@@ -400,6 +484,9 @@ impl Library {
                     _ => Some((*kernel).clone()),
                 });
             listing.kernels = kernels.collect();
+            if !lost.is_empty() {
+                listing = old.clone();
+            }
         }
         Ok(NewBaseline { listing, worse })
     }

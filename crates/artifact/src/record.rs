@@ -1,12 +1,14 @@
 //! Two listings as two records, which the judge compares like those of two runs. A kernel is a unit for each architecture;
 //! a plan without cases says that no launch is known.
 
-use binary::{Kernel, Listing, Matching, Pair, Worsening};
+use crate::gates::name_all_kernels;
+use binary::{Kernel, Listing, LostArchitecture, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
     Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Fault, FaultKind, Gate,
-    Host, LaunchBounds, Limit, Margin, Metric, NotRun, Num, Plan, Policy, RECORD_SCHEMA, Record,
-    Resources, Rule, Seen, Subject, TIMING_PROTOCOL, Unit, UnitId, Unsupported,
+    Host, LaunchBounds, Limit, Margin, Metric, MissingCode, NotRun, Num, Plan, Policy,
+    RECORD_SCHEMA, Record, Resources, Rule, Seen, Subject, TIMING_PROTOCOL, Unit, UnitId,
+    Unsupported,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -68,11 +70,13 @@ pub struct Matched<'a> {
     pub worsening: Option<Worsening>,
 }
 
-/// `head` is the name of the new file, as it was named. `listings` are those of the old file and of the new one.
+/// `head` is the name of the new file, as it was named. `listings` are those of the old file and of the new one. Each of `lost`
+/// becomes a gate that fails.
 pub fn make_records<'a>(
     head: &str,
     listings: [&'a Listing; 2],
     matching: &Matching<'a>,
+    lost: &[LostArchitecture],
     limits: &[AllowedChange],
     circumstances: &Circumstances,
 ) -> Records<'a> {
@@ -90,13 +94,21 @@ pub fn make_records<'a>(
     let made_before: HashMap<Place, &Kernel> =
         old.kernels.iter().map(|it| (Place::of(it), it)).collect();
     let mut gates = Vec::new();
+    let built = |id: &UnitId| Gate {
+        subject: Subject::Unit(id.clone()),
+        rule: Rule::Built,
+        declared: None,
+    };
+    for lost in lost {
+        let library = lost.library.as_deref().unwrap_or(NO_MEMBER);
+        let id = name_all_kernels(library, lost.arch);
+        gates.push(built(&id));
+        of_base.add_all(id.clone(), library, lost.kernels, None);
+        of_head.add_all(id, library, 0, Some(lost.missing.clone()));
+    }
     for (id, (place, why)) in &refused {
         of_head.add_refused(id.clone(), *place, why);
-        gates.push(Gate {
-            subject: Subject::Unit(id.clone()),
-            rule: Rule::Built,
-            declared: None,
-        });
+        gates.push(built(id));
         match (made_before.get(place), refused_before.get(place)) {
             (Some(kernel), _) => of_base.add(id.clone(), kernel),
             (None, Some(why)) => of_base.add_refused(id.clone(), *place, why),
@@ -158,7 +170,13 @@ pub fn rank(mut pairs: Vec<Matched>) -> Vec<Matched> {
 
 /// Those on values that either side states: where one of the two does not, the gate is not judged, and says so.
 fn gates_of(id: &UnitId, head: &Kernel, base: &Kernel, limits: &[AllowedChange]) -> Vec<Gate> {
-    let states = |metric| states(head, metric) || states(base, metric);
+    // Without bounds no block is known. As many warps fit as before, of whatever block.
+    let takes = |it: &Kernel| (it.digest, it.registers, it.static_shared, it.barriers);
+    let is_as_before = head.largest_block().is_none() && takes(head) == takes(base);
+    let states = |metric| match metric {
+        Metric::Occupancy | Metric::BlocksPerSm if is_as_before => false,
+        _ => states(head, metric) || states(base, metric),
+    };
     let limits = limits.iter().filter(|limit| states(limit.metric));
     let gate = |limit: &AllowedChange| Gate {
         subject: Subject::Unit(id.clone()),
@@ -246,6 +264,9 @@ fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (Place<'_>, &str)>
     })
 }
 
+/// The variant of kernels that are in no member of a wheel, archive or directory.
+const NO_MEMBER: &str = "-";
+
 /// Readable names of a listing's kernels, each once for an architecture and member.
 struct Names<'a> {
     counts: HashMap<(String, Option<&'a str>, Arch), usize>,
@@ -285,7 +306,7 @@ impl<'a> Names<'a> {
             false => key.0,
         };
         let variant = match (library, member) {
-            (None, member) => member.unwrap_or("-").to_owned(),
+            (None, member) => member.unwrap_or(NO_MEMBER).to_owned(),
             (Some(library), None) => library.to_owned(),
             (Some(library), Some(member)) => format!("{library}:{member}"),
         };
@@ -324,8 +345,8 @@ impl Side {
         self.add_unit(id, member, Some(kernel.symbol), facts);
     }
 
-    /// The unit that stands for all kernels of a file for one architecture.
-    pub fn add_all(&mut self, id: UnitId, file: &str, kernels: u32) {
+    /// The unit that stands for all kernels of a file for one architecture. `missing` says more where there is none.
+    pub fn add_all(&mut self, id: UnitId, file: &str, kernels: u32, missing: Option<MissingCode>) {
         let facts = BuildFacts {
             artifact: String::new(),
             entries: Vec::new(),
@@ -335,6 +356,7 @@ impl Side {
             warnings: Vec::new(),
             mistyped: Vec::new(),
             kernels: Some(kernels),
+            missing,
         };
         self.add_unit(id, file, None, Seen::Got(facts));
     }
@@ -438,5 +460,6 @@ fn facts(kernel: &Kernel) -> Seen<BuildFacts> {
         warnings: Vec::new(),
         mistyped: Vec::new(),
         kernels: None,
+        missing: None,
     })
 }

@@ -11,6 +11,7 @@ mod elf;
 mod error;
 mod fatbin;
 mod host;
+mod libraries;
 mod matching;
 mod module;
 mod normal;
@@ -19,6 +20,7 @@ mod rank;
 mod similar;
 
 pub use error::{Error, Offset, Problem};
+pub use libraries::{Libraries, LostArchitecture, all_targets, libraries, lost_architectures};
 pub use matching::{MatchedBy, Matching, Pair, match_kernels};
 pub use module::{KernelCode, Variable, find_code, find_kernel_ptx, has_textures, read_variables};
 pub use normal::name as normal_name;
@@ -30,7 +32,7 @@ use model::occupancy::{Demand, Occupancy, occupancy};
 use object::read::archive::ArchiveFile;
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The container that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +191,14 @@ impl Listing {
             && self.ptx.is_empty()
             && self.others.is_empty()
             && self.compilers.is_empty()
+    }
+
+    /// Returns the names of kernels that it has no machine code for, but PTX.
+    pub fn only_ptx(&self) -> BTreeSet<&str> {
+        let made: HashSet<&str> = self.kernels.iter().map(|it| it.name.as_str()).collect();
+        let names = self.ptx.iter().flat_map(|ptx| &ptx.kernels);
+        let names = names.map(String::as_str);
+        names.filter(|name| !made.contains(name)).collect()
     }
 
     fn add(&mut self, at: u64, member: Option<Cow<str>>, content: Content) {

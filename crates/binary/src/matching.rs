@@ -1,9 +1,10 @@
 //! Which kernel of one listing is which of another.
 //!
 //! Each pass takes what the ones before it left: the name as it is, the name without what compilers write into it, equal
-//! code, similar code. A name can stand several times for one architecture (internal linkage, several objects). Such
-//! kernels are paired by member, then by equal code, then those that are most similar, then by their order. A kernel that
-//! moved to another member must be the only one of its name. Nothing is paired across architectures.
+//! code, similar code, and at last the only kernel that a member has left on each side. A name can stand several times for one
+//! architecture (internal linkage, several objects). Such kernels are paired by member, then by equal code, then those that
+//! are most similar, then by their order. A kernel that moved to another member must be the only one of its name. Nothing is
+//! paired across architectures.
 
 use crate::{Kernel, Listing, Ptx, normal, similar};
 use model::Arch;
@@ -21,6 +22,8 @@ pub enum MatchedBy {
     NormalisedName,
     /// By code that is equal or similar, under another name.
     Code,
+    /// As the only ones of their library or object, and architecture, that had no partner.
+    Rest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +84,7 @@ struct Key<'k> {
 /// Says for every kernel of either listing what became of it.
 pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
     let (mut bases, mut heads) = (Side::new(base), Side::new(head));
-    heads.members = renamed_members(base, head);
+    heads.members = renamed_files(&members(base), &members(head));
     let removed_architectures = bases.set_aside_architectures(&architectures(head));
     let added_architectures = heads.set_aside_architectures(&architectures(base));
     let mut pairs = Vec::new();
@@ -106,19 +109,28 @@ pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
             .into_iter()
             .map(|(one, other)| (one, other, MatchedBy::Code)),
     );
-    pairs.sort_unstable();
     let (to_ptx, removed) = split_by_ptx(&bases, &heads);
     let (from_ptx, added) = split_by_ptx(&heads, &bases);
+    let rest = pair_rest((&bases, &removed), (&heads, &added));
+    bases.left = removed;
+    heads.left = added;
+    bases.remove(rest.iter().map(|it| it.0));
+    heads.remove(rest.iter().map(|it| it.1));
+    pairs.extend(
+        rest.into_iter()
+            .map(|(one, other)| (one, other, MatchedBy::Rest)),
+    );
+    pairs.sort_unstable();
     let pair = |(one, other, by)| {
         let (base, head) = (base.kernels.get(one)?, head.kernels.get(other)?);
         Some(Pair { base, head, by })
     };
     Matching {
         pairs: pairs.into_iter().filter_map(pair).collect(),
-        removed,
-        added,
-        to_ptx,
-        from_ptx,
+        removed: bases.kernels_at(&bases.left),
+        added: heads.kernels_at(&heads.left),
+        to_ptx: bases.kernels_at(&to_ptx),
+        from_ptx: heads.kernels_at(&from_ptx),
         removed_architectures,
         added_architectures,
     }
@@ -155,6 +167,11 @@ impl<'a> Side<'a> {
         self.left.retain(|at| !gone.contains(at));
     }
 
+    fn kernels_at(&self, places: &[usize]) -> Vec<&'a Kernel> {
+        let kernels = places.iter().filter_map(|at| self.kernels.get(*at));
+        kernels.collect()
+    }
+
     fn normalise_names(&mut self) {
         let names = self.kernels.iter().map(|it| normal::name(&it.name));
         self.names = names.collect();
@@ -175,7 +192,7 @@ impl<'a> Side<'a> {
             MatchedBy::Name => Some(kernel.name.as_str()),
             MatchedBy::NormalisedName => Some(self.names.get(at)?.as_ref()),
             MatchedBy::Code if pass.code && similar::is_telling(kernel) => None,
-            MatchedBy::Code => return None,
+            MatchedBy::Code | MatchedBy::Rest => return None,
         };
         let member = || self.member(kernel.member.as_deref());
         Some(Key {
@@ -217,16 +234,20 @@ fn architectures(listing: &Listing) -> HashSet<Arch> {
     kernels.chain(refused.map(|it| it.arch)).collect()
 }
 
-/// A new member that is an old one under another version or in another place: `libk.so.1.2` and `libk.so.1.3`. If
-/// several could be meant, none is.
-fn renamed_members<'a>(base: &'a Listing, head: &'a Listing) -> HashMap<&'a str, &'a str> {
-    let members = |listing: &'a Listing| -> BTreeSet<&'a str> {
-        let all = listing.kernels.iter().filter_map(|it| it.member.as_deref());
-        all.collect()
-    };
-    let (bases, heads) = (members(base), members(head));
-    let mut gone: Vec<_> = bases.difference(&heads).copied().collect();
-    let mut new: Vec<_> = heads.difference(&bases).copied().collect();
+/// Returns the members that have machine code.
+fn members(listing: &Listing) -> BTreeSet<&str> {
+    let all = listing.kernels.iter().filter_map(|it| it.member.as_deref());
+    all.collect()
+}
+
+/// Maps new files to the old ones that they are under another version or in another place: `libk.so.1.3` to `libk.so.1.2`.
+/// If several could be meant, none is.
+pub fn renamed_files<'a>(
+    bases: &BTreeSet<&'a str>,
+    heads: &BTreeSet<&'a str>,
+) -> HashMap<&'a str, &'a str> {
+    let mut gone: Vec<_> = bases.difference(heads).copied().collect();
+    let mut new: Vec<_> = heads.difference(bases).copied().collect();
     let mut renamed = HashMap::new();
     let file = |member: &str| normal::member(member.rsplit('/').next().unwrap_or(member));
     let any = |_: &str| String::new();
@@ -334,9 +355,34 @@ fn pair_group<'a>(
     pairs
 }
 
+/// Pairs kernels of any name and code where a library or object has one left for an architecture, on both sides: it was
+/// renamed, or its template has other parameters.
+fn pair_rest(bases: (&Side, &[usize]), heads: (&Side, &[usize])) -> Vec<(usize, usize)> {
+    let [bases, heads] = [bases, heads].map(|(side, left)| {
+        let mut groups: HashMap<(Arch, Option<&str>), Vec<usize>> = HashMap::new();
+        for at in left {
+            if let Some(kernel) = side.kernels.get(*at) {
+                let member = side.member(kernel.member.as_deref());
+                let of_member = groups.entry((kernel.arch, member));
+                of_member.or_default().push(*at);
+            }
+        }
+        groups
+    });
+    bases
+        .iter()
+        .filter_map(
+            |(key, of_base)| match (of_base.as_slice(), heads.get(key)?.as_slice()) {
+                ([base], [head]) => Some((*base, *head)),
+                _ => None,
+            },
+        )
+        .collect()
+}
+
 /// Those that are left and that the other side has as PTX of the same member which a driver can compile for the
 /// architecture, and the rest.
-fn split_by_ptx<'a>(side: &Side<'a>, other: &Side) -> (Vec<&'a Kernel>, Vec<&'a Kernel>) {
+fn split_by_ptx(side: &Side, other: &Side) -> (Vec<usize>, Vec<usize>) {
     let mut architectures: HashMap<(&str, Option<&str>), Vec<Arch>> = HashMap::new();
     for ptx in other.ptx {
         let member = other.member(ptx.member.as_deref());
@@ -345,7 +391,7 @@ fn split_by_ptx<'a>(side: &Side<'a>, other: &Side) -> (Vec<&'a Kernel>, Vec<&'a 
             of_name.push(ptx.arch);
         }
     }
-    let can_be_compiled = |it: &&Kernel| {
+    let can_be_compiled = |it: &Kernel| {
         let key = (it.name.as_str(), side.member(it.member.as_deref()));
         let mut of_name = architectures.get(&key).into_iter().flatten();
         of_name.any(|ptx| match ptx.suffix {
@@ -353,9 +399,8 @@ fn split_by_ptx<'a>(side: &Side<'a>, other: &Side) -> (Vec<&'a Kernel>, Vec<&'a 
             None => (ptx.major, ptx.minor) <= (it.arch.major, it.arch.minor),
         })
     };
-    let kernels = side.kernels;
-    let left = side.left.iter().filter_map(|at| kernels.get(*at));
-    left.partition(can_be_compiled)
+    let is_left_as_ptx = |at: &usize| side.kernels.get(*at).is_some_and(can_be_compiled);
+    side.left.iter().partition(|at| is_left_as_ptx(at))
 }
 
 #[cfg(test)]
@@ -386,14 +431,14 @@ pub(crate) mod tests {
         }
     }
 
-    fn in_member(member: &str, kernel: Kernel) -> Kernel {
+    pub fn in_member(member: &str, kernel: Kernel) -> Kernel {
         Kernel {
             member: Some(member.to_owned()),
             ..kernel
         }
     }
 
-    fn listing(kernels: impl IntoIterator<Item = Kernel>) -> Listing {
+    pub fn listing(kernels: impl IntoIterator<Item = Kernel>) -> Listing {
         Listing {
             kernels: kernels.into_iter().collect(),
             ..Listing::new(Format::Fatbin)
@@ -674,11 +719,61 @@ pub(crate) mod tests {
         assert!(match_kernels_of(&base, head).is_empty());
     }
 
+    /// Those that a name or code says.
     fn match_kernels_of(
         base: &Listing,
         head: impl IntoIterator<Item = Kernel>,
     ) -> Vec<(String, String, MatchedBy)> {
-        named(&match_kernels(base, &listing(head)))
+        let mut named = named(&match_kernels(base, &listing(head)));
+        named.retain(|(.., by)| *by != MatchedBy::Rest);
+        named
+    }
+
+    #[test]
+    fn the_only_ones_that_are_left_of_a_library_are_one_kernel() {
+        let by_rest = |base: &[(&str, &str)], head: &[(&str, &str)]| {
+            let listing = |kernels: &[(&str, &str)], code| {
+                listing(
+                    kernels
+                        .iter()
+                        .map(|(member, name)| in_member(member, kernel(name, "sm_90", code))),
+                )
+            };
+            let (base, head) = (listing(base, 1), listing(head, 2));
+            let mut named = named(&match_kernels(&base, &head));
+            named.retain(|(.., by)| *by == MatchedBy::Rest);
+            named
+                .into_iter()
+                .map(|(base, head, _)| base + &head)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(by_rest(&[("a", "old")], &[("a", "new")]), ["oldnew"]);
+        let same = ("a", "same");
+        assert_eq!(
+            by_rest(&[("a", "old"), same], &[same, ("a", "new")]),
+            ["oldnew"]
+        );
+        let libraries = [("a", "old"), ("b", "gone")];
+        let mut both = by_rest(&libraries, &[("a", "new"), ("b", "next")]);
+        both.sort();
+        assert_eq!(both, ["gonenext", "oldnew"]);
+        // Two are left, or they are of two libraries.
+        assert!(by_rest(&[("a", "old")], &[("a", "new"), ("a", "next")]).is_empty());
+        assert!(by_rest(&[("a", "old"), same], &[same, ("b", "new")]).is_empty());
+    }
+
+    #[test]
+    fn what_is_left_as_ptx_is_not_paired_with_the_rest() {
+        let base = listing([kernel("k", "sm_90", 1), kernel("same", "sm_90", 1)]);
+        let mut head = listing([kernel("new", "sm_90", 2), kernel("same", "sm_90", 1)]);
+        head.ptx = vec![Ptx {
+            arch: "sm_90".parse().unwrap(),
+            kernels: vec!["k".to_owned()],
+            member: None,
+            refused: None,
+        }];
+        let matching = match_kernels(&base, &head);
+        assert_eq!((matching.pairs.len(), matching.to_ptx.len()), (1, 1));
     }
 
     prop_compose! {
@@ -803,7 +898,7 @@ pub(crate) mod tests {
                 kernel.name = format!("{}nameless", ["a", "b", "c"][at % 3].repeat(at + 1));
             }
             for pair in match_kernels(&listing, &nameless).pairs {
-                prop_assert_eq!(pair.by, MatchedBy::Code);
+                prop_assert!(matches!(pair.by, MatchedBy::Code | MatchedBy::Rest));
                 prop_assert_eq!(pair.base.arch, pair.head.arch);
             }
         }

@@ -111,6 +111,7 @@ fn join_facts(modules: &[Built], steps: &[usize]) -> (Seen<BuildFacts>, Option<A
         warnings: facts.iter().flat_map(|it| it.warnings.clone()).collect(),
         mistyped: Vec::new(),
         kernels: None,
+        missing: None,
     };
     let artifact = Artifact::Together {
         modules: artifacts,
@@ -181,6 +182,7 @@ mod tests {
                         warnings: Vec::new(),
                         mistyped: Vec::new(),
                         kernels: None,
+                        missing: None,
                     }),
                 },
                 artifact: (!is_missing).then(|| Artifact::Cubin {

@@ -338,6 +338,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
         warnings: Vec::new(),
         mistyped: Vec::new(),
         kernels: None,
+        missing: None,
     }
 }
 

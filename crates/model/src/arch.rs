@@ -28,6 +28,23 @@ impl Arch {
         }
     }
 
+    /// Returns true if machine code for `self` counts as machine code for `asked`: both are for one compute capability, and
+    /// every device that runs code for `asked` runs this code, too.
+    ///
+    /// `sm_90a` counts as `sm_90`, as there are no other devices of major version 9. `sm_100a` does not count as `sm_100`: a
+    /// device of 10.3 runs code for `sm_100` alone. Code for a family (`f`) runs wherever code without a suffix does.
+    pub fn answers(self, asked: Self) -> bool {
+        let runs_as_widely = match self.suffix {
+            Some('a') => self.major == 9,
+            suffix => suffix.is_some(),
+        };
+        let is_plain = Self {
+            suffix: None,
+            ..self
+        } == asked;
+        self == asked || (is_plain && runs_as_widely)
+    }
+
     /// Whether PTX for `target` can be assembled for `self`: for this architecture and all later ones, `a` for exactly its
     /// own, and `f` for its family.
     pub fn takes_ptx_for(self, target: Self) -> bool {
@@ -126,6 +143,31 @@ mod tests {
             !takes("sm_80", "sm_90") && !takes("sm_90", "sm_90a") && !takes("sm_100", "sm_90a")
         );
         assert!(takes("sm_103f", "sm_100f") && !takes("sm_120f", "sm_100f"));
+    }
+
+    #[test]
+    fn code_counts_for_an_architecture_whose_devices_all_run_it() {
+        let answers = |own: &str, asked: &str| {
+            let [own, asked] = [own, asked].map(|name| name.parse::<Arch>().unwrap());
+            own.answers(asked)
+        };
+        for (own, asked) in [
+            ("sm_80", "sm_80"),
+            ("sm_90a", "sm_90a"),
+            ("sm_90a", "sm_90"),
+        ] {
+            assert!(answers(own, asked), "{own} {asked}");
+        }
+        assert!(answers("sm_100f", "sm_100") && answers("sm_120f", "sm_120"));
+        for (own, asked) in [
+            ("sm_100a", "sm_100"),
+            ("sm_120a", "sm_120"),
+            ("sm_90", "sm_90a"),
+        ] {
+            assert!(!answers(own, asked), "{own} {asked}");
+        }
+        assert!(!answers("sm_80", "sm_86") && !answers("sm_90a", "sm_80"));
+        assert!(!answers("sm_100f", "sm_103") && !answers("sm_100f", "sm_100a"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -200,6 +200,34 @@ pub struct BuildFacts {
     /// How many kernels a compiled file has for the architecture, for the unit that stands for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<u32>,
+    /// Says more where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingCode>,
+}
+
+/// A compiled file, or a library in it, that has no machine code for an architecture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MissingCode {
+    /// How many kernels the older file had for the architecture, where that is why it was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub had: Option<u32>,
+    pub has: CodeTargets,
+}
+
+/// The targets that a compiled file has code for, or a library in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CodeTargets {
+    pub machine_code: BTreeSet<Arch>,
+    pub ptx: BTreeSet<Arch>,
+}
+
+impl CodeTargets {
+    /// Returns true if some machine code counts as code for this architecture.
+    pub fn answer(&self, asked: Arch) -> bool {
+        self.machine_code.iter().any(|own| own.answers(asked))
+    }
 }
 
 /// A tensor whose elements are of another type than those that the entry's parameter points to. A kernel may mean it,

@@ -248,12 +248,6 @@ impl Plan {
         }
     }
 
-    /// Whether it has compiled files of `binaries`, which have baselines. Two files that are compared have none.
-    pub fn has_binaries(&self) -> bool {
-        let of_all = Callable::Compiled { symbol: None };
-        self.units.iter().any(|unit| unit.call == of_all)
-    }
-
     /// Whether a subject is a group, which runs on other memory at the base.
     pub fn is_group(&self, subject: &Subject) -> bool {
         let mut groups = self.units.iter().filter(|unit| unit.is_group());

@@ -4,8 +4,9 @@ use super::Undecidable;
 use super::{
     Allowance, Arch, BaselineKey, CaseId, CodedVariant, Compare, Counter, EditedFigure, Facet,
     Fault, FaultKind, Finding, GateName, KeptDifference, KeptVariable, KnownFinding, LineCount,
-    Location, Margin, Metric, Mode, NoGates, NotRun, Num, Op, OtherKernels, ReasonCode,
-    ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
+    Location, Margin, Metric, MissingCode, Mode, NoGates, NotRun, Num, Op, OtherKernels,
+    ReasonCode, ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, Unsupported,
+    Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::occupancy::Excess;
@@ -571,10 +572,12 @@ pub enum Reason {
     ///
     /// Correct `entry` in gates.yaml.
     NoEntry = "no-entry" [Fail, Inconclusive],
-    /// A compiled file has no machine code for an architecture that `architectures` of `binaries` lists. PTX does not count.
+    /// A compiled file has no machine code for an architecture that `architectures` of `binaries` lists, or a library lost
+    /// that of an architecture that it had before. PTX does not count.
     ///
-    /// Build the file for this architecture, or take it out of `architectures`.
-    NoMachineCode { arch: Arch } = "no-machine-code" [Fail],
+    /// Build the file for this architecture. If its loss is intended, pass `--allow-loosened` with `--base`, run `gatekeeper
+    /// binary --update --allow-worse`, or take the architecture out of `architectures`.
+    NoMachineCode { arch: Arch, missing: Option<MissingCode> } = "no-machine-code" [Fail],
     /// A kernel of a compiled file uses local memory, and no such file says how many bytes of it are spilled registers.
     ///
     /// Put the limit on `local_accesses` or `stack` instead.

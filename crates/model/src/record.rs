@@ -1,6 +1,6 @@
 use super::{
-    Acceptance, CaseId, CompilerFacts, DeviceFacts, Evidence, Gate, NotRun, Plan, Policy, Seen,
-    Simulator, Target,
+    Acceptance, Callable, CaseId, CompilerFacts, DeviceFacts, Evidence, Gate, NotRun, Plan, Policy,
+    Seen, Simulator, Target,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,17 @@ pub struct Record {
     /// For a run of a part of the cases: which, and what the whole is. `plan` and `policy` are then those of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+}
+
+impl Record {
+    /// Returns true if it judges compiled files of `binaries`, which have baselines. Two files that are compared have none, and
+    /// their gates are declared nowhere.
+    pub fn has_binaries(&self) -> bool {
+        let of_all = Callable::Compiled { symbol: None };
+        let mut gates = self.policy.gates.iter();
+        self.plan.units.iter().any(|unit| unit.call == of_all)
+            && gates.any(|gate| gate.declared.is_some())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

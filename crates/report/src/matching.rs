@@ -2,8 +2,8 @@
 
 use crate::kernels::{also, by_kernel};
 use crate::section::{Part, Section};
-use ::binary::{Kernel, MatchedBy, Matching, Pair, Resident, Worsening};
-use build::signature::short_name;
+use ::binary::{Kernel, LostArchitecture, MatchedBy, Matching, Pair, Resident, Worsening};
+use build::signature::{short_name, whole_name};
 use model::{Arch, UnitId};
 use std::collections::{BTreeMap, BTreeSet};
 use wording::escape;
@@ -25,10 +25,15 @@ pub struct Worse<'a> {
 }
 
 /// `worse`: the costliest first.
-pub fn lay_out<'a>(matching: &Matching, worse: &[Worse]) -> Vec<Section<'a>> {
+pub fn lay_out<'a>(
+    matching: &Matching,
+    lost: &[LostArchitecture],
+    worse: &[Worse],
+) -> Vec<Section<'a>> {
     let line = |label, title: &str, text| Section::new(label, title, vec![Part::Lines(text)]);
     vec![
         line("matched", "Matched", vec![matched(matching)]),
+        line("renamed", "Renamed", renamed(&matching.pairs)),
         line("new", "New", listed(&matching.added)),
         line("removed", "Removed", listed(&matching.removed)),
         line("to PTX", "Now PTX only", listed(&matching.to_ptx)),
@@ -39,6 +44,7 @@ pub fn lay_out<'a>(matching: &Matching, worse: &[Worse]) -> Vec<Section<'a>> {
             [
                 architectures(&matching.added_architectures, "new"),
                 architectures(&matching.removed_architectures, "removed"),
+                lost_by_libraries(lost),
             ]
             .concat(),
         ),
@@ -94,14 +100,28 @@ fn matched(matching: &Matching) -> String {
     let pairs = &matching.pairs;
     let by = |way| pairs.iter().filter(|pair| pair.by == way).count();
     let same = pairs.iter().filter(|it| it.base.digest == it.head.digest);
+    let rest = match by(MatchedBy::Rest) {
+        0 => String::new(),
+        rest => format!(", {rest} as the only one left of its library"),
+    };
     format!(
-        "{}: {} by name, {} by the name without hashes and versions, {} by code; {} with the same code",
+        "{}: {} by name, {} by the name without hashes and versions, {} by code{rest}; {} with the same code",
         plural(pairs.len(), "kernel"),
         by(MatchedBy::Name),
         by(MatchedBy::NormalisedName),
         by(MatchedBy::Code),
         same.count()
     )
+}
+
+/// The pairs that neither a name nor code made, each once for all architectures.
+fn renamed(pairs: &[Pair]) -> Vec<String> {
+    let pairs = pairs.iter().filter(|pair| pair.by == MatchedBy::Rest);
+    let name = |kernel: &Kernel| escape::visible(&whole_name(&kernel.name));
+    let lines: BTreeSet<String> = pairs
+        .map(|Pair { base, head, .. }| format!("{} -> {}", name(base), name(head)))
+        .collect();
+    lines.into_iter().collect()
 }
 
 fn listed(kernels: &[&Kernel]) -> Vec<String> {
@@ -131,4 +151,13 @@ fn architectures(all: &BTreeMap<Arch, usize>, what: &str) -> Vec<String> {
         format!("{arch} is {what}, with {}", plural(*kernels, "kernel"))
     };
     all.iter().map(line).collect()
+}
+
+fn lost_by_libraries(lost: &[LostArchitecture]) -> Vec<String> {
+    let line = |lost: &LostArchitecture| {
+        let library = escape::visible(lost.library.as_ref()?);
+        let kernels = plural(lost.kernels as usize, "kernel");
+        Some(format!("{library} lost {}, with {kernels}", lost.arch))
+    };
+    lost.iter().filter_map(line).collect()
 }

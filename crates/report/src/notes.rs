@@ -147,7 +147,7 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
         let config = words::config(&record.environment);
         let built = (!built.is_empty())
             .then(|| line(&built, &format!("gatekeeper baseline update{config}")));
-        let compiled = (!compiled.is_empty()).then(|| match record.plan.has_binaries() {
+        let compiled = (!compiled.is_empty()).then(|| match record.has_binaries() {
             true => line(
                 &compiled,
                 &words::update_binaries_command(&record.environment),
@@ -208,7 +208,7 @@ fn if_intended(record: &Record, judgement: &Judgement) -> impl Iterator<Item = S
         let command = words::accept_worse_command(&record.environment, &built);
         line(&built, &command)
     });
-    let compiled = (!compiled.is_empty() && record.plan.has_binaries()).then(|| {
+    let compiled = (!compiled.is_empty() && record.has_binaries()).then(|| {
         let command = words::update_binaries_command(&record.environment) + " --allow-worse";
         line(&compiled, &command)
     });

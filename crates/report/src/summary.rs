@@ -13,7 +13,7 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
     if record.plan.is_compiled(subject) {
         let config = words::config(&record.environment);
         let command = format!("gatekeeper binary{config}");
-        return record.plan.has_binaries().then_some(command);
+        return record.has_binaries().then_some(command);
     }
     if !is_ours(&record.environment) {
         return None;
@@ -157,7 +157,7 @@ pub fn win(record: &Record, win: &Win) -> String {
     );
     if record.plan.is_compiled(&win.subject) {
         let command = words::update_binaries_command(&record.environment);
-        return match record.plan.has_binaries() {
+        return match record.has_binaries() {
             true => format!("{line}; take it as the baseline with `{command}`"),
             false => line,
         };

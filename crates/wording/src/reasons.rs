@@ -140,7 +140,7 @@ impl Context<'_> {
                 "{case} cannot be launched on this architecture: {}; take the architecture out of `architectures`, or make the block smaller",
                 excess(*of)
             ),
-            R::NoMachineCode { arch } => format!("the file has no machine code for {arch}"),
+            R::NoMachineCode { arch, missing } => no_machine_code(*arch, missing.as_ref()),
             R::UndeclaredEntry { symbol } => {
                 format!("launches {symbol}, which is not declared under `launches`")
             }
@@ -1264,6 +1264,33 @@ fn lost(why: &Reason) -> String {
 
 fn no_architecture((kernel, variant): (&str, &str), device: &str, arch: Arch) -> String {
     format!("{kernel}/{variant} is built for no architecture that runs on {device} ({arch})")
+}
+
+fn no_machine_code(arch: Arch, missing: Option<&MissingCode>) -> String {
+    let mut text = format!("the file has no machine code for {arch}");
+    let Some(MissingCode { had, has }) = missing else {
+        return text;
+    };
+    if let Some(kernels) = had {
+        let kernels = plural(*kernels as usize, "kernel");
+        text += &format!(", and the older file has {kernels} for it");
+    }
+    let ptx = has
+        .ptx
+        .iter()
+        .map(|arch| format!("PTX for {arch}").replace("sm_", "compute_"));
+    let own = has.machine_code.iter().map(Arch::to_string);
+    let own: Vec<String> = own.chain(ptx).collect();
+    if !own.is_empty() {
+        text += &format!("; it has {}", listed(&own));
+    }
+    if had.is_some() {
+        text += &format!(
+            ". Build it for {arch}. If it is meant to be gone, pass `--allow-loosened` with `--base`, or accept a baseline without it: \
+             `gatekeeper binary --update --allow-worse`"
+        );
+    }
+    text
 }
 
 /// Those of one reason together.

@@ -14,7 +14,10 @@ pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
     };
     let facts = view.build(unit)?;
     match facts.entries.is_empty() {
-        true if facts.kernels == Some(0) => fail(Reason::NoMachineCode { arch: unit.arch }),
+        true if facts.kernels == Some(0) => fail(Reason::NoMachineCode {
+            arch: unit.arch,
+            missing: facts.missing.clone(),
+        }),
         true if facts.kernels.is_some() => Ok(Reason::Held),
         true => fail(Reason::NoEntry),
         false => match find_impossible_launch(view, unit, facts) {
