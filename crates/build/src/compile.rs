@@ -138,6 +138,14 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
     let input = Input::Source(&first.source, &request);
     let ran = match shop.run(&request.args, input, Wanted::Library)? {
         Ok(ran) => ran,
+        Err(fault) if shop.lacks_runtime(&fault) => {
+            return Err(Error::environment(format!(
+                "{} is a launcher, which links libcudart_static.a, and the toolkit of nvcc {} has none",
+                first.source, shop.toolchain.facts.version
+            ))
+            .help("install the development files of the CUDA runtime (package cuda-cudart-dev, or Debian's nvidia-cuda-dev)")
+            .help("or run with --provision, or without the launcher: its kernels can be entries of their own"));
+        }
         Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
     };
     let included = shop.included()?;
@@ -584,6 +592,11 @@ impl Workshop<'_> {
             output,
             kept: intermediates.join(stem.file_stem().unwrap_or_default()),
         }))
+    }
+
+    /// Returns true if the linker refused because the toolkit has no runtime to link.
+    fn lacks_runtime(&self, fault: &Fault) -> bool {
+        self.toolchain.library_dir.is_none() && fault.message.contains("cudart_static")
     }
 
     /// Adds which architectures this compiler knows, where it was asked for another one.

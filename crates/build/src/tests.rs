@@ -780,6 +780,39 @@ nvcc broke: it ended with exit code 1 and no message; is the compiler whole?
 }
 
 #[test]
+fn a_launcher_without_a_runtime_to_link_is_no_fault_of_the_launcher() {
+    let refuse = |library_dir: Option<PathBuf>| {
+        let bench = Bench::new(&[("l.cu", "")]);
+        let dir = tempfile::tempdir().unwrap();
+        let body =
+            "echo '/usr/bin/ld: cannot find -lcudart_static: No such file or directory'; exit 1";
+        let toolchain = Toolchain {
+            nvcc: script(dir.path(), body),
+            library_dir,
+            ..testing::toolchain()
+        };
+        let shop = Workshop {
+            root: bench.root.path(),
+            toolchain: &toolchain,
+            scratch: dir.path(),
+            outside: &[],
+            hidden: None,
+            deadline: Duration::from_secs(60),
+        };
+        let unit = launcher("void", "", &SIGNATURE);
+        compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
+    };
+    insta::assert_snapshot!(refuse(None).unwrap_err(), @"
+    l.cu is a launcher, which links libcudart_static.a, and the toolkit of nvcc 13.0.88 has none
+      help: install the development files of the CUDA runtime (package cuda-cudart-dev, or Debian's nvidia-cuda-dev)
+      help: or run with --provision, or without the launcher: its kernels can be entries of their own
+    ");
+    // Where there is one, it is the source's flags that hide it.
+    let fault = refuse(Some("/opt/cuda/lib64".into())).unwrap().unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Compile);
+}
+
+#[test]
 fn an_architecture_that_nvcc_does_not_know_is_named_with_those_that_it_knows() {
     let body = "case $1 in --list-gpu-code) printf 'sm_89\\nsm_90\\ncompute_90\\n';;\n\
                 *) echo \"nvcc fatal   : Unsupported gpu architecture 'compute_100'\"; exit 1;; esac";
