@@ -154,7 +154,7 @@ fn parts_of_two_releases_are_named() {
     }
     // It compiles with the real parts, so that nothing else is wrong.
     let script = format!(
-        "case $1 in --dryrun) exec {real} \"$@\" 2>&1 | sed 's|_HERE_=.*|_HERE_={here}|';; *) exec {real} \"$@\";; esac",
+        "case $1 in --dryrun) exec {real} \"$@\" 2>&1 | sed 's|_HERE_=.*|_HERE_={here}|; s|^#. PATH=|&{here}:|';; *) exec {real} \"$@\";; esac",
         real = real.nvcc.display(),
         here = home.join("bin").display()
     );

@@ -172,6 +172,68 @@ fn the_same_compiler_under_another_digest_changes_nothing() {
     assert!(said.contains("nvcc 13.0.88 (base: 13.0.88)"), "{said}");
 }
 
+/// A toolkit with a script in place of its nvcc.
+fn with_nvcc(script: &str) -> TempDir {
+    let toolkit = tempfile::tempdir().unwrap();
+    another_of_the_same(toolkit.path());
+    let bin = toolkit.path().join("bin");
+    std::fs::rename(bin.join("nvcc"), bin.join("real")).unwrap();
+    std::fs::write(bin.join("nvcc"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bin.join("nvcc"), executable).unwrap();
+    toolkit
+}
+
+/// CUDA 11.8 to 12.4 print no CICC_PATH. With their own programs, `.ci/run old-cuda` shows the same.
+#[test]
+fn an_nvcc_that_names_cicc_only_by_its_path_builds_and_simulates() {
+    let project = split();
+    let toolkit = with_nvcc(
+        "real=$(dirname \"$0\")/real\n\
+         [ \"$1\" = --dryrun ] || exec \"$real\" \"$@\"\n\
+         \"$real\" \"$@\" 2>&1 | grep -v 'CICC_PATH='",
+    );
+    let toolkit = toolkit.path().to_str().unwrap();
+    let said = simulate(project.path(), &["--toolchain", toolkit], 0);
+    assert!(said.contains("nvcc 13.0.88"), "{said}");
+    edit(
+        &project.path().join("split.cu"),
+        "(word >> 8)",
+        "(word >> 9)",
+    );
+    simulate(project.path(), &["--toolchain", toolkit], 1);
+    assert_eq!(gates_that_failed(project.path()), ["max_err <= 0"]);
+}
+
+#[test]
+fn an_nvcc_older_than_11_8_ends_the_run_and_names_what_is_supported() {
+    let project = split();
+    let toolkit = with_nvcc("echo 'Cuda compilation tools, release 11.7, V11.7.99'");
+    let toolkit = toolkit.path().to_str().unwrap();
+    for side in ["--toolchain", "--base-toolchain"] {
+        let args = ["run", "--device", "sim", side, toolkit];
+        assert_eq!(
+            stderr(&run(project.path(), &args, 4)),
+            format!(
+                "error: nvcc at {toolkit}/bin/nvcc is 11.7.99, which is too old: gatekeeper works with CUDA 11.8 to 13.x\n  \
+                 help: put a newer nvcc on PATH, or name its directory: --toolchain /usr/local/cuda-12.4\n  \
+                 help: or run with --provision, which installs CUDA 13.0\n"
+            )
+        );
+    }
+}
+
+#[test]
+fn an_architecture_that_the_compiler_lacks_fails_with_those_that_it_has() {
+    let project = split();
+    edit(&project.path().join("gates.yaml"), "sm_120", "sm_50");
+    let said = simulate(project.path(), &[], 1);
+    let (gate, message) = failed(project.path()).remove(0);
+    assert_eq!(gate, "built");
+    let known = "nvcc 13.0.88 compiles for sm_75, sm_80,";
+    assert!(message.contains(known), "{message}\n{said}");
+}
+
 #[test]
 fn two_sides_that_are_one_are_refused() {
     let project = split();

@@ -11,7 +11,7 @@ use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
 use super::refused;
-use crate::toolchain::{Toolchain, clean_command, find_breakage};
+use crate::toolchain::{Toolchain, clean_command, find_breakage, list_architectures};
 use model::{
     Arch, BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind,
     LaunchBounds, Unit,
@@ -138,6 +138,14 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
     let input = Input::Source(&first.source, &request);
     let ran = match shop.run(&request.args, input, Wanted::Library)? {
         Ok(ran) => ran,
+        Err(fault) if shop.lacks_runtime(&fault) => {
+            return Err(Error::environment(format!(
+                "{} is a launcher, which links libcudart_static.a, and the toolkit of nvcc {} has none",
+                first.source, shop.toolchain.facts.version
+            ))
+            .help("install the development files of the CUDA runtime (package cuda-cudart-dev, or Debian's nvidia-cuda-dev)")
+            .help("or run with --provision, or without the launcher: its kernels can be entries of their own"));
+        }
         Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
     };
     let included = shop.included()?;
@@ -577,13 +585,38 @@ impl Workshop<'_> {
         };
         let log = self.canonical(&ended.log);
         if !ended.status.success() {
-            return failure(&log, &ended, self.root);
+            let failed = failure(&log, &ended, self.root)?;
+            return Ok(failed.map_err(|fault| self.with_architectures(fault)));
         }
         Ok(Ok(Ran {
             log,
             output,
             kept: intermediates.join(stem.file_stem().unwrap_or_default()),
         }))
+    }
+
+    /// Returns true if the linker refused because the toolkit has no runtime to link.
+    fn lacks_runtime(&self, fault: &Fault) -> bool {
+        self.toolchain.library_dir.is_none() && fault.message.contains("cudart_static")
+    }
+
+    /// Adds which architectures this compiler knows, where it was asked for another one.
+    fn with_architectures(&self, fault: Fault) -> Fault {
+        if !fault.message.contains("Unsupported gpu architecture") {
+            return fault;
+        }
+        let Some(known) = list_architectures(self.toolchain) else {
+            return fault;
+        };
+        let version = &self.toolchain.facts.version;
+        Fault {
+            message: format!(
+                "{}\nnvcc {version} compiles for {known}: remove others from `architectures` in gates.yaml, or use a \
+                 newer compiler (--toolchain)",
+                fault.message
+            ),
+            ..fault
+        }
     }
 
     fn assemble(&self, args: &[String], ptx: &str) -> Result<std::result::Result<Ran, Fault>> {
@@ -696,12 +729,14 @@ fn failure<Made>(
     ended: &Ended,
     root: &Path,
 ) -> Result<std::result::Result<Made, Fault>> {
-    if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
+    let says = ["unsupported GNU version", "unsupported clang version"];
+    let mut lines = text.lines();
+    if let Some(too_new) = lines.find(|line| says.iter().any(|says| line.contains(says))) {
         return Err(Error::environment(format!(
             "the host compiler is too new for this nvcc: {}",
-            text.lines().next().unwrap_or_default()
+            too_new.trim()
         ))
-        .help("set NVCC_CCBIN to an older g++, for example g++-13"));
+        .help("install an older g++ and name it: CUDA 12 takes g++-12, CUDA 11.8 takes g++-11 (NVCC_CCBIN=g++-11)"));
     }
     // As a deadline that has passed: the same limit holds on every machine, and what needs more is the source's.
     if let Some(why) = limits::out_of_memory(text) {

@@ -764,10 +764,10 @@ fn a_hung_compiler_is_a_fault_of_the_unit() {
 #[test]
 fn a_compiler_that_cannot_work_here_is_no_fault_of_the_unit() {
     let minute = Duration::from_secs(60);
-    let too_new = "echo 'host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!'; exit 1";
+    let too_new = "echo 'In file included from cuda_runtime.h:83,'; echo 'host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!'; exit 1";
     insta::assert_snapshot!(compile_with(too_new, minute).unwrap_err(), @"
 the host compiler is too new for this nvcc: host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!
-  help: set NVCC_CCBIN to an older g++, for example g++-13
+  help: install an older g++ and name it: CUDA 12 takes g++-12, CUDA 11.8 takes g++-11 (NVCC_CCBIN=g++-11)
 ");
     insta::assert_snapshot!(compile_with("kill -9 $$", minute).unwrap_err(), @"
 nvcc broke: it was killed by SIGKILL, as the operating system does when memory runs out
@@ -777,6 +777,53 @@ nvcc broke: it was killed by SIGKILL, as the operating system does when memory r
 nvcc broke: it ended with exit code 1 and no message; is the compiler whole?
   help: `gatekeeper doctor` looks at the compiler, the disk and the memory
 ");
+}
+
+#[test]
+fn a_launcher_without_a_runtime_to_link_is_no_fault_of_the_launcher() {
+    let refuse = |library_dir: Option<PathBuf>| {
+        let bench = Bench::new(&[("l.cu", "")]);
+        let dir = tempfile::tempdir().unwrap();
+        let body =
+            "echo '/usr/bin/ld: cannot find -lcudart_static: No such file or directory'; exit 1";
+        let toolchain = Toolchain {
+            nvcc: script(dir.path(), body),
+            library_dir,
+            ..testing::toolchain()
+        };
+        let shop = Workshop {
+            root: bench.root.path(),
+            toolchain: &toolchain,
+            scratch: dir.path(),
+            outside: &[],
+            hidden: None,
+            deadline: Duration::from_secs(60),
+        };
+        let unit = launcher("void", "", &SIGNATURE);
+        compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
+    };
+    insta::assert_snapshot!(refuse(None).unwrap_err(), @"
+    l.cu is a launcher, which links libcudart_static.a, and the toolkit of nvcc 13.0.88 has none
+      help: install the development files of the CUDA runtime (package cuda-cudart-dev, or Debian's nvidia-cuda-dev)
+      help: or run with --provision, or without the launcher: its kernels can be entries of their own
+    ");
+    // Where there is one, it is the source's flags that hide it.
+    let fault = refuse(Some("/opt/cuda/lib64".into())).unwrap().unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Compile);
+}
+
+#[test]
+fn an_architecture_that_nvcc_does_not_know_is_named_with_those_that_it_knows() {
+    let body = "case $1 in --list-gpu-code) printf 'sm_89\\nsm_90\\ncompute_90\\n';;\n\
+                *) echo \"nvcc fatal   : Unsupported gpu architecture 'compute_100'\"; exit 1;; esac";
+    let fault = compile_with(body, Duration::from_secs(60))
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Compile);
+    insta::assert_snapshot!(fault.message, @"
+    nvcc fatal   : Unsupported gpu architecture 'compute_100'
+    nvcc 13.0.88 compiles for sm_89, sm_90: remove others from `architectures` in gates.yaml, or use a newer compiler (--toolchain)
+    ");
 }
 
 #[test]

@@ -32,15 +32,16 @@ pub(super) fn compose(
     let places = Places {
         bin: real(&nvcc_layout?.here)?,
         include: real(&headers.include)?,
-        nvvm: real(&nvvm_layout?.cicc.join(".."))?,
-        ptxas: real(&ptxas_layout?.here.join("ptxas"))?,
+        nvvm: nvvm_of(&real(&nvvm_layout?.cicc)?),
+        ptxas: real(&ptxas_layout?.program("ptxas"))?,
     };
     let home = places.link(cache)?;
     let composed = home.join("bin/nvcc");
     let layout = ToolkitLayout::ask(&composed)?;
     let is_taken = |own: &Path, wanted: &Path| real(own).is_ok_and(|own| own == wanted);
-    if !is_taken(&layout.cicc.join(".."), &places.nvvm)
-        || !is_taken(&layout.here.join("ptxas"), &places.ptxas)
+    if !is_taken(&layout.cicc, &places.nvvm.join("bin/cicc"))
+        || !is_taken(&layout.program("ptxas"), &places.ptxas)
+        || !is_taken(&layout.include, &places.include)
     {
         return Err(Error::environment(format!(
             "nvcc {} takes its parts from a place of its own, and cannot be composed with others",
@@ -65,6 +66,12 @@ fn version(nvcc: &Toolchain, others: [&Toolchain; 3]) -> String {
 fn real(path: &Path) -> Result<PathBuf> {
     path.canonicalize()
         .map_err(|error| Error::environment(format!("{} is not there: {error}", path.display())))
+}
+
+/// Returns the directory that has `bin/cicc` and `libdevice`: `nvvm` in NVIDIA's layout, `/usr/lib/nvidia-cuda-toolkit` in
+/// Debian's.
+fn nvvm_of(cicc: &Path) -> PathBuf {
+    cicc.ancestors().nth(2).unwrap_or(cicc).to_owned()
 }
 
 /// Where the parts are.
@@ -105,7 +112,8 @@ impl Places {
         link_all(&self.bin, &new.join("bin"), &["ptxas"])?;
         symlink(&self.ptxas, new.join("bin/ptxas"))?;
         if let Some(top) = self.bin.parent() {
-            link_all(top, &new, &["bin", "include", "nvvm"])?;
+            // Where there are `targets`, nvcc takes its headers from there.
+            link_all(top, &new, &["bin", "include", "nvvm", "targets"])?;
         }
         symlink(&self.include, new.join("include"))?;
         symlink(&self.nvvm, new.join("nvvm"))?;

@@ -176,7 +176,10 @@ pub(super) fn install_in(
         return Err(Error::usage(format!(
             "CUDA {version} cannot be installed: PyPI has whole compilers from 13.0 on"
         ))
-        .help("`gatekeeper toolchain list` shows them"));
+        .help("`gatekeeper toolchain list` shows them")
+        .help(format!(
+            "or install CUDA {version} as NVIDIA offers it, and name its directory: --toolchain /usr/local/cuda-{version}"
+        )));
     }
     // Said before anything is fetched.
     let host_compiler = search.host_compiler()?;

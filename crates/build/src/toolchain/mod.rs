@@ -23,7 +23,7 @@ pub use digests::ProgramDigests;
 pub use disassembler::{Disassembler, find_disassembler};
 pub use index::list_offered;
 pub use install::{Installed, install, install_disassembler, list_installed};
-pub use parts::{Part, find_parts, version_in};
+pub use parts::{Part, find_parts, list_architectures, version_in};
 pub use profiler::{Profiler, find_profiler, may_read_counters};
 pub use releases::{Release, compare_versions, is_version, known_releases, sort_versions};
 pub use sanitizer::{Sanitizer, find_sanitizer};
@@ -48,22 +48,20 @@ pub struct Toolchain {
     pub include: PathBuf,
     /// Where libcudart_static.a is; nvcc itself looks only in `lib64`, which the wheels do not have.
     pub library_dir: Option<PathBuf>,
+    /// Its nvcc, cicc and ptxas without links: they may be of several toolkits.
+    pub programs: Vec<PathBuf>,
 }
 
 impl Toolchain {
     /// Directories that are the compilers' own, wherever they are installed, and the compilers themselves.
     pub fn places(&self) -> Vec<PathBuf> {
-        let programs = [&self.nvcc, &self.host_compiler];
-        let programs: Vec<PathBuf> = programs
-            .into_iter()
-            .filter_map(|program| program.canonicalize().ok())
+        let mut programs = self.programs.clone();
+        programs.extend(self.host_compiler.canonicalize());
+        // `PREFIX/bin/nvcc`
+        let mut places: Vec<PathBuf> = programs
+            .iter()
+            .filter_map(|program| Some(program.parent()?.parent()?.to_owned()))
             .collect();
-        // `PREFIX/bin/nvcc`. One that is composed has links to its parts, which lie under other prefixes.
-        let beside = |name: &str| self.nvcc.parent()?.join(name).canonicalize().ok();
-        let links = ["ptxas", "../nvvm/bin/cicc"].into_iter().filter_map(beside);
-        let all = programs.iter().cloned().chain(links);
-        let prefixes = all.filter_map(|it| Some(it.parent()?.parent()?.to_owned()));
-        let mut places: Vec<PathBuf> = prefixes.collect();
         places.extend(programs);
         places.push(self.include.clone());
         places.extend(self.include.canonicalize().ok());
@@ -212,6 +210,13 @@ fn find_version(
 }
 
 fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
+    if let Some(pin) = pin.filter(|pin| !releases::is_supported(pin)) {
+        let supported = releases::SUPPORTED;
+        return Diagnostic::new(format!(
+            "gates.yaml pins nvcc {pin}, which is too old: gatekeeper works with {supported}"
+        ))
+        .help("pin a newer release in gates.yaml");
+    }
     let can_be_installed = pin.is_none_or(releases::can_be_installed);
     let message = match pin {
         None => "no CUDA compiler: nvcc is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda".to_owned(),
@@ -259,12 +264,15 @@ fn find_source(source: &Source, cache: &Cache, search: &Search) -> Result<Toolch
                 true => String::new(),
                 false => format!("; {}", others.join("; ")),
             };
+            let help = if releases::can_be_installed(version) {
+                format!("run with --provision, or once `gatekeeper toolchain install {version}`")
+            } else {
+                format!("name the directory of its toolkit instead, for example /usr/local/cuda-{version}")
+            };
             Error::environment(format!(
                 "CUDA {version} is neither installed nor on PATH, in CUDA_HOME or in /usr/local/cuda{others}"
             ))
-            .help(format!(
-                "run with --provision, or once `gatekeeper toolchain install {version}`"
-            ))
+            .help(help)
         }),
         Source::Home(home) => {
             let nvcc = home.join("bin/nvcc");

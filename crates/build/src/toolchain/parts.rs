@@ -38,7 +38,7 @@ pub fn find_parts(toolchain: &Toolchain) -> Result<Vec<Part>> {
     let layout = ToolkitLayout::ask(&toolchain.nvcc)?;
     let programs = ["ptxas", "cudafe++", "fatbinary", "nvlink"].map(|name| Part {
         name,
-        version: output_of(compiler(&layout.here.join(name), &["--version"]))
+        version: output_of(compiler(&layout.program(name), &["--version"]))
             .ok()
             .and_then(|text| version_in(&text)),
     });
@@ -47,6 +47,16 @@ pub fn find_parts(toolchain: &Toolchain) -> Result<Vec<Part>> {
         version: version_of_headers(&toolchain.include),
     };
     Ok(programs.into_iter().chain([headers]).collect())
+}
+
+/// Returns the architectures that nvcc lists, such as `sm_89, sm_90`. It names none of those with a letter, such as sm_90a.
+pub fn list_architectures(toolchain: &Toolchain) -> Option<String> {
+    let text = output_of(compiler(&toolchain.nvcc, &["--list-gpu-code"])).ok()?;
+    let listed: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("sm_"))
+        .collect();
+    (!listed.is_empty()).then(|| listed.join(", "))
 }
 
 /// Reads `Cuda compilation tools, release 13.0, V13.0.88`, which every tool of a toolkit prints and cicc writes into PTX.

@@ -1,11 +1,13 @@
 //! Identifies a compiler: its version, its parts, and a digest of them.
 
 use super::digests::ProgramDigests;
-use super::{Toolchain, compiler, output_of};
+use super::releases::{SUPPORTED, is_supported};
+use super::{PROVIDED, Toolchain, compiler, output_of};
 use model::CompilerFacts;
 use std::path::{Path, PathBuf};
 use system::cache::Cache;
 use system::error::{Error, Result};
+use system::process::helper::is_executable;
 
 /// `13.0.88`.
 pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
@@ -26,16 +28,27 @@ pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
 }
 
 /// # Errors
-/// Environment, where a part of the compiler is missing or cannot be read.
+/// Environment, where the compiler is too old, or a part of it is missing or cannot be read.
 pub(super) fn probe(
     nvcc: &Path,
     version: String,
     host_compiler: &Path,
     cache: &Cache,
 ) -> Result<Toolchain> {
+    if !is_supported(&version) {
+        return Err(Error::environment(format!(
+            "nvcc at {} is {version}, which is too old: gatekeeper works with {SUPPORTED}",
+            nvcc.display()
+        ))
+        .help("put a newer nvcc on PATH, or name its directory: --toolchain /usr/local/cuda-12.4")
+        .help(format!(
+            "or run with --provision, which installs CUDA {PROVIDED}"
+        )));
+    }
     let layout = ToolkitLayout::ask(nvcc)?;
     let mut digests = ProgramDigests::load(cache)?;
     let mut digest = blake3::Hasher::new();
+    let mut programs = Vec::new();
     for (name, file) in layout.parts(nvcc) {
         let file = file.canonicalize().map_err(|error| {
             Error::environment(format!(
@@ -48,6 +61,9 @@ pub(super) fn probe(
         digest.update(name.as_bytes());
         digest.update(&[0]);
         digest.update(digests.digest(&file)?.as_bytes());
+        if ["nvcc", "cicc", "ptxas"].contains(&name) {
+            programs.push(file);
+        }
     }
     digests.save(cache)?;
     Ok(Toolchain {
@@ -58,8 +74,9 @@ pub(super) fn probe(
             digest: digest.finalize().to_hex().to_string(),
             host: host_version(host_compiler)?,
         },
-        include: layout.top.join("include"),
-        library_dir: layout.library_dir(),
+        include: layout.include,
+        library_dir: layout.library_dir,
+        programs,
     })
 }
 
@@ -79,16 +96,23 @@ fn host_version(program: &Path) -> Result<String> {
         .ok_or_else(|| broken("`--version` prints nothing".to_owned()))
 }
 
-/// Where nvcc says its parts are. Asked rather than derived from its own place: distributions put a
-/// wrapper on PATH and the rest elsewhere.
+/// The places of a toolkit's parts, as nvcc itself names them. Distributions put a wrapper on PATH and the rest elsewhere,
+/// so the place of nvcc does not tell.
 pub(super) struct ToolkitLayout {
+    /// The directory that has nvcc itself, and its nvcc.profile.
     pub(super) here: PathBuf,
-    top: PathBuf,
+    /// Directories in which nvcc looks for the programs that it starts.
+    path: Vec<PathBuf>,
+    /// The program that makes PTX.
     pub(super) cicc: PathBuf,
     libdevice: PathBuf,
+    pub(super) include: PathBuf,
+    library_dir: Option<PathBuf>,
 }
 
 impl ToolkitLayout {
+    /// Asks nvcc. Releases differ in what they print: `CICC_PATH` comes with 12.5, and before it cicc is found by `PATH`.
+    /// Debian's nvcc prints no `TOP`, because its toolkit is spread over /usr.
     pub(super) fn ask(nvcc: &Path) -> Result<Self> {
         let broken = |why: String| {
             Error::environment(format!(
@@ -98,40 +122,107 @@ impl ToolkitLayout {
         };
         let text = output_of(compiler(nvcc, &["--dryrun", "-cubin", "none.cu"])).map_err(broken)?;
         let value = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(&format!("#$ {name}=")))
+            text.lines().find_map(|line| {
+                line.strip_prefix("#$ ")?
+                    .strip_prefix(name)?
+                    .strip_prefix('=')
+            })
+        };
+        let needed = |name: &str| {
+            value(name)
                 .map(|value| PathBuf::from(value.trim()))
                 .ok_or_else(|| broken(format!("`nvcc --dryrun` prints no {name}")))
         };
+        let here = needed("_HERE_")?;
+        let path: Vec<PathBuf> = value("PATH").map_or_else(Vec::new, |path| {
+            std::env::split_paths(path.trim()).collect()
+        });
+        let cicc = match value("CICC_PATH") {
+            Some(dir) => Path::new(dir.trim()).join("cicc"),
+            None => find_program("cicc", &path, &here),
+        };
+        let top = value("TOP").map(|top| PathBuf::from(top.trim()));
+        // Debian's headers and libraries are where the host compiler looks by itself.
+        let headers = directories(value("INCLUDES"), "-I")
+            .chain(top.as_ref().map(|top| top.join("include")))
+            .chain([PathBuf::from("/usr/include")])
+            .collect();
+        let library_dir = directories(value("LIBRARIES"), "-L")
+            .chain(
+                ["lib64", "lib"]
+                    .iter()
+                    .filter_map(|name| Some(top.as_ref()?.join(name))),
+            )
+            .find(|dir| dir.join("libcudart_static.a").is_file());
         Ok(Self {
-            here: value("_HERE_")?,
-            top: value("TOP")?,
-            cicc: value("CICC_PATH")?,
-            libdevice: value("NVVMIR_LIBRARY_DIR")?,
+            include: with_headers(headers),
+            library_dir,
+            libdevice: needed("NVVMIR_LIBRARY_DIR")?,
+            cicc,
+            path,
+            here,
         })
     }
 
-    fn library_dir(&self) -> Option<PathBuf> {
-        ["lib64", "lib"]
-            .iter()
-            .map(|name| self.top.join(name))
-            .find(|dir| dir.join("libcudart_static.a").is_file())
+    /// Returns the program that nvcc starts by this name.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        find_program(name, &self.path, &self.here)
     }
 
     /// Everything of the toolkit that ends up in an artifact and is not seen as an included header.
     fn parts(&self, nvcc: &Path) -> Vec<(&'static str, PathBuf)> {
         let mut parts = vec![
             ("nvcc", nvcc.to_owned()),
-            ("cicc", self.cicc.join("cicc")),
+            ("cicc", self.cicc.clone()),
             ("libdevice", self.libdevice.join("libdevice.10.bc")),
         ];
-        for name in ["ptxas", "cudafe++", "fatbinary", "nvlink", "nvcc.profile"] {
-            parts.push((name, self.here.join(name)));
+        for name in ["ptxas", "cudafe++", "fatbinary", "nvlink"] {
+            parts.push((name, self.program(name)));
         }
+        // What is on PATH may be a wrapper of it.
+        let itself = self.here.join("nvcc");
+        if itself.canonicalize().ok() != nvcc.canonicalize().ok() {
+            parts.push(("nvcc", itself));
+        }
+        parts.push(("nvcc.profile", self.here.join("nvcc.profile")));
         // Only launchers link; a compiler without them still builds cubins.
-        if let Some(dir) = self.library_dir() {
+        if let Some(dir) = &self.library_dir {
             parts.push(("libcudart_static.a", dir.join("libcudart_static.a")));
         }
         parts
     }
+}
+
+/// Returns the first program of this name in `path`, and its place in `here` if there is none.
+fn find_program(name: &str, path: &[PathBuf], here: &Path) -> PathBuf {
+    path.iter()
+        .map(|dir| dir.join(name))
+        .find(|file| is_executable(file))
+        .unwrap_or_else(|| here.join(name))
+}
+
+/// Returns the first directory with the headers of CUDA, or the first one.
+fn with_headers(dirs: Vec<PathBuf>) -> PathBuf {
+    let has_headers = |dir: &&PathBuf| dir.join("cuda_runtime.h").is_file();
+    let found = dirs.iter().find(has_headers).or(dirs.first());
+    found.cloned().unwrap_or_default()
+}
+
+/// Returns the directories that a variable of nvcc.profile gives to an option: `"-I/opt/cuda 12/bin/..//include"  -I/usr/x`.
+fn directories(value: Option<&str>, option: &str) -> impl Iterator<Item = PathBuf> {
+    value
+        .unwrap_or_default()
+        .split('"')
+        .enumerate()
+        .flat_map(|(at, part)| {
+            let is_quoted = at % 2 == 1;
+            let words: Vec<&str> = if is_quoted {
+                vec![part]
+            } else {
+                part.split_whitespace().collect()
+            };
+            words
+        })
+        // By components, which leaves out the second slash of `..//include`.
+        .filter_map(move |word| Some(Path::new(word.strip_prefix(option)?).components().collect()))
 }

@@ -45,6 +45,15 @@ pub(super) fn can_be_installed(version: &str) -> bool {
     major.parse().is_ok_and(|major: u32| major >= 13)
 }
 
+/// The releases whose compilers are used, as every message names them.
+pub(super) const SUPPORTED: &str = "CUDA 11.8 to 13.x";
+
+/// Returns true for a release or an update of it that is not older than 11.8. Newer ones than anybody has tried are used, too.
+pub(super) fn is_supported(version: &str) -> bool {
+    // Of a major version alone, the newest.
+    version == "11" || compare_versions(version, "11.8").is_ge()
+}
+
 /// `13.2`, `13.2.78`: numbers, so that nothing else gets into a requirement.
 pub fn is_version(text: &str) -> bool {
     let parts: Vec<_> = text.split('.').collect();
@@ -134,5 +143,11 @@ mod tests {
         }
         assert!(can_be_installed("13.0"));
         assert!(!can_be_installed("12.9"));
+        for version in ["11", "11.8", "11.8.89", "12", "12.0.76", "13.0", "14.1"] {
+            assert!(is_supported(version), "{version}");
+        }
+        for version in ["11.7.99", "11.2", "10.2", "9"] {
+            assert!(!is_supported(version), "{version}");
+        }
     }
 }

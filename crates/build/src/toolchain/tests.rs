@@ -2,6 +2,7 @@
 //! and nvcc are scripts.
 
 use super::*;
+use model::Component;
 
 /// A machine made of scripts.
 struct Machine {
@@ -75,27 +76,84 @@ pub(crate) fn write_script(path: &Path, body: &str) {
 }
 
 fn toolkit(home: &Path, version: &str) {
-    for part in [
-        "bin/ptxas",
-        "bin/cudafe++",
-        "bin/fatbinary",
-        "bin/nvlink",
-        "bin/nvcc.profile",
-        "nvvm/bin/cicc",
-        "nvvm/libdevice/libdevice.10.bc",
-    ] {
-        let path = home.join(part);
+    let bin = home.join("bin");
+    let says = [
+        format!("_HERE_={}", bin.display()),
+        format!("TOP={}/..", bin.display()),
+        format!("CICC_PATH={}/../nvvm/bin", bin.display()),
+        format!("NVVMIR_LIBRARY_DIR={}/../nvvm/libdevice", bin.display()),
+    ];
+    let nvvm = ["nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"];
+    write_parts(home, &nvvm);
+    let in_bin = ["ptxas", "cudafe++", "fatbinary", "nvlink", "nvcc.profile"];
+    write_parts(&bin, &in_bin);
+    write_nvcc(&bin.join("nvcc"), version, &says);
+}
+
+/// CUDA 11.8 to 12.4 as NVIDIA installs them: cicc is found by PATH, and the headers are below `targets`.
+fn toolkit_before_12_5(home: &Path, version: &str) {
+    toolkit(home, version);
+    let bin = home.join("bin");
+    for program in [bin.join("ptxas"), home.join("nvvm/bin/cicc")] {
+        write_script(&program, "");
+    }
+    let target = "targets/x86_64-linux";
+    write_parts(&home.join(target), &["include/cuda_runtime.h"]);
+    let bin = bin.display();
+    let says = [
+        format!("_HERE_={bin}"),
+        format!("TOP={bin}/.."),
+        format!("NVVMIR_LIBRARY_DIR={bin}/../nvvm/libdevice"),
+        format!("PATH={bin}/../nvvm/bin:{bin}:/usr/bin"),
+        format!("INCLUDES=\"-I{bin}/../{target}/include\"  "),
+        format!("LIBRARIES=  \"-L{bin}/../{target}/lib/stubs\" \"-L{bin}/../{target}/lib\""),
+    ];
+    write_nvcc(&home.join("bin/nvcc"), version, &says);
+}
+
+/// The same as Debian installs them: spread over `usr`, with cicc beside the nvcc that a wrapper starts.
+fn toolkit_of_debian(usr: &Path, version: &str) {
+    let own = usr.join("lib/nvidia-cuda-toolkit");
+    write_parts(&own, &["libdevice/libdevice.10.bc", "bin/nvcc.profile"]);
+    write_script(&own.join("bin/cicc"), "");
+    for program in ["ptxas", "cudafe++", "fatbinary", "nvlink"] {
+        write_script(&usr.join("bin").join(program), "");
+    }
+    write_parts(
+        usr,
+        &["include/cuda_runtime.h", "lib/x86/libcudart_static.a"],
+    );
+    let (own, usr_) = (own.display(), usr.display());
+    let says = [
+        format!("_HERE_={own}/bin"),
+        format!("NVVMIR_LIBRARY_DIR={own}/libdevice"),
+        format!("PATH={own}/bin:{usr_}/bin"),
+        format!("INCLUDES=-I{usr_}/include"),
+        format!("LIBRARIES=  -L{usr_}/lib/x86/stubs -L{usr_}/lib/x86"),
+    ];
+    let nvcc = usr.join("lib/nvidia-cuda-toolkit/bin/nvcc");
+    write_nvcc(&nvcc, version, &says);
+    let wrapper = format!("exec {} \"$@\"", nvcc.display());
+    write_script(&usr.join("bin/nvcc"), &wrapper);
+}
+
+fn write_parts(dir: &Path, parts: &[&str]) {
+    for part in parts {
+        let path = dir.join(part);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, part).unwrap();
     }
+}
+
+/// An nvcc that says these lines of where its parts are.
+fn write_nvcc(nvcc: &Path, version: &str, says: &[String]) {
+    let says: String = says.iter().map(|line| format!("#$ {line}\n")).collect();
     write_script(
-        &home.join("bin/nvcc"),
+        nvcc,
         &format!(
-            "home=$(dirname $(dirname $0))\n\
-             case $1 in\n\
+            "case $1 in\n\
              --version) echo 'Cuda compilation tools, release x, V{version}';;\n\
-             --dryrun) echo \"#$ _HERE_=$home/bin\"; echo \"#$ TOP=$home/bin/..\"\n\
-             echo \"#$ CICC_PATH=$home/bin/../nvvm/bin\"; echo \"#$ NVVMIR_LIBRARY_DIR=$home/bin/../nvvm/libdevice\";;\n\
+             --dryrun) cat <<'END'\n{says}END\n;;\n\
              esac"
         ),
     );
@@ -249,6 +307,139 @@ fn a_part_that_changes_changes_the_digest() {
 nvcc at DIR/cuda/bin/nvcc is incomplete: cicc is not at DIR/cuda/bin/../nvvm/bin/cicc: No such file or directory (os error 2)
   help: install the whole toolkit, or run with --provision
 ");
+}
+
+/// Changes a file, and returns whether that makes another compiler of it.
+fn is_part(machine: &Machine, file: &str) -> bool {
+    let digest = || machine.find(None).unwrap().facts.digest;
+    let (before, file) = (digest(), machine.dir.path().join(file));
+    let was = std::fs::read(&file).unwrap();
+    std::fs::write(&file, [&was[..], b"\n"].concat()).unwrap();
+    let after = digest();
+    std::fs::write(&file, &was).unwrap();
+    assert_eq!(digest(), before);
+    after != before
+}
+
+#[test]
+fn cicc_of_a_release_before_12_5_is_found_by_the_path_of_nvcc() {
+    let machine = Machine::new();
+    machine.gxx();
+    toolkit_before_12_5(&machine.dir.path().join("cuda"), "12.4.131");
+    // Another program of the name is not the one that nvcc starts.
+    machine.script("bin/cicc", "");
+    for part in ["nvvm/bin/cicc", "bin/ptxas", "bin/nvcc.profile"] {
+        assert!(is_part(&machine, &format!("cuda/{part}")), "{part}");
+    }
+    assert!(!is_part(&machine, "bin/cicc"));
+    let found = machine.find(None).unwrap();
+    let home = machine.dir.path().join("cuda");
+    let include = home.join("bin/../targets/x86_64-linux/include");
+    assert_eq!(found.include, include);
+    assert_eq!(found.library_dir, None);
+    let home = home.canonicalize().unwrap();
+    for place in [home.clone(), home.join("nvvm"), home.join("bin/nvcc")] {
+        assert!(found.places().contains(&place), "{}", place.display());
+    }
+    std::fs::remove_file(home.join("nvvm/bin/cicc")).unwrap();
+    insta::assert_snapshot!(machine.says(machine.find(None)), @"
+    nvcc at DIR/cuda/bin/nvcc is incomplete: cicc is not at DIR/cuda/bin/cicc: No such file or directory (os error 2)
+      help: install the whole toolkit, or run with --provision
+    ");
+}
+
+#[test]
+fn a_toolkit_spread_over_usr_as_debian_has_it_is_found_whole() {
+    let mut machine = Machine::new();
+    machine.gxx();
+    toolkit_of_debian(&machine.dir.path().join("usr"), "12.4.131");
+    machine.search.homes = vec![machine.dir.path().join("usr")];
+    for part in [
+        "bin/nvcc",
+        "bin/ptxas",
+        "lib/nvidia-cuda-toolkit/bin/cicc",
+        "lib/nvidia-cuda-toolkit/bin/nvcc",
+        "lib/x86/libcudart_static.a",
+    ] {
+        assert!(is_part(&machine, &format!("usr/{part}")), "{part}");
+    }
+    let found = machine.find(None).unwrap();
+    let usr = machine.dir.path().join("usr");
+    assert_eq!(found.include, usr.join("include"));
+    assert_eq!(found.library_dir, Some(usr.join("lib/x86")));
+    let own = usr.canonicalize().unwrap().join("lib/nvidia-cuda-toolkit");
+    assert!(found.places().contains(&own), "{:?}", found.places());
+}
+
+#[test]
+fn part_of_a_release_before_12_5_goes_into_a_composed_compiler() {
+    let machine = Machine::new();
+    machine.gxx();
+    let home = |name: &str| machine.dir.path().join(name);
+    toolkit(&home("cuda"), "13.0.88");
+    toolkit_of_debian(&home("usr"), "12.4.131");
+    // It looks for its parts around itself, wherever that is.
+    let from_home = "here=$(dirname $0)\n\
+        case $1 in\n\
+        --version) echo 'Cuda compilation tools, release x, V12.8.93';;\n\
+        --dryrun) echo \"#$ _HERE_=$here\"; echo \"#$ TOP=$here/..\"; echo \"#$ PATH=$here/../nvvm/bin:$here\"\n\
+        echo \"#$ INCLUDES=-I$here/../include\"; echo \"#$ NVVMIR_LIBRARY_DIR=$here/../nvvm/libdevice\";;\n\
+        esac";
+    toolkit_before_12_5(&home("cuda-12"), "12.8.93");
+    write_parts(&home("cuda-12"), &["include/cuda_runtime.h"]);
+    write_script(&home("cuda-12/bin/nvcc"), from_home);
+    let composed = |whole: &str, part: Component, from: &str| {
+        let source =
+            |name: &str| find_source(&Source::Home(home(name)), &machine.cache, &machine.search);
+        let parts = BTreeMap::from([(part, source(from)?)]);
+        compose::compose(source(whole)?, &parts, &machine.cache, &machine.search)
+    };
+    for (part, from, place) in [
+        (
+            Component::Nvvm,
+            "usr",
+            "usr/lib/nvidia-cuda-toolkit/bin/cicc",
+        ),
+        (Component::Ptxas, "usr", "usr/bin/ptxas"),
+        (Component::Headers, "usr", "usr/include"),
+    ] {
+        let made = composed("cuda-12", part, from).unwrap();
+        let version = format!("12.8.93+{part}12.4.131");
+        assert_eq!(made.facts.version, version);
+        let place = home(place).canonicalize().unwrap();
+        let include = made.include.canonicalize().unwrap();
+        let taken = made.programs.iter().chain([&include]);
+        assert!(taken.into_iter().any(|own| *own == place), "{made:?}");
+    }
+    // Debian's nvcc names its parts by whole paths.
+    insta::assert_snapshot!(machine.says(composed("usr", Component::Ptxas, "cuda")), @"
+    nvcc 12.4.131 takes its parts from a place of its own, and cannot be composed with others
+      help: name a version, or a toolkit as NVIDIA installs it
+    ");
+}
+
+#[test]
+fn an_nvcc_older_than_11_8_is_refused_with_the_range() {
+    let machine = Machine::new();
+    machine.gxx();
+    toolkit_before_12_5(&machine.dir.path().join("cuda"), "11.7.99");
+    insta::assert_snapshot!(machine.says(machine.find(None)), @"
+    nvcc at DIR/cuda/bin/nvcc is 11.7.99, which is too old: gatekeeper works with CUDA 11.8 to 13.x
+      help: put a newer nvcc on PATH, or name its directory: --toolchain /usr/local/cuda-12.4
+      help: or run with --provision, which installs CUDA 13.0
+    ");
+    assert_eq!(
+        machine.says(machine.find(Some("11.7"))),
+        machine.says(machine.find(None))
+    );
+    insta::assert_snapshot!(machine.says(machine.find(Some("11.4"))), @"
+    gates.yaml pins nvcc 11.4, which is too old: gatekeeper works with CUDA 11.8 to 13.x
+      help: pin a newer release in gates.yaml
+    ");
+    for supported in ["11.8.89", "12.0.76", "12.9.41", "13.9.0"] {
+        toolkit_before_12_5(&machine.dir.path().join("cuda"), supported);
+        assert_eq!(machine.find(None).unwrap().facts.version, supported);
+    }
 }
 
 #[test]

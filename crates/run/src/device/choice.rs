@@ -161,7 +161,7 @@ pub fn driver_problem(compiler: &str, driver: u32) -> Option<String> {
     let major: u32 = compiler.split('.').next()?.parse().ok()?;
     (driver / 1000 < major).then(|| {
         let needed = match major {
-            13 => "driver branch 580 or later needed".to_owned(),
+            13 => "driver branch 580 or later needed; code from CUDA 12 may run, but drivers before 580 are untested".to_owned(),
             12 => "driver branch 525 or later needed".to_owned(),
             _ => format!("a driver for CUDA {major} or later needed"),
         };
