@@ -61,7 +61,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
 fn lay_out<'a>(library: &Library) -> Option<Vec<Section<'a>>> {
     let matching = library.matching()?;
     let pairs = library.rank(&matching);
-    // What its libraries lost has verdicts.
+    // Lost architectures of its libraries have verdicts of their own.
     Some(lay_out_pairs(&matching, &[], &pairs))
 }
 

@@ -105,9 +105,10 @@ impl<'a> Run<'a> {
             .help("put `programs` into a file of its own, and run it in a job of its own: gatekeeper run --config FILE"));
         }
         let shard = args.shard.map(|part| asked_shard(part, args, loaded));
-        let loosening = match args.allow_loosened {
-            true => Loosening::Allowed,
-            false => Loosening::Fails,
+        let loosening = if args.allow_loosened {
+            Loosening::Allowed
+        } else {
+            Loosening::Fails
         };
         Ok(Self {
             request: Request {
@@ -116,9 +117,10 @@ impl<'a> Run<'a> {
                 require_gpu: args.require_gpu,
                 allow_fallback: args.allow_fallback,
                 provision: args.provision,
-                profile: match args.profile {
-                    true => Profile::Too,
-                    false => Profile::No,
+                profile: if args.profile {
+                    Profile::Too
+                } else {
+                    Profile::No
                 },
                 dump: args.dump.clone(),
                 fresh: args.fresh,

@@ -69,9 +69,10 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
             .map_err(|files| could_be_either(revision, &files))?,
         false => None,
     };
-    let elsewhere = match is_new && origin.is_none() {
-        true => find_gates_for(head, trees, own)?,
-        false => Vec::new(),
+    let elsewhere = if is_new && origin.is_none() {
+        find_gates_for(head, trees, own)?
+    } else {
+        Vec::new()
     };
     gone.retain(|it| Some(&it.file) != origin.as_ref());
     // Its contents stand in new files: the run of each of those holds it against what it was.

@@ -61,7 +61,7 @@ fn the_first_gates_of_a_project_pass_and_say_that_nothing_was_compared() {
     assert!(out("report.md").starts_with(&format!("### ✅ gatekeeper: {headline}")));
     assert!(out("report.html").contains(&format!("<h1>{headline}")));
     assert_eq!(no_gates(dir), serde_json::json!({"file": "gates.yaml"}));
-    // What is wrong by itself fails all the same.
+    // A wrong kernel fails all the same.
     edit(&dir.join("k.cu"), "y[i] = v;", "y[i] = 2 * v;");
     let said = simulate(dir, &against, 1);
     assert!(said.starts_with("nothing compared, main ("), "{said}");

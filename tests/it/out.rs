@@ -1,4 +1,4 @@
-//! What is in `--out` when a command ends early: the results of an earlier run after a mistake in what was asked for, and
+//! The files in `--out` when a command ends early: the results of an earlier run after a mistake in what was asked for, and
 //! none after a run that began.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -55,7 +55,10 @@ fn passing_run_is_a_table_and_a_headline() {
         );
     }
     let quiet = printed(project.path(), 80, &["-q"], 0);
-    assert_eq!(quiet, "PASS: 28 passed, 15 not judged, 4 counters withheld\n");
+    assert_eq!(
+        quiet,
+        "PASS: 28 passed, 15 not judged, 4 counters withheld\n"
+    );
 }
 
 #[test]

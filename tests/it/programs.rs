@@ -267,7 +267,7 @@ fn an_edit_is_held_to_its_base() {
     let said = project.run(&against_base, 1);
     assert!(said.contains("decode/scale [sm_90]  registers"), "{said}");
     assert!(said.contains("34  240.0 % more  +0"), "{said}");
-    // What it costs is on the screen, too.
+    // The occupancy that it costs is on the screen, too.
     assert!(said.contains("75 %  25.0 % lower  none"), "{said}");
     project.edit_gates("registers: \"+0\"", "registers: \"+40\"");
     let said = project.run(&against_base, 1);

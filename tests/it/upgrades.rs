@@ -233,7 +233,7 @@ fn ptx_without_a_compiler_says_what_to_add() {
     let compared = ["binary", "k.ptx", "--base", "k.ptx"];
     let said = without_compiler(&compared, 3);
     assert!(said.contains(add), "{said}");
-    // What it says works.
+    // The command that it names works.
     let said = compare(
         path,
         "k.ptx",

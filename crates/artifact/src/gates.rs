@@ -27,7 +27,7 @@ pub struct Library {
     pub path: PathBuf,
     /// Its kernels, for the architectures that are asked for.
     pub listing: Listing,
-    /// What it has code for, whether or not that is asked for.
+    /// Architectures that it has code for, whether or not `architectures` lists them.
     libraries: Libraries,
     /// The committed one.
     pub baseline: Option<Listing>,
@@ -110,7 +110,7 @@ fn only(mut listing: Listing, architectures: &[Arch]) -> Listing {
 }
 
 /// Names the architectures that the listing has in place of those that it lacks, where their code runs on the same devices:
-/// `sm_90a` for `sm_90`.
+/// Returns the architecture whose code answers for another one, such as `sm_90a` for `sm_90`.
 fn resolve(gates: &BinaryGates, listing: &Listing) -> BinaryGates {
     let has: BTreeSet<Arch> = listing.kernels.iter().map(|kernel| kernel.arch).collect();
     let own = |asked: Arch| {
@@ -189,7 +189,8 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
         let library = libraries.find(|it| it.gates.name == gates.name);
         // Where a file or an architecture is gone, the unit of all kernels says so once.
         let named = library.map_or_else(Vec::new, Library::named);
-        let gates = &library.map_or_else(|| gates.clone(), |it| resolve(gates, &it.listing));
+        let gates =
+            &library.map_or_else(|| gates.clone(), |library| resolve(gates, &library.listing));
         let mut side = Side::default();
         for (id, kernel) in &named {
             if gates.architectures.contains(&id.arch) {
@@ -273,7 +274,7 @@ impl Library {
     /// kernels says so.
     fn lost(&self, baseline: &Listing) -> Vec<(UnitId, LostArchitecture)> {
         let kernels = &self.listing.kernels;
-        let is_elsewhere = |arch| kernels.iter().any(|it| it.arch.answers(arch));
+        let is_elsewhere = |arch| kernels.iter().any(|kernel| kernel.arch.answers(arch));
         lost_architectures(baseline, &self.libraries)
             .into_iter()
             .filter_map(|lost| {

@@ -719,7 +719,7 @@ pub(crate) mod tests {
         assert!(match_kernels_of(&base, head).is_empty());
     }
 
-    /// Those that a name or code says.
+    /// Pairs that a name or equal code shows.
     fn match_kernels_of(
         base: &Listing,
         head: impl IntoIterator<Item = Kernel>,

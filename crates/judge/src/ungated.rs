@@ -113,9 +113,10 @@ fn compare_unit(view: View, id: &UnitId, refusals: &Refusals) -> Option<Ungated>
             None => view.agreed_on(&subject, metric, refusals).ok()?.value,
         };
         let change = relative_change(now, was);
-        let is_worse = match metric.larger_is_better() {
-            true => change < 0.0,
-            false => change > 0.0,
+        let is_worse = if metric.larger_is_better() {
+            change < 0.0
+        } else {
+            change > 0.0
         };
         (is_worse && !is_limited(gates, &subject, metric)).then_some(WorseValue {
             metric,
@@ -174,7 +175,7 @@ fn is_excused(view: View, unit: &Subject, gates: &[Verdict]) -> bool {
         })
         .collect();
     let was_measured = times.iter().any(|verdict| {
-        matches!(&verdict.reason, Reason::WithinChange(it) if it.against == Against::Base)
+        matches!(&verdict.reason, Reason::WithinChange(comparison) if comparison.against == Against::Base)
     });
     was_measured && times.iter().all(|verdict| verdict.outcome == Outcome::Pass)
 }

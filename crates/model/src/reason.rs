@@ -193,7 +193,7 @@ pub enum Loosened {
     ChecksLost(Box<Reason>),
     /// Counters that the base can be held to, and head cannot.
     CountersLost(Vec<(Counter, Option<Withheld>)>),
-    /// Counters that probably rose.
+    /// Counters that rose by their simulated values, one of which is withheld from gates.
     CountersInDoubt(Vec<DoubtedRise>),
     FileRemoved,
     /// Head keeps the variant to fail by these gates.

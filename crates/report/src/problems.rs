@@ -467,7 +467,7 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
             let whose = whose(judgement, against);
             return values
                 .iter()
-                .map(|value| of_worse_value(subject, value, whose.clone()))
+                .map(|value| lay_out_worse_value(subject, value, whose.clone()))
                 .collect();
         }
         _ => {}
@@ -554,7 +554,7 @@ fn of_comparison(subject: &Subject, it: &Comparison, whose: String, limit: Strin
     }
 }
 
-fn of_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> Row {
+fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> Row {
     let WorseValue { metric, was, now } = *value;
     let change = judge::relative_change(now.0, was.0);
     Row {

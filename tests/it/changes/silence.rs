@@ -1,4 +1,4 @@
-//! What a run knows and did not say: counters of which one side is in doubt, resources that no gate limits, and launches
+//! Facts that a run knew and did not say: counters of which one side is in doubt, resources that no gate limits, and launches
 //! that a declared architecture cannot do.
 
 use super::{Change, commit, dishonest, honest};
@@ -40,7 +40,7 @@ fn limits(dir: &Path) {
     fs::write(file, format!("{before}  negate:{negate}")).unwrap();
 }
 
-const fn of_row_max(row: Change) -> Change {
+const fn for_row_max(row: Change) -> Change {
     Change {
         before: kernels,
         flags: &["row_max"],
@@ -48,7 +48,7 @@ const fn of_row_max(row: Change) -> Change {
     }
 }
 
-const fn of_negate(row: Change) -> Change {
+const fn for_negate(row: Change) -> Change {
     Change {
         before: kernels,
         flags: &["negate"],
@@ -57,7 +57,7 @@ const fn of_negate(row: Change) -> Change {
 }
 
 pub const HONEST_CHANGES: &[Change] = &[
-    of_row_max(honest("the same sectors in doubt on both sides", |dir| {
+    for_row_max(honest("the same sectors in doubt on both sides", |dir| {
         gates(dir, "ORDER: 0", "ORDER: 1")
     })),
     Change {
@@ -65,13 +65,13 @@ pub const HONEST_CHANGES: &[Change] = &[
             kernels(dir);
             chunked(dir);
         },
-        ..of_row_max(honest("fewer sectors, which come into doubt", |dir| {
+        ..for_row_max(honest("fewer sectors, which come into doubt", |dir| {
             gates(dir, "ORDER: 2", "ORDER: 0")
         }))
     },
     Change {
         flags: &["row_max", "--allow-loosened"],
-        ..of_row_max(honest("more sectors that a maintainer allowed", chunked))
+        ..for_row_max(honest("more sectors that a maintainer allowed", chunked))
     },
     Change {
         before: kernels,
@@ -90,7 +90,7 @@ pub const HONEST_CHANGES: &[Change] = &[
             "worse, and no gate asks",
             "negate/default [sm_90] registers 12 31",
         ],
-        ..of_negate(honest("more registers that no gate limits", |dir| {
+        ..for_negate(honest("more registers that no gate limits", |dir| {
             gates(dir, "LIVE: 1", "LIVE: 24")
         }))
     },
@@ -99,7 +99,7 @@ pub const HONEST_CHANGES: &[Change] = &[
             kernels(dir);
             limits(dir);
         },
-        ..of_negate(honest("more memory within limits", |dir| {
+        ..for_negate(honest("more memory within limits", |dir| {
             more_shared(dir);
             more_local(dir);
         }))
@@ -121,7 +121,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             "leave the loop at row_max.cu:10",
             "2 counters withheld",
         ],
-        ..of_row_max(dishonest(
+        ..for_row_max(dishonest(
             "four times as many sectors as in a loop in doubt",
             &["counters-in-doubt"],
             chunked,
@@ -133,7 +133,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             kernels(dir);
             chunked(dir);
         },
-        ..of_row_max(dishonest(
+        ..for_row_max(dishonest(
             "more sectors that come into doubt",
             &["counters-in-doubt"],
             |dir| gates(dir, "ORDER: 2", "ORDER: 3"),
@@ -141,7 +141,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
     },
     Change {
         code: 3,
-        ..of_row_max(dishonest(
+        ..for_row_max(dishonest(
             "more sectors in doubt on both sides",
             &["counters-in-doubt"],
             |dir| gates(dir, "ORDER: 0", "ORDER: 3"),
@@ -149,7 +149,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
     },
     Change {
         says: &["occupancy 100 % -> 75 %", "`gates: {occupancy: 75%}`"],
-        ..of_negate(dishonest(
+        ..for_negate(dishonest(
             "a lower occupancy that no gate limits",
             &["ungated-worse"],
             more_shared,
@@ -157,7 +157,7 @@ pub const DISHONEST_CHANGES: &[Change] = &[
     },
     Change {
         says: &["stack 0 B -> 256 B"],
-        ..of_negate(dishonest(
+        ..for_negate(dishonest(
             "local memory that no gate limits",
             &["ungated-worse"],
             more_local,
@@ -196,7 +196,7 @@ fn resources_are_held_to_a_committed_baseline_too() {
     let said = stdout(&run(dir, &negate, 1));
     assert!(said.contains("[ungated-worse]"), "{said}");
     assert!(said.contains("worse than the baseline"), "{said}");
-    // What is meant is agreed on.
+    // An intended regression is accepted as the baseline.
     run(dir, &["baseline", "update", "--allow-worse"], 0);
     run(dir, &negate, 0);
 }

@@ -103,7 +103,7 @@ pub(super) struct ToolkitLayout {
     pub(super) here: PathBuf,
     /// Directories in which nvcc looks for the programs that it starts.
     path: Vec<PathBuf>,
-    /// The program that makes PTX.
+    /// The program that compiles CUDA C++ to PTX.
     pub(super) cicc: PathBuf,
     libdevice: PathBuf,
     pub(super) include: PathBuf,
@@ -179,7 +179,7 @@ impl ToolkitLayout {
         for name in ["ptxas", "cudafe++", "fatbinary", "nvlink"] {
             parts.push((name, self.program(name)));
         }
-        // What is on PATH may be a wrapper of it.
+        // The nvcc on PATH may be a wrapper that starts this one.
         let itself = self.here.join("nvcc");
         if itself.canonicalize().ok() != nvcc.canonicalize().ok() {
             parts.push(("nvcc", itself));

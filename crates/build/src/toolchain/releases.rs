@@ -50,7 +50,7 @@ pub(super) const SUPPORTED: &str = "CUDA 11.8 to 13.x";
 
 /// Returns true for a release or an update of it that is not older than 11.8. Newer ones than anybody has tried are used, too.
 pub(super) fn is_supported(version: &str) -> bool {
-    // Of a major version alone, the newest.
+    // A major version alone means its newest release.
     version == "11" || compare_versions(version, "11.8").is_ge()
 }
 

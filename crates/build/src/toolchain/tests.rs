@@ -111,7 +111,7 @@ fn toolkit_before_12_5(home: &Path, version: &str) {
     write_nvcc(&home.join("bin/nvcc"), version, &says);
 }
 
-/// The same as Debian installs them: spread over `usr`, with cicc beside the nvcc that a wrapper starts.
+/// CUDA 11.8 to 12.4 as Debian installs them: spread over `usr`, with cicc beside the nvcc that a wrapper starts.
 fn toolkit_of_debian(usr: &Path, version: &str) {
     let own = usr.join("lib/nvidia-cuda-toolkit");
     write_parts(&own, &["libdevice/libdevice.10.bc", "bin/nvcc.profile"]);

@@ -182,7 +182,7 @@ fn gates_elsewhere(base: &Base) -> Option<Comparison> {
     let lacking = base
         .no_gates
         .as_ref()
-        .filter(|it| !it.elsewhere.is_empty())?;
+        .filter(|lacking| !lacking.elsewhere.is_empty())?;
     let demand = BaseDemand::File(lacking.elsewhere.join(", "));
     let why = Reason::BaseIncomparable(BaseLack::GatesElsewhere(lacking.clone()));
     let every_case = CaseId::new("*", "*", "*");

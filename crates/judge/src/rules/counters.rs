@@ -99,33 +99,30 @@ fn compare(
                 change: Num(change),
             });
         }
-        match count.withheld {
-            _ if change > allowed => {
-                let rise = CounterRise {
-                    counter,
-                    was: Num(was),
-                    now: Num(now),
-                    change: Num(change),
-                    lines: lines_of(view, id, counter, count.value),
-                };
-                match count.withheld {
-                    None => rises.push(rise),
-                    Some(why) => doubted.push(DoubtedRise {
-                        rise,
-                        side: Side::Head,
-                        why: why.clone(),
-                    }),
-                }
+        if change > allowed {
+            let rise = CounterRise {
+                counter,
+                was: Num(was),
+                now: Num(now),
+                change: Num(change),
+                lines: lines_of(view, id, counter, count.value),
+            };
+            match count.withheld {
+                None => rises.push(rise),
+                Some(why) => doubted.push(DoubtedRise {
+                    rise,
+                    side: Side::Head,
+                    why: why.clone(),
+                }),
             }
-            None if change < -allowed => ruled.wins.push(Win {
+        } else if change < -allowed && count.withheld.is_none() {
+            ruled.wins.push(Win {
                 subject: subject.clone(),
                 metric: counter.into(),
                 measured: Num(now),
                 baseline: Num(was),
                 change: Num(change),
-            }),
-            // A value that may be another on a GPU is no win.
-            None | Some(_) => {}
+            });
         }
     }
     if !rises.is_empty() {

@@ -42,7 +42,7 @@ pub(super) fn withhold(record: &mut Record, counter: Counter, doubt: Doubt) -> W
     why
 }
 
-/// What a gate on counters says that holds, with one counter in doubt.
+/// The reason of a gate on counters that holds with one counter in doubt.
 fn hold(compared: u32, counter: Counter, why: &Withheld) -> Reason {
     Reason::CountersHold {
         compared,
@@ -152,6 +152,18 @@ fn a_counter_whose_value_follows_from_a_schedule_is_lost() {
             hold(1, counter, &why),
         );
     }
+}
+
+#[test]
+fn counters_of_a_case_without_seeds_are_unknown() {
+    let mut record = record_simulated();
+    record.policy.baselines.clear();
+    for case in &mut record.plan.cases {
+        case.seeds.clear();
+    }
+    let verdict = verdict(&record, &case("direct", "small"), COUNTERS);
+    let found = (verdict.outcome, verdict.reason);
+    assert_eq!(found, (Outcome::Inconclusive, Reason::NoSeeds));
 }
 
 #[test]

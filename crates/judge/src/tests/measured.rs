@@ -344,7 +344,7 @@ fn a_counter_in_doubt_on_either_side_may_not_rise_in_silence() {
             (doubted(&lost), lost.conclusion),
             (vec![], Conclusion::Fail)
         );
-        // Of the base nothing is known.
+        // Nothing is known of the base's value.
         assert_eq!(doubted(&sides(Some(hard), None, 8192)), []);
     }
 }

@@ -10,7 +10,7 @@ fn with_resources(mut record: Record, change: impl Fn(&mut Resources)) -> Record
     record
 }
 
-/// Against a base, and without times.
+/// Returns a record against a base in which nothing is timed.
 fn untimed() -> Record {
     let mut record = record_against_base();
     let is_time = |rule: &Rule| {

@@ -514,6 +514,9 @@ impl<'a> View<'_, 'a> {
             .seeds_of(self.case(id)?)
             .map(|seed| self.simulation(id, seed))
             .collect::<Judged<Vec<_>>>()?;
+        if launches.is_empty() {
+            return inconclusive(Reason::NoSeeds);
+        }
         let count = |counter: Counter| -> Option<SimulatedCount<'a>> {
             let withheld = withheld.get(&counter).copied();
             if withheld.is_some_and(|withheld| !withheld.doubt.keeps_order()) {
