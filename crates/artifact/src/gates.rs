@@ -2,7 +2,9 @@
 //! of a record. The judge treats them like kernels that were built.
 
 use crate::baseline::{baseline_path, read_baseline};
-use crate::record::{Matched, Side, environment, match_names, name_kernels, rank};
+use crate::record::{
+    Matched, Side, environment, match_names, name_all_kernels, name_kernels, rank,
+};
 use crate::{Circumstances, read};
 use ::binary::{
     Kernel, Libraries, Listing, LostArchitecture, Matching, all_targets, libraries,
@@ -110,7 +112,7 @@ fn only(mut listing: Listing, architectures: &[Arch]) -> Listing {
 }
 
 /// Names the architectures that the listing has in place of those that it lacks, where their code runs on the same devices:
-/// Returns the architecture whose code answers for another one, such as `sm_90a` for `sm_90`.
+/// `sm_90a` in place of `sm_90`.
 fn resolve(gates: &BinaryGates, listing: &Listing) -> BinaryGates {
     let has: BTreeSet<Arch> = listing.kernels.iter().map(|kernel| kernel.arch).collect();
     let own = |asked: Arch| {
@@ -140,14 +142,6 @@ fn unfit<'a>(limits: &'a KernelLimits, listing: &Listing) -> Option<&'a Glob> {
         let mut kernels = listing.kernels.iter();
         !kernels.any(|kernel| glob.is_match(qualified(&kernel.name)))
     })
-}
-
-/// The name of the unit that stands for all kernels. No kernel can have it.
-const ALL_KERNELS: &str = "all-kernels";
-
-/// The unit that stands for all kernels of a binary.
-pub fn name_all_kernels(name: &str, arch: Arch) -> UnitId {
-    UnitId::new(ALL_KERNELS, name, arch)
 }
 
 /// A record in which nothing was built or run.

@@ -15,10 +15,11 @@ pub use assembled::{Assembly, Refused};
 pub use baseline::{baseline_path, parse_baseline, read_baseline, write_baseline};
 pub use code::{MachineCode, read_code};
 pub use gates::{
-    BaseBinaries, Library, NewBaseline, Worse, add_libraries, empty_record, leave_out_files,
-    name_all_kernels, open,
+    BaseBinaries, Library, NewBaseline, Worse, add_libraries, empty_record, leave_out_files, open,
 };
-pub use record::{AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records};
+pub use record::{
+    AllowedChange, Circumstances, DEFAULT_LIMITS, Matched, Records, make_records, name_all_kernels,
+};
 
 use binary::{Format, Listing, Offset, Problem};
 use map::Mapped;

@@ -1,7 +1,6 @@
 //! Two listings as two records, which the judge compares like those of two runs. A kernel is a unit for each architecture;
 //! a plan without cases says that no launch is known.
 
-use crate::gates::name_all_kernels;
 use binary::{Kernel, Listing, LostArchitecture, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
@@ -262,6 +261,14 @@ fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (Place<'_>, &str)>
             (place, why)
         })
     })
+}
+
+/// The name of the unit that stands for all kernels. No kernel can have it.
+const ALL_KERNELS: &str = "all-kernels";
+
+/// The unit that stands for all kernels of a binary.
+pub fn name_all_kernels(name: &str, arch: Arch) -> UnitId {
+    UnitId::new(ALL_KERNELS, name, arch)
 }
 
 /// The variant of kernels that are in no member of a wheel, archive or directory.
