@@ -391,6 +391,13 @@ fn a_wrong_base_is_no_yardstick_for_a_counter_in_doubt() {
         }],
     };
     assert_eq!(judgement.ungated, [shown], "it is on the screen");
+    // Gates that the change makes so strict that the base fails them excuse nothing.
+    let is_error = |gate: &Gate| {
+        gate.subject == Subject::Case(small()) && gate.rule.metric() == Some(Metric::MaxErr)
+    };
+    let base = record.policy.base.as_mut().unwrap();
+    base.gates.retain(|gate| !is_error(gate));
+    assert_eq!(doubted(&ruled(&record)).len(), 1);
 }
 
 #[test]
