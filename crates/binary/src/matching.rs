@@ -114,8 +114,8 @@ pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
     let rest = pair_rest((&bases, &removed), (&heads, &added));
     bases.left = removed;
     heads.left = added;
-    bases.remove(rest.iter().map(|it| it.0));
-    heads.remove(rest.iter().map(|it| it.1));
+    bases.remove(rest.iter().map(|(base, _)| *base));
+    heads.remove(rest.iter().map(|(_, head)| *head));
     pairs.extend(
         rest.into_iter()
             .map(|(one, other)| (one, other, MatchedBy::Rest)),

@@ -23,7 +23,7 @@ const COMPARED: [Metric; 5] = [
     Metric::Occupancy,
 ];
 
-/// Returns every unit that has a worse value, and every case, in the order of the plan.
+/// Returns the units and the cases that have a worse value, in the order of the plan.
 pub(super) fn find(view: View, refusals: &Refusals) -> Vec<Ungated> {
     let units = view
         .plan()

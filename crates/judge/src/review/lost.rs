@@ -262,22 +262,22 @@ fn find_doubted_rises(view: View, base: View, id: &CaseId) -> Vec<DoubtedRise> {
     if view.head_answers_for_base(id) {
         return Vec::new();
     }
-    let allowed = |counter: Counter, was: f64| {
+    let most = |counter: Counter, was: f64| {
         asked(view, id)
             .filter_map(|rule| match rule {
-                Rule::Counters { change } => Some(change.0),
+                Rule::Counters { change } => Some(was * (1.0 + change.0)),
                 Rule::Limit {
                     metric,
                     limit: Limit::Baseline { change },
                 } if *metric == counter.into() => Some(match change {
-                    Margin::Share(share) => share.0,
-                    Margin::Amount { amount } => *amount as f64 / was,
+                    Margin::Share(share) => was * (1.0 + share.0),
+                    Margin::Amount { amount } => was + *amount as f64,
                 }),
                 _ => None,
             })
             .reduce(f64::min)
     };
-    counters::find_doubted_rises(view.common(), base.common(), id, allowed).unwrap_or_default()
+    counters::find_doubted_rises(view.common(), base.common(), id, most).unwrap_or_default()
 }
 
 /// Returns true if a gate on what a case computes fails at the base. A revision is held to its own gates, because a change

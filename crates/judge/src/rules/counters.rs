@@ -154,8 +154,8 @@ fn compare(
     }
 }
 
-/// Compares counters of which head's or the base's are withheld from gates, and returns those that rose by more than
-/// `allowed` does for each of them; `None` exempts a counter. What both sides gate is compared exactly elsewhere.
+/// Compares counters of which head's or the base's are withheld from gates, and returns those above the value that `most`
+/// gives for the base's; `None` exempts a counter. What both sides gate is compared exactly elsewhere.
 ///
 /// # Errors
 /// Where a side was not simulated.
@@ -163,7 +163,7 @@ pub fn find_doubted_rises(
     head: View,
     base: View,
     id: &CaseId,
-    allowed: impl Fn(Counter, f64) -> Option<f64>,
+    most: impl Fn(Counter, f64) -> Option<f64>,
 ) -> Judged<Vec<DoubtedRise>> {
     let theirs = base.simulated_counts(id)?;
     let ours = head.simulated_counts(id)?;
@@ -177,13 +177,12 @@ pub fn find_doubted_rises(
                 (None, None) => return None,
             };
             let (now, was) = (count.value as f64, other.value as f64);
-            let change = relative_change(now, was);
-            (change > allowed(counter, was)?).then(|| DoubtedRise {
+            (now > most(counter, was)?).then(|| DoubtedRise {
                 rise: CounterRise {
                     counter,
                     was: Num(was),
                     now: Num(now),
-                    change: Num(change),
+                    change: Num(relative_change(now, was)),
                     lines: lines_of(head, id, counter, count.value),
                 },
                 side,

@@ -350,6 +350,29 @@ fn a_counter_in_doubt_on_either_side_may_not_rise_in_silence() {
 }
 
 #[test]
+fn a_limit_by_an_amount_holds_for_a_counter_in_doubt_that_was_0() {
+    let counter = Counter::GlobalLoadSectors;
+    let rises = |value: u64| {
+        let mut record = against_base();
+        let change = Margin::Amount { amount: 5 };
+        let limit = Limit::Baseline { change };
+        let metric = counter.into();
+        for gate in &mut record.policy.gates {
+            if gate.rule == COUNTERS {
+                let limit = limit.clone();
+                gate.rule = Rule::Limit { metric, limit };
+            }
+        }
+        doubt(&mut record, Side::Base, counter, 0, Doubt::Joined);
+        recount(&mut record, |_, facts| {
+            facts.counters.insert(counter, value);
+        });
+        doubted(&ruled(&record)).len()
+    };
+    assert_eq!((rises(5), rises(6)), (0, 1));
+}
+
+#[test]
 fn a_label_lets_a_counter_in_doubt_rise() {
     let mut record = against_base();
     let counter = Counter::GlobalLoadSectors;

@@ -49,7 +49,7 @@ fn failed(judgement: &Judgement) -> Vec<WorseValue> {
 }
 
 fn listed(judgement: &Judgement) -> Vec<WorseValue> {
-    let values = judgement.ungated.iter().flat_map(|it| it.values.clone());
+    let values = judgement.ungated.iter().flat_map(|one| one.values.clone());
     values.collect()
 }
 
