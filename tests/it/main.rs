@@ -12,6 +12,7 @@ mod binaries;
 mod browser;
 mod calibrate;
 mod captures;
+mod cases;
 mod changed;
 mod changes;
 mod cli;

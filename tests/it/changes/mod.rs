@@ -16,12 +16,10 @@ mod renames;
 mod silence;
 mod tree;
 
-use common::{copy_of, git, report, run, stderr, stdout};
-use serde_json::Value;
-use std::collections::BTreeSet;
+use common::{commit_all, copy_of, git, run, stderr, stdout};
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// One change, and what a run against the commit before it has to say.
@@ -96,25 +94,7 @@ fn dishonest_changes_fail_for_their_reason() {
 fn hold(table: &'static [Change]) {
     let wanted = std::env::var("GATEKEEPER_CHANGES").unwrap_or_default();
     let rows = table.iter().filter(|row| row.name.contains(&wanted));
-    let rows = Mutex::new(rows);
-    let wrong = Mutex::new(Vec::new());
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                loop {
-                    let Some(row) = rows.lock().unwrap().next() else {
-                        break;
-                    };
-                    if let Err(problem) = try_one(row) {
-                        wrong.lock().unwrap().push(problem);
-                    }
-                }
-            });
-        }
-    });
-    let wrong = wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    common::try_each(rows, try_one);
 }
 
 fn try_one(row: &Change) -> Result<(), String> {
@@ -122,18 +102,17 @@ fn try_one(row: &Change) -> Result<(), String> {
     let dir = dir.path();
     common::copy(repository(row.baselines).path(), dir);
     (row.before)(dir);
-    commit(dir);
+    commit_all(dir);
     (row.change)(dir);
-    commit(dir);
+    commit_all(dir);
     let args = [&["run", "--device", "sim", "--base", "HEAD~1"], row.flags].concat();
     let mut command = common::gatekeeper();
     let output = command.current_dir(dir).args(&args).output().unwrap();
     let code = output.status.code();
     let found = match code {
-        Some(2 | 4) | None => BTreeSet::new(),
-        Some(_) => broken(dir),
+        Some(2 | 4) | None => Vec::new(),
+        Some(_) => common::broken_codes(dir, None),
     };
-    let found: Vec<&str> = found.iter().map(String::as_str).collect();
     if std::env::var_os("GATEKEEPER_SHOW").is_some() {
         let code = code.map_or("-".to_owned(), |code| code.to_string());
         println!("| {} | {code} | {} |", row.name, found.join(", "));
@@ -157,19 +136,6 @@ fn try_one(row: &Change) -> Result<(), String> {
     }
 }
 
-/// Codes of the verdicts that stand in the way of exit code 0.
-fn broken(dir: &Path) -> BTreeSet<String> {
-    let report: Value = serde_json::from_str(&report(dir)).unwrap();
-    let verdicts = report["verdicts"].as_array().unwrap().iter();
-    let broken = verdicts.filter(|verdict| {
-        let outcome = verdict["outcome"].as_str().unwrap();
-        matches!(outcome, "fail" | "inconclusive" | "environment")
-    });
-    broken
-        .map(|verdict| verdict["code"].as_str().unwrap().to_owned())
-        .collect()
-}
-
 /// The fixture under git, with one commit; with or without the baselines of its first run.
 fn repository(baselines: bool) -> &'static TempDir {
     static WITH: OnceLock<TempDir> = OnceLock::new();
@@ -187,17 +153,9 @@ fn repository(baselines: bool) -> &'static TempDir {
             run(dir, &["run", "--provision", "--device", "sim"], 0);
             run(dir, &["baseline", "update"], 0);
         }
-        commit(dir);
+        commit_all(dir);
         repository
     })
-}
-
-fn commit(dir: &Path) {
-    git(dir, &["add", "--all"]);
-    git(
-        dir,
-        &["commit", "--quiet", "--allow-empty", "-m", "a change"],
-    );
 }
 
 /// Measures again and agrees on it, as a change of its own would not have to.

@@ -1,7 +1,7 @@
 //! Facts that a run knew and did not say: counters of which one side is in doubt, resources that no gate limits, and launches
 //! that a declared architecture cannot do.
 
-use super::{Change, commit, dishonest, honest};
+use super::{Change, commit_all, dishonest, honest};
 use crate::common::{self, edit, run, stdout};
 use std::fs;
 use std::path::Path;
@@ -190,7 +190,7 @@ fn resources_are_held_to_a_committed_baseline_too() {
     let negate = ["run", "--provision", "--device", "sim", "negate"];
     run(dir, &negate, 0);
     run(dir, &["baseline", "update"], 0);
-    commit(dir);
+    commit_all(dir);
     run(dir, &negate, 0);
     more_local(dir);
     let said = stdout(&run(dir, &negate, 1));

@@ -6,7 +6,7 @@
 
 use assert_cmd::Command;
 use model::Record;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -168,6 +168,60 @@ pub fn git(dir: &Path, args: &[&str]) {
         "{args:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Commits everything in the working tree, even if nothing changed.
+pub fn commit_all(dir: &Path) {
+    git(dir, &["add", "--all"]);
+    let message = ["commit", "--quiet", "--allow-empty", "-m", "a change"];
+    git(dir, &message);
+}
+
+/// Tries all rows on all cores; the failure has every problem.
+pub fn try_each<'a, Row: Sync + 'a>(
+    rows: impl Iterator<Item = &'a Row> + Send,
+    try_one: impl Fn(&'a Row) -> Result<(), String> + Sync,
+) {
+    let rows = Mutex::new(rows);
+    let problems = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let Some(row) = rows.lock().unwrap().next() else {
+                        break;
+                    };
+                    if let Err(problem) = try_one(row) {
+                        problems.lock().unwrap().push(problem);
+                    }
+                }
+            });
+        }
+    });
+    let problems = problems.into_inner().unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+}
+
+/// Returns the codes of the verdicts that keep the last run from exit code 0, each once and sorted: of one kernel, or
+/// of all.
+pub fn broken_codes(dir: &Path, kernel: Option<&str>) -> Vec<String> {
+    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
+    let verdicts = report["verdicts"].as_array().unwrap();
+    let codes: BTreeSet<&str> = verdicts
+        .iter()
+        .filter(|verdict| {
+            let subject = &verdict["subject"];
+            let named = [&subject["case"]["kernel"], &subject["unit"]["kernel"]];
+            kernel.is_none_or(|kernel| named.iter().any(|name| **name == kernel))
+        })
+        .filter(|verdict| {
+            let outcome = verdict["outcome"].as_str().unwrap();
+            ["fail", "inconclusive", "environment"].contains(&outcome)
+        })
+        .map(|verdict| verdict["code"].as_str().unwrap())
+        .collect();
+    codes.into_iter().map(str::to_owned).collect()
 }
 
 /// Runs in the simulator; what it found is judged again from its record, to the same bytes.

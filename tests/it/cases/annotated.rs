@@ -1,0 +1,258 @@
+//! Sources that say on their own lines what the simulator has to find. Every kernel of a file becomes one of a
+//! gates.yaml, is simulated with two seeds, and must have exactly the findings of its annotations:
+//!
+//! ```text
+//! //@ launch: {grid: [2], block: [64]}
+//! extern "C" __global__ void exchanged(const float* x, float* y, int n) {
+//!   __shared__ float s[64];
+//!   s[threadIdx.x] = x[i];       // = stored
+//!   y[i] = s[threadIdx.x ^ 32];  // ~ shared_race with stored
+//! }
+//! ```
+//!
+//! - `//@ key: value` is a key of gates.yaml. Before the first kernel it is for all of them, between two for the next
+//!   one. What is not given is a copy of 256 numbers from `x` to `y` by four blocks of 64 threads ([`DEFAULTS`]).
+//!   `//@ top: key: value` is a key of the whole gates.yaml.
+//! - `// ~ kind`: a finding, or the fault that stops the kernel, of this kind and on this line. `with label` names its
+//!   other line, which ends in `// = label`. Several are separated by commas.
+//! - `// ~ note kind`: the same, and the kernel passes. Without an annotation a kernel passes and nothing is found.
+//! - `// ! code code` on the line of a kernel: the codes of all its verdicts that fail or do not decide.
+
+use super::name_of;
+use crate::common::{self, broken_codes, stderr, stdout};
+use model::{Evidence, Fault, FaultSite, Place, Seen};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A kind, and the lines that it is about.
+type Found = (String, BTreeSet<u32>);
+
+/// What a kernel asks that says nothing else.
+const DEFAULTS: &str = r#"{
+  "seeds": 2,
+  "tensors": {"x": {"type": "f32", "shape": [256]}, "y": {"role": "out", "type": "f32", "shape": [256]}},
+  "args": [{"tensor": "x"}, {"tensor": "y"}, {"i32": 256}],
+  "launch": {"grid": [4], "block": [64]},
+  "reference": {"unary": {"x": "x", "out": "y", "op": "copy"}},
+  "gates": {"max_err": 0}
+}"#;
+
+pub fn find() -> Vec<PathBuf> {
+    super::find(|path| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("cu" | "ptx"))
+    })
+}
+
+/// Simulates a file, and returns where it is not as annotated.
+pub fn hold(file: &Path) -> Result<(), String> {
+    let name = name_of(file);
+    let text = std::fs::read_to_string(file).unwrap();
+    let source = Source::read(&text, file.extension().unwrap() == "ptx");
+    let dir = tempfile::tempdir().unwrap();
+    let source_name = file.file_name().unwrap().to_str().unwrap();
+    std::fs::write(dir.path().join(source_name), &text).unwrap();
+    std::fs::write(dir.path().join("gates.yaml"), source.gates(source_name)).unwrap();
+
+    let output = common::gatekeeper()
+        .current_dir(dir.path())
+        .args(["run", "--device", "sim"])
+        .output()
+        .unwrap();
+    let said = format!(
+        "--- stdout\n{}\n--- stderr\n{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    if !matches!(output.status.code(), Some(0 | 1 | 3)) {
+        return Err(format!("{name}: {}\n{said}", output.status));
+    }
+    let found = found(&dir.path().join(common::RECORD));
+    let problems: Vec<String> = source
+        .kernels
+        .iter()
+        .filter_map(|kernel| {
+            let found = found.get(&kernel.name).cloned().unwrap_or_default();
+            kernel.problem(&found, &broken_codes(dir.path(), Some(&kernel.name)))
+        })
+        .collect();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{name}:\n{}\n{said}", problems.join("\n")))
+}
+
+struct Source {
+    top: Map<String, Value>,
+    kernels: Vec<Kernel>,
+}
+
+struct Kernel {
+    name: String,
+    keys: Map<String, Value>,
+    expected: BTreeSet<Found>,
+    passes: bool,
+    codes: Option<Vec<String>>,
+}
+
+impl Source {
+    /// Reads the annotations. A line belongs to the kernel whose head is the last one before it.
+    fn read(text: &str, is_ptx: bool) -> Self {
+        let labels: BTreeMap<&str, u32> = numbered(text)
+            .filter_map(|(number, line)| Some((line.split_once("// = ")?.1.trim(), number)))
+            .collect();
+        let head = regex::Regex::new(if is_ptx {
+            r"^\s*(?:\.visible\s+)?\.entry\s+(\w+)"
+        } else {
+            r#"^\s*extern "C" __global__ .*?\b(\w+)\("#
+        })
+        .unwrap();
+        let mut top = Map::new();
+        let mut common_keys = defaults();
+        let mut own_keys = Map::new();
+        let mut kernels: Vec<Kernel> = Vec::new();
+        for (number, line) in numbered(text) {
+            if let Some((_, setting)) = line.split_once("//@ ") {
+                let keys = match (setting.strip_prefix("top: "), kernels.is_empty()) {
+                    (Some(_), _) => &mut top,
+                    (None, true) => &mut common_keys,
+                    (None, false) => &mut own_keys,
+                };
+                let setting = setting.strip_prefix("top: ").unwrap_or(setting);
+                let (key, value) = setting.split_once(": ").unwrap();
+                keys.insert(key.to_owned(), serde_yaml::from_str(value).unwrap());
+            }
+            if let Some(name) = head.captures(line) {
+                let mut keys = common_keys.clone();
+                keys.append(&mut own_keys);
+                kernels.push(Kernel {
+                    name: name[1].to_owned(),
+                    keys,
+                    expected: BTreeSet::new(),
+                    passes: true,
+                    codes: None,
+                });
+            }
+            let Some(kernel) = kernels.last_mut() else {
+                continue;
+            };
+            if let Some((_, codes)) = line.split_once("// ! ") {
+                let mut codes: Vec<String> = codes.split_whitespace().map(str::to_owned).collect();
+                codes.sort();
+                kernel.codes = Some(codes);
+                kernel.passes = false;
+            }
+            let annotations = line.split_once("// ~ ").map(|(_, after)| after.split(','));
+            for annotation in annotations.into_iter().flatten() {
+                let annotation = annotation.trim();
+                let note = annotation.strip_prefix("note ");
+                kernel.passes &= note.is_some();
+                let annotation = note.unwrap_or(annotation);
+                let (kind, label) = annotation.split_once(" with ").unzip();
+                let mut lines = BTreeSet::from([number]);
+                lines.extend(label.map(|label| labels[label]));
+                let kind = kind.unwrap_or(annotation).to_owned();
+                kernel.expected.insert((kind, lines));
+            }
+        }
+        assert!(!kernels.is_empty(), "no kernel:\n{text}");
+        Self { top, kernels }
+    }
+
+    fn gates(&self, source: &str) -> String {
+        let kernels: Map<String, Value> = self
+            .kernels
+            .iter()
+            .map(|kernel| {
+                let mut keys = kernel.keys.clone();
+                keys.insert("source".to_owned(), json!(source));
+                keys.insert("entry".to_owned(), json!(kernel.name));
+                (kernel.name.clone(), Value::Object(keys))
+            })
+            .collect();
+        let mut top = json!({"architectures": ["sm_90"]});
+        let keys = top.as_object_mut().unwrap();
+        keys.append(&mut self.top.clone());
+        keys.insert("kernels".to_owned(), Value::Object(kernels));
+        let lines = keys.iter().map(|(key, value)| format!("{key}: {value}\n"));
+        format!("version: 1\n{}", lines.collect::<String>())
+    }
+}
+
+impl Kernel {
+    /// Returns what is not as annotated.
+    fn problem(&self, found: &BTreeSet<Found>, broken: &[String]) -> Option<String> {
+        let as_annotated = *found == self.expected && broken.is_empty() == self.passes;
+        let codes_hold = self.codes.as_ref().is_none_or(|codes| codes == broken);
+        (!as_annotated || !codes_hold).then(|| {
+            format!(
+                "{}: found {found:?}, broken: {broken:?}\n  expected {:?}, codes: {:?}, to pass: {}",
+                self.name, self.expected, self.codes, self.passes
+            )
+        })
+    }
+}
+
+fn defaults() -> Map<String, Value> {
+    serde_json::from_str(DEFAULTS).unwrap()
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
+    (1..).zip(text.lines())
+}
+
+/// Returns the findings and faults of each kernel of a record, each once.
+fn found(record: &Path) -> BTreeMap<String, BTreeSet<Found>> {
+    let record = records::store::read_record(record).unwrap();
+    let mut found: BTreeMap<String, BTreeSet<Found>> = BTreeMap::new();
+    for piece in &record.evidence {
+        let Evidence::Simulation { case, facts, .. } = piece else {
+            continue;
+        };
+        let of_kernel = found.entry(case.kernel.to_string()).or_default();
+        match facts {
+            Seen::Got(facts) => of_kernel.extend(facts.findings.iter().map(|finding| {
+                let lines = finding.places.iter().filter_map(line_of).collect();
+                (finding.kind.name().to_owned(), lines)
+            })),
+            Seen::Fault(fault) => {
+                of_kernel.insert((fault.kind.code().to_owned(), lines_of(fault)));
+            }
+            Seen::Unsupported(_) => {
+                of_kernel.insert(("unsupported".to_owned(), BTreeSet::new()));
+            }
+            Seen::NotRun(_) => {}
+        }
+    }
+    found
+}
+
+fn lines_of(fault: &Fault) -> BTreeSet<u32> {
+    match fault.site.as_deref() {
+        Some(FaultSite::Launch(site)) => line_of(&site.place).into_iter().collect(),
+        Some(FaultSite::Source(line)) => BTreeSet::from([line.number]),
+        None => BTreeSet::new(),
+    }
+}
+
+fn line_of(place: &Place) -> Option<u32> {
+    place.line.as_ref().map(|line| line.number)
+}
+
+/// What an annotation asks for and what is found have to be the same, in both directions.
+#[test]
+fn a_kernel_that_is_not_as_annotated_is_a_problem() {
+    let text = "extern \"C\" __global__ void k() {\n  s = 1; // = stored\n  s; // ~ shared_race with stored\n}";
+    let source = Source::read(text, false);
+    let kernel = &source.kernels[0];
+    let race = |lines: &[u32]| {
+        let lines = lines.iter().copied().collect();
+        BTreeSet::from([("shared_race".to_owned(), lines)])
+    };
+    let broken = ["findings".to_owned()];
+    assert_eq!(kernel.problem(&race(&[2, 3]), &broken), None);
+    assert!(kernel.problem(&race(&[3]), &broken).is_some());
+    assert!(kernel.problem(&race(&[2, 3]), &[]).is_some());
+    assert!(kernel.problem(&BTreeSet::new(), &broken).is_some());
+}
