@@ -888,7 +888,7 @@ impl Machine<'_> {
                 }
             }
             Some(host) => {
-                digest.update(&identity::host_identity(host)?);
+                digest.update(&identity::host_identity(host, cubin)?);
                 // Host code can launch what it did not declare.
                 let mut all: Vec<[u8; 32]> = cubin
                     .entries()

@@ -16,7 +16,7 @@ use object::{
     SectionIndex, SymbolIndex, SymbolSection,
 };
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Elf<'data> = ElfFile64<'data, LittleEndian>;
 type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
@@ -50,6 +50,10 @@ impl<'data> Cubin<'data> {
     /// nor are PTXAS's figures those of the final code.
     pub fn is_relocatable(&self) -> bool {
         self.elf.elf_header().e_type(LittleEndian) == elf::ET_REL
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.elf.symbols().filter_map(|symbol| symbol.name().ok())
     }
 
     /// Symbols of all entries.
@@ -226,31 +230,92 @@ fn text<T>(read: object::read::Result<T>) -> Result<T> {
     read.map_err(|error| format!("the cubin cannot be read: {error}"))
 }
 
-/// Identifies what the simulator executes of a module, and which of its entries are `called`: not the architecture, the
-/// version of PTX, comments, and where its lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
+/// Identifies what the simulator executes of a module, and which of its symbols are `called`: entries, and variables that the host fills. The
+/// architecture, the version of PTX, comments and source lines are not in it. The whole module is, so a neighbour's change reads
+/// as one of the entry.
 pub fn ptx_identity(called: &[&str], ptx: &str) -> String {
     let mut digest = blake3::Hasher::new();
-    digest.update(called.join(" ").as_bytes());
-    let mut in_section = false;
-    for line in ptx.lines().map(str::trim) {
-        let first = line.split_whitespace().next().unwrap_or_default();
-        in_section |= first == ".section";
-        let is_code = !in_section
-            && !matches!(first, "" | ".version" | ".target" | ".loc" | ".file")
-            && !first.starts_with("//");
-        if is_code {
-            digest.update(b"\n");
-            digest.update(&normalised(line.as_bytes()));
+    let mut add = |text: &str| {
+        digest.update(&(text.len() as u64).to_le_bytes());
+        digest.update(text.as_bytes());
+    };
+    match ptxsim::parse::code_tokens(ptx) {
+        Ok(tokens) => {
+            let names = Renamed::new(tokens.iter().map(|token| token.text));
+            called.iter().for_each(|symbol| add(&names.name(symbol)));
+            for token in tokens {
+                add(if token.is_apart { " " } else { "" });
+                add(&names.name(token.text));
+            }
         }
-        in_section &= line != "}";
+        // The simulator does not run it, and it is the same as itself alone.
+        Err(_) => {
+            called.iter().for_each(|symbol| add(symbol));
+            add(ptx);
+        }
     }
     digest.finalize().to_hex().to_string()
+}
+
+/// New names for those that a compiler derived from a file's path and definitions. Code is the same under other names as long as
+/// different ones stay different. So one whose new name another word of the text has, or gets, is numbered.
+struct Renamed<'text>(BTreeMap<&'text str, String>);
+
+impl<'text> Renamed<'text> {
+    fn new(words: impl Iterator<Item = &'text str>) -> Self {
+        let (kept, derived): (Vec<&str>, Vec<&str>) =
+            words.partition(|word| matches!(normalised(word.as_bytes()), Cow::Borrowed(_)));
+        if derived.is_empty() {
+            return Self(BTreeMap::new());
+        }
+        let mut taken: BTreeSet<Cow<str>> = kept.into_iter().map(Cow::Borrowed).collect();
+        let mut names = BTreeMap::new();
+        for word in derived {
+            let new = normalised(word.as_bytes());
+            names.entry(word).or_insert_with(|| {
+                let new = String::from_utf8_lossy(&new);
+                // No word of PTX has a `#` in it.
+                let new = (0..)
+                    .map(|number| match number {
+                        0 => new.to_string(),
+                        number => format!("{new}#{number}"),
+                    })
+                    .find(|name| !taken.contains(name.as_str()))
+                    .unwrap_or_default();
+                taken.insert(Cow::Owned(new.clone()));
+                new
+            });
+        }
+        Self(names)
+    }
+
+    fn name<'name>(&'name self, word: &'name str) -> &'name str {
+        self.0.get(word).map_or(word, String::as_str)
+    }
+
+    /// Replaces the names in data, where they stand as whole words.
+    fn data<'data>(&self, data: &'data [u8]) -> Cow<'data, [u8]> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
+        if self.0.is_empty() {
+            return Cow::Borrowed(data);
+        }
+        let replaced = data
+            .chunk_by(|left, right| is_part(*left) == is_part(*right))
+            .flat_map(|run| match std::str::from_utf8(run) {
+                Ok(word) => self.name(word).as_bytes(),
+                Err(_) => run,
+            })
+            .copied()
+            .collect();
+        Cow::Owned(replaced)
+    }
 }
 
 /// Follows what code refers to. Things are numbered as they are met, so that their order in the file and
 /// their names do not matter.
 struct Walk<'cubin, 'data> {
     elf: &'cubin Elf<'data>,
+    names: Renamed<'cubin>,
     digest: blake3::Hasher,
     met: BTreeMap<Thing, u64>,
 }
@@ -266,6 +331,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
     fn new(cubin: &'cubin Cubin<'data>) -> Self {
         Self {
             elf: &cubin.elf,
+            names: Renamed::new(cubin.names()),
             digest: blake3::Hasher::new(),
             met: BTreeMap::new(),
         }
@@ -435,7 +501,9 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         if !self.meet(Thing::Variable(symbol.index().0)) {
             return Ok(());
         }
-        self.bytes(&normalised(text(symbol.name_bytes())?));
+        let name = text(symbol.name())?;
+        let name = self.names.name(name).to_owned();
+        self.bytes(name.as_bytes());
         self.range(
             &text(self.elf.section_by_index(section))?,
             symbol.address(),
@@ -489,13 +557,17 @@ impl<'a> Iterator for Attributes<'a> {
 
 /// Digest of the host code of a launcher's object file: code and data with their relocations, by section
 /// name. Without the embedded machine code, which is compared by entry, and without unwinding tables,
-/// which follow from the code.
+/// which follow from the code. Where data has the name of a symbol, as the registration of a kernel has, it may be
+/// another name of the same symbol.
 ///
 /// # Errors
 /// Where it is no ELF file of 64 bits.
-pub fn host_identity(object: &[u8]) -> Result<[u8; 32]> {
+pub fn host_identity(object: &[u8], cubin: &Cubin) -> Result<[u8; 32]> {
     let unreadable = |error| format!("the host object cannot be read: {error}");
     let elf = Elf::parse(object).map_err(unreadable)?;
+    let symbols = elf.symbols().filter_map(|symbol| symbol.name().ok());
+    let sections = elf.sections().filter_map(|section| section.name().ok());
+    let names = Renamed::new(symbols.chain(sections).chain(cubin.names()));
     let mut digest = blake3::Hasher::new();
     let mut add = |bytes: &[u8]| {
         digest.update(&(bytes.len() as u64).to_le_bytes());
@@ -512,9 +584,9 @@ pub fn host_identity(object: &[u8]) -> Result<[u8; 32]> {
         if !loaded || skipped {
             continue;
         }
-        add(&normalised(name));
+        add(&names.data(name));
         add(&section.size().to_le_bytes());
-        add(&normalised(section.data().map_err(unreadable)?));
+        add(&names.data(section.data().map_err(unreadable)?));
         for (offset, relocation) in section.relocations() {
             add(&offset.to_le_bytes());
             if let RelocationFlags::Elf { r_type } = relocation.flags() {
@@ -523,10 +595,10 @@ pub fn host_identity(object: &[u8]) -> Result<[u8; 32]> {
             add(&relocation.addend().to_le_bytes());
             if let RelocationTarget::Symbol(index) = relocation.target() {
                 let symbol = elf.symbol_by_index(index).map_err(unreadable)?;
-                add(&normalised(symbol.name_bytes().map_err(unreadable)?));
+                add(&names.data(symbol.name_bytes().map_err(unreadable)?));
                 if let SymbolSection::Section(index) = symbol.section() {
                     let section = elf.section_by_index(index).map_err(unreadable)?;
-                    add(&normalised(section.name_bytes().map_err(unreadable)?));
+                    add(&names.data(section.name_bytes().map_err(unreadable)?));
                     add(&symbol.address().to_le_bytes());
                 }
             }

@@ -269,7 +269,6 @@ fn the_release_of_the_compiler_is_not_code() {
 fn nonsense_is_an_error() {
     assert!(Cubin::parse(b"").is_err());
     assert!(Cubin::parse(b"\x7fELF and nothing more").is_err());
-    assert!(host_identity(b"no object").is_err());
 }
 
 #[test]
@@ -300,4 +299,46 @@ fn ptx_is_the_same_whatever_it_is_for_and_wherever_its_lines_are() {
     // Text behind a section is code again.
     let behind = ptx("sm_80", 7, "mov.u32 %r1, 1;") + "\t.visible .func f() { ret; }\n";
     assert_ne!(one, ptx_identity(&["k"], &behind));
+}
+
+#[test]
+fn other_names_of_private_symbols_are_the_same_code_and_other_symbols_are_not() {
+    let name = |hash: &str| format!("v31_GLOBAL__N__{hash}_4_k_cu_lut");
+    let ptx = |stored: &str, names: &[String]| {
+        let variables: String = names
+            .iter()
+            .map(|name| format!(".global .u32 {name};\n"))
+            .collect();
+        let code = format!(".entry k() {{ st.global.u32 [{stored}], 1; ret; }}\n");
+        format!(".version 8.0\n.target sm_80\n.address_size 64\n{variables}{code}")
+    };
+    let identity = |stored: &str, names: &[String]| ptx_identity(&["k"], &ptx(stored, names));
+    let [one, other] = ["a3e553f2", "9178aebe"].map(name);
+    let alone = [one.clone()];
+    let renamed = [other.clone()];
+    assert_eq!(identity(&one, &alone), identity(&other, &renamed));
+    let both = [one.clone(), other.clone()];
+    assert_ne!(identity(&one, &both), identity(&other, &both));
+    // The form without a hash is a name, too.
+    let form = String::from_utf8_lossy(&normalised(one.as_bytes())).into_owned();
+    let with_form = [one.clone(), form.clone()];
+    assert_ne!(identity(&one, &with_form), identity(&form, &with_form));
+}
+
+#[test]
+fn a_variable_of_a_cubin_with_a_name_like_anothers_is_another() {
+    let source = "__device__ int v31_GLOBAL__N__a3e553f2_4_k_cu_lut, v31_GLOBAL__N__9178aebe_4_k_cu_lut;\n\
+                  extern \"C\" __global__ void k(int* o) { *o = WHICH; }\n\
+                  extern \"C\" __global__ void l() { v31_GLOBAL__N__a3e553f2_4_k_cu_lut = 1; v31_GLOBAL__N__9178aebe_4_k_cu_lut = 2; }\n";
+    let bench = Bench::new(&[("k.cu", source)]);
+    let which = |hash: &str| Unit {
+        defines: [(
+            "WHICH".to_owned(),
+            format!("v31_GLOBAL__N__{hash}_4_k_cu_lut"),
+        )]
+        .into(),
+        ..entry("k.cu", "k")
+    };
+    let built = bench.build(&[which("a3e553f2"), which("9178aebe")]);
+    assert_ne!(got(&built[0]).identity, got(&built[1]).identity);
 }

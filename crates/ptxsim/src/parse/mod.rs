@@ -6,8 +6,10 @@ pub mod ast;
 pub mod lines;
 mod scan;
 mod statement;
+mod tokens;
 
 pub use scan::ParseError;
+pub use tokens::{Token, code_tokens};
 
 use ast::*;
 use lines::{At, Call, LineId, Reading};
@@ -18,12 +20,7 @@ use std::sync::Arc;
 const MAX_REGISTERS: u32 = 1 << 20;
 
 pub fn parse(text: &str) -> Result<Module, ParseError> {
-    let mut parser = Parser {
-        s: Scanner::new(text),
-        loc: LineId::default(),
-        placed: None,
-        reading: Reading::default(),
-    };
+    let mut parser = Parser::new(text);
     let mut module = Module::default();
     while parser.s.peek()?.is_some() {
         parser.top_level(&mut module)?;
@@ -44,6 +41,15 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            s: Scanner::new(text),
+            loc: LineId::default(),
+            placed: None,
+            reading: Reading::default(),
+        }
+    }
+
     fn top_level(&mut self, module: &mut Module) -> Result<(), ParseError> {
         self.s.skip()?;
         let start = self.s;

@@ -137,6 +137,21 @@ impl<'a> Scanner<'a> {
         ))
     }
 
+    /// Returns the text from an earlier place up to this one.
+    pub fn text_since(&self, earlier: &Self) -> &'a str {
+        self.text.get(earlier.at..self.at).unwrap_or("")
+    }
+
+    /// Takes one character, whatever it is.
+    pub fn any(&mut self) {
+        let length = self
+            .text
+            .get(self.at..)
+            .and_then(|rest| rest.chars().next())
+            .map_or(1, char::len_utf8);
+        (0..length).for_each(|_| self.advance());
+    }
+
     /// The text at this place, for a message.
     pub fn describe(&self) -> String {
         match self
