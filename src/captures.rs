@@ -266,6 +266,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
                 renames: Vec::new(),
                 moved: Vec::new(),
                 gone: Vec::new(),
+                unread: Vec::new(),
                 no_gates: None,
                 loosening: Loosening::Fails,
             },

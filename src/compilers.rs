@@ -64,6 +64,7 @@ impl CompilerRequest {
                 renames: Vec::new(),
                 moved: Vec::new(),
                 gone: Vec::new(),
+                unread: Vec::new(),
                 no_gates: None,
                 loosening: self.loosening,
             },

@@ -12,9 +12,9 @@ use crate::compilers::{CompilerRequest, Step, find_steps};
 use crate::programs::{self, Setting};
 use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
-use config::{Loaded, Selection};
+use config::{Loaded, Program, Selection};
 use judge::Index;
-use model::{Conclusion, Judgement, Loosening, Record};
+use model::{CaseId, Conclusion, Judgement, Loosening, Record};
 use pipeline::{AskedShard, Change, Profile, Request};
 use records::shard::Part;
 use records::store;
@@ -48,6 +48,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
 fn run_once(args: &RunArgs) -> Result<Exit> {
     let selection = Selection {
         filters: args.filters.clone(),
+        gone: Vec::new(),
         seeds: args.seeds.clone(),
         iters: args.iters,
         sim_budget: args.sim_budget,
@@ -158,16 +159,37 @@ impl<'a> Run<'a> {
             return Ok(Some(loaded));
         };
         let mut filters = changed_cases(revision, &loaded, self.args, &self.cache)?;
+        let gone = self.find_gone(&loaded)?;
         // The launches of a program are known when it ran.
         filters.extend(loaded.programs.into_iter().map(|program| program.name));
-        if filters.is_empty() {
+        if filters.is_empty() && gone.is_empty() {
             return Ok(None);
         }
         let changed = Selection {
             filters,
+            gone,
             ..self.selection.clone()
         };
         config::load(&self.args.config.config, &changed).map(Some)
+    }
+
+    /// Finds the cases of the base, as far as filters of the command line pick them, that head does not have. No kernel of
+    /// head's differs by them.
+    fn find_gone(&self, head: &Loaded) -> Result<Vec<CaseId>> {
+        let Some(request) = &self.base else {
+            return Ok(Vec::new());
+        };
+        let whole = config::load(&self.args.config.config, &request.instead)?;
+        let base = revisions::find_base(request, &whole, &self.cache)?;
+        let is_here =
+            |program: &Program| whole.programs.iter().any(|ours| ours.name == program.name);
+        let programs = base.programs.iter().filter(|program| !is_here(program));
+        let cases = base.asked.plan.cases.into_iter().map(|case| case.id);
+        Ok(cases
+            .filter(|id| !head.all.contains(id))
+            .chain(programs.map(Program::every_launch))
+            .filter(|id| head.plan.selects(id))
+            .collect())
     }
 
     /// Empties `--out` once everything that the command line names was found. A mistake in it leaves the results of an
@@ -365,6 +387,7 @@ fn changed_cases(
         loosening: Loosening::Allowed,
         instead: Selection {
             filters: Vec::new(),
+            gone: Vec::new(),
             seeds: args.seeds.clone(),
             iters: args.iters,
             sim_budget: args.sim_budget,

@@ -31,6 +31,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         origin,
         elsewhere,
         gone,
+        unread,
     } = moved::find(&trees, &asked.revision, own, head)?;
     let own = own.to_owned();
     let was = origin.as_ref().map_or(&own, |origin| &origin.file).clone();
@@ -76,6 +77,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         renames: Vec::new(),
         moved: Vec::new(),
         gone,
+        unread,
         no_gates,
         loosening: asked.loosening,
     };

@@ -7,7 +7,7 @@
 
 use config::{BinaryGates, Loaded, Program, Selection};
 use judge::renames::PlanAndGates;
-use model::{Case, GoneGates, MovedGates, Reference, UnitId};
+use model::{Case, GoneGates, MovedGates, Reference, UnitId, UnreadGates};
 use records::repo;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub struct Moves {
     /// Where the base has none at its path and none became it: files of the base with gates for the same.
     pub elsewhere: Vec<String>,
     pub gone: Vec<GoneGates>,
+    /// The same of files that cannot be loaded at the base.
+    pub unread: Vec<UnreadGates>,
 }
 
 pub struct Origin {
@@ -49,18 +51,28 @@ pub struct Part {
 /// Environment, where git cannot list files. Usage, where the file could have been either of two.
 pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<Moves> {
     let base = &trees.base.top;
-    let mut gone: Vec<GoneGates> = gates_of_base(trees)?
+    let mut gone = Vec::new();
+    let mut unread = Vec::new();
+    let files = gates_of_base(trees)?;
+    for file in files
         .into_iter()
-        .filter(|name| Path::new(name) != own && !stands(trees.head, name))
-        // A file that cannot be read there held nobody to anything.
-        .filter_map(|file| content_of(base, file))
-        .collect();
+        .filter(|file| Path::new(file) != own && !stands(trees.head, file))
+    {
+        match load(base, &file) {
+            Ok(loaded) => gone.push(content(file, &loaded)),
+            Err(error) => unread.push(UnreadGates {
+                problem: error.to_string(),
+                file,
+            }),
+        }
+    }
     let is_new = !base.join(own).is_file();
     if gone.is_empty() && !is_new {
         return Ok(Moves {
             origin: None,
             elsewhere: Vec::new(),
             gone,
+            unread,
         });
     }
     let lost = lost(trees)?;
@@ -105,6 +117,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
         origin,
         elsewhere,
         gone,
+        unread,
     })
 }
 
@@ -114,9 +127,8 @@ fn find_gates_for(head: &Loaded, trees: &Trees, own: &Path) -> Result<Vec<String
     let top = &trees.base.top;
     let mut files = gates_of_base(trees)?;
     files.retain(|file| {
-        let theirs = config::load_in_tree(top, &top.join(file), &Selection::default());
-        // A file that cannot be read there held nobody to anything.
-        theirs.is_ok_and(|theirs| !ours.is_disjoint(&names_of(&theirs, Path::new(file))))
+        // One that cannot be loaded has a run of its own that says so, or is gone.
+        load(top, file).is_ok_and(|theirs| !ours.is_disjoint(&names_of(&theirs, Path::new(file))))
     });
     Ok(files)
 }
@@ -321,8 +333,12 @@ fn stands(top: &Path, name: &str) -> bool {
     !is_linked && is_gates(&path)
 }
 
+fn load(top: &Path, file: &str) -> Result<Loaded> {
+    config::load_in_tree(top, &top.join(file), &Selection::default())
+}
+
 fn content_of(top: &Path, file: String) -> Option<GoneGates> {
-    let loaded = config::load_in_tree(top, &top.join(&file), &Selection::default()).ok()?;
+    let loaded = load(top, &file).ok()?;
     Some(content(file, &loaded))
 }
 

@@ -242,10 +242,10 @@ pub fn ptx_identity(called: &[&str], ptx: &str) -> String {
     match ptxsim::parse::code_tokens(ptx) {
         Ok(tokens) => {
             let names = Renamed::new(tokens.iter().map(|token| token.text));
-            called.iter().for_each(|symbol| add(&names.name(symbol)));
+            called.iter().for_each(|symbol| add(names.name(symbol)));
             for token in tokens {
                 add(if token.is_apart { " " } else { "" });
-                add(&names.name(token.text));
+                add(names.name(token.text));
             }
         }
         // The simulator does not run it, and it is the same as itself alone.

@@ -5,7 +5,7 @@ use super::flags::check_host_flag;
 use super::raw::{Formula, RawReference};
 use super::scope::Scope;
 use super::yaml::{Problem, Spanned};
-use model::{Arg, Compare, Reference, Tensor};
+use model::{Compare, Reference, Tensor};
 
 /// `path` checks and normalises the path of a source file.
 pub fn resolve_reference(
@@ -299,45 +299,12 @@ fn check_coverage(
 
 /// Tensors whose values a reference reads, or that say what of its outputs is compared.
 pub fn inputs<'a>(reference: &'a Reference, tensors: &'a [Tensor]) -> Vec<&'a str> {
-    let mut names: Vec<&str> = match reference {
-        Reference::Sdpa { q, k, v, .. } => vec![q, k, v],
-        Reference::Gemm { a, b, c, bias, .. } => {
-            let both = [a, b].into_iter().map(String::as_str);
-            let optional = [c, bias].into_iter().flatten().map(String::as_str);
-            both.chain(optional).collect()
-        }
-        Reference::LayerNorm { x, gamma, beta, .. } => {
-            let optional = [gamma, beta].into_iter().flatten().map(String::as_str);
-            std::iter::once(x.as_str()).chain(optional).collect()
-        }
-        Reference::RmsNorm { x, gamma, .. } => {
-            let optional = gamma.iter().map(String::as_str);
-            std::iter::once(x.as_str()).chain(optional).collect()
-        }
-        Reference::Softmax { x, .. }
-        | Reference::Reduce { x, .. }
-        | Reference::Transpose { x, .. }
-        | Reference::Unary { x, .. } => vec![x],
-        Reference::Binary { a, b, .. } => vec![a, b],
-        Reference::User { args, .. } => args
-            .iter()
-            .filter_map(|arg| match arg {
-                Arg::Tensor { name } => Some(name.as_str()),
-                Arg::Bytes { tensor } => Some(tensor.as_str()),
-                _ => None,
-            })
-            .collect(),
-        Reference::Captured { .. }
-        | Reference::Variant { .. }
-        | Reference::None
-        | Reference::NoOutput
-        | Reference::Elsewhere => Vec::new(),
-    };
-    names.extend(tensors.iter().filter_map(|tensor| match &tensor.compare {
+    let masks = tensors.iter().filter_map(|tensor| match &tensor.compare {
         Some(Compare::Mask { tensor }) => Some(tensor.as_str()),
         Some(Compare::Where { .. }) | None => None,
-    }));
-    names
+    });
+    let read = reference.inputs().unwrap_or_default();
+    read.into_iter().chain(masks).collect()
 }
 
 fn optional_name(spot: &Option<Spanned<String>>) -> Option<String> {

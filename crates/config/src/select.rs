@@ -15,6 +15,8 @@ pub struct Selection {
     /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
     /// selected by any of them.
     pub filters: Vec<String>,
+    /// Cases that are selected, too, though the file does not have them: a base has to answer what became of them.
+    pub gone: Vec<CaseId>,
     /// Instead of those of the file.
     pub seeds: Option<Vec<u64>>,
     /// Batched samples of each process, instead of those of the file.
@@ -35,7 +37,10 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<Whole, D
     let cases = resolved.plan.cases.iter();
     let all: Vec<CaseId> = cases.map(|case| case.id.clone()).collect();
     let filters = find_filters(&all, &resolved.programs, &selection.filters);
-    let filters = filters.map_err(|problem| explain_files(problem, &resolved.binaries))?;
+    let mut filters = filters.map_err(|problem| explain_files(problem, &resolved.binaries))?;
+    for id in &selection.gone {
+        filters.push(parse_filter(&id.to_string())?);
+    }
     let programs = &mut resolved.programs;
     programs.retain(|it| filters.is_empty() || filters.iter().any(|filter| may_fit(filter, it)));
     replace_values(&mut resolved.plan, selection)?;

@@ -1203,6 +1203,40 @@ pub enum Reference {
     Elsewhere,
 }
 
+impl Reference {
+    /// Returns the tensors whose values it reads; `None` where it is no function of the case's tensors, or of ones that it
+    /// does not name.
+    pub fn inputs(&self) -> Option<Vec<&str>> {
+        let names: Vec<&String> = match self {
+            Self::Sdpa { q, k, v, .. } => vec![q, k, v],
+            Self::Gemm { a, b, c, bias, .. } => [a, b].into_iter().chain(c).chain(bias).collect(),
+            Self::LayerNorm { x, gamma, beta, .. } => {
+                std::iter::once(x).chain(gamma).chain(beta).collect()
+            }
+            Self::RmsNorm { x, gamma, .. } => std::iter::once(x).chain(gamma).collect(),
+            Self::Softmax { x, .. }
+            | Self::Reduce { x, .. }
+            | Self::Transpose { x, .. }
+            | Self::Unary { x, .. } => vec![x],
+            Self::Binary { a, b, .. } => vec![a, b],
+            Self::User { args, .. } => args
+                .iter()
+                .filter_map(|arg| match arg {
+                    Arg::Tensor { name } => Some(name),
+                    Arg::Bytes { tensor } => Some(tensor),
+                    _ => None,
+                })
+                .collect(),
+            Self::Captured { .. }
+            | Self::Variant { .. }
+            | Self::None
+            | Self::NoOutput
+            | Self::Elsewhere => return None,
+        };
+        Some(names.into_iter().map(String::as_str).collect())
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReduceOp {

@@ -1,5 +1,6 @@
 //! The rules that evidence is judged by: gates, baselines and acceptances.
 
+use super::expr::{ExprError, Expression};
 use super::{
     Baseline, CaseId, Facet, Fault, Finding, FindingKind, Margin, Metric, Num, Place, Plan, Rename,
     SourceLine, Subject, UnitId,
@@ -172,6 +173,9 @@ pub struct Base {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,
+    /// Its files of gates that head does not have, and that cannot be loaded there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<UnreadGates>,
     /// Where it has no gates for the run's file of gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_gates: Option<NoGates>,
@@ -199,6 +203,15 @@ pub struct GoneGates {
     /// Its compiled files, each as the unit of all its kernels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binaries: Vec<UnitId>,
+}
+
+/// A file of gates of which nobody knows what it asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnreadGates {
+    /// From the top of the repository.
+    pub file: String,
+    pub problem: String,
 }
 
 /// Cases and compiled files of the base's file of gates that head has in a file that is new. Whoever runs that one judges
@@ -410,6 +423,17 @@ pub enum Bound {
 pub struct Expr {
     pub text: String,
     pub constants: BTreeMap<String, Num>,
+}
+
+impl Expr {
+    /// Returns true if both texts have the same terms in the same order: blanks, parentheses that change nothing and
+    /// units of the same number do not count.
+    pub fn has_terms_of(&self, other: &Self) -> bool {
+        let parsed = || -> Result<bool, ExprError> {
+            Ok(Expression::parse(&self.text)? == Expression::parse(&other.text)?)
+        };
+        self.text == other.text || parsed().unwrap_or(false)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

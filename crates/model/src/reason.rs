@@ -5,8 +5,8 @@ use super::{
     Allowance, Arch, BaselineKey, CaseId, CodedVariant, Compare, Counter, EditedFigure, Facet,
     Fault, FaultKind, Finding, GateName, KeptDifference, KeptVariable, KnownFinding, LineCount,
     Location, Margin, Metric, MissingCode, Mode, NoGates, NotRun, Num, Op, OtherKernels,
-    ReasonCode, ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, Unsupported,
-    Withheld, Worst,
+    ReasonCode, ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, UnreadGates,
+    Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::occupancy::Excess;
@@ -70,6 +70,8 @@ pub enum BaseDemand {
     UnpreparedScratch {
         tensor: String,
     },
+    /// That the kernel itself does all work from the inputs of the reference on.
+    OwnWork,
     SimulatorBudget,
     /// That hazards within a warp fail.
     WarpHazards,
@@ -142,6 +144,10 @@ pub enum BaseLack {
     /// Run the file that the base has (`--config`). Or move its gates to the new file in one change: they are then held
     /// against what they were. A second file that is meant passes with `--allow-loosened`.
     GatesElsewhere(NoGates) = "base-has-gates-elsewhere" [Inconclusive],
+    /// A file of gates is gone, and the base's cannot be loaded, so that nobody knows what it asked.
+    ///
+    /// Mend the file in a change of its own, or keep it. A removal that is meant passes with `--allow-loosened`.
+    GatesUnread(UnreadGates) = "base-gates-unreadable" [Inconclusive],
 }
 }
 
@@ -181,6 +187,15 @@ pub enum Loosened {
     ComparedElements(Compare),
     /// Its caller has to fill working memory before each launch, which no time has in it.
     PreparedScratch,
+    /// Head has no such working memory, and gives the kernel this new input.
+    InputInstead(String),
+    /// Head gives the kernel this new input, which the reference does not read: it can hold what the kernel computed.
+    UnreadInput(String),
+    /// Head has this copy in the stream before or behind its launches, which no counter includes.
+    Copies {
+        from: String,
+        to: String,
+    },
     /// Warp instructions that a case may take.
     SimulatorBudget {
         base: u64,

@@ -1102,6 +1102,17 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::PreparedScratch => {
             "head has it filled before every launch, which no time includes".to_owned()
         }
+        Loosened::InputInstead(input) => {
+            format!(
+                "head gives the kernel the new input `{input}` instead, which its caller has to compute"
+            )
+        }
+        Loosened::UnreadInput(input) => format!(
+            "head gives the kernel the new input `{input}`, which the reference does not read: its caller has to compute it"
+        ),
+        Loosened::Copies { from, to } => {
+            format!("head copies `{from}` to `{to}` beside its launches, which no counter includes")
+        }
         Loosened::SimulatorBudget { base, head } => {
             let (head, base) = (millions(*head), millions(*base));
             format!("head simulates cases of up to {head} warp instructions, base of up to {base}")
@@ -1196,6 +1207,11 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
         }
         BaseLack::OtherInputs => "its launch is on other memory".to_owned(),
         BaseLack::OtherKernels(kernels) => other_kernels(kernels),
+        BaseLack::GatesUnread(UnreadGates { file, problem }) => {
+            format!(
+                "{file} is gone, and nobody knows what it asked: at the base it cannot be loaded ({problem})"
+            )
+        }
         BaseLack::GatesElsewhere(NoGates { file, elsewhere }) => {
             let elsewhere = super::words::listed(elsewhere);
             format!(

@@ -141,6 +141,7 @@ fn demands() -> Vec<BaseDemand> {
             compare: Some(Compare::Mask { tensor: "m".into() }),
         },
         BaseDemand::UnpreparedScratch { tensor: tensor() },
+        BaseDemand::OwnWork,
         BaseDemand::SimulatorBudget,
         BaseDemand::WarpHazards,
         BaseDemand::TimingSchedule,

@@ -620,6 +620,7 @@ pub fn demand(demand: &BaseDemand) -> String {
             format!("output {tensor} {}", compared_part(compare))
         }
         BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
+        BaseDemand::OwnWork => "work of the kernel".to_owned(),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::WarpHazards => "hazards within a warp fail".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),

@@ -63,6 +63,26 @@ pub fn asks_no_less(base: PlanAndGates, head: PlanAndGates) -> bool {
 /// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
 /// what head's filters leave out, whether or not head still has it.
 fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
+    let Plan {
+        // Both sides are built and run: what the code does is compared, not how it is made.
+        units: _,
+        cases,
+        timing: _,
+        simulation: _,
+        // The command line says how sides are timed and profiled.
+        pairing: _,
+        profiling: _,
+        drawn: _,
+        // With the gates that name them.
+        rivals: _,
+        // Head's filters say what is compared.
+        filters: _,
+        left_out: _,
+        expected: _,
+        fallbacks: _,
+        // `uncaptured` compares them.
+        uncaptured: _,
+    } = base.plan;
     let gates = compare_required(
         base.gates,
         |gate| required_gate(gate, base.plan, head),
@@ -90,7 +110,7 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
         |fallback, subject| compare_fallback(fallback, base.plan, subject),
     );
     let drawn = [base.plan, head.plan].map(|plan| plan.drawn.as_ref().map(|drawn| drawn.seed));
-    let cases = base.plan.cases.iter().flat_map(|case| {
+    let cases = cases.iter().flat_map(|case| {
         let is_group = base.plan.is_group(&Subject::Case(case.id.clone()));
         // Each side of a group has its own memory, and one that is gone has lost its gates.
         let head = head.plan.case(&case.id).filter(|_| !is_group);
@@ -165,6 +185,16 @@ fn shorter_schedule(base: &Plan, head: &Plan) -> Option<Loosened> {
         return None;
     }
     let (was, is) = (&base.timing, &head.timing);
+    let Schedule {
+        mode: _,
+        iterations: _,
+        singles: _,
+        processes: _,
+        // Colder, shorter or fewer launches spread more, which a verdict on a time says itself.
+        warmup: _,
+        batch_ns: _,
+        max_processes: _,
+    } = was;
     let fewer = |base: u32, head: u32, change: fn(u32, u32) -> ScheduleChange| {
         (head < base).then(|| change(base, head))
     };
@@ -368,7 +398,7 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
                 kept_if(implies((*head_op, head.0), (*op, base.0)))
             }
             // Both limit one value, whatever it is: the operators decide.
-            (Bound::Expr(base), Bound::Expr(head)) if base == head => {
+            (Bound::Expr(base), Bound::Expr(head)) if is_same_expr(base, head) => {
                 kept_if(implies((*head_op, 0.0), (*op, 0.0)))
             }
             _ => Strictness::Unknown,
@@ -414,11 +444,15 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
             // A later anchor forgets what was lost before it.
             false => Strictness::Unknown,
         },
-        (Rule::Condition { expr }, Rule::Condition { expr: head }) if expr != head => {
+        (Rule::Condition { expr }, Rule::Condition { expr: head }) if !is_same_expr(expr, head) => {
             Strictness::Unknown
         }
         _ => Strictness::Kept,
     }
+}
+
+fn is_same_expr(base: &Expr, head: &Expr) -> bool {
+    base.constants == head.constants && base.has_terms_of(head)
 }
 
 fn compare_margins(base: Margin, head: Margin) -> Strictness {
@@ -443,18 +477,39 @@ fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     }
 }
 
-/// Everything that a case asks in addition to its gates: on what it is checked, against what, and how often. No file
-/// of gates asks for a drawn seed.
+/// Compares everything that a case asks in addition to its gates: on what it is checked, against what, and how often. No
+/// file of gates asks for a drawn seed.
+///
+/// Cases, tensors and steps are taken apart without `..`, so that a new key does not compile until somebody has said here
+/// whether a change of it can ask less.
 fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Comparison> {
-    let is_declared = match (&base.determinism, &head.determinism) {
+    let Case {
+        id,
+        dims,
+        tensors,
+        // Their memory operations are compared. Arguments and grids are the kernel's own affair.
+        steps: _,
+        seeds,
+        // `references` compares what it computes.
+        reference: _,
+        // It follows from the gate on the error.
+        tolerance: _,
+        determinism,
+        launches,
+        // A case that is late fails, whenever that is.
+        deadline_ms: _,
+        // It follows from the gates.
+        timed: _,
+    } = base;
+    let is_declared = match (determinism, &head.determinism) {
         (Determinism::BitExact, Determinism::Declared { reason }) => {
             let because = reason.clone();
             Some(Loosened::Nondeterministic { because })
         }
         (Determinism::Declared { .. }, _) | (_, Determinism::BitExact) => None,
     };
-    let dims = base.dims.iter();
     let changed: BTreeMap<String, i64> = dims
+        .iter()
         .filter(|(name, size)| head.dims.get(*name) != Some(size))
         .map(|(name, size)| (name.clone(), *size))
         .collect();
@@ -464,14 +519,16 @@ fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Compar
         let now = now.map(|name| (name.clone(), head.dims.get(name).copied()));
         Loosened::Dims(now.collect())
     });
-    let asked = |case: &Case| {
-        let seeds = case.seeds.iter().copied();
-        let seeds = seeds.filter(|seed| !drawn.contains(&Some(*seed)));
-        seeds.collect::<Vec<_>>()
+    let asked = |seeds: &[u64]| -> Vec<u64> {
+        seeds
+            .iter()
+            .copied()
+            .filter(|seed| !drawn.contains(&Some(*seed)))
+            .collect()
     };
-    let (seeds, seeds_of_head) = (asked(base), asked(head));
+    let (seeds, seeds_of_head) = (asked(seeds), asked(&head.seeds));
     let has_fewer_seeds = seeds.iter().any(|seed| !head.seeds.contains(seed));
-    let has_fewer_launches = head.launches < base.launches;
+    let has_fewer_launches = head.launches < *launches;
     let mut found = vec![
         (
             BaseDemand::Seeds(seeds),
@@ -479,37 +536,102 @@ fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Compar
         ),
         (BaseDemand::BitExact, is_declared),
         (
-            BaseDemand::Launches(base.launches),
+            BaseDemand::Launches(*launches),
             has_fewer_launches.then_some(Loosened::Launches(head.launches)),
         ),
         (BaseDemand::Dims(changed), sizes),
     ];
-    for tensor in &base.tensors {
+    let new_inputs = find_new_inputs(base, head);
+    for tensor in tensors {
         let other = head.tensors.iter().find(|it| it.name == tensor.name);
         found.extend(match tensor.role {
-            Role::Scratch => compare_scratch(tensor, other),
-            _ => compare_tensor(tensor, other, &base.dims, has_other_sizes),
+            Role::Scratch => vec![compare_scratch(tensor, other, &new_inputs)],
+            _ => compare_tensor(tensor, other, dims, has_other_sizes),
         });
     }
-    let found = found.into_iter();
+    let moved =
+        find_unread(&new_inputs, &head.reference).or_else(|| find_copy(&base.steps, &head.steps));
+    found.push((BaseDemand::OwnWork, moved));
     found
-        .map(|(demand, how)| Comparison::of_case(&base.id, demand, Ended::held_unless(how)))
+        .into_iter()
+        .map(|(demand, how)| Comparison::of_case(id, demand, Ended::held_unless(how)))
         .collect()
 }
 
 /// A demand of base's on a tensor, with how head asks less, if it does.
 type OfTensor = (BaseDemand, Option<Loosened>);
 
-/// Work that moves from the kernel to its caller is in no value any more.
-fn compare_scratch(base: &Tensor, head: Option<&Tensor>) -> Vec<OfTensor> {
-    let is_prepared = head.is_some_and(|head| {
-        head.role == Role::Scratch && head.fill.is_some() && head.fill != base.fill
-    });
+/// Finds what head gives the kernel that the base's kernel does not get, and that can hold an answer. A constant cannot,
+/// and the memory of a program is as the program left it.
+fn find_new_inputs<'a>(base: &Case, head: &'a Case) -> Vec<&'a Tensor> {
+    let is_known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
+    head.tensors
+        .iter()
+        .filter(|tensor| tensor.role.is_placed() && !is_known(&tensor.name))
+        .filter(|tensor| match tensor.fill {
+            None | Some(Fill::Constant { .. } | Fill::Captured { .. }) => false,
+            Some(_) => true,
+        })
+        .collect()
+}
+
+/// Compares working memory of the base's kernel with what head has in its place. What the caller puts there is work that no
+/// value includes.
+fn compare_scratch(base: &Tensor, head: Option<&Tensor>, new_inputs: &[&Tensor]) -> OfTensor {
+    let how = match head {
+        Some(head) if head.is_captured() => None,
+        Some(head) if head.role == Role::Scratch => {
+            let is_prepared = head.fill.is_some() && head.fill != base.fill;
+            is_prepared.then_some(Loosened::PreparedScratch)
+        }
+        Some(head) => (head.role.is_drawn() && head.role.is_placed())
+            .then_some(Loosened::TensorRole(head.role)),
+        None => new_inputs
+            .first()
+            .map(|input| Loosened::InputInstead(input.name.clone())),
+    };
     let tensor = base.name.clone();
-    vec![(
-        BaseDemand::UnpreparedScratch { tensor },
-        is_prepared.then_some(Loosened::PreparedScratch),
-    )]
+    (BaseDemand::UnpreparedScratch { tensor }, how)
+}
+
+/// Finds a new input that only the kernel reads. Of a reference that is no function of inputs it is not known.
+fn find_unread(new_inputs: &[&Tensor], reference: &Reference) -> Option<Loosened> {
+    let read = reference.inputs()?;
+    new_inputs
+        .iter()
+        .find(|input| !read.contains(&input.name.as_str()))
+        .map(|input| Loosened::UnreadInput(input.name.clone()))
+}
+
+/// Finds a copy that only head has. Times include it, and counters do not. Other operations of the stream write constants,
+/// which are no work of a kernel.
+fn find_copy(base: &[Step], head: &[Step]) -> Option<Loosened> {
+    let mut known: Vec<_> = base.iter().flat_map(copies).collect();
+    head.iter().flat_map(copies).find_map(|copy| {
+        if let Some(at) = known.iter().position(|other| *other == copy) {
+            known.swap_remove(at);
+            return None;
+        }
+        let (from, to) = copy;
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Some(Loosened::Copies { from, to })
+    })
+}
+
+fn copies(step: &Step) -> impl Iterator<Item = (&str, &str)> {
+    let Step {
+        args: _,
+        launch: _,
+        before,
+        after,
+    } = step;
+    before
+        .iter()
+        .chain(after)
+        .filter_map(|operation| match operation {
+            MemoryStep::Copy { from, to } => Some((from.as_str(), to.as_str())),
+            MemoryStep::Memset { .. } => None,
+        })
 }
 
 /// Whether head compares no fewer elements, as far as it is written the same. Other `dims` have a reason of their own.
@@ -529,7 +651,7 @@ fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<Stri
                     .map(|(name, value)| (name.clone(), *value))
                     .collect()
             };
-            condition.text == now.text && index == others && macros(condition) == macros(now)
+            condition.has_terms_of(now) && index == others && macros(condition) == macros(now)
         }
         (base, head) => base == Some(head),
     }
@@ -542,10 +664,28 @@ fn compare_tensor(
     dims: &BTreeMap<String, i64>,
     has_other_sizes: bool,
 ) -> Vec<OfTensor> {
-    let tensor = || base.name.clone();
-    let values = |tensor: &Tensor| (tensor.elem, tensor.fill.clone(), tensor.codec.clone());
-    let is_other = head.map(values) != Some(values(base));
-    let (demand, how) = match (base.role.is_drawn(), head) {
+    let Tensor {
+        name,
+        role,
+        elem,
+        dims: tensor_dims,
+        // Gaps between elements, and where a tensor lies, are the layout of the same values.
+        strides: _,
+        address: _,
+        joined: _,
+        fill,
+        codec,
+        compare,
+        floats,
+        // Each side's program leaves what it leaves.
+        left: _,
+    } = base;
+    let tensor = || name.clone();
+    let is_same = |head: &Tensor| {
+        (&head.elem, &head.fill, &head.codec, &head.floats) == (elem, fill, codec, floats)
+    };
+    let is_other = !head.is_some_and(is_same);
+    let (demand, how) = match (role.is_drawn(), head) {
         (true, _) => (
             BaseDemand::InputValues { tensor: tensor() },
             Loosened::InputValues,
@@ -564,28 +704,28 @@ fn compare_tensor(
     let Some(head) = head else {
         return found;
     };
-    let has_other_role = head.role != base.role;
+    let has_other_role = head.role != *role;
     found.push((
         BaseDemand::TensorRole {
             tensor: tensor(),
-            role: base.role,
+            role: *role,
         },
         has_other_role.then_some(Loosened::TensorRole(head.role)),
     ));
     let now = head.compare.as_ref();
-    let fewer = now.filter(|now| !is_the_same_part(base.compare.as_ref(), now, dims));
+    let fewer = now.filter(|now| !is_the_same_part(compare.as_ref(), now, dims));
     found.push((
         BaseDemand::ComparedElements {
             tensor: tensor(),
-            compare: base.compare.clone(),
+            compare: compare.clone(),
         },
         fewer.cloned().map(Loosened::ComparedElements),
     ));
-    let has_other_dims = head.dims != base.dims && !has_other_sizes;
+    let has_other_dims = head.dims != *tensor_dims && !has_other_sizes;
     found.push((
         BaseDemand::TensorDims {
             tensor: tensor(),
-            dims: base.dims.clone(),
+            dims: tensor_dims.clone(),
         },
         has_other_dims.then(|| Loosened::TensorDims(head.dims.clone())),
     ));

@@ -153,6 +153,7 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
                 lost::since(view),
                 uncaptured::since(&base.plan, plan),
                 gates_elsewhere(base).into_iter().collect(),
+                gates_unread(base).collect(),
             ];
             (passes.concat(), base.loosening)
         }
@@ -191,6 +192,16 @@ fn gates_elsewhere(base: &Base) -> Option<Comparison> {
         demand,
         Ended::Inconclusive(why),
     ))
+}
+
+/// Compares files of gates that are gone with what the base asked there, which cannot be known.
+fn gates_unread(base: &Base) -> impl Iterator<Item = Comparison> {
+    base.unread.iter().map(|unread| {
+        let demand = BaseDemand::File(unread.file.clone());
+        let why = Reason::BaseIncomparable(BaseLack::GatesUnread(unread.clone()));
+        let every_case = CaseId::new("*", "*", "*");
+        Comparison::of_case(&every_case, demand, Ended::Inconclusive(why))
+    })
 }
 
 /// The end of a comparison to which the base has no answer, on the machine that answers for head.

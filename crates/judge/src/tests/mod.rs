@@ -133,6 +133,7 @@ fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
         renames: Vec::new(),
         moved: Vec::new(),
         gone: Vec::new(),
+        unread: Vec::new(),
         no_gates: None,
         loosening: Loosening::Fails,
     });

@@ -179,6 +179,7 @@ fn base() -> Base {
         renames: Vec::new(),
         moved: Vec::new(),
         gone: Vec::new(),
+        unread: Vec::new(),
         no_gates: None,
         loosening: Loosening::Fails,
     }
