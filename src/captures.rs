@@ -267,6 +267,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
                 moved: Vec::new(),
                 gone: Vec::new(),
                 unread: Vec::new(),
+                replaced: Vec::new(),
                 no_gates: None,
                 loosening: Loosening::Fails,
             },

@@ -65,6 +65,7 @@ impl CompilerRequest {
                 moved: Vec::new(),
                 gone: Vec::new(),
                 unread: Vec::new(),
+                replaced: Vec::new(),
                 no_gates: None,
                 loosening: self.loosening,
             },

@@ -78,6 +78,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         moved: Vec::new(),
         gone,
         unread,
+        replaced: Vec::new(),
         no_gates,
         loosening: asked.loosening,
     };

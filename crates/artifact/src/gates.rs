@@ -5,7 +5,7 @@ use crate::baseline::{baseline_path, read_baseline};
 use crate::record::{
     Matched, Side, environment, match_names, name_all_kernels, name_kernels, rank,
 };
-use crate::{Circumstances, read};
+use crate::{Circumstances, read, replaced};
 use ::binary::{
     Kernel, Libraries, Listing, LostArchitecture, Matching, all_targets, libraries,
     lost_architectures, match_kernels,
@@ -208,9 +208,15 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
         }
         let agreed = library.zip(baseline.as_ref());
         let agreed = agreed.map(|(library, baseline)| library.agreed(baseline, &named, record));
+        let replaced = library.zip(baseline.as_ref());
+        let replaced = replaced.map_or_else(Vec::new, |(library, baseline)| {
+            let matching = match_kernels(baseline, &library.listing);
+            replaced::find(&named, &matching, baseline, gates)
+        });
         let Some(theirs) = &mut record.policy.base else {
             return;
         };
+        theirs.replaced.extend(replaced);
         theirs.plan.units.extend(side.units);
         theirs.gates.extend(gates_of(&name, gates, &named, &lost));
         if let Some(Agreed {
@@ -284,6 +290,12 @@ impl Library {
         let mut side = Side::default();
         for matched in match_names(named, &matching) {
             side.add(matched.unit, matched.pair.base);
+        }
+        // A further copy of a kernel is held to what was agreed on its name, so that an old copy hides no worse one.
+        for (id, kernel) in replaced::added(named, &matching) {
+            if let Some(agreed) = replaced::namesake(baseline, kernel) {
+                side.add(id.clone(), agreed);
+            }
         }
         for &arch in &self.gates.architectures {
             if let count @ 1.. = count(baseline, arch) {

@@ -9,6 +9,7 @@ mod directory;
 mod gates;
 mod map;
 mod record;
+mod replaced;
 mod wheel;
 
 pub use assembled::{Assembly, Refused};

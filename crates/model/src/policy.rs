@@ -176,6 +176,9 @@ pub struct Base {
     /// Its files of gates that head does not have, and that cannot be loaded there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadGates>,
+    /// Kernels of compiled files that may be worse ones under another name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<ReplacedKernel>,
     /// Where it has no gates for the run's file of gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_gates: Option<NoGates>,
@@ -203,6 +206,18 @@ pub struct GoneGates {
     /// Its compiled files, each as the unit of all its kernels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binaries: Vec<UnitId>,
+}
+
+/// A kernel of a compiled file that may be one of the base's under another name, and is worse than that. Sorted by what they
+/// take, it has the place of `was` among the kernels that are gone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplacedKernel {
+    pub unit: UnitId,
+    pub metric: Metric,
+    pub now: Num,
+    pub gone: String,
+    pub was: Num,
 }
 
 /// A file of gates of which nobody knows what it asked.

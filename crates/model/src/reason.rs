@@ -5,8 +5,8 @@ use super::{
     Allowance, Arch, BaselineKey, CaseId, CodedVariant, Compare, Counter, EditedFigure, Facet,
     Fault, FaultKind, Finding, GateName, KeptDifference, KeptVariable, KnownFinding, LineCount,
     Location, Margin, Metric, MissingCode, Mode, NoGates, NotRun, Num, Op, OtherKernels,
-    ReasonCode, ReferenceComparison, Rename, Role, Rule, Since, Subject, UnitId, UnreadGates,
-    Unsupported, Withheld, Worst,
+    ReasonCode, ReferenceComparison, Rename, ReplacedKernel, Role, Rule, Since, Subject, UnitId,
+    UnreadGates, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::occupancy::Excess;
@@ -138,6 +138,11 @@ pub enum BaseLack {
     ///
     /// See the rest of the message. A change that is meant passes with `--allow-loosened`.
     OtherKernels(OtherKernels) = "base-launches-other-kernels" [Inconclusive],
+    /// A compiled file has kernels that the base's baseline does not know, by name or by code, and lacks others. The new ones
+    /// take more than those that are gone, so that one of them may be an old one under another name, and worse.
+    ///
+    /// Compare the two kernels that the message names. New kernels that are meant pass with `--allow-loosened`.
+    KernelReplaced(ReplacedKernel) = "base-kernels-replaced" [Inconclusive],
     /// The base has no file of gates at the path of this run's. It has another one with gates for the same kernels, programs,
     /// compiled files or sources, and head still has that one. So nothing was compared.
     ///

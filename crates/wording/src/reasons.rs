@@ -1207,6 +1207,18 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
         }
         BaseLack::OtherInputs => "its launch is on other memory".to_owned(),
         BaseLack::OtherKernels(kernels) => other_kernels(kernels),
+        BaseLack::KernelReplaced(ReplacedKernel {
+            metric,
+            now,
+            gone,
+            was,
+            ..
+        }) => {
+            let [now, was] = [now, was].map(|value| quantity(*metric, value.0));
+            format!(
+                "it has no kernel of this name or code. {metric} is {now} here, and {was} for {gone}, which is gone: this may be that kernel under another name"
+            )
+        }
         BaseLack::GatesUnread(UnreadGates { file, problem }) => {
             format!(
                 "{file} is gone, and nobody knows what it asked: at the base it cannot be loaded ({problem})"

@@ -8,11 +8,12 @@
 //! head: run --device sim --base HEAD~1 -> 1 loosened max-err
 //! ```
 //!
-//! A repository is made of `tests/fixtures/copy` (if there is a `start:`) and `base/` over it, and committed. The
-//! command of `base:` runs there, so that caches are warm; it may be left out. Then the files of `remove:` are removed,
-//! `head/` is put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the exit
-//! code and the codes of all verdicts that failed or did not decide. `outside/` is copied next to the repository
-//! (`../outside`). `needs: gpu` keeps a case for a machine that has one.
+//! A repository is made of `tests/fixtures/copy` (if there is a `start:`) and `base/` over it. The commands of `base:` run
+//! there, so that caches are warm and baselines written; they may be left out. It is committed. Then the files of `remove:`
+//! are removed, `head/` is put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the
+//! exit code and the codes of all verdicts that failed or did not decide. `outside/` is copied next to the repository
+//! (`../outside`). `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is tried where its source is.
+//! `needs: gpu` keeps a case for a machine that has one.
 
 use super::name_of;
 use crate::common::{self, broken_codes, git, stderr, stdout};
@@ -26,6 +27,7 @@ pub struct Case {
     base: Vec<Step>,
     removed: Vec<String>,
     head: Vec<Step>,
+    compiled: Vec<Vec<String>>,
 }
 
 /// A command, and how it has to end.
@@ -52,6 +54,7 @@ impl Case {
             base: Vec::new(),
             removed: Vec::new(),
             head: Vec::new(),
+            compiled: Vec::new(),
         };
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         for line in lines.filter(|line| !line.trim().is_empty()) {
@@ -59,6 +62,7 @@ impl Case {
             match key {
                 "start" => case.start = Some(value.to_owned()),
                 "needs" if value == "gpu" => case.needs_gpu = true,
+                "nvcc" => case.compiled.push(words(value)),
                 "remove" => case.removed.extend(words(value)),
                 "base" => case.base.push(Step::read(value)),
                 "head" => case.head.push(Step::read(value)),
@@ -88,14 +92,28 @@ impl Case {
         }
         self.put("outside", &around.path().join("outside"));
         self.put("base", &repository);
-        common::commit_all(&repository);
+        self.compile(&repository);
         self.run(&self.base, &repository)?;
+        common::commit_all(&repository);
         for path in &self.removed {
             git(&repository, &["rm", "--quiet", "-r", path]);
         }
         self.put("head", &repository);
+        self.compile(&repository);
         common::commit_all(&repository);
         self.run(&self.head, &repository)
+    }
+
+    /// Runs nvcc for those sources that this side has.
+    fn compile(&self, dir: &Path) {
+        let is_source = |word: &&String| word.ends_with(".cu");
+        for args in &self.compiled {
+            let source = args.iter().find(is_source).unwrap();
+            if dir.join(source).exists() {
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                crate::binaries::nvcc(dir, &args);
+            }
+        }
     }
 
     fn put(&self, part: &str, to: &Path) {

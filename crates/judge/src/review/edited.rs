@@ -63,15 +63,26 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
                     false => Loosened::BaselineRemoved,
                 }),
                 Some(now) => {
-                    let agreed = theirs.metrics.iter();
-                    let edits =
-                        agreed.filter_map(|(metric, was)| edit(*metric, was, now.get(metric)));
+                    let edits = theirs
+                        .metrics
+                        .iter()
+                        .filter(|(metric, _)| {
+                            **metric != Metric::Count || limits_count(base, &subject)
+                        })
+                        .filter_map(|(metric, was)| edit(*metric, was, now.get(metric)));
                     some_of(edits).map(Loosened::BaselineEdited)
                 }
             };
             theirs.ended(subject, how)
         },
     )
+}
+
+/// Returns true if the base limits how many kernels a compiled file has. Else more of them are no worse.
+fn limits_count(base: &Base, subject: &Subject) -> bool {
+    base.gates
+        .iter()
+        .any(|gate| gate.subject == *subject && gate.rule.metric() == Some(Metric::Count))
 }
 
 /// Head's baselines that have a name of base's, under head's name for it.

@@ -154,6 +154,7 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
                 uncaptured::since(&base.plan, plan),
                 gates_elsewhere(base).into_iter().collect(),
                 gates_unread(base).collect(),
+                replaced_kernels(base).collect(),
             ];
             (passes.concat(), base.loosening)
         }
@@ -201,6 +202,18 @@ fn gates_unread(base: &Base) -> impl Iterator<Item = Comparison> {
         let why = Reason::BaseIncomparable(BaseLack::GatesUnread(unread.clone()));
         let every_case = CaseId::new("*", "*", "*");
         Comparison::of_case(&every_case, demand, Ended::Inconclusive(why))
+    })
+}
+
+/// Compares kernels of compiled files that may be some of the base's under other names.
+fn replaced_kernels(base: &Base) -> impl Iterator<Item = Comparison> {
+    base.replaced.iter().map(|replaced| Comparison {
+        subject: Subject::Unit(replaced.unit.clone()),
+        demand: BaseDemand::Baseline(Facet::Resources),
+        declared: None,
+        ended: Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::KernelReplaced(
+            replaced.clone(),
+        ))),
     })
 }
 

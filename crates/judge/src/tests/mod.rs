@@ -134,6 +134,7 @@ fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
         moved: Vec::new(),
         gone: Vec::new(),
         unread: Vec::new(),
+        replaced: Vec::new(),
         no_gates: None,
         loosening: Loosening::Fails,
     });

@@ -180,6 +180,7 @@ fn base() -> Base {
         moved: Vec::new(),
         gone: Vec::new(),
         unread: Vec::new(),
+        replaced: Vec::new(),
         no_gates: None,
         loosening: Loosening::Fails,
     }

@@ -1,0 +1,19 @@
+extern "C" __global__ void __launch_bounds__(64) scale_v2(const float* x, float* y) {
+  float a[32];
+#pragma unroll
+  for (int i = 0; i < 32; ++i) a[i] = x[threadIdx.x + 64 * i];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 32; ++i) sum = sum * a[31 - i] + a[i];
+  y[threadIdx.x] = sum;
+}
+extern "C" __global__ void __launch_bounds__(64) shift_v2(const float* x, float* y) {
+  float a[40];
+#pragma unroll
+  for (int i = 0; i < 40; ++i) a[i] = x[threadIdx.x + 64 * i];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 40; ++i) sum = sum - a[39 - i] + a[i];
+  y[threadIdx.x] = sum;
+}
+extern "C" __global__ void same(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }

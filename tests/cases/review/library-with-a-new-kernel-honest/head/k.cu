@@ -1,0 +1,12 @@
+extern "C" __global__ void scale(const float* x, float* y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }
+extern "C" __global__ void shift(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x] + x[63]; }
+extern "C" __global__ void same(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+extern "C" __global__ void __launch_bounds__(64) more(const float* x, float* y) {
+  float a[40];
+#pragma unroll
+  for (int i = 0; i < 40; ++i) a[i] = x[threadIdx.x + 64 * i];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 40; ++i) sum = sum - a[39 - i] + a[i];
+  y[threadIdx.x] = sum;
+}
