@@ -561,16 +561,26 @@ fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Compar
 /// A demand of base's on a tensor, with how head asks less, if it does.
 type OfTensor = (BaseDemand, Option<Loosened>);
 
-/// Finds what head gives the kernel that the base's kernel does not get, and that can hold an answer. A constant cannot,
-/// and the memory of a program is as the program left it.
+/// Finds what head gives the kernel that the base's kernel does not get, and whose values gates.yaml states one by one.
+/// Drawn values and constants hold no part of an answer, and the memory of a program is as the program left it.
 fn find_new_inputs<'a>(base: &Case, head: &'a Case) -> Vec<&'a Tensor> {
     let is_known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
     head.tensors
         .iter()
         .filter(|tensor| tensor.role.is_placed() && !is_known(&tensor.name))
         .filter(|tensor| match tensor.fill {
-            None | Some(Fill::Constant { .. } | Fill::Captured { .. }) => false,
-            Some(_) => true,
+            Some(Fill::Values { .. } | Fill::Iota | Fill::Struct { .. }) => true,
+            None
+            | Some(
+                Fill::Normal { .. }
+                | Fill::Uniform { .. }
+                | Fill::Constant { .. }
+                | Fill::Integers { .. }
+                | Fill::Permutation
+                | Fill::Offsets { .. }
+                | Fill::BlockTable { .. }
+                | Fill::Captured { .. },
+            ) => false,
         })
         .collect()
 }
