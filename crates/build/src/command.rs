@@ -7,7 +7,7 @@ use system::sources::{self, Made};
 
 /// Part of every key of the cache: raise it when a change here or in how the outcome is read would make
 /// an old artifact differ from a new one.
-pub const TEMPLATE: u32 = 7;
+pub const TEMPLATE: u32 = 8;
 
 /// The C function that a launcher's library exports to the worker: `int gk_call(void** args)`, where
 /// `args[i]` points to the value of argument i. Returns what the launcher returned, 0 for void.

@@ -1,9 +1,12 @@
 //! The files that a compilation depended on, and whether they are unchanged.
 //!
 //! Three kinds: files that were read (by content), files that were not there and would have been read
-//! instead (a header that appears earlier in the search order), and answers of `__has_include`.
+//! instead (a header that appears earlier in the search order), and answers of `__has_include`. Names come from what files
+//! say, and directories from the compiler. Where a name is not written in a file, or a flag is not known to read nothing,
+//! the outcome is not reused.
 
 use super::files::Files;
+use super::search::SearchList;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,51 +25,49 @@ pub struct Dependencies {
     present: BTreeSet<String>,
 }
 
-/// The search path for headers of one compilation.
-pub struct HeaderSearch<'a> {
-    /// `-I` and the like, as given to the compiler.
-    pub include_dirs: Vec<String>,
-    /// The toolkit's headers, where nvcc compiles.
-    pub toolkit: Option<&'a Path>,
-}
-
 impl Dependencies {
-    /// `included`: the files that the compiler listed. `None` where the outcome depends on something that is not listed
-    /// here, and must not be reused.
-    pub fn collect(files: &Files, included: &[String], search: &HeaderSearch) -> Option<Self> {
+    /// Collects what a compilation depended on. `included` are the files that the compiler listed, `named` the headers that its
+    /// flags name, and `definitions` what its flags put into macros. `None` where the outcome may depend on something that is not listed here, so that it must not be reused.
+    pub fn collect(
+        files: &Files,
+        included: &[String],
+        (named, definitions): (&[String], &str),
+        search: &SearchList,
+    ) -> Option<Self> {
         let mut inputs = Self {
             files: BTreeMap::new(),
             absent: BTreeMap::new(),
             present: BTreeSet::new(),
         };
-        let own = |file: &str| !is_outside(file);
-        let mut dirs: BTreeSet<String> = search.include_dirs.iter().cloned().collect();
+        let mut names = Names::default();
+        names.included.extend(named.iter().cloned());
+        // Whatever is defined there, a file can put it together with something else.
+        names.read(&format!("## {definitions}"))?;
+        // A header that a flag names is looked up where the compiler runs.
+        let mut dirs = BTreeSet::from([String::new()]);
+        dirs.extend(search.dirs.iter().cloned());
         for file in included {
             inputs.files.insert(file.clone(), files.digest(file)?);
-            if own(file) {
+            let text = files.read(file)?;
+            if search.is_own(file) {
+                names.read_system_header(&text);
+            } else {
+                names.read(&text)?;
                 dirs.insert(parent(file));
             }
+            // Names that a macro gave.
+            names.included.extend(suffixes(file).map(str::to_owned));
         }
-        // Searched before the directories where system headers usually are.
-        dirs.insert("/usr/local/include".to_owned());
-        dirs.extend(search.toolkit.map(|it| it.to_string_lossy().into_owned()));
-
-        let mut asked = BTreeSet::new();
-        for file in included.iter().filter(|file| own(file)) {
-            asked.extend(questions(&files.read(file)?)?);
+        for dir in &search.missing {
+            inputs.note_absent(files, "", dir);
         }
-        for file in included {
-            for suffix in suffixes(file) {
-                for dir in &dirs {
-                    inputs.note_absent(files, dir, suffix);
-                }
+        for dir in &dirs {
+            for name in &names.included {
+                inputs.note_absent(files, dir, name);
+                // GCC takes a precompiled header in the place of the header.
+                inputs.note_absent(files, dir, &format!("{name}.gch"));
             }
-        }
-        dirs.insert("/usr/include".to_owned());
-        let cccl = search.toolkit.map(|it| it.join("cccl"));
-        dirs.extend(cccl.map(|it| it.to_string_lossy().into_owned()));
-        for name in &asked {
-            for dir in &dirs {
+            for name in &names.asked {
                 if !inputs.note_absent(files, dir, name) {
                     inputs.present.insert(join(dir, name));
                 }
@@ -119,12 +120,6 @@ impl Dependencies {
     }
 }
 
-/// Headers of the toolkit, of the operating system and of other directories outside the tree, as the compiler names
-/// them, ask their questions of each other; what they are is in their digests.
-fn is_outside(file: &str) -> bool {
-    Path::new(file).is_absolute()
-}
-
 /// `/a/bin/..//include` as `/a/include`, without asking the file system.
 pub(super) fn lexical(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
@@ -169,74 +164,174 @@ fn suffixes(file: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-/// The headers that a source asks for by `__has_include`; `None` where it asks for something that cannot
-/// be told, or depends on the time of day or on files that are not includes.
-fn questions(text: &str) -> Option<Vec<String>> {
-    static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r#"__has_include(?:_next|__)?\s*\(\s*(?:["<]([^">\n]+)[">])?"#).ok()
-    });
-    static UNTOLD: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"__DATE__|__TIME__|__TIMESTAMP__|\.incbin|(?:#|%:)\s*embed|__has_embed").ok()
-    });
-    // As a compiler reads it: a line may go on in the next.
-    let text = text.replace("\\\r\n", "").replace("\\\n", "");
-    let text = text.as_str();
-    if UNTOLD.as_ref()?.is_match(text) {
-        return None;
-    }
-    ASKED
-        .as_ref()?
-        .captures_iter(text)
-        .map(|found| found.get(1).map(|name| name.as_str().trim().to_owned()))
-        .collect()
+/// The names by which the files of a compilation look for others.
+#[derive(Default)]
+struct Names {
+    included: BTreeSet<String>,
+    /// By `__has_include`.
+    asked: BTreeSet<String>,
 }
 
-/// Directories that flags add to the search for headers; `None` where a flag brings in something that the
-/// preprocessor does not list: libraries, objects, files of options.
-pub fn include_dirs(flags: &[String]) -> Option<Vec<String>> {
-    let mut dirs = Vec::new();
-    let mut flags = flags.iter().flat_map(|flag| flag.split(','));
-    const NAMES: [&str; 8] = [
-        "--include-path",
-        "--system-include",
-        "-isystem",
-        "-iquote",
-        "-idirafter",
-        "-Xcompiler=-I",
-        "--compiler-options=-I",
-        "-I",
-    ];
-    const UNLISTED: [&str; 12] = [
-        "-l",
-        "-L",
-        "--library",
-        "-optf",
-        "--options-file",
-        "-Xlinker",
-        "--linker-options",
-        "@",
-        "-fprofile-use",
-        "-fauto-profile",
-        "--sysroot",
-        "-isysroot",
-    ];
-    while let Some(flag) = flags.next() {
-        // `-lineinfo` begins with `-l` and links nothing.
-        if UNLISTED.iter().any(|name| flag.starts_with(name)) && flag != "-lineinfo"
-            || [".a", ".o", ".so"].iter().any(|end| flag.ends_with(end))
-        {
+static INCLUDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?m)^[ \t]*(?:#|%:)[ \t]*(?:include(?:_next)?|import)\b[ \t]*(?:["<]([^">\n]+)[">])?"#,
+    )
+    .ok()
+});
+
+static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#"(?i)(?P<defined>defined[ \t]*\(?[ \t]*|ifn?def[ \t]+)?\w*has_include\w*(?:[ \t]*\([ \t]*["<]([^">\n]+)[">])?"#).ok()
+});
+
+impl Names {
+    /// Reads a header that comes with the compiler or the system: what macros of its own make of names is its affair, and in
+    /// its digest.
+    fn read_system_header(&mut self, text: &str) {
+        let (Some(included), Some(asked)) = (INCLUDED.as_ref(), ASKED.as_ref()) else {
+            return;
+        };
+        let captures = included.captures_iter(text);
+        self.included
+            .extend(captures.filter_map(|found| name(found.get(1))));
+        let captures = asked.captures_iter(text);
+        self.asked
+            .extend(captures.filter_map(|found| name(found.get(2))));
+    }
+
+    /// Reads any other file. `None` where it looks for something whose name is not written there, or depends on the time of day
+    /// or on files that are not includes.
+    fn read(&mut self, text: &str) -> Option<()> {
+        static UNTOLD: LazyLock<Option<Regex>> = LazyLock::new(|| {
+            // The second part is any beginning of `__has_include` or `__has_embed` that is a word by itself: only from one
+            // of these can `##` make such a question. `%:%:` is another way to write it, and so are trigraphs.
+            Regex::new(
+                r"(?x)__DATE__|__TIME__|__TIMESTAMP__|\.incbin|(?:\#|%:)\s*embed|__has_embed|\?\?=
+                |\#\#(?s:.*)\b__?(?:h(?:a(?:s(?:_(?:i(?:n(?:c(?:l(?:u(?:d)?)?)?)?)?|e(?:m(?:b(?:e)?)?)?)?)?)?)?)?\b
+                |\b__?(?:h(?:a(?:s(?:_(?:i(?:n(?:c(?:l(?:u(?:d)?)?)?)?)?|e(?:m(?:b(?:e)?)?)?)?)?)?)?)?\b(?s:.*)\#\#",
+            )
+            .ok()
+        });
+        // As a compiler reads it: a line may go on in the next.
+        let text = text
+            .replace("\\\r\n", "")
+            .replace("\\\n", "")
+            .replace("%:%:", "##");
+        if UNTOLD.as_ref()?.is_match(&text) {
             return None;
         }
-        if let Some(rest) = NAMES.iter().find_map(|name| flag.strip_prefix(name)) {
-            let dir = rest.strip_prefix('=').unwrap_or(rest);
-            dirs.push(if dir.is_empty() {
-                flags.next()?.to_owned()
-            } else {
-                dir.to_owned()
+        for found in INCLUDED.as_ref()?.captures_iter(&text) {
+            self.included.insert(name(found.get(1))?);
+        }
+        for line in text.lines() {
+            for found in ASKED.as_ref()?.captures_iter(line) {
+                // A definition hands on what somebody else asks.
+                let is_definition = line
+                    .trim_start()
+                    .trim_start_matches('#')
+                    .trim_start()
+                    .starts_with("define");
+                match name(found.get(2)) {
+                    Some(name) if !is_definition => drop(self.asked.insert(name)),
+                    None if found.name("defined").is_some() => {}
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+fn name(found: Option<regex::Match>) -> Option<String> {
+    found.map(|name| name.as_str().trim().to_owned())
+}
+
+/// Flags of nvcc that read no file but headers, where the compiler itself says in which directories.
+static NVCC: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)^(?:-O.*|--optimize.*|-[DU].*|--(?:un)?define-macro.*|-I.*|--include-path.*|-isystem.*|--system-include.*
+        |-std.*|--std.*|-g|-G|-w|-Werror.*|-W[a-z].*|--?device-debug|--debug|-lineinfo|--generate-line-info|--?use_fast_math
+        |--?(?:ftz|prec-div|prec-sqrt|fmad|maxrregcount|expt-relaxed-constexpr|(?:expt-)?extended-lambda|restrict|threads)
+        (?:=.*)?|-t.*|--disable-warnings|--?(?:diag-\w+)(?:=.*)?|--?(?:default-stream|res-usage|resource-usage)(?:=.*)?
+        |--extra-device-vectorization|-extra-device-vectorization|--?relocatable-device-code.*|-rdc.*|-m64
+        |--?(?:split-compile|ptxas-options-none)(?:=.*)?)$",
+    )
+    .ok()
+});
+
+/// The same of the host compiler.
+static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)^(?:-O.*|-[DU].*|-I.*|-isystem.*|-iquote.*|-idirafter.*|-std=.*|-g\w*|-w|-W(?:[^lap].*|[lap][^,]+)|-pedantic
+        |-pthread|-pipe|-m[a-z][^@]*|-f(?:no-|PIC|pic|PIE|pie|openmp|visibility|permissive|strict|wrapv|trapv|unroll|inline
+        |omit|fast|finite|signed|unsigned|math|abi|tree|exceptions|rtti|stack|diagnostics|max|template|constexpr).*)$",
+    )
+    .ok()
+});
+
+/// The same of PTXAS.
+static PTXAS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)^(?:-O\d|--opt-level.*|-v|--verbose|-w|--?(?:d[ls]cm|def-(?:load|store)-cache|force-(?:load|store)-cache|fmad
+        |maxrregcount|warn-[a-z-]+|disable-warnings|suppress-[a-z-]+|Werror|lineinfo|generate-line-info
+        |allow-expensive-optimizations|register-usage-level|disable-optimizer-constants|preserve-relocs|split-compile)
+        (?:=.*)?)$",
+    )
+    .ok()
+});
+
+/// Returns the headers that flags of nvcc name. `None` where a flag may bring in something that no preprocessor lists: a
+/// library, an object, a file of options, or whatever a flag does that is not known here.
+pub fn headers_in_flags(flags: &[String]) -> Option<Vec<String>> {
+    /// Flags whose value may stand behind them.
+    const APART: [&str; 14] = [
+        "-O",
+        "-D",
+        "-U",
+        "-I",
+        "-isystem",
+        "-std",
+        "--std",
+        "-maxrregcount",
+        "--maxrregcount",
+        "-t",
+        "--threads",
+        "-iquote",
+        "-idirafter",
+        "--include-path",
+    ];
+    const HEADERS: [&str; 3] = ["-include", "--pre-include", "-imacros"];
+    let mut headers = Vec::new();
+    let mut words: Vec<(&LazyLock<Option<Regex>>, String)> = Vec::new();
+    let mut flags = flags.iter();
+    while let Some(flag) = flags.next() {
+        let (name, value) = flag.split_once('=').unzip();
+        let name = name.unwrap_or(flag);
+        let tool = match name {
+            "-Xcompiler" | "--compiler-options" => &HOST,
+            "-Xptxas" | "--ptxas-options" => &PTXAS,
+            _ => {
+                words.push((&NVCC, flag.clone()));
+                continue;
+            }
+        };
+        let value = value.map_or_else(|| flags.next().cloned(), |value| Some(value.to_owned()))?;
+        words.extend(value.split(',').map(|word| (tool, word.to_owned())));
+    }
+    let mut words = words.into_iter();
+    while let Some((tool, word)) = words.next() {
+        let (name, value) = word.split_once('=').unwrap_or((&word, ""));
+        if HEADERS.contains(&name) {
+            headers.push(match value {
+                "" => words.next()?.1,
+                value => value.to_owned(),
             });
+        } else if !tool.as_ref()?.is_match(&word) {
+            return None;
+        } else if APART.contains(&word.as_str()) {
+            words.next()?;
         }
     }
-    Some(dirs)
+    Some(headers)
 }
 
 #[cfg(test)]
@@ -252,45 +347,114 @@ mod tests {
         assert_eq!(suffixes("../x/c.h").collect::<Vec<_>>(), ["x/c.h", "c.h"]);
     }
 
+    /// What a text includes, and what it asks for.
+    fn names(text: &str) -> Option<(Vec<String>, Vec<String>)> {
+        let mut names = Names::default();
+        names.read(text)?;
+        let all = |names: BTreeSet<String>| names.into_iter().collect();
+        Some((all(names.included), all(names.asked)))
+    }
+
     #[test]
     fn questions_that_can_be_answered_and_others() {
-        assert_eq!(questions("int x;"), Some(vec![]));
+        let found = |included: &[&str], asked: &[&str]| {
+            let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+            Some((all(included), all(asked)))
+        };
+        assert_eq!(names("int x;"), found(&[], &[]));
         assert_eq!(
-            questions(
-                "#ifdef __has_include\n#if __has_include(<a/b.h>) && __has_include( \"c.h\" )"
-            ),
-            Some(vec!["a/b.h".to_owned(), "c.h".to_owned()])
+            names("#include <../inc/k.h>\n # include_next \"b.h\"\n#import\t<c>\n"),
+            found(&["../inc/k.h", "b.h", "c"], &[])
         );
-        assert_eq!(questions("#if __has_include(HEADER)"), None);
-        assert_eq!(questions("const char* t = __TIME__;"), None);
-        assert_eq!(questions("asm(\".incbin \\\"x\\\"\");"), None);
-        let header = || Some(vec!["c.h".to_owned()]);
-        assert_eq!(questions("#if __has_include \\\n (\"c.h\")"), header());
-        assert_eq!(questions("#if __has_inc\\\r\nlude(<c.h>)"), header());
-        assert_eq!(questions("#if __has_include__(<c.h>)"), header());
+        assert_eq!(
+            names(
+                "#ifdef __has_include\n#if defined(__has_include) && __has_include(<a/b.h>) && __has_include( \"c.h\" )"
+            ),
+            found(&[], &["a/b.h", "c.h"])
+        );
+        let header = || found(&[], &["c.h"]);
+        assert_eq!(names("#if __has_include \\\n (\"c.h\")"), header());
+        assert_eq!(names("#if __has_inc\\\r\nlude(<c.h>)"), header());
+        assert_eq!(names("#elif _CCCL_HAS_INCLUDE(<c.h>)"), header());
         for text in [
+            "#if __has_include(HEADER)",
+            "#if __has_include/**/(<c.h>)",
+            "#define ASK(x) __has_include(<x>)\n#if ASK(c.h)",
+            "#define CAT(a, b) a##b\n#if CAT(__has_, include)(<c.h>)",
+            "#define CAT(a, b) a %:%: b\n#if CAT(__h, as_include)(<c.h>)",
+            "#include HEADER",
+            "const char* t = __TIME__;",
+            "asm(\".incbin \\\"x\\\"\");",
             "#  embed \"x\"",
             "#\tembed <x>",
             "%: embed \"x\"",
             "__DA\\\nTE__",
         ] {
-            assert_eq!(questions(text), None, "{text}");
+            assert_eq!(names(text), None, "{text}");
         }
+        // Words are put together in many sources, and almost never to this one.
+        let text = "#define CAT(a, b) a##b\nint CAT(x, 1);";
+        assert_eq!(names(text), found(&[], &[]));
     }
 
     #[test]
-    fn directories_in_flags() {
-        let dirs = |flags: &[&str]| {
-            include_dirs(&flags.iter().map(ToString::to_string).collect::<Vec<_>>())
+    fn flags_that_read_no_file_and_others() {
+        let named = |flags: &[&str]| {
+            headers_in_flags(&flags.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        assert_eq!(dirs(&["-O3", "-lineinfo", "-std=c++17"]), Some(vec![]));
-        assert_eq!(
-            dirs(&["-Ia", "-I", "b", "-isystem=c", "-Xcompiler", "-Wall,-Id"]),
-            Some(["a", "b", "c", "d"].map(String::from).into())
-        );
-        assert_eq!(dirs(&["-lcublas"]), None);
-        assert_eq!(dirs(&["x.o"]), None);
-        assert_eq!(dirs(&["-optf", "flags.txt"]), None);
-        assert_eq!(dirs(&["-Xcompiler", "-fprofile-use=p"]), None);
+        let nothing = Some(Vec::new());
+        for flags in [
+            &[
+                "-O3",
+                "-lineinfo",
+                "-std=c++17",
+                "--use_fast_math",
+                "-Xptxas=-O3,-v",
+            ][..],
+            &[
+                "-Ia",
+                "-I",
+                "b",
+                "-isystem=c",
+                "-Xcompiler",
+                "-Wall,-Id",
+                "-std",
+                "c++20",
+            ],
+            &[
+                "-Xcompiler=-isystem,a",
+                "-Xptxas",
+                "-dlcm=cg",
+                "--expt-relaxed-constexpr",
+            ],
+            &[
+                "-maxrregcount",
+                "64",
+                "-D",
+                "A=1",
+                "-DB",
+                "-Xcompiler=-fno-exceptions",
+            ],
+        ] {
+            assert_eq!(named(flags), nothing, "{flags:?}");
+        }
+        let header = Some(vec!["cfg.h".to_owned()]);
+        assert_eq!(named(&["-include", "cfg.h"]), header);
+        assert_eq!(named(&["--pre-include=cfg.h"]), header);
+        assert_eq!(named(&["-Xcompiler=-include,cfg.h"]), header);
+        for flags in [
+            &["-lcublas"][..],
+            &["x.o"],
+            &["-optf", "flags.txt"],
+            &["-Xptxas=-optf,opts"],
+            &["-Xptxas", "--options-file=opts"],
+            &["-Xcompiler", "-fprofile-use=p"],
+            &["-Xcompiler", "-fplugin=p.so"],
+            &["-Xcompiler=@opts"],
+            &["--unknown"],
+            &["-include"],
+        ] {
+            assert_eq!(named(flags), None, "{flags:?}");
+        }
     }
 }

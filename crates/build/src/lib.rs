@@ -22,6 +22,7 @@ pub mod inputs;
 pub mod inventory;
 pub mod ptxas;
 mod refused;
+pub mod search;
 pub mod signature;
 mod together;
 pub mod toolchain;
@@ -33,7 +34,8 @@ use self::compile::{Compiled, Outcome, Workshop};
 pub use self::entry::as_written;
 use self::files::Files;
 pub use self::header::{TOOLKIT, in_toolkit, is_of_system};
-use self::inputs::{Dependencies, HeaderSearch};
+use self::inputs::Dependencies;
+use self::search::SearchList;
 use crate::apart::FileRead;
 use crate::toolchain::Toolchain;
 use model::{BuildFacts, Callable, Fault, Seen, Unit};
@@ -41,7 +43,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use system::cache::Cache;
 use system::error::{Error, Result};
@@ -186,6 +188,7 @@ pub fn build_without(
         artifacts: Artifacts::open(cache)?,
         files: Files::below(root),
         scratch: cache.dir("scratch")?,
+        search_lists: Mutex::default(),
         outside,
         on_done,
     };
@@ -356,6 +359,8 @@ struct Builder<'a> {
     files: Files,
     scratch: PathBuf,
     outside: Vec<Outside>,
+    /// By flags; `None` where the compiler does not say.
+    search_lists: Mutex<BTreeMap<Vec<String>, Option<SearchList>>>,
     on_done: &'a (dyn Fn(&Unit, &Built) + Sync),
 }
 
@@ -585,13 +590,33 @@ impl Builder<'_> {
     }
 
     fn dependencies(&self, unit: &Unit, included: &[String], now: &Files) -> Option<Dependencies> {
-        let mut include_dirs = unit.include_dirs.clone();
-        include_dirs.extend(inputs::include_dirs(&unit.flags)?);
-        let search = HeaderSearch {
-            include_dirs,
-            toolkit: Some(&self.toolchain.include),
+        let named = inputs::headers_in_flags(&unit.flags)?;
+        let search = self.search_list(unit)?;
+        let definitions: Vec<&str> = unit
+            .defines
+            .values()
+            .chain(&unit.flags)
+            .map(String::as_str)
+            .collect();
+        Dependencies::collect(now, included, (&named, &definitions.join(" ")), &search)
+    }
+
+    /// Asks the compiler once for all units with the same flags where it looks for headers.
+    fn search_list(&self, unit: &Unit) -> Option<SearchList> {
+        // Definitions name no directory.
+        let mut args = NvccCall::of(unit).args;
+        args.retain(|arg| !arg.starts_with("-D"));
+        let known = || {
+            self.search_lists
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
         };
-        Dependencies::collect(now, included, &search)
+        if let Some(list) = known().get(&args) {
+            return list.clone();
+        }
+        let list = SearchList::of_nvcc(self.toolchain, self.root, &args);
+        known().insert(args, list.clone());
+        list
     }
 }
 

@@ -3,7 +3,8 @@
 
 use super::Build;
 use build::files::Files;
-use build::inputs::{Dependencies, HeaderSearch, include_dirs};
+use build::inputs::Dependencies;
+use build::search::SearchList;
 use build::toolchain::clean_command;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use system::process::confine::Hidden;
 use system::process::helper;
 
 /// Raised when programs are made in another way.
-const TEMPLATE: u32 = 1;
+const TEMPLATE: u32 = 2;
 
 /// Branches that are switched between; older ones cost a compilation.
 const KEPT: usize = 16;
@@ -30,7 +31,8 @@ const LISTED: [&str; 6] = ["-O", "-std=", "-D", "-U", "-I", "-w"];
 /// The programs that earlier runs compiled for one request.
 pub(super) struct Earlier {
     manifest: PathBuf,
-    include_dirs: Vec<String>,
+    compiler: PathBuf,
+    flags: Vec<String>,
     hidden: Option<Hidden>,
 }
 
@@ -88,7 +90,8 @@ impl Earlier {
         let key = blake3::hash(&everything.ok()?).to_hex();
         Some(Self {
             manifest: programs.join(format!("{key}.json")),
-            include_dirs: include_dirs(&build.flags)?,
+            compiler,
+            flags: build.flags.clone(),
             hidden: hidden.cloned(),
         })
     }
@@ -124,9 +127,8 @@ impl Earlier {
         before: SystemTime,
     ) {
         let files = &Files::below(root);
-        let search = HeaderSearch {
-            include_dirs: self.include_dirs.clone(),
-            toolkit: None,
+        let Some(search) = SearchList::of_host(&self.compiler, root, &self.flags) else {
+            return;
         };
         // The assembler can read files, and lists none.
         let has_assembly = |file: &String| files.read(file).is_none_or(|it| it.contains("asm"));
@@ -134,13 +136,15 @@ impl Earlier {
         if own.any(has_assembly) {
             return;
         }
+        let definitions = self.flags.join(" ");
         let digests = linked
             .iter()
             .map(|file| Some((file.clone(), files.digest(file)?)));
         let digests: Option<BTreeMap<_, _>> = digests.collect();
-        let (Some(inputs), Some(linked)) =
-            (Dependencies::collect(files, compiled, &search), digests)
-        else {
+        let (Some(inputs), Some(linked)) = (
+            Dependencies::collect(files, compiled, (&[], &definitions), &search),
+            digests,
+        ) else {
             return;
         };
         let mut read = inputs.files.keys().chain(linked.keys());

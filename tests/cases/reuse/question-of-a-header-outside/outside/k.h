@@ -1,0 +1,3 @@
+#if __has_include("cfg.h")
+#include "cfg.h"
+#endif
