@@ -13,8 +13,11 @@ pub fn misfit(symbol: &str, args: &[Arg]) -> Option<String> {
 /// The parameters that a name says an entry has. It is not asked of a captured launch, whose arguments are as long as the
 /// driver said of each parameter.
 fn named(symbol: &str, args: &[Arg]) -> Option<Vec<String>> {
-    let is_captured = args.iter().any(|arg| matches!(arg, Arg::Raw { .. }));
-    parameters(symbol).filter(|_| !is_captured)
+    parameters(symbol).filter(|_| !is_captured(args))
+}
+
+fn is_captured(args: &[Arg]) -> bool {
+    args.iter().any(|arg| matches!(arg, Arg::Raw { .. }))
 }
 
 /// A problem with an argument, or with the number of arguments.
@@ -82,8 +85,13 @@ pub fn misfits(
 }
 
 fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
+    let giver = if is_captured(args) {
+        "the capture"
+    } else {
+        "gates.yaml"
+    };
     let mut said = format!(
-        "gates.yaml gives {} arguments, and {} takes {}:",
+        "{giver} gives {} arguments, and {} takes {}:",
         args.len(),
         shorten(whole_name(symbol)),
         takes.len()
@@ -511,7 +519,7 @@ mod tests {
         assert_eq!(found, none);
         let found: Vec<String> = misfits(PACK, &ptx, &[4, 8]);
         assert!(
-            found[0].starts_with("gates.yaml gives 2 arguments, and "),
+            found[0].starts_with("the capture gives 2 arguments, and "),
             "{found:?}"
         );
         assert!(found[0].lines().all(|line| line.len() < 160), "{found:?}");
