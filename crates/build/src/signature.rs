@@ -6,8 +6,18 @@ use model::{Arg, ElemType, Number, ScalarType, ScalarValue};
 /// Why a case cannot call an entry, with what it takes and what it is given; `None` where it can, and where the
 /// name does not say.
 pub fn misfit(symbol: &str, args: &[Arg]) -> Option<String> {
-    let takes = parameters(symbol)?;
+    let takes = named(symbol, args)?;
     (takes.len() != args.len()).then(|| other_count(symbol, &takes, args))
+}
+
+/// The parameters that a name says an entry has. It is not asked of a captured launch, whose arguments are as long as the
+/// driver said of each parameter.
+fn named(symbol: &str, args: &[Arg]) -> Option<Vec<String>> {
+    parameters(symbol).filter(|_| !is_captured(args))
+}
+
+fn is_captured(args: &[Arg]) -> bool {
+    args.iter().any(|arg| matches!(arg, Arg::Raw { .. }))
 }
 
 /// A problem with an argument, or with the number of arguments.
@@ -27,19 +37,21 @@ pub fn misfits(
     args: &[Arg],
     bytes: &[usize],
 ) -> Vec<Misfit> {
-    let named = parameters(symbol);
     let slots = ptx.and_then(|ptx| slots(ptx, symbol));
+    // Where the two differ in number, the code has it right.
+    let is_as_long = |named: &Vec<String>| {
+        slots
+            .as_ref()
+            .is_none_or(|slots| slots.len() == named.len())
+    };
+    let named = named(symbol, args).filter(is_as_long);
     let takes: Vec<Parameter> = match (&named, &slots) {
         (Some(named), slots) => named
             .iter()
             .enumerate()
             .map(|(at, text)| Parameter {
                 text: Some(text),
-                // If their number differed from the name's, they would be paired with the wrong ones.
-                slot: slots
-                    .as_ref()
-                    .filter(|slots| slots.len() == named.len())
-                    .and_then(|slots| slots.get(at).copied()),
+                slot: slots.as_ref().and_then(|slots| slots.get(at).copied()),
             })
             .collect(),
         (None, Some(slots)) => slots
@@ -73,14 +85,20 @@ pub fn misfits(
 }
 
 fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
+    let giver = if is_captured(args) {
+        "the capture"
+    } else {
+        "gates.yaml"
+    };
     let mut said = format!(
-        "gates.yaml gives {} arguments, and {} takes {}:",
+        "{giver} gives {} arguments, and {} takes {}:",
         args.len(),
-        whole_name(symbol),
+        shorten(whole_name(symbol)),
         takes.len()
     );
     for at in 0..takes.len().max(args.len()) {
         let takes = takes.get(at).map_or("nothing", String::as_str);
+        let takes = shorten(takes.to_owned());
         let given = args
             .get(at)
             .map_or_else(|| "nothing".to_owned(), as_written);
@@ -289,6 +307,8 @@ pub fn slots(ptx: &str, symbol: &str) -> Option<Vec<Slot>> {
 
 /// `.param .align 8 .b8 k_param_1[16]`
 fn slot(written: &str) -> Option<Slot> {
+    // PTX needs no blank before a dot: `.param.u64.ptr.global.align 16 p`.
+    let written = written.replace('.', " .");
     let mut words = written.split_whitespace();
     if words.next()? != ".param" {
         return None;
@@ -364,7 +384,10 @@ const LONGEST_SHORT: usize = 72;
 
 /// As [`qualified`]; of a long name the start.
 pub fn short_name(symbol: &str) -> String {
-    let name = qualified(symbol);
+    shorten(qualified(symbol))
+}
+
+fn shorten(name: String) -> String {
     match name.char_indices().nth(LONGEST_SHORT) {
         None => name,
         Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
@@ -402,8 +425,11 @@ impl std::fmt::Write for Bounded {
 }
 
 /// `__half const*, int` of `ns::k<__half>(__half const*, int)`. `None` where the name says nothing of them, as of
-/// `extern "C"`.
+/// `extern "C"`, and of a pack (`Dp`), which cpp_demangle writes as one parameter.
 pub fn parameters(symbol: &str) -> Option<Vec<String>> {
+    if symbol.contains("Dp") {
+        return None;
+    }
     let name = demangle(symbol, &DemangleOptions::new().no_return_type())?;
     let inside = name.strip_suffix(')')?;
     let mut depth = 1usize;
@@ -446,6 +472,9 @@ mod tests {
 
     const RMS: &str = "_ZN4vllm25fused_add_rms_norm_kernelI6__halfLi256EEEvPT_S3_PKS2_fii";
 
+    /// Of cub::DeviceTransform, which takes a pack of inputs.
+    const PACK: &str = "_ZN3cub17CUB_300001_SM_9006detail9transform16transform_kernelINS2_10policy_hubILb1EN4cuda3std3__45tupleIJPfS9_EEEE10policy1000Ei2OpS9_JS9_S9_EEEvT0_iT1_T2_DpNS2_10kernel_argIT3_EE";
+
     #[test]
     fn parameters_are_those_of_the_name() {
         for (symbol, says) in [
@@ -460,6 +489,40 @@ mod tests {
             assert_eq!(parameters(symbol).unwrap().join("|"), says);
         }
         assert_eq!(parameters("gather_kv"), None);
+        // `kernel_arg<float*>, kernel_arg<float*>`
+        assert_eq!(parameters(PACK), None);
+    }
+
+    #[test]
+    fn takes_the_parameters_of_a_captured_launch_from_its_code() {
+        let raw = |bytes: usize| Arg::Raw {
+            bytes: "00".repeat(bytes),
+        };
+        let misfits = |symbol: &str, ptx: &str, sizes: &[usize]| {
+            let args: Vec<Arg> = sizes.iter().copied().map(raw).collect();
+            let found = misfits("k", symbol, Some(ptx), &args, sizes);
+            assert_eq!(misfit(symbol, &args), None);
+            found.into_iter().map(|misfit| misfit.message).collect()
+        };
+        let none: [&str; 0] = [];
+        let ptx = format!(
+            ".entry {PACK}(\n\t.param .u32 a,\n\t.param.u64.ptr.global.align 16 b,\n\t.param .align 1 .b8 c[1]\n)\n{{ ret; }}"
+        );
+        let found: Vec<String> = misfits(PACK, &ptx, &[4, 8, 1]);
+        assert_eq!(found, none);
+        // The name says one parameter, and the code has two.
+        let found: Vec<String> = misfits(
+            "_Z1k5Color3Pos",
+            &PTX.replace("b[12]", "b[12],.param .u32 c"),
+            &[4, 12, 4],
+        );
+        assert_eq!(found, none);
+        let found: Vec<String> = misfits(PACK, &ptx, &[4, 8]);
+        assert!(
+            found[0].starts_with("the capture gives 2 arguments, and "),
+            "{found:?}"
+        );
+        assert!(found[0].lines().all(|line| line.len() < 160), "{found:?}");
     }
 
     #[test]

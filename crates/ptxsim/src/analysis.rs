@@ -2,6 +2,7 @@
 
 use crate::branches::Branches;
 use crate::doubt::Shape;
+use crate::origins::Origins;
 use crate::program::Program;
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -10,6 +11,7 @@ pub struct AnalysedProgram {
     program: Program,
     shape: OnceLock<Shape>,
     branches: OnceLock<Branches>,
+    origins: OnceLock<Origins>,
 }
 
 impl AnalysedProgram {
@@ -18,6 +20,7 @@ impl AnalysedProgram {
             program,
             shape: OnceLock::new(),
             branches: OnceLock::new(),
+            origins: OnceLock::new(),
         }
     }
 
@@ -29,6 +32,11 @@ impl AnalysedProgram {
     /// For judging accesses by lanes of one warp.
     pub fn branches(&self) -> &Branches {
         self.branches.get_or_init(|| Branches::of(&self.program))
+    }
+
+    /// For accesses that lead out of the variable that they were computed from.
+    pub fn origins(&self) -> &Origins {
+        self.origins.get_or_init(|| Origins::new(&self.program))
     }
 }
 

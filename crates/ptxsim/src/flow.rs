@@ -26,6 +26,17 @@ impl Inst {
         (self.guard != 0).then(|| (self.guard >> 1) - 1)
     }
 
+    /// The registers that it writes.
+    pub fn written(&self) -> Vec<Register> {
+        let mut all = Vec::new();
+        self.registers(|how, register| {
+            if how == Use::Write {
+                all.push(register);
+            }
+        });
+        all
+    }
+
     /// All registers of an instruction, its guard first.
     pub fn registers(&self, mut each: impl FnMut(Use, Register)) {
         use Class::{Pred, R32, R64};
@@ -707,12 +718,7 @@ impl<'a> Links<'a> {
     /// Whether what an instruction within a loop reads decides when the loop is left.
     fn decides(&self, at: usize, within: &std::ops::RangeInclusive<usize>) -> bool {
         let mut seen: HashSet<Register> = HashSet::new();
-        let mut open = Vec::new();
-        self.inst(at).registers(|how, r| {
-            if how == Use::Write {
-                open.push(r);
-            }
-        });
+        let mut open = self.inst(at).written();
         while let Some(register) = open.pop() {
             if !seen.insert(register) {
                 continue;
@@ -730,11 +736,7 @@ impl<'a> Links<'a> {
                     Op::BranchIndexed(_) | Op::Exit | Op::Return => return true,
                     _ => {}
                 }
-                inst.registers(|how, r| {
-                    if how == Use::Write {
-                        open.push(r);
-                    }
-                });
+                open.extend(inst.written());
             }
         }
         false

@@ -124,6 +124,7 @@ impl<'a> Job<'a> {
         };
         Machine {
             program: self.program,
+            origins: self.program.origins(),
             memory,
             params: self.params,
             grid,

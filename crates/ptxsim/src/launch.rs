@@ -183,6 +183,7 @@ pub(crate) fn launch(
         );
     }
     not_judged.extend(unjudged_at(program, &unjudged));
+    not_judged.extend(dependent_launch(program, &outcome.costs));
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
         withheld: withheld(program, program.shape(), &outcome.costs),
@@ -268,24 +269,46 @@ fn most_resident(threads: u32, shared: u32) -> u32 {
 /// Lines that are named of each.
 const MOST_LINES: usize = 3;
 
+/// Names the lines of these instructions, the first of them.
+fn lines_of(program: &Program, instructions: impl Iterator<Item = u32>) -> String {
+    let mut places: Vec<String> = Vec::new();
+    for inst in instructions.filter_map(|n| program.code.get(n as usize)) {
+        let place = program.place(inst.source);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let more = places.len().saturating_sub(MOST_LINES);
+    places.truncate(MOST_LINES);
+    let told = places.join(", ");
+    match more {
+        0 => told,
+        more => format!("{told} and {more} more"),
+    }
+}
+
+/// Says what is not checked of a launch that takes part in programmatic dependent launch. A grid runs alone here, so that
+/// both instructions do nothing: what the grid before it still writes, and what the next one already reads, is not seen.
+fn dependent_launch(program: &Program, costs: &[Cost]) -> Option<String> {
+    let executed = (0..)
+        .zip(program.code.iter().zip(costs))
+        .filter(|(_, (inst, cost))| {
+            let source = program.sources.get(inst.source as usize);
+            cost.issued > 0
+                && source.is_some_and(|source| source.form.starts_with("griddepcontrol."))
+        })
+        .map(|(n, _)| n);
+    let lines = lines_of(program, executed);
+    (!lines.is_empty()).then(|| {
+        format!(
+            "programmatic dependent launch at {lines}: each grid runs alone, so that no access before \
+             griddepcontrol.wait or behind griddepcontrol.launch_dependents overlaps with another grid"
+        )
+    })
+}
+
 fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
-    let at = |instructions: &BTreeSet<u32>| {
-        let source = |n: &u32| program.code.get(*n as usize).map(|i| i.source);
-        let mut places: Vec<String> = Vec::new();
-        for source in instructions.iter().filter_map(source) {
-            let place = program.place(source);
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
-        let more = places.len().saturating_sub(MOST_LINES);
-        places.truncate(MOST_LINES);
-        let told = places.join(", ");
-        match more {
-            0 => told,
-            more => format!("{told} and {more} more"),
-        }
-    };
+    let at = |instructions: &BTreeSet<u32>| lines_of(program, instructions.iter().copied());
     let mut all = Vec::new();
     for (side, why) in [
         (

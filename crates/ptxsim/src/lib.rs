@@ -47,6 +47,9 @@
 //!   `__threadfence()` is). Where only a barrier of the block stands for such a fence, on either side, the
 //!   report says that this is not judged. An order that a flag has handed on stays with it when others store to it
 //!   again. Within a block atomics and flags order without a fence.
+//! - An access is held to the variable whose address it was computed from, as far as the code tells (`origins`). Which member
+//!   of a struct, or part of dynamic shared memory, was meant is not known.
+//! - Each grid runs alone: `griddepcontrol` does nothing, and the report names its lines.
 //! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
 //! - Two weak writes of the same value to global memory are not reported, in whatever order: programs set
 //!   flags so. In shared memory they are, but for those of one instruction.
@@ -99,6 +102,7 @@ mod job;
 mod launch;
 pub mod memory;
 pub mod num;
+mod origins;
 mod parallel;
 pub mod parse;
 mod program;

@@ -626,6 +626,16 @@ pub struct SharedVariable {
     pub bytes: u32,
 }
 
+/// What an instruction can name to get an address: a variable of a state space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    pub space: AddressSpace,
+    pub from: u64,
+    /// `None`: dynamic shared memory, which is one block up to the end.
+    pub bytes: Option<u64>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Parameter {
     pub offset: u32,
@@ -693,6 +703,8 @@ pub struct Program {
     pub registers: [u32; 3],
     pub constants32: Vec<(u32, u32)>,
     pub constants64: Vec<(u32, u64)>,
+    /// Those of the constants that are addresses in a variable, each with a register of its own.
+    pub addresses: Vec<((Class, u32), Variable)>,
     pub specials: Vec<(Special, Class, u32)>,
     pub shared: Vec<SharedVariable>,
     /// Static shared memory, with what is reserved; dynamic shared memory begins here.

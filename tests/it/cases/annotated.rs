@@ -15,7 +15,7 @@
 //!   `//@ top: key: value` is a key of the whole gates.yaml.
 //! - `// ~ kind`: a finding, or the fault that stops the kernel, of this kind and on this line. `with label` names its
 //!   other line, which ends in `// = label`. Several are separated by commas.
-//! - `// ~ note kind`: the same, and the kernel passes. Without an annotation a kernel passes and nothing is found.
+//! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there. Without an annotation a kernel passes and nothing is found.
 //! - `// ! code code` on the line of a kernel: the codes of all its verdicts that fail or do not decide.
 
 use super::name_of;
@@ -212,10 +212,13 @@ fn found(record: &Path) -> BTreeMap<String, BTreeSet<Found>> {
         };
         let of_kernel = found.entry(case.kernel.to_string()).or_default();
         match facts {
-            Seen::Got(facts) => of_kernel.extend(facts.findings.iter().map(|finding| {
-                let lines = finding.places.iter().filter_map(line_of).collect();
-                (finding.kind.name().to_owned(), lines)
-            })),
+            Seen::Got(facts) => {
+                of_kernel.extend(facts.findings.iter().map(|finding| {
+                    let lines = finding.places.iter().filter_map(line_of).collect();
+                    (finding.kind.name().to_owned(), lines)
+                }));
+                of_kernel.extend(facts.not_judged.iter().flat_map(|what| not_judged(what)));
+            }
             Seen::Fault(fault) => {
                 of_kernel.insert((fault.kind.code().to_owned(), lines_of(fault)));
             }
@@ -226,6 +229,22 @@ fn found(record: &Path) -> BTreeMap<String, BTreeSet<Found>> {
         }
     }
     found
+}
+
+/// Returns a note for each of the file's lines that something not judged names, or one without a line.
+fn not_judged(what: &str) -> Vec<Found> {
+    let line = regex::Regex::new(r"(?:\.(?:cu|ptx):|PTX line )(\d+)").unwrap();
+    let numbers = line
+        .captures_iter(what)
+        .map(|found| found[1].parse().unwrap());
+    let mut lines: Vec<BTreeSet<u32>> = numbers.map(|number| BTreeSet::from([number])).collect();
+    if lines.is_empty() {
+        lines.push(BTreeSet::new());
+    }
+    lines
+        .into_iter()
+        .map(|lines| ("not-judged".to_owned(), lines))
+        .collect()
 }
 
 fn lines_of(fault: &Fault) -> BTreeSet<u32> {

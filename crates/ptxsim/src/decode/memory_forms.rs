@@ -106,7 +106,7 @@ impl Decoder<'_> {
                         format!("`{name}` is not in the state space of `{}`", i.form()),
                     );
                 }
-                let r = self.symbol_address(i, symbol, 0, Class::R64)?;
+                let r = self.symbol_address(i, name, symbol, 0, Class::R64)?;
                 Ok((own, (Class::R64, r), *offset))
             }
             None => self.invalid(i.pos, format!("`{name}` is not declared")),

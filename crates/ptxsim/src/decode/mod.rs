@@ -89,7 +89,14 @@ pub fn decode(
         pointer: d.stack_pointer,
         largest,
     });
+    let mut constants32: Vec<(u32, u32)> = d.constants32.into_iter().map(|(v, r)| (r, v)).collect();
     let mut constants64: Vec<(u32, u64)> = d.constants64.into_iter().map(|(v, r)| (r, v)).collect();
+    for ((class, register), value, _) in &d.addresses {
+        match class {
+            Class::R64 => constants64.push((*register, *value)),
+            _ => constants32.push((*register, *value as u32)),
+        }
+    }
     if let Some(stack) = stack {
         constants64.push((stack.pointer, u64::from(base)));
         d.local_bytes = base + STACK_BYTES;
@@ -104,8 +111,13 @@ pub fn decode(
         sources: d.sources,
         lines: module.lines.clone(),
         registers: [pred, r32, r64],
-        constants32: d.constants32.into_iter().map(|(v, r)| (r, v)).collect(),
+        constants32,
         constants64,
+        addresses: d
+            .addresses
+            .into_iter()
+            .map(|(register, _, variable)| (register, variable))
+            .collect(),
         specials: d
             .specials
             .into_iter()
@@ -191,6 +203,8 @@ struct Decoder<'a> {
     registers: [u32; 3],
     constants32: BTreeMap<u32, u32>,
     constants64: BTreeMap<u64, u32>,
+    /// Registers with an address in a variable, and that address.
+    addresses: Vec<((Class, u32), u64, Variable)>,
     specials: BTreeMap<(Special, Class), u32>,
     shared: Vec<SharedVariable>,
     shared_bytes: u32,
@@ -243,6 +257,7 @@ impl<'a> Decoder<'a> {
             registers: [1, 1, 1],
             constants32: BTreeMap::new(),
             constants64: BTreeMap::new(),
+            addresses: Vec::new(),
             specials: BTreeMap::new(),
             shared: Vec::new(),
             shared_bytes: reserved_shared,
@@ -295,6 +310,19 @@ impl<'a> Decoder<'a> {
         let r = self.register(Class::R64);
         self.constants64.insert(value, r);
         r
+    }
+
+    /// A register with an address in a variable, apart from equal numbers and addresses in others.
+    fn address_in(&mut self, variable: Variable, address: u64, class: Class) -> u32 {
+        let mut all = self.addresses.iter();
+        let known =
+            all.find(|((of, _), value, other)| (*of, *value, other) == (class, address, &variable));
+        if let Some(((_, register), ..)) = known {
+            return *register;
+        }
+        let register = self.register(class);
+        self.addresses.push(((class, register), address, variable));
+        register
     }
 
     fn special(&mut self, special: Special, class: Class) -> u32 {

@@ -5,6 +5,7 @@ use super::{Decoder, Load};
 use crate::alu::{op1, op2};
 use crate::exec::int_ops;
 use crate::parse::ast::*;
+use crate::program::{AddressSpace, Variable};
 use crate::regs::Class;
 
 impl Decoder<'_> {
@@ -130,7 +131,7 @@ impl Decoder<'_> {
                     i.pos,
                     format!("the size of `{name}` is not that of `{}`", i.form()),
                 ),
-                Some(symbol) => self.symbol_address(i, symbol, 0, class),
+                Some(symbol) => self.symbol_address(i, name, symbol, 0, class),
                 // A predefined constant (PTX ISA 4.4).
                 None if name == "WARP_SZ" => match class {
                     Class::R64 => Ok(self.constant64(32)),
@@ -142,7 +143,7 @@ impl Decoder<'_> {
                 },
             },
             Operand::Offset(name, offset) => match self.scopes.get(name) {
-                Some(symbol) => self.symbol_address(i, symbol, *offset, class),
+                Some(symbol) => self.symbol_address(i, name, symbol, *offset, class),
                 None => self.invalid(i.pos, format!("`{name}` is not declared")),
             },
             _ => self.invalid(i.pos, "the operand is not a value"),
@@ -171,23 +172,44 @@ impl Decoder<'_> {
     pub(super) fn symbol_address(
         &mut self,
         i: &Instruction,
+        name: &str,
         symbol: Symbol,
         offset: i64,
         class: Class,
     ) -> Load<u32> {
-        let address = match symbol {
+        let (space, from, bytes) = match symbol {
             Symbol::Frame(at) => return Ok(self.frame_address(at, offset, class)),
-            Symbol::Address(a) => a,
-            Symbol::Shared(a) | Symbol::Local(a, _) | Symbol::Parameter(a) => u64::from(a),
+            Symbol::Address(a) => match self.variables.iter().find(|v| v.address == a) {
+                Some(v) => (AddressSpace::Global, a, Some(v.bytes.len() as u64)),
+                // A function, which has nothing to access.
+                None => return Ok(self.constant64(a.wrapping_add(offset as u64))),
+            },
+            Symbol::Shared(a) => {
+                let variable = self.shared.iter().find(|v| v.offset == a);
+                let bytes = variable.map(|v| u64::from(v.bytes));
+                (AddressSpace::Shared, u64::from(a), bytes)
+            }
+            Symbol::Local(a, bytes) => (AddressSpace::Local, u64::from(a), Some(u64::from(bytes))),
+            Symbol::Parameter(a) => {
+                let parameter = self.parameters.iter().find(|p| p.offset == a);
+                let bytes = parameter.map(|p| u64::from(p.bytes));
+                (AddressSpace::Param, u64::from(a), bytes)
+            }
             // The size of the program's static part is known when all is decoded, but kernels
             // declare their shared variables before they use them.
-            Symbol::DynamicShared => u64::from(self.shared_bytes.next_multiple_of(128)),
+            Symbol::DynamicShared => {
+                let from = self.shared_bytes.next_multiple_of(128);
+                (AddressSpace::Shared, u64::from(from), None)
+            }
             _ => return self.invalid(i.pos, "this symbol has no address"),
-        }
-        .wrapping_add(offset as u64);
-        Ok(match class {
-            Class::R64 => self.constant64(address),
-            _ => self.constant32(address as u32),
-        })
+        };
+        let address = from.wrapping_add(offset as u64);
+        let variable = Variable {
+            name: name.to_owned(),
+            space,
+            from,
+            bytes,
+        };
+        Ok(self.address_in(variable, address, class))
     }
 }

@@ -1,12 +1,12 @@
 //! Which accesses ptxas may make into one: in one stretch of code, side by side from the same base, or
 //! loads of the same place. It does so where it can see that the whole is aligned, which is not looked
-//! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md).
+//! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md). What is behind the label where
+//! an `if` ends begins a stretch of its own: of accesses before and behind an `if` nothing is known.
 
+use crate::flow::Register;
 use crate::program::{AddressSpace, Inst, Op, Order, Program};
 use crate::regs::Class;
 use std::collections::{BTreeMap, HashMap};
-
-type Register = (Class, u32);
 
 /// Something not known, and what was added to it. Constants are added to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ impl<'a> Values<'a> {
             .collect();
         let mut rewritten = HashMap::new();
         for inst in &program.code {
-            for register in written(inst) {
+            for register in inst.written() {
                 let again = rewritten.contains_key(&register);
                 rewritten.insert(register, again);
             }
@@ -88,7 +88,7 @@ impl<'a> Values<'a> {
 
     fn step(&mut self, inst: &Inst) {
         let Op::Alu(op) = &inst.op else {
-            for register in written(inst) {
+            for register in inst.written() {
                 self.now.remove(&register);
             }
             return;
@@ -142,31 +142,6 @@ impl<'a> Values<'a> {
             },
         };
         self.now.insert((*to, inst.o[0]), value);
-    }
-}
-
-/// Registers that an instruction writes, as far as addresses are made of them.
-fn written(inst: &Inst) -> Vec<Register> {
-    match &inst.op {
-        Op::Alu(op) => op
-            .classes()
-            .first()
-            .map(|c| (*c, inst.o[0]))
-            .into_iter()
-            .collect(),
-        Op::Load(a) => a.registers.clone(),
-        Op::Atom(a) => a.destinations.iter().map(|&d| (a.class, d)).collect(),
-        Op::Shfl { .. }
-        | Op::Vote { .. }
-        | Op::Match { .. }
-        | Op::Redux(_)
-        | Op::Elect
-        | Op::ActiveMask => {
-            vec![(Class::R32, inst.o[0])]
-        }
-        Op::Clock { wide: false } | Op::PendingCount => vec![(Class::R32, inst.o[0])],
-        Op::Clock { wide: true } | Op::Malloc | Op::Mbarrier(_) => vec![(Class::R64, inst.o[0])],
-        _ => Vec::new(),
     }
 }
 
@@ -229,7 +204,11 @@ pub fn joined(program: &Program) -> Vec<bool> {
                 if *to as usize == first {
                     unrolled(&values, &stretch, &mut found);
                 }
-                stretch.clear();
+                // Few instructions behind a branch forwards become predicated, and their loads go with those before it
+                // (ptxas 13.0.88 does so across an `if` of three).
+                if inst.guard == 0 || *to as usize <= at {
+                    stretch.clear();
+                }
                 first = at + 1;
                 None
             }
@@ -313,7 +292,7 @@ pub fn always_zero(program: &Program, register: Register) -> bool {
     let mut writes = program
         .code
         .iter()
-        .filter(|inst| written(inst).contains(&register));
+        .filter(|inst| inst.written().contains(&register));
     match (writes.next(), writes.next()) {
         (None, _) => zero(register),
         (Some(inst), None) => match &inst.op {

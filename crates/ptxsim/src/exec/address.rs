@@ -123,11 +123,20 @@ impl Machine<'_> {
     pub fn in_one(
         &mut self,
         a: &Addresses,
-        mask: u32,
+        s: Site,
         bytes: u32,
         write: bool,
     ) -> Option<(usize, Addresses)> {
-        let (low, high) = span(a, mask);
+        let (low, high) = span(a, s.mask);
+        let from = self.origins;
+        if !from.hold(
+            s.pc,
+            AddressSpace::Global,
+            low,
+            (high - low).saturating_add(u64::from(bytes)),
+        ) {
+            return None;
+        }
         let holds = |m: &Self, i: usize| {
             let x = m.memory.at(i);
             low >= x.base
@@ -156,7 +165,10 @@ impl Machine<'_> {
         write: bool,
     ) -> Run<(usize, usize)> {
         let hint = self.hint;
-        if hint != usize::MAX {
+        let in_origin = self
+            .origins
+            .hold(s.pc, AddressSpace::Global, address, u64::from(bytes));
+        if hint != usize::MAX && in_origin {
             let a = self.memory.at(hint);
             let at = address.wrapping_sub(a.base);
             if at < a.data.len() as u64
@@ -167,11 +179,17 @@ impl Machine<'_> {
             }
         }
         let at = || At::lane(b, w, s.pc, lane as u32).address(address);
-        let Some(found) = self.memory.find(address, u64::from(bytes)) else {
+        let found = self.memory.find(address, u64::from(bytes));
+        let Some(found) = found.filter(|_| in_origin) else {
             let way = if write { "write" } else { "read" };
-            let what = match self.freed(address) {
-                Some(freed) => format!("{way} of {bytes} bytes, {freed},"),
-                None => format!(
+            let what = match (self.freed(address), found) {
+                (Some(freed), _) => format!("{way} of {bytes} bytes, {freed},"),
+                (None, Some(found)) => format!(
+                    "{way} of {bytes} bytes out of bounds: address {address:#x} lies in `{}`{}",
+                    self.memory.at(found).name,
+                    self.origins.named(s.pc, AddressSpace::Global, None)
+                ),
+                (None, None) => format!(
                     "{way} of {bytes} bytes out of bounds: {}{}",
                     self.memory.near(address),
                     self.origin_of(s.pc, address)
@@ -213,45 +231,51 @@ impl Machine<'_> {
         a: &Addresses,
         bytes: u32,
         size: usize,
-        what: &str,
+        space: AddressSpace,
     ) -> Run<()> {
-        let highest = span(a, s.mask).1;
-        if highest
+        let (low, high) = span(a, s.mask);
+        let in_all = high
             .checked_add(u64::from(bytes))
-            .is_some_and(|end| end <= size as u64)
+            .is_some_and(|end| end <= size as u64);
+        if s.mask == 0
+            || in_all
+                && self
+                    .origins
+                    .hold(s.pc, space, low, high - low + u64::from(bytes))
         {
             return Ok(());
         }
         for l in lanes(s.mask) {
-            if a[l]
+            let in_window = a[l]
                 .checked_add(u64::from(bytes))
-                .is_none_or(|end| end > size as u64)
-            {
-                let near = self
-                    .program
-                    .shared
-                    .iter()
-                    .filter(|v| u64::from(v.offset) <= a[l])
-                    .max_by_key(|v| v.offset);
-                let near = match (what, near) {
-                    ("shared", Some(v)) => format!(
-                        ", {} bytes past the start of `{}` ({} bytes)",
-                        a[l] - u64::from(v.offset),
-                        v.name,
-                        v.bytes
-                    ),
-                    _ => String::new(),
-                };
-                let text = format!(
-                    "access of {bytes} bytes out of bounds: {what} address {:#x} of {size} bytes{near}",
-                    a[l]
-                );
-                return self.fault(
-                    FaultKind::OutOfBounds,
-                    At::lane(b, w, s.pc, l as u32).address(a[l]),
-                    &text,
-                );
+                .is_some_and(|end| end <= size as u64);
+            if in_window && self.origins.hold(s.pc, space, a[l], u64::from(bytes)) {
+                continue;
             }
+            let shared = self.program.shared.iter();
+            let near = shared
+                .filter(|v| space == AddressSpace::Shared && u64::from(v.offset) <= a[l])
+                .max_by_key(|v| v.offset);
+            let place = near.map_or_else(String::new, |v| {
+                let past = a[l] - u64::from(v.offset);
+                format!(
+                    ", {past} bytes past the start of `{}` ({} bytes)",
+                    v.name, v.bytes
+                )
+            });
+            let what = match space {
+                AddressSpace::Local => "local",
+                AddressSpace::Param => "parameter",
+                _ => "shared",
+            };
+            let near = near.map(|v| v.name.as_str());
+            let origin = self.origins.named(s.pc, space, near);
+            let text = format!(
+                "access of {bytes} bytes out of bounds: {what} address {:#x} of {size} bytes{place}{origin}",
+                a[l]
+            );
+            let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
+            return self.fault(FaultKind::OutOfBounds, at, &text);
         }
         Ok(())
     }

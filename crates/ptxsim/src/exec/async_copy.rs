@@ -28,7 +28,15 @@ impl Machine<'_> {
         let target = addresses(&w.regs, to.address, to.offset);
         let source = addresses(&w.regs, from.address, from.offset);
         self.aligned(b, w, s, &target, bytes)?;
-        self.in_window(b, w, s, &target, bytes, b.shared.len(), "shared")?;
+        self.in_window(
+            b,
+            w,
+            s,
+            &target,
+            bytes,
+            b.shared.len(),
+            AddressSpace::Shared,
+        )?;
         self.count_shared(s, &target, bytes, Way::Store);
         let mut reading = 0;
         for l in lanes(s.mask) {
@@ -126,7 +134,7 @@ impl Machine<'_> {
         if lanes(s.mask).any(|l| sizes[l] != bytes) {
             return None;
         }
-        let (i, at) = self.in_one(source, s.mask, bytes, false)?;
+        let (i, at) = self.in_one(source, s, bytes, false)?;
         let from = self.memory.at(i);
         let known = |l: usize| from.holds(at[l] as usize, bytes as usize);
         (!CHECKS || from.all_known() || lanes(s.mask).all(known)).then_some((i, at))

@@ -86,7 +86,7 @@ impl Machine<'_> {
         a: &Addresses,
     ) -> Run<()> {
         let bytes = atom.access.bytes();
-        self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+        self.in_window(b, w, s, a, bytes, b.shared.len(), AddressSpace::Shared)?;
         self.count_shared(s, a, bytes, Way::Store);
         if CHECKS {
             self.check_shared_read(b, w, s, a, bytes, Strength::Atomic);

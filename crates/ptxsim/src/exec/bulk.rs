@@ -341,7 +341,7 @@ impl Machine<'_> {
         let lane = s.mask.trailing_zeros() as usize;
         self.in_pieces(b, w, s, (bytes, from[lane]))?;
         for at in [shared, &from] {
-            self.in_window(b, w, s, at, bytes, b.shared.len(), "shared")?;
+            self.in_window(b, w, s, at, bytes, b.shared.len(), AddressSpace::Shared)?;
         }
         let piece = |n: u32| Piece {
             shared: shared[lane] as u32 + n,
@@ -394,7 +394,7 @@ impl Machine<'_> {
         if bytes == 0 {
             return Ok(None);
         }
-        self.in_window(b, w, s, shared, bytes, b.shared.len(), "shared")?;
+        self.in_window(b, w, s, shared, bytes, b.shared.len(), AddressSpace::Shared)?;
         let (i, at) = self.locate(b, w, s, (lane, global[lane]), bytes, write)?;
         let from = shared[lane] as u32;
         let piece = |n: u32| Piece {

@@ -196,7 +196,7 @@ impl Machine<'_> {
         }
         if m.op == MbarrierOp::Init {
             self.aligned(b, w, s, a, 8)?;
-            self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
+            self.in_window(b, w, s, a, 8, b.shared.len(), AddressSpace::Shared)?;
             if CHECKS {
                 // All lanes of a warp may make the same one.
                 let counts = &w.regs.r32[o[1] as usize].0;
@@ -227,7 +227,7 @@ impl Machine<'_> {
         a: &Addresses,
     ) -> Run<()> {
         self.aligned(b, w, s, a, 8)?;
-        self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
+        self.in_window(b, w, s, a, 8, b.shared.len(), AddressSpace::Shared)?;
         if CHECKS {
             // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
             // that used it, so that is not held against anybody.

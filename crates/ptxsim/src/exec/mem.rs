@@ -142,7 +142,7 @@ impl Machine<'_> {
                     if CHECKS {
                         self.meet(b, w, a, s, false, access.order, Does::Read);
                     }
-                    if let Some((i, at)) = self.in_one(a, mask, bytes, false) {
+                    if let Some((i, at)) = self.in_one(a, s, bytes, false) {
                         if CHECKS {
                             self.watch(b, w, access, s, (i, &at), bytes, false);
                         }
@@ -177,7 +177,7 @@ impl Machine<'_> {
                 AddressSpace::Cluster => self.load_in_cluster::<CHECKS>(b, w, access, s, a)?,
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
-                    self.in_window(b, w, s, a, bytes, size, "local")?;
+                    self.in_window(b, w, s, a, bytes, size, AddressSpace::Local)?;
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
                         deposit(&mut w.regs, access, &b.local[at..at + bytes as usize], l);
@@ -195,7 +195,7 @@ impl Machine<'_> {
                     }
                 }
                 AddressSpace::Param => {
-                    self.in_window(b, w, s, a, bytes, self.params.len(), "parameter")?;
+                    self.in_window(b, w, s, a, bytes, self.params.len(), AddressSpace::Param)?;
                     for l in lanes(mask) {
                         deposit(
                             &mut w.regs,
@@ -236,7 +236,7 @@ impl Machine<'_> {
                     if CHECKS {
                         self.meet(b, w, a, s, false, access.order, Does::Write);
                     }
-                    if let Some((i, at)) = self.in_one(a, mask, bytes, true) {
+                    if let Some((i, at)) = self.in_one(a, s, bytes, true) {
                         if CHECKS {
                             self.watch(b, w, access, s, (i, &at), bytes, true);
                         }
@@ -271,7 +271,7 @@ impl Machine<'_> {
                 AddressSpace::Cluster => self.store_in_cluster::<CHECKS>(b, w, access, s, a)?,
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
-                    self.in_window(b, w, s, a, bytes, size, "local")?;
+                    self.in_window(b, w, s, a, bytes, size, AddressSpace::Local)?;
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
                         b.local[at..at + bytes as usize]
@@ -311,7 +311,7 @@ impl Machine<'_> {
         a: &Addresses,
     ) -> Run<()> {
         let bytes = access.bytes();
-        self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+        self.in_window(b, w, s, a, bytes, b.shared.len(), AddressSpace::Shared)?;
         self.count_shared(s, a, bytes, Way::Load);
         if CHECKS {
             self.meet(b, w, a, s, true, access.order, Does::Read);
@@ -355,7 +355,7 @@ impl Machine<'_> {
         a: &Addresses,
     ) -> Run<()> {
         let bytes = access.bytes();
-        self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+        self.in_window(b, w, s, a, bytes, b.shared.len(), AddressSpace::Shared)?;
         self.count_shared(s, a, bytes, Way::Store);
         if CHECKS {
             self.meet(b, w, a, s, true, access.order, Does::Write);

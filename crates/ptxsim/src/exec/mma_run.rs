@@ -253,15 +253,9 @@ impl Machine<'_> {
                     "a matrix row that is not 16-byte aligned",
                 );
             }
-            if a[l] + 16 > b.shared.len() as u64 {
-                return self.fault(
-                    FaultKind::OutOfBounds,
-                    At::lane(b, w, s.pc, l as u32).address(a[l]),
-                    "a matrix row out of bounds of shared memory",
-                );
-            }
         }
         let s = Site { mask: used, ..s };
+        self.in_window(b, w, s, a, 16, b.shared.len(), AddressSpace::Shared)?;
         self.count_matrices(s, a, registers.len());
         if CHECKS {
             match load {

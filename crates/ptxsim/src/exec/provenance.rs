@@ -3,7 +3,7 @@
 
 use super::state::Machine;
 use crate::flow::{Register, Use};
-use crate::program::{Access, AddressSpace, BulkGlobal, Inst, Op};
+use crate::program::{Access, AddressSpace, BulkGlobal, Op};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};
 
@@ -34,7 +34,10 @@ impl Machine<'_> {
                 self.constant(register)
                     .and_then(|value| self.memory.find(value, 0)),
             );
-            for inst in code.iter().filter(|inst| writes(inst, register)) {
+            for inst in code
+                .iter()
+                .filter(|inst| inst.written().contains(&register))
+            {
                 match &inst.op {
                     Op::Alu(_) => inst.registers(|how, register| {
                         if how == Use::Value {
@@ -84,10 +87,4 @@ impl Machine<'_> {
             names.join(" or ")
         )
     }
-}
-
-fn writes(inst: &Inst, register: Register) -> bool {
-    let mut found = false;
-    inst.registers(|how, written| found |= how == Use::Write && written == register);
-    found
 }

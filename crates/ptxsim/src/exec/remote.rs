@@ -32,7 +32,7 @@ impl Machine<'_> {
         ) -> Run<()>,
     ) -> Run<()> {
         if !self.cluster.is_at_work() {
-            return self.in_window(b, w, s, a, bytes, b.shared.len(), "shared");
+            return self.in_window(b, w, s, a, bytes, b.shared.len(), AddressSpace::Shared);
         }
         let at = a.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
         let mut rest = s.mask;
@@ -59,7 +59,7 @@ impl Machine<'_> {
             };
             let size = owner.shared.len();
             let done = self
-                .in_window(b, w, s, &at, bytes, size, "shared")
+                .in_window(b, w, s, &at, bytes, size, AddressSpace::Shared)
                 .and_then(|()| other(self, b, w, &mut owner, s, &at));
             self.cluster.blocks[rank as usize] = Some(owner);
             done?;
@@ -262,7 +262,7 @@ impl Machine<'_> {
         a: &Addresses,
     ) -> Run<()> {
         self.aligned(b, w, s, a, 8)?;
-        self.in_window(b, w, s, a, 8, owner.shared.len(), "shared")?;
+        self.in_window(b, w, s, a, 8, owner.shared.len(), AddressSpace::Shared)?;
         if CHECKS {
             for l in lanes(s.mask) {
                 self.check_init(b, w, owner, s, (l, a[l]));

@@ -15,6 +15,7 @@ use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::circumstance::Circumstances;
 use crate::memory::{Known, Memory};
+use crate::origins::Origins;
 use crate::parse::lines::LineId;
 use crate::program::*;
 use crate::quick::QuickMap;
@@ -203,6 +204,7 @@ pub struct BlockState {
 /// State that all blocks of a launch share.
 pub struct Machine<'a> {
     pub program: &'a Program,
+    pub origins: &'a Origins,
     pub memory: &'a mut Memory,
     pub params: &'a [u8],
     pub grid: Clustered,

@@ -76,6 +76,12 @@ impl Machine<'_> {
             return false;
         };
         let span = p.span as usize;
+        if !self
+            .origins
+            .hold(s.pc, place.space, place.lowest, u64::from(p.span))
+        {
+            return false;
+        }
         match place.space {
             AddressSpace::Shared => {
                 let from = place.lowest as usize;

@@ -38,7 +38,15 @@ impl Machine<'_> {
         let rows = rows(&map);
         // More than there is shared memory, where it does not fit.
         let bytes = u32::try_from(row.saturating_mul(rows)).unwrap_or(u32::MAX);
-        self.in_window(b, w, s, &[shared; LANES], bytes, b.shared.len(), "shared")?;
+        self.in_window(
+            b,
+            w,
+            s,
+            &[shared; LANES],
+            bytes,
+            b.shared.len(),
+            AddressSpace::Shared,
+        )?;
         let mut pieces = Vec::with_capacity((bytes / PIECE) as usize);
         let lines = match (&map.boxes, walk) {
             (Boxes::Im2col(im2col), Walk::Pixels(offsets)) => {
@@ -59,7 +67,7 @@ impl Machine<'_> {
                         &[u64::from(to); LANES],
                         PIECE,
                         b.shared.len(),
-                        "shared",
+                        AddressSpace::Shared,
                     )?;
                 }
                 let inside = line.and_then(|line| in_row(&map, line, start[0], n, write));

@@ -97,7 +97,7 @@ impl Machine<'_> {
     fn map_in_shared(&self, b: &BlockState, w: &Warp, s: Site, address: u64) -> Run<()> {
         self.at_map(b, w, s, address)?;
         let a = [address; LANES];
-        self.in_window(b, w, s, &a, BYTES, b.shared.len(), "shared")
+        self.in_window(b, w, s, &a, BYTES, b.shared.len(), AddressSpace::Shared)
     }
 
     /// Where a map may begin.

@@ -308,17 +308,8 @@ impl<'a> Parser<'a> {
                 ".local" => var.space = Space::Local,
                 ".param" => var.space = Space::Param,
                 ".const" => var.space = Space::Const,
-                ".align" => match self.s.number()? {
-                    Number::Int(v) if v.is_power_of_two() && v <= 4096 => {
-                        var.align = Some(v as u32)
-                    }
-                    _ => {
-                        return Err(ParseError {
-                            pos,
-                            message: "an alignment must be a power of two up to 4096".into(),
-                        });
-                    }
-                },
+                ".align" => var.align = Some(self.alignment(pos)?),
+                ".ptr" => self.pointee()?,
                 ".v2" => var.vector = 2,
                 ".v4" => var.vector = 4,
                 // Memory that the host can reach too: to a kernel, a variable like any other.
@@ -331,7 +322,7 @@ impl<'a> Parser<'a> {
                     }
                     self.s.expect(b')')?;
                 }
-                ".ptr" | ".attribute" | ".noalias" => {
+                ".attribute" | ".noalias" => {
                     if self.s.peek()? == Some(b'(') {
                         return Err(ParseError {
                             pos,
@@ -356,6 +347,34 @@ impl<'a> Parser<'a> {
         }
         self.declarator(&mut var)?;
         Ok(var)
+    }
+
+    fn alignment(&mut self, pos: Pos) -> Result<u32, ParseError> {
+        match self.s.number()? {
+            Number::Int(v) if v.is_power_of_two() && v <= 4096 => Ok(v as u32),
+            _ => Err(ParseError {
+                pos,
+                message: "an alignment must be a power of two up to 4096".into(),
+            }),
+        }
+    }
+
+    /// Reads what stands behind `.ptr`: the space and the alignment of what a parameter points to (PTX ISA 5.1.6.3). They
+    /// say nothing of the parameter itself, and a kernel that breaks them faults where it accesses the memory.
+    fn pointee(&mut self) -> Result<(), ParseError> {
+        while self.s.peek()? == Some(b'.') {
+            let start = self.s;
+            let pos = self.s.pos();
+            match self.s.directive()? {
+                ".global" | ".shared" | ".local" | ".const" => {}
+                ".align" => drop(self.alignment(pos)?),
+                _ => {
+                    self.s = start;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn declarator(&mut self, var: &mut Var) -> Result<(), ParseError> {

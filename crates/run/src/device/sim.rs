@@ -6,6 +6,7 @@ use super::{
     Timer, no_variable,
 };
 use crate::device::args::PackedArg;
+use build::signature::short_name;
 use build::{Artifact, is_of_system};
 use model::Unsupported;
 use model::{
@@ -501,7 +502,7 @@ fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
         return refused(format!(
             "gates.yaml gives {} arguments, and {} has {} parameters:{}",
             step.args.len(),
-            kernel.name(),
+            short_name(kernel.name()),
             places.len(),
             side_by_side(&places, &step.args)
         ));
@@ -517,7 +518,7 @@ fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
                     "argument {} is {} bytes in gates.yaml, and {bytes} in {}",
                     at + 1,
                     value.len(),
-                    kernel.name()
+                    short_name(kernel.name())
                 ));
             }
         }
