@@ -12,7 +12,8 @@
 //! command of `base:` runs there, so that caches are warm; it may be left out. Then the files of `remove:` are removed,
 //! `head/` is put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the exit
 //! code and the codes of all verdicts that failed or did not decide. `outside/` is copied next to the repository
-//! (`../outside`). `needs: gpu` keeps a case for a machine that has one.
+//! (`../outside`). Links stay links. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a warm
+//! cache would answer without running it.
 
 use super::name_of;
 use crate::common::{self, broken_codes, git, stderr, stdout};
@@ -23,6 +24,7 @@ pub struct Case {
     dir: PathBuf,
     start: Option<String>,
     pub needs_gpu: bool,
+    has_new_cache: bool,
     base: Vec<Step>,
     removed: Vec<String>,
     head: Vec<Step>,
@@ -49,6 +51,7 @@ impl Case {
             dir: dir.to_owned(),
             start: None,
             needs_gpu: false,
+            has_new_cache: false,
             base: Vec::new(),
             removed: Vec::new(),
             head: Vec::new(),
@@ -59,6 +62,7 @@ impl Case {
             match key {
                 "start" => case.start = Some(value.to_owned()),
                 "needs" if value == "gpu" => case.needs_gpu = true,
+                "cache" if value == "new" => case.has_new_cache = true,
                 "remove" => case.removed.extend(words(value)),
                 "base" => case.base.push(Step::read(value)),
                 "head" => case.head.push(Step::read(value)),
@@ -89,13 +93,15 @@ impl Case {
         self.put("outside", &around.path().join("outside"));
         self.put("base", &repository);
         common::commit_all(&repository);
-        self.run(&self.base, &repository)?;
+        let cache = self.has_new_cache.then(|| common::fresh_cache(""));
+        let cache = cache.as_ref().map(tempfile::TempDir::path);
+        self.run(&self.base, &repository, cache)?;
         for path in &self.removed {
             git(&repository, &["rm", "--quiet", "-r", path]);
         }
         self.put("head", &repository);
         common::commit_all(&repository);
-        self.run(&self.head, &repository)
+        self.run(&self.head, &repository, cache)
     }
 
     fn put(&self, part: &str, to: &Path) {
@@ -105,10 +111,10 @@ impl Case {
         }
     }
 
-    fn run(&self, steps: &[Step], dir: &Path) -> Result<(), String> {
+    fn run(&self, steps: &[Step], dir: &Path, cache: Option<&Path>) -> Result<(), String> {
         steps
             .iter()
-            .try_for_each(|step| step.run(dir))
+            .try_for_each(|step| step.run(dir, cache))
             .map_err(|problem| format!("{}: {problem}", name_of(&self.dir)))
     }
 }
@@ -125,8 +131,9 @@ impl Step {
         }
     }
 
-    fn run(&self, dir: &Path) -> Result<(), String> {
+    fn run(&self, dir: &Path, cache: Option<&Path>) -> Result<(), String> {
         let mut command = common::gatekeeper();
+        command.envs(cache.map(|cache| ("GATEKEEPER_CACHE", cache)));
         let output = command.current_dir(dir).args(&self.args).output().unwrap();
         let code = output.status.code();
         // Exit codes 2 and 4 come without a judgement, and the directory may have the report of an older run.
