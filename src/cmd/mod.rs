@@ -28,10 +28,12 @@ mod watch;
 use crate::cli::{Cli, ConfigArg};
 use clap::CommandFactory;
 use model::DEFAULT_CONFIG;
+use records::repo::refuse_links;
 use report::exit::Exit;
 use report::terminal::{self, Verbosity};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use system::cache::write_atomically;
 use system::error::{Error, Result};
 use terminal_size::{Width, terminal_size_of};
 use wording::escape;
@@ -94,10 +96,9 @@ fn has_no_gates(config: &ConfigArg) -> bool {
     config.config == Path::new(DEFAULT_CONFIG) && !config.config.exists()
 }
 
+/// A link that is there is replaced, not followed.
 fn write_file(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", path.display()))
-    })
+    write_atomically(path, text.as_bytes())
 }
 
 /// A directory for files that stand alone. `problem` says what becomes of those that are there.
@@ -105,6 +106,7 @@ fn make_empty(dir: &Path, problem: &str) -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::environment(format!("{} cannot be written: {error}", dir.display()))
     };
+    refuse_links(dir)?;
     std::fs::create_dir_all(dir).map_err(failed)?;
     let there = std::fs::read_dir(dir).map_err(failed)?.next();
     if there.is_some() {
@@ -116,6 +118,7 @@ fn make_empty(dir: &Path, problem: &str) -> Result<()> {
 }
 
 fn make_dir(option: &str, dir: &Path) -> Result<()> {
+    refuse_links(dir)?;
     std::fs::create_dir_all(dir).map_err(|error| {
         if dir.ancestors().any(Path::is_file) {
             Error::usage(format!(

@@ -16,6 +16,7 @@ use config::{Loaded, Program, Selection};
 use judge::Index;
 use model::{CaseId, Conclusion, Judgement, Loosening, Record};
 use pipeline::{AskedShard, Change, Profile, Request};
+use records::repo::refuse_links_below;
 use records::shard::Part;
 use records::store;
 use report::ReportInput;
@@ -200,7 +201,10 @@ impl<'a> Run<'a> {
         }
         empty_out(&self.args.out)?;
         let dump = self.args.dump.as_deref();
-        dump.map_or(Ok(()), |dir| make_dir("--dump", dir))
+        dump.map_or(Ok(()), |dir| {
+            make_dir("--dump", dir)?;
+            refuse_links_below(dir)
+        })
     }
 
     /// Runs what was loaded. `make_ready` is called when both sides of the change are known, before anything is built.

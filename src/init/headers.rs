@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
-use system::process::confine::{Rules, Sockets};
+use system::process::confine::{Metadata, Rules, Sockets};
 use system::process::{self, helper};
 
 /// Variables in which compilers look for directories of headers.
@@ -70,6 +70,7 @@ fn site_packages(python: &Path) -> Vec<PathBuf> {
         writes: &[],
         hidden: None,
         sockets: Sockets::None,
+        metadata: Metadata::Kept,
         memory: None,
         file: None,
     };

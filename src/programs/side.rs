@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use system::error::{Error, Result};
 use system::process;
-use system::process::confine::{self, Hidden, Rules, Sockets};
+use system::process::confine::{self, Hidden, Metadata, Rules, Sockets};
 use system::temporary::TemporaryDir;
 
 /// Variables that a program may see in addition to what a rival may: which compilers build it, and how.
@@ -237,23 +237,23 @@ impl Side {
 
     /// # Errors
     /// Environment, where it cannot be confined.
-    pub fn run(&self, mut command: Command, deadline_ms: u64) -> Result<Ended> {
-        if !self.trusted {
-            let rules = Rules {
-                writes: &[self.dir.path(), Path::new("/dev")],
-                hidden: self.hidden.as_ref(),
-                sockets: Sockets::Local,
-                // A CUDA process reserves more than the machine has.
-                memory: None,
-                file: Some(LARGEST_FILE),
-            };
-            confine::confine(&mut command, &rules).map_err(|error| {
-                Error::environment(format!("programs cannot be confined: {error}"))
-            })?;
-        }
+    pub fn run(&self, command: Command, deadline_ms: u64) -> Result<Ended> {
+        let rules = Rules {
+            writes: &[self.dir.path(), Path::new("/dev")],
+            hidden: self.hidden.as_ref(),
+            sockets: Sockets::Local,
+            metadata: Metadata::Changed,
+            // A CUDA process reserves more than the machine has.
+            memory: None,
+            file: Some(LARGEST_FILE),
+        };
         let program = command.get_program().to_string_lossy().into_owned();
         let deadline = Duration::from_millis(deadline_ms);
-        Ok(match process::run(command, deadline, LOG) {
+        let ended = match self.trusted {
+            true => process::run(command, deadline, LOG),
+            false => process::run_confined(command, &rules, deadline, LOG),
+        };
+        Ok(match ended {
             Ok(Some(ended)) if ended.status.success() => Ok(()),
             Ok(Some(ended)) => Err(Failure::Ended(ended.failure())),
             Ok(None) => Err(Failure::Ended(format!(

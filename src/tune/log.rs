@@ -1,6 +1,7 @@
 //! The log of a search: a line of JSON for each event, appended as it happens. Logged configurations are not tried again.
 
 use super::outcome::{Confirmation, Evaluation, Values};
+use records::repo::refuse_links;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -155,6 +156,7 @@ impl Log {
     /// # Errors
     /// Usage, where it is there; environment, where it cannot be written.
     pub fn create(path: &Path, began: Began) -> Result<Self> {
+        refuse_links(path)?;
         if let Some(dir) = path.parent().filter(|dir| *dir != Path::new("")) {
             std::fs::create_dir_all(dir).map_err(|error| unwritable(path, &error))?;
         }
@@ -179,6 +181,7 @@ impl Log {
     /// # Errors
     /// Usage, where it is no log or one of another search; environment, where it cannot be written.
     pub fn resume(path: &Path, began: &Began) -> Result<(Self, Earlier)> {
+        refuse_links(path)?;
         let Whole { events, bytes } = read(path)?;
         let mut earlier = Earlier::default();
         let is_of_this = !events.is_empty();

@@ -35,7 +35,32 @@ fn script(name: &str) -> String {
 fn bash(script: &str) -> Command {
     let mut bash = Command::new("bash");
     bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
+    bash.env("GITHUB_ACTION_PATH", root());
     bash
+}
+
+/// What a runner reads of the file at GITHUB_OUTPUT, a line `name=value` for each; an output that is set twice has the
+/// last value.
+fn outputs(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let mut lines = text.lines();
+    let mut told = String::new();
+    while let Some(line) = lines.next() {
+        let at = |what| line.find(what).unwrap_or(usize::MAX);
+        let (name, value) = match at("<<") < at("=") {
+            true => {
+                let (name, end) = line.split_once("<<").unwrap();
+                let value: Vec<&str> = lines.by_ref().take_while(|line| *line != end).collect();
+                (name, value.join("\\n"))
+            }
+            false => {
+                let (name, value) = line.split_once('=').unwrap();
+                (name, value.to_owned())
+            }
+        };
+        told += &format!("{name}={value}\n");
+    }
+    told
 }
 
 fn program(file: &Path, script: &str) {
@@ -114,7 +139,7 @@ fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
         caches: caches
             .trim_end()
             .replace(temp.path().to_str().unwrap(), "TEMP"),
-        outputs: fs::read_to_string(at("outputs")).unwrap(),
+        outputs: outputs(&at("outputs")),
         summary: fs::read_to_string(at("summary")).unwrap_or_default(),
     }
 }
@@ -135,6 +160,123 @@ fn a_run_that_fails_is_reported() {
     let second = ran(dir.path(), &[], "exit 4");
     assert_eq!(second.outputs, "exit-code=4\n");
     assert_eq!(second.summary, "", "of an earlier run");
+}
+
+/// A directory's name is a contributor's text.
+#[test]
+fn a_name_with_line_breaks_forges_no_output() {
+    for name in [
+        "out\nexit-code=0",
+        "out\nexit-code=0\n",
+        "a\nexit-code<<EOF\n0\nEOF\nx",
+        "out\r\nexit-code=0",
+        "a=b<<c",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join(name);
+        fs::create_dir(&dir).unwrap();
+        let fails = "mkdir -p out; echo '## gatekeeper' > out/report.md; echo '{' > out/report.json; exit 1";
+        let ran = ran(&dir, &[], fails);
+        assert_eq!(ran.code, Some(1), "{}", ran.said);
+        let last = ran
+            .outputs
+            .lines()
+            .rfind(|line| line.starts_with("exit-code="));
+        assert_eq!(last, Some("exit-code=1"), "{}", ran.outputs);
+        assert!(ran.outputs.contains("\nreport=/"), "{}", ran.outputs);
+    }
+}
+
+/// One function sets outputs. What is written beside it is constant.
+#[test]
+fn no_value_is_written_where_it_could_end_its_own_output() {
+    let files = ["action.yml", "packaging/output"].map(|file| root().join(file));
+    let dirs = [".github/workflows", "examples/ci"].map(|dir| root().join(dir));
+    let found = dirs
+        .iter()
+        .flat_map(|dir| fs::read_dir(dir).unwrap())
+        .map(|entry| entry.unwrap().path());
+    let mut writes = Vec::new();
+    for file in found.chain(files) {
+        let text = fs::read_to_string(&file).unwrap();
+        let lines = text.lines().filter(|line| {
+            let names = [
+                "GITHUB_OUTPUT",
+                "GITHUB_ENV",
+                "GITHUB_PATH",
+                "GITHUB_STATE",
+                "set-output",
+            ];
+            names.iter().any(|name| line.contains(name))
+        });
+        writes.extend(lines.map(|line| line.trim().to_owned()));
+    }
+    writes.retain(|line| !line.starts_with('#'));
+    let own = r#"printf '%s<<%s\n%s\n%s\n' "$1" "$end" "$2" "$end" >> "$GITHUB_OUTPUT""#;
+    let (own, others): (Vec<_>, Vec<_>) = writes.into_iter().partition(|line| line == own);
+    assert_eq!(own.len(), 1);
+    for line in others {
+        let (written, _) = line.split_once(" >> ").unwrap();
+        assert!(
+            written.starts_with("echo \"") && !written.contains(['$', '`']),
+            "{line}"
+        );
+    }
+}
+
+/// `out` is made, emptied and written: a link that a commit brings there would lead anywhere.
+#[test]
+fn out_that_leads_through_a_link_is_refused_and_nothing_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for there in ["elsewhere", "elsewhere/below", "checkout", "checkout/real"] {
+        fs::create_dir(at(there)).unwrap();
+        fs::write(at(there).join("report.json"), "{").unwrap();
+    }
+    std::os::unix::fs::symlink("../elsewhere", at("checkout/out")).unwrap();
+    std::os::unix::fs::symlink("real", at("checkout/inside")).unwrap();
+    let refused = |out: &str| {
+        let temp = tempfile::tempdir().unwrap();
+        let done = bash(&script("Run the gates"))
+            .current_dir(at("checkout"))
+            .env("RUNNER_TEMP", temp.path())
+            .env("GITHUB_OUTPUT", temp.path().join("outputs"))
+            .envs(
+                [
+                    "ARGS",
+                    "BASE",
+                    "PULL",
+                    "KEPT",
+                    "LOOSENED_LABEL",
+                    "MERGE",
+                    "BINARY",
+                ]
+                .map(|it| (it, "")),
+            )
+            .env("ALLOW_FALLBACK", "")
+            .env("OUT", out)
+            .output()
+            .unwrap();
+        let outputs = outputs(&temp.path().join("outputs"));
+        (done.status.code(), outputs)
+    };
+    for out in [
+        "out",
+        "out/",
+        "out/.",
+        "./out/below",
+        "out/new",
+        "real/../out",
+        "inside",
+    ] {
+        assert_eq!(refused(out), (Some(2), "exit-code=2\n".to_owned()), "{out}");
+    }
+    for there in ["elsewhere", "elsewhere/below", "checkout/real"] {
+        assert!(at(there).join("report.json").exists(), "{there}");
+    }
+    // No link: it goes on to a program that is not there.
+    assert_eq!(refused("real").0, Some(127));
+    assert!(!at("checkout/real/report.json").exists());
 }
 
 /// Read from what the program itself writes.
@@ -262,7 +404,7 @@ fn compared(
         .output()
         .unwrap();
     let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
-    (done, read("log"), read("outputs"))
+    (done, read("log"), outputs(&at("outputs")))
 }
 
 #[test]
@@ -357,7 +499,7 @@ fn provided(toolchains: &str, show: &str) -> (String, String) {
     let installed = read("log.install");
     let is_here = installed.lines().all(|line| Path::new(line) == here);
     assert!(is_here || !read("log").contains("install"), "{installed}");
-    (read("log"), read("outputs"))
+    (read("log"), outputs(&at("outputs")))
 }
 
 #[test]
@@ -648,7 +790,7 @@ fn every_output_is_one_that_an_earlier_step_has() {
         match step["uses"].as_str() {
             Some(uses) if uses.starts_with("actions/cache/restore@") => vec!["cache-hit".into()],
             Some(_) => vec![],
-            None => after("echo \"", &[step["run"].as_str().unwrap().to_owned()])
+            None => after("output ", &[step["run"].as_str().unwrap().to_owned()])
                 .into_iter()
                 .collect(),
         }
@@ -715,7 +857,6 @@ fn installed(releases: &Path, reference: &str) -> (Option<i32>, String, Option<S
     let outputs = temp.path().join("outputs");
     fs::write(&outputs, "").unwrap();
     let done = bash(&script("Take gatekeeper from its release"))
-        .env("GITHUB_ACTION_PATH", root())
         .env("GITHUB_OUTPUT", &outputs)
         .env("RUNNER_TEMP", temp.path())
         .env("RELEASES", format!("file://{}", releases.display()))
@@ -728,7 +869,7 @@ fn installed(releases: &Path, reference: &str) -> (Option<i32>, String, Option<S
         let done = Command::new(program).arg("--version").output().unwrap();
         String::from_utf8(done.stdout).unwrap()
     });
-    let outputs = fs::read_to_string(outputs).unwrap();
+    let outputs = self::outputs(&outputs);
     assert_eq!(outputs == "installed=true\n", version.is_some(), "{done:?}");
     (done.status.code(), said, version)
 }
@@ -805,7 +946,7 @@ fn keys(action: &Path, cache: &Path, pull: &str) -> Vec<(String, String)> {
         .output()
         .unwrap();
     assert!(done.status.success(), "{done:?}");
-    let text = fs::read_to_string(outputs).unwrap();
+    let text = self::outputs(&outputs);
     let pairs = text.lines().map(|line| line.split_once('=').unwrap());
     pairs
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -828,6 +969,7 @@ fn the_cache_key_changes_with_sources_of_the_program_only() {
         ("crates/build/src/toolchain/install.rs", "13.0"),
         ("crates/model/src/lib.rs", ""),
         ("README.md", ""),
+        ("packaging/output", include_str!("../../packaging/output")),
     ] {
         fs::create_dir_all(action.join(file).parent().unwrap()).unwrap();
         fs::write(action.join(file), text).unwrap();

@@ -518,6 +518,33 @@ fn each_side_has_its_own_tree_caches_and_python() {
     project.run(&["--base", "HEAD"], 0);
 }
 
+/// ninja starts each command in a process group of its own, others start sessions, and a linker sets modes.
+#[test]
+fn a_build_has_process_groups_sessions_and_modes_and_leaves_no_process() {
+    let project = Project::new();
+    let build = r#"    build: |
+      set -e
+      python3 - <<'END'
+      import os, subprocess, time
+      words = ["sh", "-c", "echo 'int main(void) { return 0; }' > m.c && cc m.c -o m && ./m"]
+      spawned = os.posix_spawn("/bin/sh", words, os.environ, setpgroup=0)
+      assert os.waitpid(spawned, 0)[1] == 0
+      subprocess.run(["./m"], start_new_session=True, check=True)
+      os.utime("m", (1, 1)), os.chmod("m", 0o711)
+      END
+      printf 'all: a b c\na b c:\n\tcp -p m $@ && ./$@\n' > Makefile
+      make -s -j3
+      setsid sh -c 'sleep 4711; sleep 4711' > /dev/null 2>&1 &
+    gates:"#;
+    project.edit_gates("    gates:", build);
+    project.run(&[], 0);
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let left = processes
+        .filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok())
+        .find(|line| line.contains("sleep") && line.contains("4711"));
+    assert_eq!(left, None);
+}
+
 #[test]
 fn a_program_is_confined_and_that_of_the_base_does_not_read_head() {
     if !system::process::confine::is_confining() {

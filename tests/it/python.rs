@@ -190,6 +190,32 @@ fn a_reference_that_gives_no_answer_is_no_pass_and_says_why() {
     assert!(!output.contains("run_own"), "{output}");
 }
 
+/// Libraries do all of this.
+#[test]
+fn a_python_function_may_start_threads_and_processes() {
+    let body = "return x.astype(np.float64) * by, add + 3";
+    let more = "import ctypes, concurrent.futures, os, pathlib, shutil, subprocess, tempfile
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(int, add.flat)) == add.sum()
+    subprocess.run(['true'], check=True, start_new_session=True)
+    spawned = os.posix_spawn('/bin/true', ['true'], os.environ, setpgroup=0)
+    assert os.waitpid(spawned, 0)[1] == 0
+    with tempfile.TemporaryDirectory() as work:
+        source = pathlib.Path(work, 'f.c')
+        source.write_text('double three(void) { return 3; }')
+        library = source.with_suffix('.so')
+        subprocess.run(['cc', '-shared', '-fPIC', source, '-o', library], check=True)
+        three = ctypes.CDLL(library).three
+        three.restype = ctypes.c_double
+        shutil.copyfile(source, source.with_name('copy')), shutil.move(source, source.with_name('moved'))
+        source.with_name('touched').touch()
+        np.save(source.with_name('array.npy'), x)
+    os.sched_setaffinity(0, os.sched_getaffinity(0))
+    return x.astype(np.float64) * by, add + int(three())";
+    let dir = project(&EXPECTED.replace(body, more));
+    simulate(dir.path(), python(), 0);
+}
+
 /// All that a run without a pass says.
 fn gatekeeper_says(dir: &Path, bin: &Path) -> String {
     let output = run(dir, bin, &[]);

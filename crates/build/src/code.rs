@@ -201,6 +201,7 @@ impl<'a> Reader<'a> {
             writes: &[],
             hidden: None,
             sockets: confine::Sockets::None,
+            metadata: confine::Metadata::Kept,
             memory: Some(limits::compiler_memory()),
             file: None,
         };

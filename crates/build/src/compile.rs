@@ -25,7 +25,7 @@ use std::time::Duration;
 use system::error::{Error, Result};
 use system::files;
 use system::limits;
-use system::process::confine::{Hidden, Rules, Sockets};
+use system::process::confine::{Hidden, Metadata, Rules, Sockets};
 use system::process::{self, Ended};
 
 /// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
@@ -572,6 +572,7 @@ impl Workshop<'_> {
             writes: &[self.scratch],
             hidden: self.hidden,
             sockets: Sockets::None,
+            metadata: Metadata::Kept,
             memory: Some(limits::compiler_memory()),
             file: Some(LARGEST_FILE),
         };
@@ -659,6 +660,7 @@ impl Workshop<'_> {
             writes: &[],
             hidden: None,
             sockets: Sockets::None,
+            metadata: Metadata::Kept,
             memory: None,
             file: Some(LARGEST_FILE),
         };

@@ -11,9 +11,10 @@
 //! A repository is made of `tests/fixtures/copy` (if there is a `start:`) and `base/` over it. The commands of `base:` run
 //! there, so that caches are warm and baselines written; they may be left out. It is committed. Then the files of `remove:`
 //! are removed, `head/` is put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the
-//! exit code and the codes of all verdicts that failed or did not decide. `outside/` is copied next to the repository
-//! (`../outside`). `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is tried where its source is.
-//! `needs: gpu` keeps a case for a machine that has one.
+//! exit code and the codes of all verdicts that failed or did not decide (none with `--out`). `outside/` is copied next to
+//! the repository (`../outside`). Links stay links. `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is
+//! tried where its source is. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a warm cache
+//! would answer without running it.
 
 use super::name_of;
 use crate::common::{self, broken_codes, git, stderr, stdout};
@@ -24,6 +25,7 @@ pub struct Case {
     dir: PathBuf,
     start: Option<String>,
     pub needs_gpu: bool,
+    has_new_cache: bool,
     base: Vec<Step>,
     removed: Vec<String>,
     head: Vec<Step>,
@@ -51,6 +53,7 @@ impl Case {
             dir: dir.to_owned(),
             start: None,
             needs_gpu: false,
+            has_new_cache: false,
             base: Vec::new(),
             removed: Vec::new(),
             head: Vec::new(),
@@ -63,6 +66,7 @@ impl Case {
                 "start" => case.start = Some(value.to_owned()),
                 "needs" if value == "gpu" => case.needs_gpu = true,
                 "nvcc" => case.compiled.push(words(value)),
+                "cache" if value == "new" => case.has_new_cache = true,
                 "remove" => case.removed.extend(words(value)),
                 "base" => case.base.push(Step::read(value)),
                 "head" => case.head.push(Step::read(value)),
@@ -93,7 +97,9 @@ impl Case {
         self.put("outside", &around.path().join("outside"));
         self.put("base", &repository);
         self.compile(&repository);
-        self.run(&self.base, &repository)?;
+        let cache = self.has_new_cache.then(|| common::fresh_cache(""));
+        let cache = cache.as_ref().map(tempfile::TempDir::path);
+        self.run(&self.base, &repository, cache)?;
         common::commit_all(&repository);
         for path in &self.removed {
             git(&repository, &["rm", "--quiet", "-r", path]);
@@ -101,7 +107,7 @@ impl Case {
         self.put("head", &repository);
         self.compile(&repository);
         common::commit_all(&repository);
-        self.run(&self.head, &repository)
+        self.run(&self.head, &repository, cache)
     }
 
     /// Runs nvcc for those sources that this side has.
@@ -123,10 +129,10 @@ impl Case {
         }
     }
 
-    fn run(&self, steps: &[Step], dir: &Path) -> Result<(), String> {
+    fn run(&self, steps: &[Step], dir: &Path, cache: Option<&Path>) -> Result<(), String> {
         steps
             .iter()
-            .try_for_each(|step| step.run(dir))
+            .try_for_each(|step| step.run(dir, cache))
             .map_err(|problem| format!("{}: {problem}", name_of(&self.dir)))
     }
 }
@@ -143,14 +149,20 @@ impl Step {
         }
     }
 
-    fn run(&self, dir: &Path) -> Result<(), String> {
-        // A run that judges nothing leaves none, and an older one says nothing of it.
+    fn run(&self, dir: &Path, cache: Option<&Path>) -> Result<(), String> {
         let report = dir.join("gatekeeper-out/report.json");
-        let _ = fs::remove_file(&report);
+        let written = || {
+            fs::metadata(&report)
+                .and_then(|report| report.modified())
+                .ok()
+        };
+        let before = written();
         let mut command = common::gatekeeper();
+        command.envs(cache.map(|cache| ("GATEKEEPER_CACHE", cache)));
         let output = command.current_dir(dir).args(&self.args).output().unwrap();
         let code = output.status.code();
-        let broken = if report.exists() {
+        // A run that judges nothing leaves no report, and an older one says nothing of it.
+        let broken = if written() != before {
             broken_codes(dir, None)
         } else {
             Vec::new()

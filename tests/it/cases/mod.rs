@@ -33,6 +33,7 @@ fn sources_have_the_findings_of_their_annotations() {
 #[test]
 #[ignore = "needs a GPU"]
 fn changes_end_as_their_files_expect_on_a_gpu() {
+    crate::captures::place_library();
     let cases = change::find();
     common::try_each(
         cases.iter().filter(|case| case.needs_gpu),

@@ -54,7 +54,11 @@ pub fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_symlink() {
+            let leads = std::fs::read_link(entry.path()).unwrap();
+            std::os::unix::fs::symlink(leads, target).unwrap();
+        } else if kind.is_dir() {
             copy(&entry.path(), &target);
         } else {
             std::fs::copy(entry.path(), target).unwrap();

@@ -93,15 +93,21 @@ fn a_worker_ends_with_its_parent() {
     assert_goes_on(&mut crew());
 }
 
+/// Its keeper's child.
 fn worker_of(parent: u32) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let read = |process: u32, name: &str| {
+        std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default()
+    };
+    let parent_of = |process: u32| -> Option<u32> {
+        let status = read(process, "status");
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        line?.trim().parse().ok()
+    };
     processes
         .filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok())
-        .find(|process| {
-            let read = |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}"));
-            read("cmdline").is_ok_and(|line| line.contains("__worker"))
-                && read("status").is_ok_and(|status| status.contains(&format!("PPid:\t{parent}\n")))
-        })
+        .filter(|process| read(*process, "cmdline").contains("__worker"))
+        .find(|process| parent_of(*process).and_then(parent_of) == Some(parent))
 }
 
 #[test]

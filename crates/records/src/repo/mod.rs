@@ -4,6 +4,7 @@ mod checkout;
 mod export;
 mod git;
 mod history;
+mod links;
 mod named;
 mod worktree;
 
@@ -11,6 +12,7 @@ pub use checkout::checkout;
 use git::git;
 pub use git::git_version;
 pub use history::{Commit, files, versions};
+pub use links::{refuse_links, refuse_links_below};
 pub use named::{commit_of, short};
 use worktree::untracked;
 pub use worktree::{Tree, files_with, has_more, present, revision, top, tracked};

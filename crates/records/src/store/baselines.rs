@@ -7,6 +7,7 @@
 use super::file::{FileProblem, expect_schema, write_whole};
 use super::once::reject_duplicate_keys;
 use super::record;
+use crate::repo::refuse_links;
 use judge::{ANY_SHAPE, Refused, acceptable};
 use model::{
     Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, Case, CaseId, Facet, Metric,
@@ -461,6 +462,7 @@ fn write(root: &Path, file: &Path, baseline: &Baseline) -> Result<()> {
 }
 
 fn remove(root: &Path, file: &Path) -> Result<()> {
+    refuse_links(root.join(file).parent().unwrap_or(root))?;
     std::fs::remove_file(root.join(file)).map_err(|error| {
         Error::environment(format!("{} cannot be removed: {error}", file.display()))
     })
@@ -510,6 +512,7 @@ fn called(case: &Case) -> String {
 
 /// Held on the directory itself, so that there is no lock file in the repository.
 fn lock(dir: &Path) -> Result<std::fs::File> {
+    refuse_links(dir)?;
     let locked = std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::File::open(dir))
         .and_then(|file| file.lock().map(|()| file));

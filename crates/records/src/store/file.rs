@@ -1,5 +1,6 @@
 //! Files that are written whole or not at all, and the schema that each names first.
 
+use crate::repo::refuse_links;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, Write};
@@ -27,12 +28,13 @@ impl NewFile {
     /// Makes its directory, too.
     ///
     /// # Errors
-    /// Environment, where no file can be written there.
+    /// Environment, where no file can be written there. Usage, where the directory is a link of the repository.
     pub fn create(path: &Path) -> Result<Self> {
         let dir = match path.parent() {
             Some(dir) if dir != Path::new("") => dir,
             _ => Path::new("."),
         };
+        refuse_links(dir)?;
         let create = || {
             std::fs::create_dir_all(dir)?;
             sweep(dir);

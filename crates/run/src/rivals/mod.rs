@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use system::process;
-use system::process::confine::{self, Rules, Sockets};
+use system::process::confine::{self, Metadata, Rules, Sockets};
 use system::process::dialogue::{Dialogue, Heard};
 use system::temporary::TemporaryDir;
 
@@ -224,10 +224,18 @@ impl Program {
 impl Running {
     fn start(rival: &Rival, setting: Setting, scratch: &Path) -> Result<Self, String> {
         let mut command = command(rival, setting.root, setting.device)?;
-        confine(&mut command, scratch)
-            .map_err(|error| format!("it cannot be confined: {error}"))?;
+        prepare(&mut command, scratch);
+        let rules = Rules {
+            writes: &[scratch, Path::new("/dev")],
+            hidden: None,
+            sockets: Sockets::Local,
+            metadata: Metadata::Kept,
+            // A CUDA process reserves more than the machine has.
+            memory: None,
+            file: Some(LARGEST_FILE),
+        };
         let longest_line = protocol::longest_line(setting.plan);
-        let dialogue = Dialogue::start(command, longest_line).map_err(|error| {
+        let dialogue = Dialogue::start(command, Some(&rules), longest_line).map_err(|error| {
             let program = rival.command.first().map_or("", String::as_str);
             format!("{program} cannot be started: {error}")
         })?;
@@ -341,7 +349,7 @@ pub const TOLD: [&str; 17] = [
 
 /// A rival is a stranger's code as much as a launcher: it reaches the GPU and its services, and writes what it compiles
 /// to a directory of the run.
-fn confine(command: &mut Command, scratch: &Path) -> std::io::Result<()> {
+fn prepare(command: &mut Command, scratch: &Path) {
     confine::tell(command, &TOLD);
     for name in [
         "TMPDIR",
@@ -353,15 +361,6 @@ fn confine(command: &mut Command, scratch: &Path) -> std::io::Result<()> {
         command.env(name, scratch);
     }
     command.env("PYTHONDONTWRITEBYTECODE", "1");
-    let rules = Rules {
-        writes: &[scratch, Path::new("/dev")],
-        hidden: None,
-        sockets: Sockets::Local,
-        // A CUDA process reserves more than the machine has.
-        memory: None,
-        file: Some(LARGEST_FILE),
-    };
-    confine::confine(command, &rules)
 }
 
 /// This GPU alone, by the name that whoever started us gave it: an instance of a divided GPU has another.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use system::error::Error;
-use system::process::confine::{self, Rules, Sockets};
+use system::process::confine::{self, Metadata, Rules, Sockets};
 use system::process::helper;
 use wording::reasons;
 
@@ -348,7 +348,7 @@ impl<'a> Crew<'a> {
     /// All of them, before any is waited for.
     fn spawn(&mut self, count: usize) {
         for _ in 0..count.min(MOST_STANDBY) {
-            let Ok(worker) = Worker::spawn((self.command)()) else {
+            let Ok(worker) = Worker::spawn((self.command)(), None) else {
                 return;
             };
             self.costs.workers += 1;
@@ -543,14 +543,13 @@ impl<'a> Crew<'a> {
             return Seen::Got(facts);
         }
         let began = Instant::now();
-        let mut command = (self.command)();
-        if let Some(job) = launcher
-            && let Err(error) = confine(&mut command, job)
-        {
-            return environment(format!("a worker cannot be confined: {error}"));
-        }
+        let command = (self.command)();
         self.is_confined = launcher.is_some();
-        let mut worker = match Worker::spawn(command) {
+        let started = match launcher {
+            Some(job) => spawn_confined(command, job),
+            None => Worker::spawn(command, None),
+        };
+        let mut worker = match started {
             Ok(worker) => worker,
             Err(error) => {
                 return environment(format!("no worker process could be started: {error}"));
@@ -589,7 +588,7 @@ fn start_deadline() -> std::result::Result<Duration, String> {
 
 /// A launcher is a stranger's code, with the driver in its process: it can reach the GPU and its services, write what
 /// the run was asked to dump, and sees few environment variables.
-fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
+fn spawn_confined(mut command: Command, job: &Job) -> std::io::Result<Worker> {
     let writes: Vec<&Path> = [Path::new("/dev")].into_iter().chain(job.dump()).collect();
     let told = [
         "PATH",
@@ -603,15 +602,16 @@ fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
         "RUST_",
         "RAYON_",
     ];
-    confine::tell(command, &told);
+    confine::tell(&mut command, &told);
     let rules = Rules {
         writes: &writes,
         hidden: None,
         sockets: Sockets::Local,
+        metadata: Metadata::Kept,
         memory: None,
         file: None,
     };
-    confine::confine(command, &rules)
+    Worker::spawn(command, Some(&rules))
 }
 
 /// Workers are this executable.

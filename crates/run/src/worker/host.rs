@@ -6,6 +6,7 @@ use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use system::process;
+use system::process::confine::Rules;
 use system::process::dialogue::{Dialogue, Heard};
 
 /// A longer line is not a frame.
@@ -33,9 +34,9 @@ pub struct Worker {
 pub struct Sent(u64);
 
 impl Worker {
-    pub fn spawn(command: Command) -> io::Result<Self> {
+    pub fn spawn(command: Command, rules: Option<&Rules>) -> io::Result<Self> {
         Ok(Self {
-            dialogue: Dialogue::start(command, MAX_LINE)?,
+            dialogue: Dialogue::start(command, rules, MAX_LINE)?,
             orders: 0,
         })
     }

@@ -123,7 +123,7 @@ impl Simulators {
     }
 
     fn start(&self) -> std::result::Result<Worker, String> {
-        let mut worker = Worker::spawn((self.command)())
+        let mut worker = Worker::spawn((self.command)(), None)
             .map_err(|error| format!("no worker process could be started: {error}"))?;
         self.started.fetch_add(1, Ordering::Relaxed);
         match worker.greeting(START) {

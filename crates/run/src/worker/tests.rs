@@ -57,7 +57,8 @@ fn ready() -> String {
 
 /// A worker that has greeted and then does `script` with its first order.
 fn worker(script: &str) -> Worker {
-    let mut worker = Worker::spawn(shell(&format!("{}read order\n{script}", ready()))).unwrap();
+    let mut worker =
+        Worker::spawn(shell(&format!("{}read order\n{script}", ready())), None).unwrap();
     let greeting = worker.greeting(LONG).unwrap();
     assert_eq!(greeting, Frame::Ready(Ready::Device(facts())));
     worker
@@ -120,7 +121,7 @@ fn kills_a_hang_with_its_children_and_names_the_place() {
 
 #[test]
 fn a_worker_that_does_not_read_its_orders_hangs() {
-    let mut worker = Worker::spawn(shell(&format!("{}sleep 1000", ready()))).unwrap();
+    let mut worker = Worker::spawn(shell(&format!("{}sleep 1000", ready())), None).unwrap();
     worker.greeting(LONG).unwrap();
     // More than a pipe holds.
     let mut job = time_job();
@@ -193,7 +194,7 @@ fn a_worker_that_died_between_orders_is_noticed() {
 
 #[test]
 fn a_worker_that_never_greets_hangs() {
-    let mut worker = Worker::spawn(shell("sleep 1000")).unwrap();
+    let mut worker = Worker::spawn(shell("sleep 1000"), None).unwrap();
     let Err(Lost::Hang(message)) = worker.greeting(SHORT) else {
         panic!("it says nothing")
     };

@@ -1,27 +1,32 @@
 //! Things that end with this process: programs that it started and files that are not complete yet.
 //!
 //! SIGINT, SIGTERM and SIGHUP kill the one and remove the other, and end this process with 128 and the number of the
-//! signal, as a shell reports it. Where this process is killed outright, the system kills the programs, workers end when
-//! their input closes, and a later run sweeps half-written files.
+//! signal, as a shell reports it. Where this process is killed outright, programs are killed all the same, because their
+//! lifelines close with it, and a later run sweeps half-written files.
 
+use super::confine::{Confinement, Rules};
+use super::keeper::Keeper;
 use crate::error::{Error, Result};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeSet;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 static LIVING: Mutex<Living> = Mutex::new(Living {
-    groups: BTreeSet::new(),
+    lifelines: BTreeMap::new(),
     unfinished: BTreeSet::new(),
 });
 
 struct Living {
-    groups: BTreeSet<i32>,
+    /// By the numbers of keepers.
+    lifelines: BTreeMap<i32, UnixStream>,
     unfinished: BTreeSet<PathBuf>,
 }
 
@@ -48,9 +53,12 @@ pub fn end_on_signals() -> Result<()> {
 
 fn end(code: i32) -> ! {
     // Kept to the end: nothing is started or begun any more.
-    let living = living();
-    for group in &living.groups {
-        kill_group(*group);
+    let mut living = living();
+    let keepers: Vec<i32> = living.lifelines.keys().copied().collect();
+    living.lifelines.clear();
+    let began = Instant::now();
+    while began.elapsed() < KILLING && keepers.iter().any(|keeper| is_running(*keeper)) {
+        std::thread::sleep(Duration::from_millis(1));
     }
     for path in &living.unfinished {
         // The final file stays as it was; nobody is left to be told of a failure.
@@ -69,57 +77,54 @@ pub fn unless_ending<T>(what: impl FnOnce() -> T) -> T {
     what()
 }
 
-/// Fails only where the group is gone already.
-pub(super) fn kill_group(group: i32) {
-    let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+/// How long what was killed may take to be gone. A process that is stuck in a driver takes longer.
+const KILLING: Duration = Duration::from_secs(2);
+
+/// Leaves a child that has ended to whoever waits for it.
+fn is_running(child: i32) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::Pid(Pid::from_raw(child)), flags) == Ok(WaitStatus::StillAlive)
 }
 
-/// Killed by the system if this thread ends before it, as it does with a process that is killed outright. For a
-/// program that this thread waits for.
-pub(super) fn end_with_this_thread(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
-    let parent = nix::unistd::getpid();
-    let before_start = move || {
-        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        match nix::unistd::getppid() == parent {
-            true => Ok(()),
-            // It ended between the fork and this.
-            false => Err(io::ErrorKind::Interrupted.into()),
-        }
-    };
-    // SAFETY: between fork and exec, in one thread: two system calls.
-    unsafe { command.pre_exec(before_start) };
+/// A program that ends with this process, and with it everything that it starts.
+pub struct Kin {
+    keeper: i32,
+    /// The number of the program's process.
+    pub program: u32,
 }
 
-/// A program that ends with this process, and everything that it starts with it.
-pub struct Group {
-    id: i32,
-}
-
-impl Group {
-    /// In a process group of its own: nvcc starts cicc and ptxas, and all of them are to end with it.
+impl Kin {
+    /// Starts the program under a [`keeper`](super::keeper), which is the child that is returned: nvcc starts cicc and
+    /// ptxas, and all of them are to end with it. It ends when nothing of the program is left.
     ///
     /// # Errors
-    /// Where it cannot be started.
-    pub fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
+    /// Where it cannot be confined or started.
+    pub fn spawn(mut command: Command, rules: Option<&Rules>) -> io::Result<(Child, Self)> {
         use std::os::unix::process::CommandExt;
-        command.process_group(0);
+        let (mut lifeline, its_end) = UnixStream::pair()?;
+        let mut keeper = Keeper::new(its_end, rules.map(Confinement::new).transpose()?)?;
+        // SAFETY: between fork and exec, in one thread, as `Keeper` says.
+        unsafe { command.pre_exec(move || keeper.step_between()) };
         let mut living = living();
         let child = command.spawn()?;
-        let id = i32::try_from(child.id()).map_err(io::Error::other)?;
-        living.groups.insert(id);
-        Ok((child, Self { id }))
+        let keeper = i32::try_from(child.id()).map_err(io::Error::other)?;
+        // With it this process's copy of the other end: where a keeper is gone, nothing is waited for.
+        drop(command);
+        let mut program = [0; 4];
+        let _ = lifeline.read_exact(&mut program);
+        let program = u32::from_ne_bytes(program);
+        living.lifelines.insert(keeper, lifeline);
+        Ok((child, Self { keeper, program }))
     }
 
-    /// To be called before its first process is reaped: its number may be another's then.
     pub fn kill(&self) {
-        kill_group(self.id);
+        living().lifelines.remove(&self.keeper);
     }
 }
 
-impl Drop for Group {
+impl Drop for Kin {
     fn drop(&mut self) {
-        living().groups.remove(&self.id);
+        self.kill();
     }
 }
 

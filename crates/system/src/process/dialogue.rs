@@ -1,6 +1,7 @@
 //! A program that is sent lines and answers with lines, for as long as it is needed. Knows nothing of what a line says.
 
-use super::children::Group;
+use super::children::Kin;
+use super::confine::Rules;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -15,10 +16,10 @@ const STDERR_LINES: usize = 4;
 /// How long a killed program may take to be gone.
 const REAPING: Duration = Duration::from_secs(30);
 
-/// A running program, in a process group of its own. Killed and reaped when dropped.
+/// A running program. Killed when dropped, with everything that it started.
 pub struct Dialogue {
     child: Child,
-    group: Group,
+    kin: Kin,
     /// Once it was reaped: its number may be another's then.
     ended: Option<ExitStatus>,
     /// `None` once it is to end.
@@ -41,14 +42,20 @@ pub enum Heard {
 }
 
 impl Dialogue {
+    /// With no more rights than `rules` gives, if there are any.
+    ///
     /// # Errors
-    /// Where it cannot be started.
-    pub fn start(mut command: Command, longest_line: u64) -> io::Result<Self> {
+    /// Where it cannot be confined or started.
+    pub fn start(
+        mut command: Command,
+        rules: Option<&Rules>,
+        longest_line: u64,
+    ) -> io::Result<Self> {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let (mut child, group) = Group::spawn(&mut command)?;
+        let (mut child, kin) = Kin::spawn(command, rules)?;
         let input = child.stdin.take().map(write_lines);
         let (heard, lines) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
@@ -62,7 +69,7 @@ impl Dialogue {
         }
         Ok(Self {
             child,
-            group,
+            kin,
             ended: None,
             input,
             lines,
@@ -70,9 +77,9 @@ impl Dialogue {
         })
     }
 
-    /// The process id.
+    /// The process id of the program.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.kin.program
     }
 
     /// Whether it still takes lines. That it did not read one shows in its never being answered.
@@ -99,11 +106,11 @@ impl Dialogue {
         status
     }
 
-    /// Its whole process group, then reaps it.
+    /// Ends it now.
     pub fn kill(&mut self) {
         self.input = None;
         if self.ended.is_none() {
-            self.group.kill();
+            self.kin.kill();
             // A process stuck in the driver is not to be waited for for ever.
             self.ended_within(REAPING);
         }
@@ -220,7 +227,7 @@ mod tests {
     fn shell(script: &str) -> Dialogue {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        Dialogue::start(command, MOST).unwrap()
+        Dialogue::start(command, None, MOST).unwrap()
     }
 
     fn line(text: &str) -> Heard {
@@ -245,21 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_reaches_what_a_program_left_behind() {
-        let mut left = shell("sleep 1000 & echo $!");
+    fn nothing_that_a_program_left_behind_outlives_it() {
+        let mut left = shell("setsid sleep 1000 >/dev/null 2>&1 & echo $!");
         let Heard::Line(pid) = left.hear(SOON) else {
             panic!("no line");
         };
-        let stat = format!("/proc/{}/stat", String::from_utf8(pid).unwrap());
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(std::fs::exists(&stat).unwrap());
-        left.kill();
-        let gone = (0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-            stat.is_empty() || stat.contains(") Z ")
-        });
-        assert!(gone, "it still runs");
+        assert_eq!(left.end(SOON).unwrap().code(), Some(0));
+        let process = format!("/proc/{}", String::from_utf8(pid).unwrap());
+        assert!(!std::fs::exists(process).unwrap());
     }
 
     #[test]

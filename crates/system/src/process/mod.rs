@@ -1,12 +1,13 @@
-//! Other programs, which may hang, crash or print without end: run within a deadline, with everything that
-//! they start.
+//! Other programs, which may hang, crash or print without end: run within a deadline. However they end, nothing that they
+//! started is left.
 
 pub mod children;
 pub mod confine;
 pub mod dialogue;
 pub mod helper;
+mod keeper;
 
-use children::Group;
+use children::Kin;
 use confine::Rules;
 use nix::sys::signal::Signal;
 use std::fs::File;
@@ -68,21 +69,41 @@ pub fn how(status: ExitStatus) -> String {
     }
 }
 
-/// Runs a program in a process group of its own; `None` where the deadline passed and the whole group was
-/// killed. The last `most` bytes of its output are kept.
+/// Runs a program; `None` where the deadline passed and it was killed. The last `most` bytes of its output are kept.
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Option<Ended>> {
+pub fn run(command: Command, deadline: Duration, most: u64) -> io::Result<Option<Ended>> {
+    run_under(command, None, deadline, most)
+}
+
+/// As [`run`], with no more rights than `rules` gives.
+///
+/// # Errors
+/// Where it cannot be confined or started.
+pub fn run_confined(
+    command: Command,
+    rules: &Rules,
+    deadline: Duration,
+    most: u64,
+) -> io::Result<Option<Ended>> {
+    run_under(command, Some(rules), deadline, most)
+}
+
+fn run_under(
+    mut command: Command,
+    rules: Option<&Rules>,
+    deadline: Duration,
+    most: u64,
+) -> io::Result<Option<Ended>> {
     // A file: unlike a pipe it never fills up, and a grandchild that keeps it open does not make us wait.
     let log = tempfile::tempfile()?;
     command
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log.try_clone()?);
-    children::end_with_this_thread(&mut command);
-    let (mut child, group) = Group::spawn(&mut command)?;
-    let Some(status) = wait(&mut child, &group, deadline)? else {
+    let (mut child, kin) = Kin::spawn(command, rules)?;
+    let Some(status) = wait(&mut child, &kin, deadline)? else {
         return Ok(None);
     };
     Ok(Some(Ended {
@@ -114,8 +135,8 @@ pub fn ask(
         .stdin(stdin)
         .stdout(stdout.try_clone()?)
         .stderr(log.try_clone()?);
-    let (mut child, group) = Group::spawn(&mut command)?;
-    let Some(status) = wait(&mut child, &group, deadline)? else {
+    let (mut child, kin) = Kin::spawn(command, None)?;
+    let Some(status) = wait(&mut child, &kin, deadline)? else {
         return Ok(None);
     };
     let mut output = Vec::new();
@@ -138,22 +159,8 @@ fn end_of(mut log: File, most: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// As [`run`], with no more rights than `rules` gives.
-///
-/// # Errors
-/// Where it cannot be confined or started.
-pub fn run_confined(
-    mut command: Command,
-    rules: &Rules,
-    deadline: Duration,
-    most: u64,
-) -> io::Result<Option<Ended>> {
-    confine::confine(&mut command, rules)?;
-    run(command, deadline, most)
-}
-
-/// `None` where the deadline passed; then nothing of the group is left.
-fn wait(child: &mut Child, group: &Group, deadline: Duration) -> io::Result<Option<ExitStatus>> {
+/// `None` where the deadline passed. Nothing is left in any case.
+fn wait(child: &mut Child, kin: &Kin, deadline: Duration) -> io::Result<Option<ExitStatus>> {
     let started = Instant::now();
     let mut pause = Duration::from_micros(500);
     loop {
@@ -161,7 +168,7 @@ fn wait(child: &mut Child, group: &Group, deadline: Duration) -> io::Result<Opti
             return Ok(Some(status));
         }
         if started.elapsed() >= deadline {
-            group.kill();
+            kin.kill();
             child.wait()?;
             return Ok(None);
         }
@@ -199,26 +206,59 @@ mod tests {
         assert!(long.log.len() as u64 == MOST && long.log.ends_with("line 8999\n"));
     }
 
-    #[test]
-    fn a_hang_is_killed_with_its_children() {
+    /// Leaves a process, writes its number, and ends in a way of its own.
+    fn leaves(how: &str, ends: &str, rules: Option<&Rules>) {
         let dir = tempfile::tempdir().unwrap();
         let pid = dir.path().join("pid");
-        // The grandchild outlives the shell unless its group is killed.
-        let script = format!("sleep 1000 & echo $! > {}; wait", pid.display());
-        assert!(shell(&script, 300).is_none());
-        let grandchild: i32 = std::fs::read_to_string(pid)
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap();
-        // Killed at the same time; the init process may take a moment to reap it.
-        let gone = (0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            let stat =
-                std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
-            stat.is_empty() || stat.contains(") Z ")
+        let writes = [dir.path()];
+        let rules = rules.map(|rules| Rules {
+            writes: &writes,
+            ..*rules
         });
-        assert!(gone, "the grandchild still runs");
+        let mut command = Command::new("/bin/sh");
+        let script = format!(
+            "{how} >/dev/null 2>&1 & echo $! > {}; {ends}",
+            pid.display()
+        );
+        command.args(["-c", &script]);
+        let deadline = Duration::from_millis(match ends {
+            "wait" => 500,
+            _ => 60_000,
+        });
+        let ended = run_under(command, rules.as_ref(), deadline, MOST).unwrap();
+        assert_eq!(ended.is_none(), ends == "wait", "{ended:?}");
+        let pid = std::fs::read_to_string(pid).unwrap();
+        let process = format!("/proc/{}", pid.trim());
+        assert!(!std::fs::exists(process).unwrap(), "{how}; {ends}");
+    }
+
+    #[test]
+    fn nothing_that_a_program_started_is_left_however_it_ends() {
+        let confined = Rules {
+            writes: &[],
+            hidden: None,
+            sockets: confine::Sockets::None,
+            metadata: confine::Metadata::Kept,
+            memory: None,
+            file: None,
+        };
+        for how in [
+            "sleep 1000",
+            "setsid sleep 1000",
+            "nohup setsid sh -c 'trap \"\" TERM HUP INT; sleep 1000; sleep 1000'",
+            "(exec sh -c 'setsid sleep 1000 & sleep 1000')",
+        ] {
+            for ends in ["exit 0", "exit 3", "kill -SEGV $$", "kill -KILL $$", "wait"] {
+                leaves(how, ends, Some(&confined));
+                leaves(how, ends, None);
+            }
+        }
+        // One that is always another process.
+        leaves(
+            "sh -c 'f() { f & }; f'",
+            "sleep 0.2; exit 0",
+            Some(&confined),
+        );
     }
 
     #[test]

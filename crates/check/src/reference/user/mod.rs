@@ -28,7 +28,7 @@ use system::cache::{Cache, write_atomically};
 use system::error::Result;
 use system::files;
 use system::limits;
-use system::process::confine::{Hidden, Rules, Sockets, Support, memory_of_machine};
+use system::process::confine::{Hidden, Metadata, Rules, Sockets, Support, memory_of_machine};
 use system::process::{self, Ended, helper};
 use system::temporary::TemporaryDir;
 
@@ -316,8 +316,10 @@ impl Functions {
         let executable = self.programs.join(digest.as_str());
         // The file may have been emptied, cut or replaced; a new one counts as used last when the cache is pruned.
         if !files::read(&executable, LARGEST_FILE).is_ok_and(|there| there == bytes) {
+            // A linker may not change modes: it could change those of any file.
+            let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             std::fs::File::open(&program)
-                .and_then(|file| file.sync_all())
+                .and_then(|file| file.set_permissions(runs).and_then(|()| file.sync_all()))
                 .and_then(|()| std::fs::rename(&program, &executable))
                 .map_err(broken)?;
         }
@@ -450,6 +452,7 @@ fn rules<'a>(writes: &'a [&'a Path], hidden: Option<&'a Hidden>, answer: Option<
         writes,
         hidden,
         sockets: Sockets::None,
+        metadata: Metadata::Kept,
         memory: memory_of_machine(),
         // Its output goes to a file, too.
         file: Some(answer.map_or(LARGEST_FILE, |bytes| bytes.saturating_add(1 << 20))),

@@ -1,0 +1,206 @@
+//! The process between this one and a program that it starts: a keeper, which leaves nothing of the program behind.
+//!
+//! It is a subreaper (prctl(2)), so that everything that the program starts, and that loses its parent, becomes a child
+//! of the keeper, whatever process group or session it is in. When the program has ended, or when the socket to this
+//! process is closed, the keeper kills until it has no child. Then it ends as the program did.
+//!
+//! A confined program runs in a Landlock domain inside the keeper's own domain, and can signal neither the keeper nor
+//! anything else outside. The keeper can signal its own domain and those inside, and nothing more. So its `kill(-1)`
+//! reaches all that the program started and no other process. The kernel sends that under the lock that a fork needs:
+//! a program that forks without end does not get away. Elsewhere (Linux before 6.12, and programs that are not
+//! confined) the keeper kills those that /proc lists as its children, one generation after another.
+//!
+//! The keeper is a fork of this process, and never becomes another program: it needs no file that could be missing.
+
+use super::confine::{Confinement, domain};
+use landlock::RulesetCreated;
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, setpgid, setsid};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+/// All that a keeper needs, made before the fork.
+pub(super) struct Keeper {
+    /// Tells the number of the program. Closed at its other end when everything is to end.
+    lifeline: UnixStream,
+    confinement: Option<Confinement>,
+    /// `None` where the system has no domain that signals stay in, or the program is not confined.
+    domain: Option<RulesetCreated>,
+}
+
+impl Keeper {
+    pub(super) fn new(lifeline: UnixStream, confinement: Option<Confinement>) -> io::Result<Self> {
+        let domain = match confinement {
+            Some(_) => domain()?,
+            None => None,
+        };
+        Ok(Self {
+            lifeline,
+            confinement,
+            domain,
+        })
+    }
+
+    /// Forks: the process that calls this becomes the keeper and never comes back. Its child does, as the one that
+    /// becomes the program.
+    pub(super) fn step_between(&mut self) -> io::Result<()> {
+        // Without the terminal, into which a program could type (TIOCSTI).
+        setsid()?;
+        prctl::set_child_subreaper(true)?;
+        let ends = SigSet::from(Signal::SIGCHLD);
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)?;
+        let ended = SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let is_alone = self.domain.is_some();
+        if let Some(domain) = self.domain.take() {
+            domain
+                .restrict_self()
+                .map_err(|_| io::Error::last_os_error())?;
+        }
+        let keeper = getpid();
+        // SAFETY: this is a process of one thread, and the C library's allocator works after a fork.
+        match unsafe { fork() }? {
+            ForkResult::Parent { child } => {
+                let _ = self.lifeline.write_all(&child.as_raw().to_ne_bytes());
+                keep(child, &self.lifeline, ended, is_alone)
+            }
+            ForkResult::Child => {
+                sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&ends), None)?;
+                setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                // It ended between the fork and this.
+                if getppid() != keeper {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                self.confinement.as_mut().map_or(Ok(()), Confinement::enter)
+            }
+        }
+    }
+}
+
+fn keep(program: Pid, lifeline: &UnixStream, ended: SignalFd, is_alone: bool) -> ! {
+    // Its memory is that of the process that started it: no one reads it, and no core file has it.
+    let _ = prctl::set_dumpable(false);
+    close_all_but([lifeline.as_raw_fd(), ended.as_raw_fd()]);
+    let status = wait_for(program, lifeline, &ended);
+    kill_all(program, is_alone);
+    end_as(status)
+}
+
+/// Files stay open, and locks locked, as long as any process has them.
+fn close_all_but(mut kept: [RawFd; 2]) {
+    kept.sort_unstable();
+    let [first, second] = kept;
+    for (from, to) in [
+        (0, first - 1),
+        (first + 1, second - 1),
+        (second + 1, RawFd::MAX),
+    ] {
+        // SAFETY: nothing in this process uses the descriptors from here on.
+        let closed = from > to || unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) } == 0;
+        if !closed {
+            // Linux before 5.9.
+            let most = nix::unistd::sysconf(nix::unistd::SysconfVar::OPEN_MAX);
+            let most = most
+                .ok()
+                .flatten()
+                .map_or(1024, |most| most.min(1 << 20) as RawFd);
+            for fd in from..=to.min(most) {
+                // SAFETY: as above.
+                unsafe { libc::close(fd) };
+            }
+        }
+    }
+}
+
+/// Returns how the program ended, as waitpid(2) tells it; `None` if the lifeline was cut before.
+fn wait_for(program: Pid, lifeline: &UnixStream, ended: &SignalFd) -> Option<i32> {
+    loop {
+        while let Some((pid, status)) = reap(libc::WNOHANG) {
+            if pid == program.as_raw() {
+                return Some(status);
+            }
+        }
+        while let Ok(Some(_)) = ended.read_signal() {}
+        let mut both =
+            [lifeline.as_fd(), ended.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut both, PollTimeout::NONE) {
+            Ok(_) if both[0].any() == Some(true) => return None,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Kills until this process has no child.
+fn kill_all(program: Pid, is_alone: bool) {
+    loop {
+        if is_alone {
+            let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+        } else if !kill_children() {
+            let _ = killpg(program, Signal::SIGKILL);
+            return;
+        }
+        // When one is reaped, its children are this process's.
+        if reap(0).is_none() {
+            return;
+        }
+    }
+}
+
+/// Returns a child that has ended, and how; `None` if there is none. nix does not know the real-time signals.
+fn reap(flags: i32) -> Option<(i32, i32)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: writes to `status` alone.
+        match unsafe { libc::waitpid(-1, &raw mut status, flags) } {
+            pid @ 1.. => return Some((pid, status)),
+            -1 if Errno::last() == Errno::EINTR => {}
+            _ => return None,
+        }
+    }
+}
+
+/// Returns false where none could be killed.
+fn kill_children() -> bool {
+    let me = getpid().to_string();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| {
+            let stat = crate::files::read(format!("/proc/{pid}/stat").as_ref(), 1 << 12);
+            let stat = String::from_utf8_lossy(&stat.unwrap_or_default()).into_owned();
+            // The name before it can hold anything: state and parent follow the last parenthesis.
+            let parent = stat
+                .rsplit(')')
+                .next()
+                .and_then(|rest| rest.split_whitespace().nth(1));
+            parent == Some(&me)
+        })
+        .filter(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok())
+        .count()
+        > 0
+}
+
+fn end_as(status: Option<i32>) -> ! {
+    let signal = match status {
+        // SAFETY: ends this process, and runs nothing of the one that it is a fork of.
+        Some(status) if libc::WIFEXITED(status) => unsafe {
+            libc::_exit(libc::WEXITSTATUS(status))
+        },
+        Some(status) => libc::WTERMSIG(status),
+        None => libc::SIGKILL,
+    };
+    let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+    // SAFETY: without a handler, the signal ends this process and runs nothing; nor does `_exit`.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+        libc::_exit(128 + signal)
+    }
+}
