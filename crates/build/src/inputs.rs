@@ -248,10 +248,10 @@ fn name(found: Option<regex::Match>) -> Option<String> {
 /// Flags of nvcc that read no file but headers, where the compiler itself says in which directories.
 static NVCC: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"(?x)^(?:-O.*|--optimize.*|-[DU].*|--(?:un)?define-macro.*|-I.*|--include-path.*|-isystem.*|--system-include.*
+        r"(?x)^(?:-O.*|--opt[a-z]+ze.*|-[DU].*|--(?:un)?define-macro.*|-I.*|--include-path.*|-isystem.*|--system-include.*
         |-std.*|--std.*|-g|-G|-w|-Werror.*|-W[a-z].*|--?device-debug|--debug|-lineinfo|--generate-line-info|--?use_fast_math
         |--?(?:ftz|prec-div|prec-sqrt|fmad|maxrregcount|expt-relaxed-constexpr|(?:expt-)?extended-lambda|restrict|threads)
-        (?:=.*)?|-t.*|--disable-warnings|--?(?:diag-\w+)(?:=.*)?|--?(?:default-stream|res-usage|resource-usage)(?:=.*)?
+        (?:=.*)?|-t=?\d*|--disable-warnings|--?(?:diag-\w+)(?:=.*)?|--?(?:default-stream|res-usage|resource-usage)(?:=.*)?
         |--extra-device-vectorization|-extra-device-vectorization|--?relocatable-device-code.*|-rdc.*|-m64
         |--?(?:split-compile|ptxas-options-none)(?:=.*)?)$",
     )
@@ -273,7 +273,7 @@ static PTXAS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)^(?:-O\d|--opt-level.*|-v|--verbose|-w|--?(?:d[ls]cm|def-(?:load|store)-cache|force-(?:load|store)-cache|fmad
         |maxrregcount|warn-[a-z-]+|disable-warnings|suppress-[a-z-]+|Werror|lineinfo|generate-line-info
-        |allow-expensive-optimizations|register-usage-level|disable-optimizer-constants|preserve-relocs|split-compile)
+        |allow-expensive-[a-z]+|register-usage-level|disable-[a-z]+-constants|preserve-relocs|split-compile)
         (?:=.*)?)$",
     )
     .ok()

@@ -12,7 +12,7 @@ extern "C" __global__ void no_barrier(const float* x, float* y, float* total, un
   __shared__ bool last;
   for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&total[i], part(x, i));  // = added
   __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) for (int i = threadIdx.x; i < 256; i += 64) y[i] = total[i];  // ~ global_race with added
 }
@@ -22,7 +22,7 @@ extern "C" __global__ void barrier(const float* x, float* y, float* total, unsig
   for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&total[i], part(x, i));
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) for (int i = threadIdx.x; i < 256; i += 64) y[i] = total[i];
 }
@@ -57,7 +57,7 @@ extern "C" __global__ void vectors(const float* x, float* y, float* total, unsig
   __shared__ bool last;
   for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&total[i], part(x, i));  // = to_vector
   __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) ((float4*)y)[threadIdx.x] = ((float4*)total)[threadIdx.x];  // ~ global_race with to_vector
 }
@@ -67,7 +67,7 @@ extern "C" __global__ void bytes(const float* x, float* y, float* total, unsigne
   __shared__ bool last;
   for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&total[i], part(x, i));  // = to_bytes
   __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) for (int i = threadIdx.x; i < 1024; i += 64) ((char*)y)[i] = ((char*)total)[i];  // ~ global_race with to_bytes
 }
@@ -79,7 +79,7 @@ extern "C" __global__ void reset(const float* x, float* y, float* total, unsigne
   y[own] = x[own];
   for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&total[i], part(x, i));  // = to_reset
   __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) for (int i = threadIdx.x; i < 256; i += 64) total[i] = 0;  // ~ global_race with to_reset
 }
@@ -91,7 +91,7 @@ extern "C" __global__ void reset_in_order(const float* x, float* y, float* total
   for (int i = threadIdx.x; i < 256; i += 64) atomicAdd(&total[i], part(x, i));
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) for (int i = threadIdx.x; i < 256; i += 64) total[i] = 0;
 }
@@ -103,7 +103,7 @@ extern "C" __global__ void maxima(const float* x, float* y, float* total, unsign
     if (i / 64 == blockIdx.x) atomicExch((unsigned*)&total[i], __float_as_uint(x[i]));  // = exchanged
     else atomicOr((unsigned*)&total[i], 0u);  // = joined
   __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) for (int i = threadIdx.x; i < 256; i += 64) y[i] = total[i];  // ~ global_race with exchanged, global_race with joined
 }
@@ -115,7 +115,7 @@ extern "C" __global__ void quarters(const float* x, float* y, float* total, unsi
   __threadfence();
   if (threadIdx.x == 0) ready = 0;
   __syncthreads();
-  if (threadIdx.x < 4 && atomicAdd(&arrived[threadIdx.x], 1) == gridDim.x - 1) atomicOr(&ready, 1 << threadIdx.x);
+  if (threadIdx.x < 4 && atomicAdd(&arrived[threadIdx.x], 1) == gridDim.x - 1) atomicOr(&ready, 1 << threadIdx.x);  // ~ note not-judged
   __syncthreads();
   for (int q = 0; q < 4; ++q) if (ready >> q & 1) y[q * 64 + threadIdx.x] = total[q * 64 + threadIdx.x];
 }

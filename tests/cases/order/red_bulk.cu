@@ -9,7 +9,7 @@ extern "C" __global__ void red_vectors(const float* x, float* y, float* total, u
   const bool own = i / 64 == blockIdx.x;
   asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(total + i), "f"(own ? x[i] : 0), "f"(own ? x[i + 1] : 0), "f"(own ? x[i + 2] : 0), "f"(own ? x[i + 3] : 0) : "memory");  // = reduced
   __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last) for (int i = threadIdx.x; i < 256; i += 64) y[i] = total[i];  // ~ global_race with reduced
 }

@@ -154,7 +154,7 @@ extern "C" __global__ void histogram(const float* x, float* y, unsigned* total, 
   atomicAdd(&total[(own * 7) % 16], 1);
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last && threadIdx.x == 0) for (int n = 0; n < 16; ++n) total[16] += total[n];
 }
@@ -165,7 +165,7 @@ extern "C" __global__ void hasty_histogram(const float* x, float* y, unsigned* t
   __shared__ bool last;
   atomicAdd(&total[(own * 7) % 16], 1);  // = counted
   __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1) == gridDim.x - 1;  // ~ note not-judged
   __syncthreads();
   if (last && threadIdx.x == 0) for (int n = 0; n < 16; ++n) total[16] += total[n];  // ~ global_race with counted
 }

@@ -15,7 +15,8 @@
 //!   `//@ top: key: value` is a key of the whole gates.yaml.
 //! - `// ~ kind`: a finding, or the fault that stops the kernel, of this kind and on this line. `with label` names its
 //!   other line, which ends in `// = label`. Several are separated by commas.
-//! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there. Without an annotation a kernel passes and nothing is found.
+//! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there. Without an
+//!   annotation a kernel passes and nothing is found.
 //! - `// ! code code` on the line of a kernel: the codes of all its verdicts that fail or do not decide.
 
 use super::name_of;
@@ -100,7 +101,11 @@ impl Source {
     /// Reads the annotations. A line belongs to the kernel whose head is the last one before it.
     fn read(text: &str, is_ptx: bool) -> Self {
         let labels: BTreeMap<&str, u32> = numbered(text)
-            .filter_map(|(number, line)| Some((line.split_once("// = ")?.1.trim(), number)))
+            .filter_map(|(number, line)| {
+                let (_, label) = line.split_once("// = ")?;
+                let label = label.split_once("//").map_or(label, |(label, _)| label);
+                Some((label.trim(), number))
+            })
             .collect();
         let head = regex::Regex::new(if is_ptx {
             r"^\s*(?:\.visible\s+)?\.entry\s+(\w+)"
