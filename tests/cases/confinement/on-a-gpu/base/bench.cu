@@ -29,8 +29,6 @@ int main()
     OK(cudaMallocHost(&pinned, n * sizeof(float)));
     OK(cudaMallocManaged(&managed, n * sizeof(float)));
     for (int i = 0; i < n; ++i) pinned[i] = managed[i] = float(i);
-    cudaIpcMemHandle_t handle;
-    OK(cudaIpcGetMemHandle(&handle, x));
     cudaIpcEventHandle_t of_event;
     cudaEvent_t event;
     OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventInterprocess));
