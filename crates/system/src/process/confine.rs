@@ -373,7 +373,8 @@ const PAST_RULES: [i64; 5] = [
 const OF_METADATA: [i64; 13] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    // fchmodat2, of all architectures.
+    452,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_utimensat,
@@ -402,14 +403,14 @@ const OLD_OF_METADATA: [i64; 0] = [];
 /// What a program without a GPU asks of a descriptor: whether it is a terminal, how much there is to read, and to be a
 /// copy of another file (FICLONE). Also whether it blocks and whether it closes.
 const REQUESTS: [u64; 9] = [
-    libc::TCGETS as u64,
-    libc::TIOCGWINSZ as u64,
-    libc::TIOCGPGRP as u64,
-    libc::FIONREAD as u64,
-    libc::FIONBIO as u64,
-    libc::FIOCLEX as u64,
-    libc::FIONCLEX as u64,
-    libc::FICLONE as u64,
+    libc::TCGETS,
+    libc::TIOCGWINSZ,
+    libc::TIOCGPGRP,
+    libc::FIONREAD,
+    libc::FIONBIO,
+    libc::FIOCLEX,
+    libc::FIONCLEX,
+    libc::FICLONE,
     // TCGETS2, of newer C libraries.
     0x802c_542a,
 ];

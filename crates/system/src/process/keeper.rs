@@ -56,12 +56,14 @@ impl Keeper {
         let ends = SigSet::from(Signal::SIGCHLD);
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)?;
         let ended = SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let is_alone = self.domain.is_some();
+        let has_domain = self.domain.is_some();
         if let Some(domain) = self.domain.take() {
             domain
                 .restrict_self()
                 .map_err(|_| io::Error::last_os_error())?;
         }
+        // Asked, and not only assumed: elsewhere `kill(-1)` would end all that the user runs. The parent is the user's, too.
+        let is_alone = has_domain && kill(getppid(), None) == Err(Errno::EPERM);
         let keeper = getpid();
         // SAFETY: this is a process of one thread, and the C library's allocator works after a fork.
         match unsafe { fork() }? {
