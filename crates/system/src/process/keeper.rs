@@ -21,7 +21,8 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, setpgid, setsid};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
@@ -175,8 +176,10 @@ fn kill_children() -> bool {
     processes
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|pid| {
-            let stat = crate::files::read(format!("/proc/{pid}/stat").as_ref(), 1 << 12);
-            let stat = String::from_utf8_lossy(&stat.unwrap_or_default()).into_owned();
+            let mut stat = Vec::new();
+            let file = File::open(format!("/proc/{pid}/stat"));
+            let _ = file.and_then(|file| file.take(1 << 12).read_to_end(&mut stat));
+            let stat = String::from_utf8_lossy(&stat);
             // The name before it can hold anything: state and parent follow the last parenthesis.
             let parent = stat
                 .rsplit(')')
