@@ -757,9 +757,9 @@ impl Program {
         }
     }
 
-    /// Returns the file and line of an instruction: of those that it was inlined through, the innermost of the user's own.
+    /// The file and line of an instruction, innermost of those that it was inlined through.
     pub fn line(&self, source: u32) -> Option<(String, u32)> {
-        let at = self.lines.own_at(self.sources.get(source as usize)?.loc);
+        let at = self.lines.at(self.sources.get(source as usize)?.loc);
         let file = self.lines.files.get(&at.file)?;
         (at.line > 0).then(|| (file.clone(), at.line))
     }
