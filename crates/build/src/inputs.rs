@@ -10,7 +10,7 @@ use super::search::SearchList;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::LazyLock;
 
 /// All paths are relative to the root where the compiler said so, else absolute.
@@ -118,20 +118,6 @@ impl Dependencies {
         }
         false
     }
-}
-
-/// `/a/bin/..//include` as `/a/include`, without asking the file system.
-pub(super) fn lexical(path: &Path) -> PathBuf {
-    let mut result = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir if result.file_name().is_some() => {
-                result.pop();
-            }
-            other => result.push(other),
-        }
-    }
-    result
 }
 
 fn parent(file: &str) -> String {

@@ -6,8 +6,8 @@ use super::command::{escape, is_marker};
 use super::compile::{self, Listed, Workshop};
 use super::cut::PtxModule;
 use super::entry::{Named, resolve};
+use super::files::lexical;
 use super::identity::Cubin;
-use super::inputs::lexical;
 use super::signature::{Slot, SlotKind, parameters, qualified, slots};
 use crate::toolchain::Toolchain;
 use gimli::{

@@ -1,7 +1,7 @@
 //! Where a compiler looks for headers. It says so itself (`-v`), whatever flags, environment or configuration the
 //! directories come from, so that nobody has to know the spellings.
 
-use crate::inputs::lexical;
+use crate::files::lexical;
 use crate::toolchain::{Toolchain, clean_command};
 use std::collections::BTreeSet;
 use std::path::Path;
