@@ -763,6 +763,31 @@ pub fn mark_guesses(program: &mut Program) {
     }
 }
 
+/// Marks the atomics whose old value an instruction reads.
+pub fn mark_answers(program: &mut Program) {
+    if !program
+        .code
+        .iter()
+        .any(|inst| matches!(inst.op, Op::Atom(_)))
+    {
+        return;
+    }
+    let mut read = HashSet::new();
+    for inst in &program.code {
+        inst.registers(|how, register| {
+            if how != Use::Write {
+                read.insert(register);
+            }
+        });
+    }
+    for inst in &mut program.code {
+        if let Op::Atom(atom) = &mut inst.op {
+            let is_read = |old: &u32| read.contains(&(atom.class, *old));
+            atom.answers = atom.destinations.iter().any(is_read);
+        }
+    }
+}
+
 /// For each instruction, whether it waits in one of the loops for what others do. A strong read of shared
 /// memory does where it decides when the loop is left, and no barrier of the block comes in each turn.
 pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Vec<bool> {

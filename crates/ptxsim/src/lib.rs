@@ -178,6 +178,7 @@ impl Module {
                 Ok(mut program) => {
                     doubt::see_strides(&mut program);
                     flow::mark_guesses(&mut program);
+                    flow::mark_answers(&mut program);
                     flow::mark_fragments(&mut program);
                     kernels.push(Kernel {
                         program: analysis::AnalysedProgram::new(program),

@@ -199,6 +199,9 @@ pub struct Atomic {
     /// None where the old value is not wanted.
     pub destinations: Vec<u32>,
     pub c: Vec<u32>,
+    /// An instruction reads the old value, so that the thread goes on only when it has it. nvcc also writes `atom` where
+    /// none does.
+    pub answers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -757,9 +760,9 @@ impl Program {
         }
     }
 
-    /// The file and line of an instruction, innermost of those that it was inlined through.
+    /// Returns the file and line of an instruction: of those that it was inlined through, the innermost of the user's own.
     pub fn line(&self, source: u32) -> Option<(String, u32)> {
-        let at = self.lines.at(self.sources.get(source as usize)?.loc);
+        let at = self.lines.own_at(self.sources.get(source as usize)?.loc);
         let file = self.lines.files.get(&at.file)?;
         (at.line > 0).then(|| (file.clone(), at.line))
     }

@@ -1,6 +1,6 @@
 //! Races in global memory within a launch, by happens-before.
 //!
-//! The last write of each place is kept and two reads (`page`). Within a block the block's own clocks
+//! The last write of each place is kept, writes that it hides, and two reads (`page`). Within a block the block's own clocks
 //! say what is ordered (barriers, warp syncs, atomics: `race`), between blocks what fences and strong
 //! accesses handed on (`order`). A place is as large as the smallest access that its page has seen,
 //! from 16 bytes to one; pages come into being when they are touched.
@@ -20,12 +20,15 @@ const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
 pub struct Scoped {
     pub strength: Strength,
     pub scope: Scope,
+    /// An atomic whose thread waits for the old value ([`crate::program::Atomic::answers`]).
+    pub answers: bool,
 }
 
 impl Scoped {
     pub const WEAK: Scoped = Scoped {
         strength: Strength::Weak,
         scope: Scope::Device,
+        answers: false,
     };
 
     pub fn of(strength: Strength, order: Access) -> Scoped {
@@ -35,6 +38,7 @@ impl Scoped {
                 Access::Strong { scope, .. } => scope,
                 Access::Weak => Scope::Device,
             },
+            answers: false,
         }
     }
 
@@ -311,6 +315,7 @@ impl GlobalShadow {
         };
         let mut reading = Reading::new(&check, self.blocks_meet);
         let (unjudged, mut unsure) = (&mut self.unjudged, false);
+        let strong = me.scoped.strength > Strength::Weak;
         for (lanes, offset) in lanes {
             let lane = lanes & LANE;
             let Some(slot) = pages.get_mut(offset / PAGE) else {
@@ -348,13 +353,31 @@ impl GlobalShadow {
                 true
             };
             if !page.writes.is_empty() {
-                for c in &mut page.writes[first..=last] {
-                    let ordered = *c == 0 || told || check.after_write(*c, lane);
-                    if !ordered && !tell(*c, true, &mut told) {
+                let crowded = page.has_hidden();
+                for at in first..=last {
+                    let c = page.writes[at];
+                    let ordered = c == 0 || check.after_write(c, lane);
+                    if !ordered && !told && !tell(c, true, &mut told) {
                         return false;
                     }
+                    if crowded && let Some(hidden) = page.hidden(at).filter(|h| check.may_race(h)) {
+                        for c in hidden.all.iter().filter_map(|h| check.unordered(h, lane)) {
+                            if !told && !tell(c, true, &mut told) {
+                                return false;
+                            }
+                        }
+                    }
                     if write {
-                        *c = stamp | lanes;
+                        let new = stamp | lanes;
+                        page.writes[at] = new;
+                        // A weak write that is in order comes after the last one.
+                        let hides = c != 0 && (strong || !ordered) && !(&check).before(c, new);
+                        if crowded && !strong {
+                            page.reveal(at, &mut room, |h| !check.is_before(h, new));
+                        }
+                        if hides && !page.hide(at, check.hidden(c), &&check, &mut room) {
+                            self.full = true;
+                        }
                     }
                 }
             }
@@ -377,7 +400,13 @@ impl GlobalShadow {
                     }
                     let knows = |reads: &Forgotten| check.knows(lane, reads);
                     unsure |= !told && page.forgot(at, me.scoped.elsewhere(), knows);
-                    page.clear_reads(at);
+                    // As writes: a strong one does not race with a strong read that it does not come after.
+                    let is_before = |c: &Cell| *c == 0 || (&check).before(*c, stamp | lanes);
+                    if !strong
+                        || readers.iter().all(is_before) && !page.forgot(at, Strength::Weak, knows)
+                    {
+                        page.clear_reads(at);
+                    }
                 }
             }
         }
@@ -480,6 +509,55 @@ impl Check<'_> {
                 && (cell & MANY == 0 || !same_warp || me.clocks.meets(who, s.epoch) == Meets::All)
     }
 
+    /// Returns the write of a place as an entry of those that its next one hides.
+    fn hidden(&self, cell: Cell) -> HiddenWrite {
+        let lanes = match cell & MANY {
+            0 => 1 << (cell & LANE),
+            _ => self.stamp_of(cell).together,
+        };
+        HiddenWrite {
+            cell: cell & KEPT,
+            lanes,
+        }
+    }
+
+    /// Returns false where all of the hidden writes go together with this access for certain.
+    fn may_race(&self, hidden: &Hidden) -> bool {
+        hidden.has_weak || self.me.scoped.elsewhere() == Strength::Weak
+    }
+
+    /// Each lane of a hidden write, where it matters which.
+    fn cells(&self, hidden: &HiddenWrite) -> impl Iterator<Item = Cell> {
+        let (s, me) = (self.stamp_of(hidden.cell), self.me);
+        let own = s.block == me.block && u32::from(s.warp) == me.warp;
+        let lanes = match own && hidden.cell & MANY == 0 {
+            true => hidden.lanes,
+            false => hidden.lanes & hidden.lanes.wrapping_neg(),
+        };
+        let cell = hidden.cell & !LANE;
+        (0..32)
+            .filter(move |lane| lanes >> lane & 1 == 1)
+            .map(move |lane| cell | lane)
+    }
+
+    /// Returns what of a hidden write has no order with this access.
+    ///
+    /// A plain store behind atomics that returned a value goes unpunished, which may miss a race. The last block of a
+    /// persistent kernel resets its counters so, after an atomic that only tells it that it is the last one. The ISA asks
+    /// for fences there that no such program has. Each thread had its answer before it went on.
+    fn unordered(&self, hidden: &HiddenWrite, lane: u32) -> Option<Cell> {
+        let is_weak = self.me.scoped.strength == Strength::Weak;
+        if self.write && is_weak && self.stamp_of(hidden.cell).scoped.answers {
+            return None;
+        }
+        self.cells(hidden)
+            .find(|&cell| !self.after_write(cell, lane))
+    }
+
+    fn is_before(&self, hidden: &HiddenWrite, new: Cell) -> bool {
+        self.cells(hidden).all(|cell| (&self).before(cell, new))
+    }
+
     /// Judges an access for which `ordered` says no.
     #[cold]
     fn judge(&self, cell: Cell, lane: u32, was_write: bool) -> Judged {
@@ -563,6 +641,11 @@ impl Order for &Check<'_> {
             (MANY, MANY) if s.epoch == me.clocks.epoch(me.warp) => true,
             _ => me.clocks.meets(who, s.epoch) == Meets::All,
         }
+    }
+
+    fn replaces(&self, newer: Cell, older: Cell) -> bool {
+        let (newer, older) = (self.stamp_of(newer), self.stamp_of(older));
+        !newer.scoped.is_stronger(older.scoped)
     }
 
     fn warp_of_launch(&self, reader: Reader) -> u64 {

@@ -5,8 +5,16 @@
 //! some warps order, a third read can matter. It is not kept by place, but the page remembers which
 //! warps read so and in which epoch at the latest: a write that comes after all of them is in order,
 //! of another one nobody knows.
+//!
+//! Of writes the last one is enough as long as each comes after the one before: this is FastTrack's epoch (Flanagan and
+//! Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009). But two strong writes may go without
+//! order and not race, and so may two that store the same value. Then the last one says nothing of the others, and the
+//! place gets a list of those that it hides: FastTrack's read vector, which exists only where it is needed. A list has
+//! one entry for each warp, lane and strength at most. The next write that comes after all of it empties it. Where there
+//! is no more room for lists, the report says that not all races are found.
 
 use super::race::Strength;
+use crate::quick::QuickMap;
 
 pub const PAGE: usize = 4096;
 
@@ -38,8 +46,31 @@ pub struct Page {
     /// Reads that are forgotten, and which of them was the last.
     forgotten: Vec<Forgotten>,
     last: usize,
+    /// Writes that a later one hides without coming after them, by place.
+    hidden: QuickMap<usize, Hidden>,
     /// There was no room for second reads, or for those.
     lost: bool,
+}
+
+/// The writes of a place that its last one does not come after, sorted by the warp's number in the launch.
+#[derive(Clone, Default)]
+pub struct Hidden {
+    pub all: Vec<HiddenWrite>,
+    /// One of them may race with a strong access of the device.
+    pub has_weak: bool,
+}
+
+/// Writes by some lanes of a warp at one instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct HiddenWrite {
+    pub cell: Cell,
+    pub lanes: u32,
+}
+
+impl Hidden {
+    /// Bytes that a list takes for each entry, and the map for the list.
+    const ENTRY: u64 = size_of::<HiddenWrite>() as u64;
+    const LIST: u64 = 64;
 }
 
 /// The remainder of a warp's forgotten reads.
@@ -70,6 +101,10 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
+    fn give_back(&mut self, bytes: u64) {
+        *self.used = self.used.saturating_sub(bytes);
+    }
+
     pub fn take(&mut self, bytes: u64) -> bool {
         let fits = *self.used + bytes <= self.limit;
         *self.used += if fits { bytes } else { 0 };
@@ -132,6 +167,8 @@ pub trait Order {
     fn before(&self, cell: Cell, new: Cell) -> bool;
     /// Number of a warp in the launch.
     fn warp_of_launch(&self, reader: Reader) -> u64;
+    /// Whether all that races with the older of two accesses by one lane, and comes after neither, races with the newer.
+    fn replaces(&self, newer: Cell, older: Cell) -> bool;
 }
 
 impl Page {
@@ -148,7 +185,9 @@ impl Page {
 
     /// All that is kept by place.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
-        self.reads.iter().chain(&self.second).chain(&self.writes)
+        let hidden = self.hidden.values().flat_map(|hidden| &hidden.all);
+        let last = self.reads.iter().chain(&self.second).chain(&self.writes);
+        last.chain(hidden.map(|write| &write.cell))
     }
 
     pub fn bytes(&self) -> u64 {
@@ -157,7 +196,12 @@ impl Page {
 
     pub fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
         let reads = self.reads.iter_mut().chain(&mut self.second);
-        reads.chain(&mut self.writes)
+        let hidden = self
+            .hidden
+            .values_mut()
+            .flat_map(|hidden| &mut hidden.all)
+            .map(|write| &mut write.cell);
+        reads.chain(&mut self.writes).chain(hidden)
     }
 
     /// Bytes that [`Page::provide`] will add.
@@ -178,6 +222,12 @@ impl Page {
                 let finer = cells.iter().flat_map(|&c| std::iter::repeat_n(c, times));
                 *cells = finer.collect();
             }
+            let finer = std::mem::take(&mut self.hidden)
+                .into_iter()
+                .flat_map(|(at, hidden)| {
+                    (at * times..(at + 1) * times).map(move |at| (at, hidden.clone()))
+                });
+            self.hidden = finer.collect();
             self.shift = shift;
         }
         let cells = if write {
@@ -317,6 +367,70 @@ impl Page {
         };
         let some = self.second.get(at).is_some_and(|c| c & matters != 0);
         self.lost || some && !self.forgotten.iter().all(knows)
+    }
+
+    #[inline(always)]
+    pub fn has_hidden(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+
+    /// Returns the writes that the last one of a place hides.
+    pub fn hidden(&self, at: usize) -> Option<&Hidden> {
+        self.hidden.get(&at)
+    }
+
+    /// Keeps a write that the next one of its place does not come after; false where there is no room for it.
+    #[cold]
+    pub fn hide(
+        &mut self,
+        at: usize,
+        write: HiddenWrite,
+        order: &impl Order,
+        room: &mut Room,
+    ) -> bool {
+        if !self.hidden.contains_key(&at) && !room.take(Hidden::LIST) {
+            return false;
+        }
+        let hidden = self.hidden.entry(at).or_default();
+        let number = |write: &HiddenWrite| order.warp_of_launch(order.reader(write.cell));
+        let warp = number(&write);
+        let from = hidden.all.partition_point(|known| number(known) < warp);
+        let to = hidden.all.partition_point(|known| number(known) <= warp);
+        // Whoever comes after what a lane did last comes after what it did before.
+        for known in hidden.all.get_mut(from..to).unwrap_or_default() {
+            if order.replaces(write.cell, known.cell) {
+                known.lanes &= !write.lanes;
+            }
+        }
+        let before = hidden.all.len();
+        hidden.all.retain(|known| known.lanes != 0);
+        let same = |known: &&mut HiddenWrite| (known.cell ^ write.cell) & !LANE == 0;
+        if let Some(known) = hidden.all.iter_mut().skip(from).take(to - from).find(same) {
+            known.lanes |= write.lanes;
+            return true;
+        }
+        room.give_back(Hidden::ENTRY * (before - hidden.all.len()) as u64);
+        hidden.has_weak |= order.reader(write.cell).strength == Strength::Weak;
+        let fits = room.take(Hidden::ENTRY);
+        if fits {
+            hidden.all.insert(from, write);
+        }
+        fits
+    }
+
+    /// Forgets those hidden writes of a place that `stays` does not hold for.
+    #[cold]
+    pub fn reveal(&mut self, at: usize, room: &mut Room, stays: impl Fn(&HiddenWrite) -> bool) {
+        let Some(hidden) = self.hidden.get_mut(&at) else {
+            return;
+        };
+        let before = hidden.all.len();
+        hidden.all.retain(stays);
+        room.give_back(Hidden::ENTRY * (before - hidden.all.len()) as u64);
+        if hidden.all.is_empty() {
+            self.hidden.remove(&at);
+            room.give_back(Hidden::LIST);
+        }
     }
 
     /// A write makes the reads before it a matter of the past.

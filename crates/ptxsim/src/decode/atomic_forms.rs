@@ -111,6 +111,7 @@ impl Decoder<'_> {
                 class,
                 destinations,
                 c,
+                answers: false,
             })),
             [0; 6],
         );

@@ -64,7 +64,10 @@ impl Machine<'_> {
                     self.depends(by, origin, "the result of this");
                 }
                 if CHECKS {
-                    let scoped = Scoped::of(Strength::Atomic, access.order);
+                    let scoped = Scoped {
+                        answers: atom.answers,
+                        ..Scoped::of(Strength::Atomic, access.order)
+                    };
                     self.watch_lane(b, w, s, (i, at, l), bytes, true, scoped);
                 }
                 let allocation = self.memory.at_mut(i);

@@ -710,7 +710,7 @@ impl Machine<'_> {
                 None => Scoped::WEAK,
                 Some(_) => Scoped {
                     strength: Strength::Atomic,
-                    scope: Scope::Device,
+                    ..Scoped::WEAK
                 },
             };
             self.watch_lane(b, w, s, (i, at, lane), piece.bytes, true, scoped);

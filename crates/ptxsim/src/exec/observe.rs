@@ -9,7 +9,7 @@ use super::watch::together;
 use crate::branches::Apart;
 use crate::check::global::Scoped;
 use crate::check::race::{Past, Strength, Who};
-use crate::program::{Op, Scope};
+use crate::program::Op;
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 
@@ -180,7 +180,7 @@ impl Machine<'_> {
 fn of_strength(strength: Strength) -> Scoped {
     Scoped {
         strength,
-        scope: Scope::Device,
+        ..Scoped::WEAK
     }
 }
 

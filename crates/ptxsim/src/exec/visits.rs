@@ -268,7 +268,7 @@ impl Machine<'_> {
                 instruction: copy.instruction,
                 scoped: Scoped {
                     strength,
-                    scope: Scope::Device,
+                    ..Scoped::WEAK
                 },
                 clocks,
                 inter: &Inter::default(),

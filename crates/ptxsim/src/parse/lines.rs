@@ -106,6 +106,21 @@ impl Lines {
         (one_of(&names), inlined)
     }
 
+    /// Returns the innermost line that is in no foreign file; the line itself where there is none, or PTX leaves open
+    /// which one it is.
+    pub fn own_at(&self, id: LineId) -> At {
+        let callers = match self.is_own(id) {
+            true => BTreeSet::new(),
+            false => self.callers(&BTreeSet::from([id])),
+        };
+        let own = callers.iter().filter(|caller| self.is_own(**caller));
+        let mut places = own.map(|caller| self.at(*caller));
+        match places.next() {
+            Some(first) if places.all(|at| (at.file, at.line) == (first.file, first.line)) => first,
+            _ => self.at(id),
+        }
+    }
+
     fn names(&self, lines: &BTreeSet<LineId>) -> BTreeSet<String> {
         lines.iter().map(|id| self.name(*id)).collect()
     }

@@ -94,24 +94,28 @@ fn two_readers_are_remembered_and_a_third_is_not_taken_for_done() {
     assert_eq!(write(small, &[0]), (0, 1));
 }
 
-/// The accesses at a place since its last write: block, warp, lane, epoch.
+/// An access of the past: block, warp, lane, epoch, and whether it was strong.
+type PastAccess = (u32, u32, u32, u32, bool);
+
+/// The accesses at a place: all writes, and the reads since its last weak write.
 #[derive(Default)]
 struct Past {
-    write: Option<(u32, u32, u32, u32)>,
-    reads: Vec<(u32, u32, u32, u32)>,
+    writes: Vec<PastAccess>,
+    reads: Vec<PastAccess>,
 }
 
 proptest! {
     /// Against the whole past: what is reported is a race, and a race is reported or doubted.
     #[test]
     fn races_are_those_of_the_whole_past(
-        steps in prop::collection::vec((0..3_u32, 0..3_u32, 0..8_u8, any::<u8>(), 0..4_u64), 1..60),
+        steps in prop::collection::vec((0..3_u32, 0..3_u32, 0..8_u8, any::<u8>(), 0..4_u64, any::<bool>()), 1..60),
     ) {
-        let mut shadow = GlobalShadow::new(64, 1 << 20, GRID, false);
+        let blocks_meet = steps.iter().any(|(.., strong)| *strong);
+        let mut shadow = GlobalShadow::new(64, 1 << 20, GRID, blocks_meet);
         let mut clocks: Vec<Shadow> = (0..3).map(|_| Shadow::new(0, 4, 3)).collect();
         let mut past: Vec<Past> = (0..16).map(|_| Past::default()).collect();
         let inter = Inter::default();
-        for (n, (block, warp, what, lanes, at)) in steps.into_iter().enumerate() {
+        for (n, (block, warp, what, lanes, at, strong)) in steps.into_iter().enumerate() {
             let own = &mut clocks[block as usize];
             match what {
                 0 => {
@@ -131,7 +135,10 @@ proptest! {
                 block,
                 warp,
                 instruction: n as u32,
-                scoped: Scoped::WEAK,
+                scoped: Scoped {
+                    strength: if strong { Strength::Strong } else { Strength::Weak },
+                    ..Scoped::WEAK
+                },
                 clocks: own,
                 inter: &inter,
                 warps: 3,
@@ -149,18 +156,22 @@ proptest! {
             let mut expected = 0;
             for l in all {
                 let p = &mut past[place(l) as usize];
-                let now = (block, warp, l as u32, own.epoch(warp));
+                let now = (block, warp, l as u32, own.epoch(warp), strong);
                 let who = Who { warp, lane: l as u32, instruction: 0 };
-                let late = |x: &(u32, u32, u32, u32)| x.0 != block || !own.knows(who, x.1, x.2, x.3);
-                let race = p.write.iter().any(late) || write && p.reads.iter().any(late);
+                let late = |x: &PastAccess| {
+                    !(strong && x.4) && (x.0 != block || !own.knows(who, x.1, x.2, x.3))
+                };
+                let race = p.writes.iter().any(late) || write && p.reads.iter().any(late);
                 expected += usize::from(race);
                 let told = out.iter().any(|c| c.lane == l as u32);
                 prop_assert!(race || !told, "invented: step {n} lane {l}");
                 prop_assert!(told || !race || doubt, "missed: step {n} lane {l}");
-                if write {
-                    *p = Past { write: Some(now), reads: Vec::new() };
-                } else {
-                    p.reads.push(now);
+                match write {
+                    true => p.writes.push(now),
+                    false => p.reads.push(now),
+                }
+                if write && !strong {
+                    p.reads.clear();
                 }
             }
             prop_assert!(out.len() <= expected);
