@@ -9,11 +9,16 @@
 //!
 //! A second launch takes as long as the first. So the program is asked first which of them it reads, and whether an
 //! address can come to be anything but an address.
+//!
+//! Of two of them one other value is not enough ([`Turn`]). Where all bits of two addresses change, neither their
+//! distance nor their bits' difference does, and no two arrangements put any three buffers into all orders. And a clock that is faster
+//! by a fixed factor leaves low bits of a difference as they were. What this can miss: a limit between the two rates and
+//! real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory, which have one place.
 
 use crate::flow::{Register, Use};
 use crate::memory::Memory;
 use crate::program::Place;
-use crate::program::{AddressSpace, Inst, Op, Program, Special};
+use crate::program::{AddressSpace, HOST_BASE, Inst, MODULE_BASE, Op, Program, Special};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -47,19 +52,56 @@ impl Circumstance {
     ];
 }
 
-/// A set of them.
+/// Which of two launches with unusual values it is: they have other values of addresses and of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Turn {
+    #[default]
+    First,
+    Second,
+}
+
+/// A set of them, and the values that they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Circumstances(u8);
+pub struct Circumstances {
+    set: u8,
+    turn: Turn,
+}
 
 impl Circumstances {
     pub fn has(self, one: Circumstance) -> bool {
-        self.0 >> one as u8 & 1 == 1
+        self.set >> one as u8 & 1 == 1
+    }
+
+    /// Returns those of the set that have other values in the second turn, with these; none where no value is new.
+    pub fn in_second_turn(self) -> Option<Self> {
+        let twice = [Circumstance::Time, Circumstance::Addresses];
+        let twice: Self = twice.into_iter().filter(|one| self.has(*one)).collect();
+        (twice.set != 0).then_some(Self {
+            turn: Turn::Second,
+            ..twice
+        })
+    }
+
+    /// Returns one of the set alone, with the same value.
+    pub fn only(self, one: Circumstance) -> Self {
+        Self {
+            set: self.set & 1 << one as u8,
+            ..self
+        }
+    }
+
+    /// Returns where memory lies, if not where it usually does.
+    pub fn moved(self) -> Option<Turn> {
+        self.has(Circumstance::Addresses).then_some(self.turn)
     }
 }
 
 impl FromIterator<Circumstance> for Circumstances {
     fn from_iter<T: IntoIterator<Item = Circumstance>>(all: T) -> Self {
-        Self(all.into_iter().fold(0, |set, one| set | 1 << one as u8))
+        Self {
+            set: all.into_iter().fold(0, |set, one| set | 1 << one as u8),
+            turn: Turn::First,
+        }
     }
 }
 
@@ -119,13 +161,19 @@ impl Circumstances {
         Some(value)
     }
 
-    /// The clock of a warp that has executed so much: twice as fast, from another moment on. Not slower, as
-    /// a program may wait for it, and hardly faster, as it may give up waiting.
-    pub(crate) fn time(self, executed: u64) -> u64 {
-        match self.has(Circumstance::Time) {
-            true => executed.wrapping_mul(2).wrapping_add(0x0012_3456_789a_bcdf),
-            false => executed,
-        }
+    /// Returns the clock of a warp that has executed so much. Usually that itself: no GPU is faster. Else as many
+    /// cycles for each instruction as one takes that waits for memory, or a few, from another moment on, and not evenly,
+    /// so that each bit of a difference changes. Never slower, as a program may wait for the clock, and not as slow as a
+    /// GPU that is shared, as it may give up waiting for something else.
+    pub(crate) fn time(self, executed: u64, (block, warp): (u32, u32)) -> u64 {
+        let (cycles, from) = match self.turn {
+            _ if !self.has(Circumstance::Time) => return executed,
+            Turn::First => (1 << 10, 0x0012_3456_4abc_bcdf),
+            Turn::Second => (1 << 4, 0x0065_4321_1543_2100),
+        };
+        let warp = u64::from(block) << 32 | u64::from(warp) << 24;
+        let uneven = mixed(executed ^ warp) % cycles;
+        executed.wrapping_mul(cycles).wrapping_add(from + uneven)
     }
 
     /// Shared memory of a block: more of it is really there.
@@ -136,6 +184,15 @@ impl Circumstances {
             false => bytes,
         }
     }
+}
+
+/// Returns a number that has nothing in common with the given one, nor their differences with one another: the last steps
+/// of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+pub(crate) fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 fn of_special(special: Special) -> Option<Circumstance> {
@@ -247,8 +304,8 @@ struct Flow {
 }
 
 impl Flow {
-    /// Follows the addresses that the host and the heap give. `is_pointer` takes the offset of a parameter, where it is
-    /// known.
+    /// Follows the addresses that the host, the module and the heap give. `is_pointer` takes the offset of a parameter,
+    /// where it is known.
     fn of_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
         let place = |(class, register): Register, offset: i64| {
             let narrow = program
@@ -263,9 +320,18 @@ impl Flow {
             let (.., base) = all.find(|(c, r, _)| (*c, *r) == (class, register))?;
             usize::try_from(base.wrapping_add(offset as u64)).ok()
         };
-        Self::run(program, HashSet::new(), |inst| match &inst.op {
-            Op::Load(from) if from.space == AddressSpace::Param && from.width == 8 => {
-                is_pointer(place(from.address, from.offset))
+        let variables = program
+            .constants64
+            .iter()
+            .filter(|(_, value)| (MODULE_BASE..HOST_BASE).contains(value))
+            .map(|(register, _)| (Class::R64, *register))
+            .collect();
+        Self::run(program, variables, |inst| match &inst.op {
+            Op::Load(from) if from.space == AddressSpace::Param => {
+                let at = place(from.address, from.offset);
+                let mut elements = 0..from.registers.len() * from.width as usize;
+                // Part of a pointer, too, is made of one.
+                at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
             }
             Op::Malloc => true,
             _ => false,
@@ -309,7 +375,7 @@ impl Flow {
                             continue;
                         }
                         from_address = true;
-                        true
+                        from.width == 8
                     }
                     Op::Malloc if gives(inst) => {
                         from_address = true;
@@ -320,7 +386,7 @@ impl Flow {
                         // Whether there is one at all does not depend on where it lies.
                         let is_null =
                             zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
-                        if is_null || !from_made && low && form.starts_with("and.b") {
+                        if !from_made && (is_null || low && form.starts_with("and.b")) {
                             continue;
                         }
                         keeps_addresses(inst, form)

@@ -113,7 +113,7 @@ mod schedule;
 mod tensor_map;
 
 pub use arithmetic::Computed;
-pub use circumstance::{Circumstance, Circumstances, Look};
+pub use circumstance::{Circumstance, Circumstances, Look, Turn};
 pub use counters::{COUNTER_MODEL, Quantity, added_quantity};
 pub use decode::LoadError;
 pub use job::{Limits, sample};
@@ -164,9 +164,18 @@ impl Module {
     /// As [`Module::load`]; `own` says of each source file, by its name in the PTX, whether it is the
     /// user's and not a toolkit's. Costs are given for those lines, and so are calls.
     pub fn load_with_own(text: &str, own: impl Fn(&str) -> bool) -> Result<Module, LoadError> {
+        Self::load_moved(text, own, None)
+    }
+
+    /// As [`Module::load_with_own`], with variables at other addresses than usual.
+    pub fn load_moved(
+        text: &str,
+        own: impl Fn(&str) -> bool,
+        moved: Option<Turn>,
+    ) -> Result<Module, LoadError> {
         let mut ast = parse::parse(text)?;
         std::sync::Arc::make_mut(&mut ast.lines).tell_apart(own);
-        let variables = std::sync::Arc::new(decode::lay_out(&ast)?);
+        let variables = std::sync::Arc::new(decode::lay_out(&ast, moved)?);
         let common = decode::Common::of(&ast);
         let (mut kernels, mut refused) = (Vec::new(), Vec::new());
         for entry in ast
@@ -227,6 +236,10 @@ impl Module {
     pub fn variable(&self, name: &str) -> Option<(u64, usize)> {
         let found = self.variables.iter().find(|v| v.name == name)?;
         Some((found.address, found.bytes.len()))
+    }
+
+    pub fn has_variables(&self) -> bool {
+        !self.variables.is_empty()
     }
 
     /// Names, addresses and bytes of variables that a kernel can write.

@@ -1,6 +1,7 @@
 //! Global memory: allocations far enough apart that an index past the end hits none, each with a
 //! record of which bytes have a value.
 
+use crate::circumstance::{Turn, mixed};
 use crate::heap::Heap;
 use crate::image::{Bound, Image};
 use crate::program::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
@@ -161,6 +162,8 @@ pub struct Memory {
     next: u64,
     /// Bytes between allocations beyond the gap.
     apart: u64,
+    /// Allocations do not lie where they usually do, and so many slots have been looked at for them.
+    moved: Option<(Turn, u64)>,
     limit: u64,
     used: u64,
     heap_from: u64,
@@ -175,6 +178,10 @@ impl Default for Memory {
     }
 }
 
+/// Bits of an address within a slot, and slots for buffers that are moved. No buffer is larger than a slot.
+const SLOT: u32 = 33;
+const SLOTS: u64 = 1 << (47 - SLOT);
+
 /// Between handles of textures, so that one with something added to it is none.
 const HANDLE_STEP: u64 = 256;
 
@@ -188,6 +195,7 @@ impl Memory {
             allocations: Vec::new(),
             next: HOST_BASE,
             apart: 0,
+            moved: None,
             limit,
             used: 0,
             heap_from: HEAP_BASE,
@@ -197,18 +205,51 @@ impl Memory {
     }
 
     /// As [`Memory::new`], with allocations elsewhere: `place` 0 is where they usually are. Alignment is what
-    /// cudaMalloc promises, and no more. `flipped`: where each bit of the first one's address is another than in
-    /// that place, and further ones are farther apart.
-    pub fn elsewhere(limit: u64, place: u64, flipped: bool) -> Memory {
+    /// cudaMalloc promises, and no more. `moved`: not where they usually are in that place, see [`Memory::moved`].
+    pub fn elsewhere(limit: u64, place: u64, moved: Option<Turn>) -> Memory {
         let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let flip = |bits: u64, all: u64| if flipped { !bits & all } else { bits };
         let mut memory = Memory::new(limit);
         // Below 256 GiB.
-        memory.next += flip(mixed >> 26, (1 << 38) - 1) & !0xff;
+        memory.next += mixed >> 26 & !0xff;
         memory.apart = (mixed & 0xff) << 8;
-        memory.apart += if flipped { GAP } else { 0 };
-        memory.heap_from += flip(mixed >> 32, u64::from(u32::MAX)) & !0xff;
+        memory.moved = moved.map(|turn| (turn, 0));
+        memory.heap_from += match moved {
+            Some(Turn::First) => !(mixed >> 32) & 0xffff_ff00,
+            _ => mixed >> 32 & !0xff,
+        };
         memory
+    }
+
+    /// Returns where memory lies that usually lies at `usual`. The two turns together change each bit of each address
+    /// up to 2^47 and the order of any two, and the second one the distance of any two, its low bits and the difference
+    /// of their bits. An address is the number of a slot, and where in it:
+    ///
+    /// - In the first turn slots are taken in the order of multiples of the golden ratio, which puts each next one
+    ///   between those before: neither the order of three buffers nor its reverse. In the slot all bits are flipped.
+    /// - In the second turn all bits of the slot's number are those of the first turn flipped, and so the order is
+    ///   reversed. Where in the slot is drawn from the usual place.
+    fn moved(&mut self, turn: Turn, usual: u64, bytes: u64) -> u64 {
+        const LOW: u64 = (1 << SLOT) - 1;
+        for _ in 0..SLOTS {
+            let Some((_, drawn)) = &mut self.moved else {
+                break;
+            };
+            *drawn += 1;
+            let slot = drawn.wrapping_mul(SLOTS * 618 / 1000 | 1) % SLOTS;
+            let (slot, low) = match turn {
+                Turn::First => (slot, !usual),
+                Turn::Second => (SLOTS - 1 - slot, mixed(usual)),
+            };
+            let base = slot << SLOT | low & LOW & !0xff;
+            let near = self
+                .allocations
+                .iter()
+                .any(|a| a.base < base + bytes + GAP && base < a.base + a.reserved as u64 + GAP);
+            if base >= HOST_BASE && !near {
+                return base;
+            }
+        }
+        usual
     }
 
     /// Makes these bytes undefined, whether the host or a kernel wrote them.
@@ -238,7 +279,10 @@ impl Memory {
     /// value until somebody writes them.
     pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64, MemoryError> {
         self.count(name, bytes)?;
-        let base = self.next;
+        let mut base = self.next;
+        if let Some((turn, _)) = self.moved {
+            base = self.moved(turn, base, bytes);
+        }
         self.next += (bytes + GAP).next_multiple_of(GAP) + self.apart;
         self.insert(name, base, vec![0; bytes as usize], false, false);
         Ok(base)
@@ -339,10 +383,14 @@ impl Memory {
 
     /// A block behind all others: numbers of allocations stay what they are.
     pub(crate) fn alloc_in_heap(&mut self, name: &str, bytes: usize) -> u64 {
-        let base = self.allocations.last().map_or(self.heap_from, |last| {
+        let mut base = self.allocations.last().map_or(self.heap_from, |last| {
             let end = last.base + last.reserved as u64;
             (end + GAP).next_multiple_of(GAP).max(self.heap_from)
         });
+        if let Some((_, drawn)) = &mut self.moved {
+            *drawn += 1;
+            base += mixed(*drawn) % GAP & !0xff;
+        }
         self.insert(name, base, vec![0; bytes], false, false);
         base
     }

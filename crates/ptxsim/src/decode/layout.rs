@@ -1,12 +1,14 @@
 //! Variables of a module: where they lie and what they hold at first.
 
 use super::{Load, LoadError, calls};
+use crate::circumstance::{Turn, mixed};
 use crate::parse::ast::*;
 use crate::program::*;
 use std::collections::HashMap;
 
 /// Variables of the module, laid out.
-pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
+/// `moved`: in the reverse order, and with other distances in the second turn.
+pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>> {
     let mut next = MODULE_BASE;
     let mut all: Vec<ModuleVariable> = Vec::new();
     let mut places = HashMap::new();
@@ -24,14 +26,21 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
             return Err(invalid("an extern variable has no storage in this module"));
         }
         // A page of its own, so that an index past the end hits nothing.
-        places.insert(var.name.clone(), next);
+        let address = match moved {
+            None => next,
+            Some(_) => (HOST_BASE - (next - MODULE_BASE) - bytes - 4096) & !0xfff,
+        };
+        places.insert(var.name.clone(), address);
         all.push(ModuleVariable {
             name: var.name.clone(),
-            address: next,
+            address,
             bytes: vec![0; bytes as usize],
             read_only: var.space == Space::Const,
         });
         next += (bytes + 8192).next_multiple_of(4096);
+        if moved == Some(Turn::Second) {
+            next += mixed(next) % 64 << 12;
+        }
         if next - MODULE_BASE > 1 << 30 {
             return Err(invalid("the module's variables take more than 1 GiB"));
         }

@@ -416,7 +416,7 @@ impl Machine<'_> {
             Op::Print(told) => self.print(b, w, *told, o[0], mask),
             Op::ActiveMask => w.regs.set32(o[0], |_| mask),
             Op::Clock { wide } => {
-                let t = self.varied.time(w.executed);
+                let t = self.varied.time(w.executed, (b.number, w.index));
                 for l in lanes(mask) {
                     if *wide {
                         w.regs.r64[o[0] as usize].0[l] = t;

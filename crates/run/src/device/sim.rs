@@ -17,8 +17,8 @@ use model::{
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
 use ptxsim::{
-    Circumstance, Circumstances, Counters, Kernel, Limits, LoadError, Look, Memory, Module,
-    NoKernel, Report,
+    Circumstances, Counters, Kernel, Limits, LoadError, Look, Memory, Module, NoKernel, Report,
+    Turn,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -63,8 +63,8 @@ pub struct SimDevice {
     /// Warp instructions after which a launch is stopped.
     limit: u64,
     threads: usize,
-    /// By path; kept from job to job.
-    modules: HashMap<PathBuf, Arc<Module>>,
+    /// By path and where their variables lie; kept from job to job.
+    modules: HashMap<(PathBuf, Option<Turn>), Arc<Module>>,
     programs: Vec<Loaded>,
     /// Whose variables are in memory.
     selected: Option<Program>,
@@ -121,8 +121,7 @@ impl SimDevice {
     /// anew the next time; 0 is the usual one.
     pub fn begin(&mut self, place: u64, varied: Circumstances) {
         self.clear();
-        let flipped = varied.has(Circumstance::Addresses);
-        self.memory = Memory::elsewhere(MOST_BYTES, place, flipped);
+        self.memory = Memory::elsewhere(MOST_BYTES, place, varied.moved());
         self.varied = varied;
     }
 
@@ -220,6 +219,16 @@ impl SimDevice {
             }
         }
         Ok(Some(whole))
+    }
+
+    fn module(&mut self, ptx: &Path, moved: Option<Turn>) -> Result<Arc<Module>> {
+        let key = (ptx.to_owned(), moved);
+        if let Some(module) = self.modules.get(&key) {
+            return Ok(Arc::clone(module));
+        }
+        let module = Arc::new(load(ptx, moved)?);
+        self.modules.insert(key, Arc::clone(&module));
+        Ok(module)
     }
 
     fn limits(&self, instructions: u64) -> Limits {
@@ -540,14 +549,14 @@ fn side_by_side(places: &[(u32, u32)], args: &[PackedArg]) -> String {
     lines.collect()
 }
 
-fn load(path: &Path) -> Result<Module> {
+fn load(path: &Path, moved: Option<Turn>) -> Result<Module> {
     let text = files::read_text(path, files::made()).map_err(|error| {
         Failure::of_case(
             FaultKind::Environment,
             format!("the PTX {} cannot be read: {error}", path.display()),
         )
     })?;
-    Module::load_with_own(&text, |file| !is_of_system(file)).map_err(|error| refused(&error))
+    Module::load_moved(&text, |file| !is_of_system(file), moved).map_err(|error| refused(&error))
 }
 
 /// ptxas has taken it: what is not understood here is what the simulator does not know.
@@ -632,14 +641,10 @@ impl Device for SimDevice {
             }
             Artifact::Launcher { .. } => return Err(Failure::Unsupported(Unsupported::Launcher)),
         };
-        let module = match self.modules.get(ptx) {
-            Some(module) => Arc::clone(module),
-            None => {
-                let module = Arc::new(load(ptx)?);
-                self.modules.insert(ptx.clone(), Arc::clone(&module));
-                module
-            }
-        };
+        let mut module = self.module(ptx, None)?;
+        if module.has_variables() && self.varied.moved().is_some() {
+            module = self.module(ptx, self.varied.moved())?;
+        }
         for (_, symbol) in entries {
             match module.kernel(symbol) {
                 Ok(_) => {}

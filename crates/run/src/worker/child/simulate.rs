@@ -206,8 +206,9 @@ fn usual_place(seed: u64) -> u64 {
     seed.wrapping_sub(1)
 }
 
-/// A launch like the first one, but for what it looks at: what differs is a finding for each that alone makes it
-/// differ. Where launches may differ, it is one more of them.
+/// Launches as the first one was, but for what it looks at: what differs is a finding for each that alone makes it
+/// differ. Where launches may differ, it is one more of them. Where nothing differs, and other values may yet show
+/// something, once again.
 fn depend(
     device: &mut SimDevice,
     cache: &mut JobCache,
@@ -218,25 +219,35 @@ fn depend(
 ) -> Result<()> {
     let all: Circumstances = looks.iter().map(|(_, look)| look.at).collect();
     let may_differ = matches!(job.case.determinism, Determinism::Declared { .. });
-    let together = match elsewhere(device, cache, job, all)? {
-        Elsewhere::Ended(outputs) if may_differ => {
-            // Compared with what is expected, and no more.
-            let differs = runs.differs.take();
-            runs.take(LAUNCH_ELSEWHERE, outputs)?;
-            runs.differs = differs;
+    let mut turns = [Some(all), all.in_second_turn()].into_iter().flatten();
+    let (varied, together) = loop {
+        let Some(varied) = turns.next() else {
             return Ok(());
+        };
+        match elsewhere(device, cache, job, varied)? {
+            Elsewhere::Ended(outputs) if may_differ => {
+                // Compared with what is expected, and no more.
+                let differs = runs.differs.take();
+                runs.take(LAUNCH_ELSEWHERE, outputs)?;
+                runs.differs = differs;
+            }
+            elsewhere => {
+                if let Some(differs) = elsewhere.against(runs)? {
+                    break (varied, differs);
+                }
+            }
         }
-        elsewhere => elsewhere.against(runs)?,
     };
-    let Some(together) = together else {
-        return Ok(());
-    };
+    let looks: Vec<_> = looks
+        .iter()
+        .filter(|(_, look)| varied.has(look.at))
+        .collect();
     let mut found = Vec::new();
-    for (entry, look) in looks {
-        let differs = match looks {
+    for (entry, look) in &looks {
+        let differs = match looks.as_slice() {
             [_] => Some(together.clone()),
             _ => {
-                let alone: Circumstances = std::iter::once(look.at).collect();
+                let alone = varied.only(look.at);
                 elsewhere(device, cache, job, alone)?.against(runs)?
             }
         };
